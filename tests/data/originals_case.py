@@ -1,0 +1,36 @@
+"""Two made data sets in place of the published ones, and downloads that fail unless expected."""
+
+from unittest import mock
+
+import keras
+import numpy as np
+from made_files import TemporaryFolderTestCase, made_arrays, published
+
+from tfbdl.data.originals import load_original
+
+MNIST = made_arrays(seed=0)
+FASHION = made_arrays(seed=1)
+ARRAYS = {"mnist": MNIST, "fashion_mnist": FASHION}
+
+
+class OriginalsTestCase(TemporaryFolderTestCase):
+    def setUp(self):
+        super().setUp()
+        self.home = self.folder / "home"
+        self.data = self.folder / "data"
+        self.data.mkdir()
+        self.enter(published(self.home, **ARRAYS))
+        self.downloads = {
+            name: self.enter(
+                mock.patch.object(
+                    getattr(keras.datasets, name), "load_data", side_effect=AssertionError
+                )
+            )
+            for name in ARRAYS
+        }
+
+    def assert_loads(self, name, directory=None):
+        loaded = load_original(name, directory)
+        self.assertEqual(set(loaded), set(ARRAYS[name]))
+        for key, expected in ARRAYS[name].items():
+            np.testing.assert_array_equal(loaded[key], expected, strict=True)

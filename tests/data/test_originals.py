@@ -1,0 +1,114 @@
+import os
+import pickle
+
+import numpy as np
+from made_files import TemporaryFolderTestCase, write_idx
+from originals_case import ARRAYS, FASHION, MNIST, OriginalsTestCase
+
+from tfbdl.data import DataError
+from tfbdl.data.originals import load_original
+
+
+class DirectoryTest(OriginalsTestCase):
+    def test_idx_files_directly_or_in_a_subfolder(self):
+        for name, folder in (
+            ("mnist", "."),
+            ("mnist", "mnist"),
+            ("fashion_mnist", "."),
+            ("fashion_mnist", "fashion-mnist"),
+            ("fashion_mnist", "fashion_mnist"),
+        ):
+            with self.subTest(name=name, folder=folder):
+                root = self.data / f"{name} in {folder}"
+                write_idx(root / folder, ARRAYS[name], level=6)
+                self.assert_loads(name, root)
+                self.assert_loads(name, str(root))
+
+    def test_npz_directly_or_in_a_subfolder(self):
+        for name, arrays in ARRAYS.items():
+            for folder in (".", name):
+                for save in (np.savez, np.savez_compressed):
+                    with self.subTest(name=name, folder=folder, save=save):
+                        root = self.data / f"{name}{folder}{save.__name__}"
+                        (root / folder).mkdir(parents=True)
+                        save(root / folder / f"{name}.npz", **arrays)
+                        self.assert_loads(name, root)
+
+    def test_one_directory_holds_both(self):
+        write_idx(self.data, MNIST)
+        write_idx(self.data / "fashion-mnist", FASHION)
+        self.assert_loads("mnist", self.data)
+        self.assert_loads("fashion_mnist", self.data)
+
+    def test_home_is_expanded(self):
+        write_idx(self.home / "mine", MNIST)
+        self.assert_loads("mnist", "~/mine")
+
+    def test_lacking_files_are_an_error_whatever_the_other_sources_have(self):
+        write_idx(self.home / ".keras/datasets/mnist", MNIST)
+        os.environ["TFBDL_DATA"] = str(self.home / ".keras/datasets")
+        self.assert_loads("mnist")
+        for directory in (self.data, self.folder / "absent"):
+            with self.assert_data_error("directory=", repr(str(directory)), "put mnist.npz there"):
+                load_original("mnist", directory)
+
+    def test_three_of_four_files_are_an_error(self):
+        write_idx(self.data, MNIST)
+        (self.data / "t10k-labels-idx1-ubyte.gz").unlink()
+        with self.assert_data_error("t10k-labels-idx1-ubyte.gz"):
+            load_original("mnist", self.data)
+
+    def test_damaged_files_are_an_error(self):
+        write_idx(self.data, MNIST)
+        path = self.data / "train-images-idx3-ubyte.gz"
+        path.write_bytes(path.read_bytes()[:-100])
+        with self.assert_data_error(str(path), "replace"):
+            load_original("mnist", self.data)
+        (self.data / "mnist.npz").write_bytes(b"no archive")
+        with self.assert_data_error("mnist.npz"):
+            load_original("mnist", self.data)
+
+    def test_one_changed_byte_is_an_error(self):
+        for key in MNIST:
+            changed = {**MNIST, key: MNIST[key].copy()}
+            changed[key].flat[-1] ^= 1
+            write_idx(self.data, changed)
+            with self.assert_data_error(key, "md5", str(self.data)):
+                load_original("mnist", self.data)
+
+    def test_the_other_data_set_is_an_error(self):
+        write_idx(self.data, FASHION)
+        with self.assert_data_error("is not that of mnist"):
+            load_original("mnist", self.data)
+
+
+class EnvironmentTest(OriginalsTestCase):
+    def test_variable_names_the_directory(self):
+        write_idx(self.data / "mnist", MNIST)
+        os.environ["TFBDL_DATA"] = str(self.data)
+        self.assert_loads("mnist")
+
+    def test_argument_comes_first(self):
+        write_idx(self.data, FASHION)
+        write_idx(self.folder / "argument", MNIST)
+        os.environ["TFBDL_DATA"] = str(self.data)
+        self.assert_loads("mnist", self.folder / "argument")
+
+    def test_lacking_files_are_an_error(self):
+        write_idx(self.home / ".keras/datasets/mnist", MNIST)
+        os.environ["TFBDL_DATA"] = str(self.data)
+        with self.assert_data_error("TFBDL_DATA=", repr(str(self.data))):
+            load_original("mnist", None)
+
+    def test_empty_variable_is_unset(self):
+        write_idx(self.home / ".keras/datasets/mnist", MNIST)
+        os.environ["TFBDL_DATA"] = ""
+        self.assert_loads("mnist")
+
+
+class DataErrorTest(TemporaryFolderTestCase):
+    def test_hint_is_not_repeated_by_pickling(self):
+        error = DataError("no files")
+        self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+        self.assertEqual(str(error).count("--data digits"), 1)
+        self.assertIsInstance(error, ValueError)

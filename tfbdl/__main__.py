@@ -1,0 +1,7 @@
+"""Run the command line as ``python -m tfbdl``."""
+
+import sys
+
+from tfbdl.cli import main
+
+sys.exit(main())

@@ -1,0 +1,83 @@
+"""The one place where a layer's complexity cost enters the loss, scaled by 1/N."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from tfbdl.keras_private import walk
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class Complexity(keras.layers.Layer):
+    """Adds `weight * cost / num_data` to the model's losses.
+
+    Keras' mean loss is the negative log likelihood per example, so with KL / N beside it the total
+    is the negative ELBO per example (Blundell et al. 2015, equation 1, divided by N), whatever the
+    batch size.
+
+    Args:
+        num_data: N, the number of training examples (not the batch size). It has no default,
+            because a wrong one silently rescales the prior.
+
+    Attributes:
+        weight: a scalar variable, 1 by default. Smaller values warm the KL up or give a cold
+            posterior; it is saved with the model.
+        terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
+            `model.losses` they are to be read straight after the forward pass.
+        observe: where set, called with `terms` whenever they are computed.
+
+    Raises:
+        ValueError: if `num_data` is not a positive integer.
+    """
+
+    def __init__(self, num_data: int, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        is_integer = isinstance(num_data, numbers.Integral) and not isinstance(num_data, bool)
+        if not is_integer or num_data <= 0:
+            raise ValueError(
+                f"num_data={num_data!r} must be a positive integer: the number of training examples"
+            )
+        self.num_data = int(num_data)
+        self.weight = self.add_weight(
+            shape=(), initializer="ones", trainable=False, autocast=False, name="weight"
+        )
+        self.terms: dict[str, tf.Tensor] = {}
+        self.observe: Callable[[dict[str, tf.Tensor]], None] | None = None
+        self.built = True
+
+    def add(self, cost: tf.Tensor, **terms: tf.Tensor) -> None:
+        """Adds `cost` (nats per data set) to the losses, and names its parts for the logs."""
+        self.add_loss(self.weight * cost / self.num_data)
+        self.terms = terms
+        if self.observe is not None:
+            self.observe(terms)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "num_data": self.num_data}
+
+
+def terms(model: keras.Model) -> dict[str, tf.Tensor]:
+    """The named terms of all layers of `model`, summed by name (nats per data set).
+
+    To be read straight after the forward pass. Names are `kl` for random weights, `wd` and `ent`
+    for learned dropout.
+    """
+    total: dict[str, tf.Tensor] = {}
+    for cost in costs(model):
+        for name, value in cost.terms.items():
+            total[name] = total[name] + value if name in total else value
+    return total
+
+
+def term_names(model: keras.Model) -> list[str]:
+    """The names that `terms` has for a built model."""
+    return list(dict.fromkeys(name for cost in costs(model) for name in cost.terms))
+
+
+def costs(model: keras.Model) -> list[Complexity]:
+    """The complexity costs of all layers of `model`."""
+    return [layer for layer in walk(model) if isinstance(layer, Complexity)]

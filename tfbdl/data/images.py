@@ -1,0 +1,96 @@
+"""The image data sets by name: `load("digits" | "mnist" | "fashion_mnist")`."""
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from tfbdl.data.checks import positive_int
+from tfbdl.data.digits import enlarged_digits
+from tfbdl.data.originals import load_original
+from tfbdl.data.splits import first_of_each_class, last_sixth_of_each_class
+
+NAMES = ("digits", "mnist", "fashion_mnist")
+SPLITS = ("tutorial", "full")
+
+
+class ImageData(NamedTuple):
+    """Images and their classes.
+
+    Attributes:
+        x_train: float32 (N, 28, 28), ink in [0, 1].
+        y_train: int32 (N,), classes 0..9.
+        x_test: float32 (M, 28, 28), ink in [0, 1].
+        y_test: int32 (M,), classes 0..9.
+
+    """
+
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+def load(
+    name: str,
+    split: str = "tutorial",
+    *,
+    per_class: int = 100,
+    directory: str | os.PathLike[str] | None = None,
+) -> ImageData:
+    """Load an image data set with grey levels in [0, 1] (see `binarize` for black and white).
+
+    Args:
+        name: "digits" (scikit-learn's 1,797 digits enlarged to 28x28; needs no download),
+            "mnist" or "fashion_mnist".
+        split: "tutorial", a small class-balanced set that trains in seconds: for each class
+            0..9 in turn the first `per_class` images of the training file, and for testing the
+            next 100 images of the class in the same file (fewer where fewer exist). "full": the
+            60,000 and 10,000 images of the published training and test files, in their order.
+            The digits have a single file, which the tutorial split draws on; their full split
+            tests on the last sixth of each class (1,501 and 296 images, in file order).
+        per_class: Training images of each class in the tutorial split; not used by "full".
+        directory: Where `<name>.npz` or the four original IDX `.gz` files are, directly or in a
+            subfolder `mnist`, `fashion-mnist` or `fashion_mnist`. By default the environment
+            variable `TFBDL_DATA` says where; if it is unset, Keras' cache is read or, failing
+            that, Keras downloads the files. Not used by "digits".
+
+    Returns:
+        The images and classes; see `ImageData` for shapes and dtypes.
+
+    Raises:
+        ValueError: If `name` or `split` is unknown, or `per_class` is not a positive int or more
+            than the smallest class has.
+        DataError: If the files are missing, damaged or not the published ones.
+
+    """
+    _check_known("name", name, NAMES)
+    _check_known("split", split, SPLITS)
+    per_class = positive_int("per_class", per_class)
+    if name == "digits":
+        (x, y), white = enlarged_digits(), 1
+    else:
+        arrays, white = load_original(name, directory), 255
+        if split == "full":
+            return _image_data(white, **arrays)
+        x, y = arrays["x_train"], arrays["y_train"]
+    is_tutorial = split == "tutorial"
+    train, test = first_of_each_class(y, per_class) if is_tutorial else last_sixth_of_each_class(y)
+    return _image_data(white, x[train], y[train], x[test], y[test])
+
+
+def _check_known(argument: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{argument}={value!r} is unknown; use one of {', '.join(known)}")
+
+
+def _image_data(
+    white: int, x_train: np.ndarray, y_train: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
+) -> ImageData:
+    """Bring pixels in [0, white] to [0, 1] and all arrays to their documented dtypes."""
+    return ImageData(
+        np.divide(x_train, white, dtype=np.float32),
+        y_train.astype(np.int32),
+        np.divide(x_test, white, dtype=np.float32),
+        y_test.astype(np.int32),
+    )

@@ -1,0 +1,84 @@
+"""The dense layer with a distribution over its weights (the slides' `bayes_dense`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl import posteriors, priors
+from tfbdl.layers import estimators
+from tfbdl.layers.linear import BayesLinear
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class BayesDense(BayesLinear):
+    """activation(x W + b) with (W, b) ~ q, and KL(q || p) / num_data in the model's losses.
+
+    `training=True` samples the weights, `training=False` uses their means, and a draw
+    (`tfbdl.sampling`) names one weight sample. Input (..., d_in), output (..., units).
+
+    Args:
+        units: output dimension.
+        activation: as in `keras.layers.Dense`.
+        num_data: N, the number of training examples; required, since the KL enters as KL / N.
+        prior: p(w): a `tfbdl.priors.Prior`, its name, or the scale of a normal.
+        posterior: the family of q(w): a `tfbdl.posteriors.Posterior` or its name. The default
+            `"mean_field"` has sigma = softplus(rho), rho starting uniform in [-3, -2].
+        estimator: how outputs are sampled in training: `"reparameterization"`,
+            `"local_reparameterization"` or `"flipout"`.
+        use_bias: whether there is a b.
+        bias_prior: p(b), by default that of the kernel.
+        bias_posterior: q(b), by default the family of the kernel.
+        kernel_initializer: where the kernel's means start.
+        bias_initializer: where the bias' means start.
+        seed: as in Keras: an integer for noise that is the same in every run.
+        **kwargs: as in `keras.layers.Layer`, and `activity_regularizer`.
+
+    Raises:
+        ValueError: if an argument is out of its range, or the estimator does not hold for the
+            posterior.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: str | Callable[[Any], Any] | None = None,
+        *,
+        num_data: int,
+        prior: float | str | dict | priors.Prior = 1.0,
+        posterior: str | dict | posteriors.Posterior = "mean_field",
+        estimator: str | dict | estimators.Estimator = "reparameterization",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            activation,
+            num_data=num_data,
+            prior=prior,
+            posterior=posterior,
+            estimator=estimator,
+            **kwargs,
+        )
+        if not isinstance(units, int) or units <= 0:
+            raise ValueError(f"units={units!r} must be a positive integer")
+        self.units = units
+        self.input_spec = keras.layers.InputSpec(min_ndim=2)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        d_in = input_shape[-1]
+        if d_in is None:
+            raise ValueError(f"input_shape={input_shape} must have a known last dimension")
+        self.create_weights((d_in, self.units), (self.units,))
+        self.input_spec = keras.layers.InputSpec(min_ndim=2, axes={-1: d_in})
+        self.built = True
+
+    def linear(self, x: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+        return keras.ops.matmul(x, w)
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return (*input_shape[:-1], self.units)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "units": self.units}

@@ -1,0 +1,160 @@
+"""Dropout whose rate is learned, through a relaxed Bernoulli mask (Gal, Hron, Kendall 2017).
+
+With keep probability k_q of input unit q of a layer with kernel W, mask e_q ~ RelaxedBernoulli(k_q)
+and inputs x_q e_q / k_q, the layer's share of the negative ELBO is
+
+    KL = sum_q  l^2 / 2 ||W_q||^2 / k_q  -  H(k_q)        (nats per data set),
+
+since a weight has the value m_q = W_q / k_q when it is kept, and k_q l^2 / 2 ||m_q||^2 is the
+slides' form of the same term.
+"""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.complexity import Complexity
+from tfbdl.sampling import accept_draws
+
+
+def relaxed_bernoulli(key: tf.Tensor, logits: tf.Tensor, temperature: float, shape) -> tf.Tensor:
+    """A sample of `tfp.distributions.RelaxedBernoulli(temperature, logits=logits)`.
+
+    Drawn as sigmoid((logits + logistic noise) / temperature) (Maddison et al. 2017, appendix B),
+    because the gradient of TFP's own sampler is NaN at low temperatures.
+    """
+    noise = random.logistic(key, shape, logits.dtype)
+    return tf.sigmoid((logits + noise) / temperature)
+
+
+def entropy(logits: tf.Tensor) -> tf.Tensor:
+    """Entropy of Bernoulli(sigmoid(logits)) in nats, elementwise; exact however large the logit."""
+    keep = tf.sigmoid(logits)
+    return -keep * tf.math.log_sigmoid(logits) - (1.0 - keep) * tf.math.log_sigmoid(-logits)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class ConcreteDropout(keras.layers.Wrapper):
+    """Drops inputs of the wrapped layer at a learned rate: `ConcreteDropout(Dense(10), ...)`.
+
+    Masks hold for a unit of the last axis as a whole: for convolutions channels, for sequences all
+    steps. `training=True` draws one per example, a draw (`tfbdl.sampling`) one for all x,
+    `training=False` none.
+
+    Args:
+        layer: a layer with a `kernel` whose second-to-last axis is the input's last axis: Dense,
+            Conv1D, Conv2D, Conv3D and the like, channels last.
+        num_data: N, the number of training examples; required, since the KL enters as KL / N.
+        lengthscale: l of the prior w ~ N(0, l^-2) over the wrapped layer's kernel. The default is
+            that of Gal and Ghahramani's regression experiments.
+        temperature: of the relaxation, > 0. Gal, Hron, Kendall use 0.1, and 2/3 for channels.
+        per_unit: whether each input unit learns a rate of its own (the slides), or the layer one.
+        initial_rate: drop probability at the start, in (0, 1).
+        seed: as in Keras.
+
+    Raises:
+        ValueError: if an argument is out of its range, or the layer has no such kernel.
+    """
+
+    def __init__(
+        self,
+        layer: keras.layers.Layer,
+        *,
+        num_data: int,
+        lengthscale: float = 1e-2,
+        temperature: float = 0.1,
+        per_unit: bool = False,
+        initial_rate: float = 0.1,
+        seed: int | None = None,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(layer, **kwargs)
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"temperature={temperature!r} must be > 0")
+        if not 0 < initial_rate < 1:
+            raise ValueError(f"initial_rate={initial_rate!r} must be in (0, 1)")
+        if not 0 <= lengthscale < math.inf:
+            raise ValueError(f"lengthscale={lengthscale!r} must be >= 0")
+        if getattr(layer, "data_format", None) == "channels_first":
+            raise ValueError(f"layer={layer.name} has channels first; use channels_last")
+        self.lengthscale = float(lengthscale)
+        self.temperature = float(temperature)
+        self.per_unit = per_unit
+        self.initial_rate = float(initial_rate)
+        self.complexity = Complexity(num_data)
+        self.seed = random.Seed(seed)
+        self.supports_masking = True
+        accept_draws(self)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        super().build(input_shape)
+        units = input_shape[-1]
+        kernel_shape = getattr(getattr(self.layer, "kernel", None), "shape", ())
+        if len(kernel_shape) < 2 or kernel_shape[-2] != units:
+            raise ValueError(
+                f"layer={self.layer.name} ({type(self.layer).__name__}) has no kernel over its "
+                f"{units} input units; ConcreteDropout wraps Dense and convolution layers"
+            )
+        self.keep_logit = self.add_weight(
+            shape=(units,) if self.per_unit else (),
+            initializer=keras.initializers.Constant(-_logit(self.initial_rate)),
+            autocast=False,
+            name="keep_logit",
+        )
+
+    @property
+    def keep_prob(self) -> tf.Tensor:
+        """Learned keep probabilities: shape (input units,) with `per_unit`, else ()."""
+        return tf.sigmoid(tf.convert_to_tensor(self.keep_logit))
+
+    def call(
+        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        key = self.seed.key(training, draw)
+        if key is not None:
+            batch = tf.shape(x)[0] if draw is None else 1
+            shape = tf.stack([batch] + [1] * (len(x.shape) - 2) + [x.shape[-1]])
+            mask = relaxed_bernoulli(
+                key, tf.convert_to_tensor(self.keep_logit), self.temperature, shape
+            )
+            x *= tf.cast(mask / self.keep_prob, x.dtype)
+        y = self.layer(x)
+        wd, ent = self.weight_term(), self.entropy_term()
+        self.complexity.add(wd - ent, wd=wd, ent=ent)
+        return y
+
+    def weight_term(self) -> tf.Tensor:
+        """sum_q l^2 / 2 ||W_q||^2 / k_q, in nats per data set."""
+        kernel = tf.convert_to_tensor(self.layer.kernel)
+        kernel = tf.cast(kernel, self.keep_logit.dtype)
+        other_axes = [axis for axis in range(len(kernel.shape)) if axis != len(kernel.shape) - 2]
+        norms = tf.reduce_sum(tf.square(kernel), axis=other_axes)
+        return 0.5 * self.lengthscale**2 * tf.reduce_sum(norms / self.keep_prob)
+
+    def entropy_term(self) -> tf.Tensor:
+        """sum_q H(k_q), in nats per data set."""
+        per_probability = 1 if self.per_unit else self.layer.kernel.shape[-2]
+        logits = tf.convert_to_tensor(self.keep_logit)
+        return per_probability * tf.reduce_sum(entropy(logits))
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return self.layer.compute_output_shape(input_shape)
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "num_data": self.complexity.num_data,
+            "lengthscale": self.lengthscale,
+            "temperature": self.temperature,
+            "per_unit": self.per_unit,
+            "initial_rate": self.initial_rate,
+            "seed": self.seed.seed,
+        }
+
+
+def _logit(p: float) -> float:
+    return math.log(p) - math.log1p(-p)

@@ -1,0 +1,154 @@
+"""How a layer with random weights estimates its output while it trains.
+
+All are unbiased for E_q[f(x W + b)] inside the expected log likelihood and differ in how strongly
+the examples of a batch share their noise, which sets the variance of the gradient:
+
+- `Reparameterization`: one weight sample for the batch (Blundell et al. 2015, section 3.2);
+- `LocalReparameterization`: the output's own normal distribution (Kingma et al. 2015, section 3);
+- `Flipout`: one sample, decorrelated by random signs (Wen et al. 2018, section 3).
+
+An estimator maps (x, linear, kernel, bias, key) to (outputs before the activation, KL in nats),
+where `linear(x, w)` applies the layer's linear map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.posteriors import MeanFieldNormal, MultiplicativeNormal, PointMass, Posterior
+
+Linear = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+INDEPENDENT_NORMAL = (MeanFieldNormal, MultiplicativeNormal, PointMass)
+
+
+class Estimator:
+    """Base of the estimators; stateless, so its class is all there is to save."""
+
+    def check(self, posterior: Posterior) -> None:
+        """Raises ValueError where the estimator does not hold for this posterior."""
+
+    def __call__(
+        self, x: tf.Tensor, linear: Linear, kernel: Posterior, bias: Posterior | None, key: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Outputs before the activation, and the KL of kernel and bias in nats."""
+        raise NotImplementedError
+
+    def get_config(self) -> dict:
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Estimator:
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class Reparameterization(Estimator):
+    """y = x W + b with one (W, b) ~ q for the whole batch."""
+
+    def __call__(
+        self, x: tf.Tensor, linear: Linear, kernel: Posterior, bias: Posterior | None, key: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        w, kl = kernel.sample_and_kl(random.fold_in(key, 0))
+        y = linear(x, tf.cast(w, x.dtype))
+        if bias is None:
+            return y, kl
+        b, bias_kl = bias.sample_and_kl(random.fold_in(key, 1))
+        return y + tf.cast(b, y.dtype), kl + bias_kl
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class LocalReparameterization(Estimator):
+    """y ~ N(x mu + mu_b, x^2 sigma^2 + sigma_b^2), drawn for each example on its own.
+
+    Variances are computed in the precision of the weights, also under mixed precision.
+    """
+
+    def check(self, posterior: Posterior) -> None:
+        if not isinstance(posterior, INDEPENDENT_NORMAL):
+            raise ValueError(
+                "estimator='local_reparameterization' needs independent normal weights, not "
+                f"posterior={type(posterior).__name__}; use 'reparameterization'"
+            )
+
+    def __call__(
+        self, x: tf.Tensor, linear: Linear, kernel: Posterior, bias: Posterior | None, key: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        mean = linear(x, tf.cast(kernel.mean, x.dtype))
+        wide = tf.cast(x, kernel.dtype)
+        variance = linear(tf.square(wide), tf.square(kernel.stddev))
+        kl = kernel.kl(random.fold_in(key, 0))
+        if bias is not None:
+            mean += tf.cast(bias.mean, mean.dtype)
+            variance += tf.square(bias.stddev)
+            kl += bias.kl(random.fold_in(key, 1))
+        noise = random.normal(random.fold_in(key, 2), tf.shape(mean), variance.dtype)
+        noise = tf.ensure_shape(noise, mean.shape)
+        return mean + tf.cast(_safe_sqrt(variance) * noise, mean.dtype), kl
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class Flipout(Estimator):
+    """y = x mu + ((x * s) dW + t db) * r + mu_b, with signs s, t, r drawn for each example.
+
+    dW = W - mu is shared by the batch. The signs leave each example's distribution as it is,
+    since dW is symmetric about zero, and make the examples uncorrelated.
+    """
+
+    def check(self, posterior: Posterior) -> None:
+        if not isinstance(posterior, INDEPENDENT_NORMAL):
+            raise ValueError(
+                "estimator='flipout' needs independent weights symmetric about their mean, not "
+                f"posterior={type(posterior).__name__}; use 'reparameterization'"
+            )
+
+    def __call__(
+        self, x: tf.Tensor, linear: Linear, kernel: Posterior, bias: Posterior | None, key: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        w, kl = kernel.sample_and_kl(random.fold_in(key, 0))
+        mean = linear(x, tf.cast(kernel.mean, x.dtype))
+        signs_in = _signs(key, 2, x)
+        flipped = linear(x * signs_in, tf.cast(w - kernel.mean, x.dtype))
+        if bias is not None:
+            b, bias_kl = bias.sample_and_kl(random.fold_in(key, 1))
+            mean += tf.cast(bias.mean, mean.dtype)
+            flipped += tf.cast(b - bias.mean, mean.dtype) * _signs(key, 3, x[..., :1])
+            kl += bias_kl
+        return mean + flipped * _signs(key, 4, mean), kl
+
+
+_NAMES = {
+    "flipout": Flipout,
+    "local_reparameterization": LocalReparameterization,
+    "reparameterization": Reparameterization,
+}
+
+
+def get(identifier: str | dict | Estimator) -> Estimator:
+    """The estimator a user means: an object, its name, or its config.
+
+    Raises:
+        ValueError: if the name is unknown.
+    """
+    if isinstance(identifier, Estimator):
+        return identifier
+    if isinstance(identifier, dict):
+        return keras.saving.deserialize_keras_object(identifier)
+    if identifier not in _NAMES:
+        known = ", ".join(sorted(_NAMES))
+        raise ValueError(f"estimator={identifier!r} is unknown; choose one of: {known}")
+    return _NAMES[identifier]()
+
+
+def _signs(key: tf.Tensor, stream: int, like: tf.Tensor) -> tf.Tensor:
+    signs = random.rademacher(random.fold_in(key, stream), tf.shape(like), like.dtype)
+    return tf.ensure_shape(signs, like.shape)
+
+
+def _safe_sqrt(variance: tf.Tensor) -> tf.Tensor:
+    """Square root whose gradient at 0 is 0 and not infinite (an all-zero row has variance 0)."""
+    return tf.sqrt(tf.maximum(variance, tf.constant(1e-30, variance.dtype)))

@@ -1,0 +1,89 @@
+"""Dropout as a Bayesian approximation (Gal and Ghahramani 2016): dropout that can be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.sampling import accept_draws
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class MCDropout(keras.layers.Layer):
+    """`keras.layers.Dropout` that stays on in drawn functions.
+
+    `training=True` is ordinary dropout, `training=False` the naive approximation (no dropout:
+    activations are rescaled in training). In a draw (`tfbdl.sampling`) the rest of the model is in
+    inference mode and one mask serves all x, so that the draw is a function: equal rows of x have
+    equal outputs, in whatever batch they come.
+
+    Args:
+        rate: probability that a unit is dropped, in [0, 1).
+        noise_shape: shape of the mask that is broadcast to the input, as in Keras; None entries
+            follow the input.
+        per_example: whether draws, too, use a mask per example. Means over draws are the same;
+            functions are not coherent then.
+        seed: as in Keras.
+
+    Raises:
+        ValueError: if `rate` is not in [0, 1).
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        noise_shape: Sequence[int | None] | None = None,
+        *,
+        per_example: bool = False,
+        seed: int | None = None,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not (isinstance(rate, (int, float)) and 0 <= rate < 1):
+            raise ValueError(f"rate={rate!r} must be in [0, 1): the probability to drop a unit")
+        self.rate = float(rate)
+        self.noise_shape = None if noise_shape is None else tuple(noise_shape)
+        self.per_example = per_example
+        self.seed = random.Seed(seed)
+        self.supports_masking = True
+        self.built = True
+        accept_draws(self)
+
+    def call(
+        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        key = self.seed.key(training, draw)
+        if key is None or self.rate == 0.0:
+            return x
+        shape = self._mask_shape(x, shared=draw is not None and not self.per_example)
+        keep = 1.0 - self.rate
+        return x * (random.bernoulli(key, shape, keep, x.dtype) / tf.cast(keep, x.dtype))
+
+    def _mask_shape(self, x: tf.Tensor, shared: bool) -> tf.Tensor | list[int]:
+        dims: list = list(x.shape)
+        if dims[0] is None:
+            dims[0] = tf.shape(x)[0]
+        if None in dims:
+            dims = tf.unstack(tf.shape(x))
+        if self.noise_shape is not None:
+            dims = [
+                d if n is None else n for d, n in zip(dims, self.noise_shape, strict=True)
+            ]
+        if shared:
+            dims[0] = 1
+        return dims if all(isinstance(d, int) for d in dims) else tf.stack(dims)
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return input_shape
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "rate": self.rate,
+            "noise_shape": self.noise_shape,
+            "per_example": self.per_example,
+            "seed": self.seed.seed,
+        }

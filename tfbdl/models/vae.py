@@ -1,0 +1,274 @@
+"""The variational autoencoder of the tutorial (Kingma and Welling 2014).
+
+    z ~ N(0, I),  x ~ p(x | decoder(z));   q(z | x) = N(mu(x), sigma(x)^2)
+    elbo(x) = E_q[log p(x | z)] - KL(q(z | x) || N(0, I))        (nats per example)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.models import pixels
+from tfbdl.sampling import accept_draws, make_draw
+
+BATCH = 1000
+"""Examples at a time in `elbo` and `log_likelihood`."""
+
+
+class Latent(NamedTuple):
+    """q(z | x): mean and standard deviation, each of shape (B, latent_dim)."""
+
+    mu: tf.Tensor
+    sigma: tf.Tensor
+
+
+class Bound(NamedTuple):
+    """The two parts of the ELBO at one z per example, each of shape (B,), in nats."""
+
+    log_likelihood: tf.Tensor
+    kl: tf.Tensor
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class VAE(keras.Model):
+    """`vae.compile("adam"); vae.fit(x)`, for x of shape (N, ...) with values in [0, 1].
+
+    `training=True` samples z, `training=False` has z = mu, a draw (`tfbdl.sampling`) shares one
+    noise vector between all x. The output is the mean of p(x | z), of the shape of x. `fit` and
+    `evaluate` report elbo, log_likelihood and kl in nats per example; the loss is -elbo. The KL is
+    in the model's losses as the mean over the batch: it is per example and needs no N.
+
+    Args:
+        latent_dim: dimension of z.
+        hidden_units: widths of the encoder's hidden layers; the decoder has them in reverse.
+        likelihood: `"bernoulli"` (the slides') or `"continuous_bernoulli"`, the density that
+            belongs to grey pixels.
+        binarize: `"dynamic"` draws x ~ Bernoulli(x) anew at each training step (and by fixed noise
+            outside training), so that the Bernoulli likelihood is a proper one; None leaves x
+            alone. For static binarisation give `tfbdl.data.binarize(x, seed)`.
+        activation: of the hidden layers.
+        seed: as in Keras.
+
+    Raises:
+        ValueError: if an argument is unknown or out of its range.
+    """
+
+    def __init__(
+        self,
+        latent_dim: int = 20,
+        hidden_units: Sequence[int] = (500, 500),
+        likelihood: str = "bernoulli",
+        *,
+        binarize: str | None = None,
+        activation: str = "relu",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(latent_dim, int) or latent_dim <= 0:
+            raise ValueError(f"latent_dim={latent_dim!r} must be a positive integer")
+        if binarize not in (None, "dynamic"):
+            raise ValueError(f"binarize={binarize!r} is unknown; choose None or 'dynamic'")
+        self.latent_dim = latent_dim
+        self.hidden_units = tuple(hidden_units)
+        self.likelihood = likelihood
+        self.binarize = binarize
+        self.activation = activation
+        self._pixels = pixels.get(likelihood)
+        self.seed = random.Seed(seed)
+        self.encoder_hidden = [
+            keras.layers.Dense(n, activation, name=f"encoder_{i}")
+            for i, n in enumerate(self.hidden_units)
+        ]
+        self.mu = keras.layers.Dense(latent_dim, name="mu")
+        self.sigma = keras.layers.Dense(latent_dim, "softplus", name="sigma")
+        self.decoder_hidden = [
+            keras.layers.Dense(n, activation, name=f"decoder_{i}")
+            for i, n in enumerate(reversed(self.hidden_units))
+        ]
+        self.elbo_tracker = keras.metrics.Mean(name="elbo")
+        self.log_likelihood_tracker = keras.metrics.Mean(name="log_likelihood")
+        self.kl_tracker = keras.metrics.Mean(name="kl")
+        accept_draws(self)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.data_shape = tuple(input_shape[1:])
+        size = math.prod(self.data_shape)
+        self.logits = keras.layers.Dense(size, name="logits")
+        stack = [*self.encoder_hidden, self.mu]
+        for layer, d_in in zip(stack, (size, *self.hidden_units), strict=True):
+            layer.build((None, d_in))
+        self.sigma.build((None, (size, *self.hidden_units)[-1]))
+        stack = [*self.decoder_hidden, self.logits]
+        for layer, d_in in zip(stack, (self.latent_dim, *self.hidden_units[::-1]), strict=True):
+            layer.build((None, d_in))
+        self.built = True
+
+    def encode(self, x: tf.Tensor) -> Latent:
+        """q(z | x) for x of shape (B, ...)."""
+        h = tf.reshape(x, [-1, math.prod(self.data_shape)])
+        for layer in self.encoder_hidden:
+            h = layer(h)
+        return Latent(tf.cast(self.mu(h), tf.float32), tf.cast(self.sigma(h), tf.float32))
+
+    def decode(self, z: tf.Tensor) -> tf.Tensor:
+        """The mean of p(x | z), shape (B, ...), for z of shape (B, latent_dim)."""
+        return self._shaped(self._pixels.mean(self._decode(z)))
+
+    def call(
+        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        key = self.seed.key(training, draw)
+        x = self._target(x, random.fold_in(self.seed.at(make_draw(0, 0)) if key is None else key, 1))
+        q = self.encode(x)
+        z = q.mu
+        if key is not None:
+            rows = tf.shape(z)[0] if draw is None else 1
+            z += q.sigma * random.normal(key, [rows, self.latent_dim], z.dtype)
+        logits = self._decode(z)
+        self.bound = Bound(self._log_likelihood(x, logits), kl_to_standard_normal(q))
+        self.add_loss(tf.reduce_mean(self.bound.kl))
+        return self._shaped(self._pixels.mean(logits))
+
+    def compute_loss(
+        self,
+        x: tf.Tensor | None = None,
+        y: tf.Tensor | None = None,
+        y_pred: tf.Tensor | None = None,
+        sample_weight: tf.Tensor | None = None,
+        training: bool = True,
+    ) -> tf.Tensor:
+        """-elbo of the last call, as the mean over the batch."""
+        log_likelihood, kl = self.bound
+        self.add_loss(-tf.reduce_mean(log_likelihood))
+        self.elbo_tracker.update_state(log_likelihood - kl)
+        self.log_likelihood_tracker.update_state(log_likelihood)
+        self.kl_tracker.update_state(kl)
+        return super().compute_loss(x, None, None, None, training)
+
+    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """As `keras.Model.fit`, without targets; arrays are checked first."""
+        if isinstance(x, np.ndarray):
+            self.check_data(x)
+        return super().fit(x, *args, **kwargs)
+
+    def check_data(self, x: np.ndarray) -> None:
+        """Raises ValueError unless x is (N, ...) of the model's shape with values in [0, 1]."""
+        if x.ndim < 2 or len(x) == 0:
+            raise ValueError(f"x has shape {x.shape}; give (N, ...) with at least one example")
+        if self.built and x.shape[1:] != self.data_shape:
+            raise ValueError(f"x has shape {x.shape}; this model takes (N, *{self.data_shape})")
+        if not np.isfinite(x).all():
+            raise ValueError("x is not finite; remove or fill in NaN and Inf")
+        if x.min() < 0 or x.max() > 1:
+            raise ValueError(
+                f"x has values from {x.min():g} to {x.max():g}; likelihood={self.likelihood!r} "
+                "needs pixels in [0, 1] (divide by 255)"
+            )
+
+    def elbo(self, x: np.ndarray, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
+        """The ELBO of each example with `num_samples` draws of z, shape (N,), in nats.
+
+        Raises:
+            ValueError: if x is not what the model takes, or `num_samples` < 1.
+        """
+        return self._estimate(x, num_samples, seed)[0]
+
+    def log_likelihood(self, x: np.ndarray, num_samples: int = 5000, *, seed: int = 0) -> np.ndarray:
+        """The importance-weighted bound on log p(x), shape (N,), in nats; tight as samples grow.
+
+        log 1/S sum_s p(x | z_s) p(z_s) / q(z_s | x)  with z_s ~ q  (Burda et al. 2016, equation 8).
+
+        Raises:
+            ValueError: if x is not what the model takes, or `num_samples` < 1.
+        """
+        return self._estimate(x, num_samples, seed)[1]
+
+    def sample(self, n: int, *, mean: bool = False, seed: int = 0) -> np.ndarray:
+        """n examples of the model, shape (n, ...): x ~ p(x | z), or E[x | z], with z ~ N(0, I)."""
+        key = self.seed.at(make_draw(seed, 0))
+        logits = self._decode(random.normal(key, [n, self.latent_dim]))
+        if mean:
+            return self._shaped(self._pixels.mean(logits)).numpy()
+        return self._shaped(self._pixels.sample(random.fold_in(key, 1), logits)).numpy()
+
+    def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
+        x = np.asarray(x)
+        self.check_data(x)
+        if num_samples < 1:
+            raise ValueError(f"num_samples={num_samples} must be at least 1")
+        if not self.built:
+            self.build(x.shape)
+        batches = [
+            self._bounds(
+                tf.constant(x[start : start + BATCH], tf.float32),
+                random.fold_in(self.seed.at(make_draw(seed, 0)), start),
+                tf.constant(num_samples),
+            )
+            for start in range(0, len(x), BATCH)
+        ]
+        return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
+
+    @tf.function(jit_compile=True, reduce_retracing=False)
+    def _bounds(
+        self, x: tf.Tensor, key: tf.Tensor, num_samples: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """ELBO and importance-weighted bound of each example of a batch, each of shape (B,)."""
+        x = self._target(x, random.fold_in(key, 0))
+        q = self.encode(x)
+        sum_ll = tf.zeros_like(x[:, 0])
+        log_sum = sum_ll - np.inf
+        for s in tf.range(num_samples):
+            eps = random.normal(random.fold_in(key, s + 1), tf.shape(q.mu))
+            z = q.mu + q.sigma * eps
+            ll = self._log_likelihood(x, self._decode(z))
+            log_ratio = tf.reduce_sum(
+                tf.math.log(q.sigma) + 0.5 * (tf.square(eps) - tf.square(z)), axis=-1
+            )
+            sum_ll += ll
+            log_sum = keras.ops.logaddexp(log_sum, ll + log_ratio)
+        count = tf.cast(num_samples, tf.float32)
+        return sum_ll / count - kl_to_standard_normal(q), log_sum - tf.math.log(count)
+
+    def _target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+        """What is to be explained: x, flat, or its binarisation."""
+        x = tf.cast(tf.reshape(x, [-1, math.prod(self.data_shape)]), tf.float32)
+        if self.binarize is None:
+            return x
+        return tf.cast(random.uniform(key, tf.shape(x)) < x, tf.float32)
+
+    def _decode(self, z: tf.Tensor) -> tf.Tensor:
+        h = z
+        for layer in (*self.decoder_hidden, self.logits):
+            h = layer(h)
+        return tf.cast(h, tf.float32)
+
+    def _log_likelihood(self, x: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(self._pixels.log_prob(x, logits), axis=-1)
+
+    def _shaped(self, flat: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(flat, [-1, *self.data_shape])
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "latent_dim": self.latent_dim,
+            "hidden_units": self.hidden_units,
+            "likelihood": self.likelihood,
+            "binarize": self.binarize,
+            "activation": self.activation,
+            "seed": self.seed.seed,
+        }
+
+
+def kl_to_standard_normal(q: Latent) -> tf.Tensor:
+    """KL(q || N(0, I)) of each example, shape (B,): 1/2 sum mu^2 + sigma^2 - log sigma^2 - 1."""
+    terms = tf.square(q.mu) + tf.square(q.sigma) - 2.0 * tf.math.log(q.sigma) - 1.0
+    return 0.5 * tf.reduce_sum(terms, axis=-1)

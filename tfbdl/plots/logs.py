@@ -1,0 +1,64 @@
+"""Draw the curves that training logs record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tfbdl.training.log import TrainLog
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_UNITS = dict.fromkeys(("elbo", "cent", "wd", "ent", "kl"), "nats per example") | {
+    "acc": "fraction"
+}
+_DASHES = ("-", "--", ":", "-.")
+
+
+def log_curves(logs: Mapping[str, TrainLog], metric: str, ax: Axes | None = None) -> Axes:
+    """Draw one metric of several runs against the epoch.
+
+    A run keeps its colour in every panel, as the colour follows its place in ``logs``. Runs
+    without the metric are left out, and nan or infinite values leave a gap.
+
+    Args:
+        logs: The runs by the name that the legend shows.
+        metric: The metric to draw, a column of the logs such as "elbo".
+        ax: Where to draw; None makes a new pyplot figure.
+
+    Returns:
+        The axes with the curves.
+
+    Raises:
+        ValueError: If no run has the metric.
+    """
+    if not any(metric in log.metrics for log in logs.values()):
+        known = ", ".join(dict.fromkeys(name for log in logs.values() for name in log.metrics))
+        raise ValueError(f"metric is {metric!r}, which no log has; their metrics: {known or 'none'}")
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(layout="constrained")[1]
+    curves = {}
+    for i, (run, log) in enumerate(logs.items()):
+        if metric in log.metrics:
+            (curves[_literal(run)],) = ax.plot(
+                log.epochs,
+                log.metrics[metric],
+                color=f"C{i % 10}",
+                linestyle=_DASHES[i // 10 % len(_DASHES)],
+                marker="o",  # an epoch between two gaps has no line
+                markersize=2,
+            )
+    unit = f" ({_UNITS[metric]})" if metric in _UNITS else ""
+    ax.set_xlabel("epoch")
+    ax.set_ylabel(_literal(metric) + unit)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.grid(alpha=0.3)
+    ax.legend(list(curves.values()), list(curves))
+    return ax
+
+
+def _literal(text: str) -> str:
+    return text.replace("$", r"\$")

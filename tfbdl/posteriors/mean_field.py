@@ -1,0 +1,65 @@
+"""The mean-field normal posterior of Bayes by Backprop (Blundell et al. 2015, section 3.2)."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.kl import kl_from_normal
+from tfbdl.posteriors.base import Posterior
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class MeanFieldNormal(Posterior):
+    """q(w) = N(mu, sigma^2) for each weight on its own, with sigma = softplus(rho).
+
+    Args:
+        rho_initializer: where rho starts. The default, uniform in [-3, -2] as in the slides, is a
+            sigma between 0.05 and 0.13.
+    """
+
+    def __init__(
+        self,
+        rho_initializer: str | keras.initializers.Initializer | None = None,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(**kwargs)
+        if rho_initializer is None:
+            rho_initializer = keras.initializers.RandomUniform(-3.0, -2.0)
+        self.rho_initializer = keras.initializers.get(rho_initializer)
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        self.mu = self.add_parameter("mu", shape, self.initializer)
+        self.rho = self.add_parameter("rho", shape, self.rho_initializer)
+        self._compiled = tf.function(self._sample_and_kl, jit_compile=True)
+        self.built = True
+
+    @property
+    def mean(self) -> tf.Tensor:
+        return tf.convert_to_tensor(self.mu)
+
+    @property
+    def stddev(self) -> tf.Tensor:
+        return tf.math.softplus(tf.convert_to_tensor(self.rho))
+
+    def sample(self, key: tf.Tensor) -> tf.Tensor:
+        return self.mean + self.stddev * random.normal(key, self.mu.shape, self.mu.dtype)
+
+    def kl(self, key: tf.Tensor) -> tf.Tensor:
+        return kl_from_normal(self.mean, self.stddev, self.prior, lambda: self.sample(key))
+
+    def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        compute = self._compiled if tf.inside_function() else self._sample_and_kl
+        return compute(self.mean, tf.convert_to_tensor(self.rho), key)
+
+    def _sample_and_kl(
+        self, mu: tf.Tensor, rho: tf.Tensor, key: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        sigma = tf.math.softplus(rho)
+        w = mu + sigma * random.normal(key, mu.shape, mu.dtype)
+        return w, kl_from_normal(mu, sigma, self.prior, lambda: w)
+
+    def get_config(self) -> dict:
+        rho_initializer = keras.initializers.serialize(self.rho_initializer)
+        return {**super().get_config(), "rho_initializer": rho_initializer}

@@ -1,0 +1,67 @@
+"""Multiplicative normal noise: the posterior of variational dropout (Kingma et al. 2015)."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.posteriors.base import Posterior
+from tfbdl.priors import LogUniform, Prior
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class MultiplicativeNormal(Posterior):
+    """q(w) = N(mu, alpha mu^2) with a learned alpha for each weight, at most 1.
+
+    The bound is that of the paper: beyond it dropout's rate alpha / (1 + alpha) exceeds 1/2 and
+    the approximated KL does not hold.
+
+    Args:
+        initial_alpha: where alpha starts, in (0, 1]. Dropout at rate p has alpha = p / (1 - p).
+
+    Raises:
+        ValueError: if `initial_alpha` is out of range, or the prior is not log-uniform.
+    """
+
+    def __init__(self, initial_alpha: float = 0.25, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        if not 0 < initial_alpha <= 1:
+            raise ValueError(f"initial_alpha={initial_alpha!r} must be in (0, 1]")
+        self.initial_alpha = float(initial_alpha)
+
+    def check_prior(self, prior: Prior) -> None:
+        if not isinstance(prior, LogUniform):
+            raise ValueError(
+                f"prior={type(prior).__name__} does not go with multiplicative noise, whose KL is "
+                "known for 'log_uniform'"
+            )
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        start = keras.initializers.Constant(math.log(self.initial_alpha))
+        self.mu = self.add_parameter("mu", shape, self.initializer)
+        self.raw_log_alpha = self.add_parameter("log_alpha", shape, start)
+        self.built = True
+
+    @property
+    def log_alpha(self) -> tf.Tensor:
+        return tf.minimum(tf.convert_to_tensor(self.raw_log_alpha), 0.0)
+
+    @property
+    def mean(self) -> tf.Tensor:
+        return tf.convert_to_tensor(self.mu)
+
+    @property
+    def stddev(self) -> tf.Tensor:
+        return tf.exp(0.5 * self.log_alpha) * tf.abs(self.mean)
+
+    def sample(self, key: tf.Tensor) -> tf.Tensor:
+        return self.mean + self.stddev * random.normal(key, self.mu.shape, self.mu.dtype)
+
+    def kl(self, key: tf.Tensor) -> tf.Tensor:
+        return self.prior.kl_from_log_alpha(self.log_alpha)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "initial_alpha": self.initial_alpha}

@@ -1,0 +1,45 @@
+"""The switch between the mean and a drawn function.
+
+A *draw* is an int32 tensor of shape (2,), (seed, sample number). It names one function of the
+posterior: every stochastic layer turns it into its own noise, so one draw gives one weight sample
+(one dropout mask per unit) for all x it is called with, on any batch, in any order, on any device.
+Without a draw, layers sample afresh under `training=True` and use the posterior mean otherwise.
+
+Draws travel as a call argument that Keras hands down to all layers, as it does with `training`.
+"""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from tfbdl.keras_private import inherit_call_argument
+
+
+def accept_draws(layer: keras.layers.Layer) -> None:
+    """Lets `layer.call(..., draw=None)` receive the draw. To be called in `__init__`."""
+    inherit_call_argument(layer, "draw")
+
+
+class Sampler(keras.layers.Layer):
+    """Calls a model as drawn functions: `Sampler(model)(x, draw=make_draw(seed, s))`.
+
+    The model runs in inference mode, so that BatchNormalization and stock Dropout layers stay
+    there.
+
+    Args:
+        model: any Keras model; only the layers of this package see the draw.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        super().__init__()
+        self.model = model
+        accept_draws(self)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.model(x, training=False)
+
+
+def make_draw(seed: int | tf.Tensor, sample: int | tf.Tensor) -> tf.Tensor:
+    """Names sample number `sample` of the sequence `seed` (both int32)."""
+    return tf.stack([tf.cast(seed, tf.int32), tf.cast(sample, tf.int32)])

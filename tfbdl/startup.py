@@ -1,0 +1,38 @@
+"""Keeps TensorFlow's start-up messages off the screen of command lines.
+
+`import tfbdl` in a program of the user's leaves everything as it is. Where the environment has
+TFBDL_QUIET=1, as the `tfbdl` command and the tutorials set it, TensorFlow is imported with its
+notes on CPU features and missing GPUs hidden; should the import fail, they are shown.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+
+
+def quiet() -> bool:
+    """Whether this process asked for a quiet screen."""
+    return os.environ.get("TFBDL_QUIET") == "1"
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow with standard error set aside, and replays that on failure."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        screen = os.dup(2)
+    except OSError:
+        return
+    with tempfile.TemporaryFile() as aside:
+        os.dup2(aside.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401, PLC0415
+        except BaseException:
+            aside.seek(0)
+            os.write(screen, aside.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(screen, 2)
+            os.close(screen)

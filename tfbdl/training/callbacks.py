@@ -1,0 +1,133 @@
+"""Keras callbacks: `train.log` for `model.fit`, and the warm-up of the KL."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from tfbdl import complexity
+from tfbdl.training.log import LogWriter
+
+
+class TrainLogger(keras.callbacks.Callback):
+    """Writes the `train.log` of `tfbdl.train` while `model.fit` trains.
+
+    The terms of the package's layers (kl, wd, ent: nats per data set, means over the epoch's
+    batches) are measured in the training step and added to the logs of `fit`, so that `History`
+    and later callbacks have them too.
+
+    Args:
+        path: the file, in an existing folder. An existing log is never written over.
+        columns: of the log, by default all that `fit` reports and the terms.
+        verbose: 1 prints the lines too.
+
+    Raises:
+        ValueError: if `path` already holds a log, or a column is not reported.
+        OSError: if it cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        columns: Sequence[str] | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__()
+        self.path = path
+        self.columns = columns
+        self.verbose = verbose
+
+    def set_model(self, model: keras.Model) -> None:
+        super().set_model(model)
+        with model.distribute_strategy.scope():
+            self._observers = [(cost, _Means(cost)) for cost in complexity.costs(model)]
+        model.train_function = None
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        self._log = LogWriter(self.path, echo=_print if self.verbose else None)
+        self._observe(True)
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        for _, means in self._observers:
+            means.reset()
+        learning_rate = keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)
+        self._log.start(epoch + 1, float(learning_rate))
+        self._started = time.perf_counter()
+        self._seconds: float | None = None
+
+    def on_test_begin(self, logs: dict | None = None) -> None:
+        self._seconds = time.perf_counter() - self._started
+        self._observe(False)
+
+    def on_test_end(self, logs: dict | None = None) -> None:
+        self._observe(True)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        logs = {} if logs is None else logs
+        for _, means in self._observers:
+            for name, value in means.results().items():
+                logs[name] = logs.get(name, 0.0) + value
+        missing = [name for name in self.columns or () if name not in logs]
+        if missing:
+            raise ValueError(f"columns has {missing[0]!r}; fit reports {', '.join(logs)}")
+        seconds = self._seconds or time.perf_counter() - self._started
+        self._log.end(epoch + 1, seconds, {name: logs[name] for name in self.columns or logs})
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        self._observe(False)
+        self.model.train_function = None
+        self._log.close()
+
+    def _observe(self, on: bool) -> None:
+        for cost, means in self._observers:
+            cost.observe = means.update if on else None
+
+
+class KLAnnealing(keras.callbacks.Callback):
+    """Warms the KL up: weight 0 until epoch `start`, then linearly to 1 at epoch `end`.
+
+    Args:
+        start: last epoch (counted from 1) with weight 0; 0 to begin at once.
+        end: first epoch with weight 1.
+
+    Raises:
+        ValueError: unless 0 <= start < end.
+    """
+
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__()
+        if not 0 <= start < end:
+            raise ValueError(f"start={start!r}, end={end!r}: need 0 <= start < end")
+        self.start = start
+        self.end = end
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        weight = min(max((epoch + 1 - self.start) / (self.end - self.start), 0.0), 1.0)
+        for cost in complexity.costs(self.model):
+            cost.weight.assign(weight)
+
+
+class _Means:
+    """Running means of one layer's terms, in the graph of the training step."""
+
+    def __init__(self, cost: complexity.Complexity) -> None:
+        self._means = {name: keras.metrics.Mean(name=name) for name in cost.terms}
+
+    def update(self, terms: dict[str, tf.Tensor]) -> None:
+        for name, value in terms.items():
+            self._means[name].update_state(value)
+
+    def results(self) -> dict[str, float]:
+        return {name: float(mean.result()) for name, mean in self._means.items()}
+
+    def reset(self) -> None:
+        for mean in self._means.values():
+            mean.reset_state()
+
+
+def _print(text: str) -> None:
+    print(text, end="", flush=True)

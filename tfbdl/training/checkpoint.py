@@ -1,0 +1,82 @@
+"""A checkpoint is one file that is either whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import keras
+import numpy as np
+
+T = TypeVar("T")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be read, or belongs to another run; the message says which."""
+
+
+def save(path: str | os.PathLike[str], model: keras.Model, meta: dict[str, Any]) -> None:
+    """Writes the model's and its optimizer's variables, and `meta` (JSON values), to `path`.
+
+    The file is written beside `path`, flushed to the disk and renamed, so that a kill at any moment
+    leaves the checkpoint before or the checkpoint after.
+    """
+    path = Path(path)
+    arrays = {f"v{i}": _to_numpy(v) for i, v in enumerate(_variables(model))}
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def restore(path: str | os.PathLike[str], model: keras.Model) -> None:
+    """Puts the variables of a checkpoint into `model` and its built optimizer.
+
+    Raises:
+        CheckpointError: if the file is not a checkpoint or holds another model; then no variable
+            has changed.
+    """
+    variables = _variables(model)
+    arrays = _read(path, lambda file: [file[f"v{i}"] for i in range(len(file.files) - 1)])
+    if [a.shape for a in arrays] != [tuple(v.shape) for v in variables]:
+        raise CheckpointError(
+            f"{path} holds another model or optimizer ({len(arrays)} variables, this one has "
+            f"{len(variables)}); name another savedir"
+        )
+    for variable, array in zip(variables, arrays, strict=True):
+        variable.assign(array)
+
+
+def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The `meta` that was given to `save`.
+
+    Raises:
+        CheckpointError: if the file is not a checkpoint.
+    """
+    return _read(path, lambda file: json.loads(str(file["meta"])))
+
+
+def _read(path: str | os.PathLike[str], extract: Callable[[Any], T]) -> T:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return extract(file)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise CheckpointError(f"{path} is not a readable checkpoint ({error})") from None
+
+
+def _variables(model: keras.Model) -> list[keras.Variable]:
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _to_numpy(variable: keras.Variable) -> np.ndarray:
+    array = keras.ops.convert_to_numpy(variable.value)
+    return array.astype(np.float32) if array.dtype.kind == "V" or array.itemsize == 2 else array

@@ -1,0 +1,115 @@
+"""Training steps as one graph: batches gathered on the device, the step compiled by XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+
+from tfbdl import complexity
+
+STEPS_PER_CALL = 100
+"""Steps between two looks of the Python side: Ctrl-C and the progress bar wait so long at most."""
+
+
+class Steps:
+    """Runs a model's own `train_step` over whole epochs.
+
+    Args:
+        model: compiled and built.
+        data: (x,) or (x, y), tensors of N examples each.
+        batch_size: examples a step, over all replicas.
+        jit_compile: whether XLA compiles the step; under several replicas it cannot.
+
+    Attributes:
+        finite: whether the loss has been so in every step of this epoch.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        data: tuple[tf.Tensor, ...],
+        batch_size: int,
+        jit_compile: bool,
+    ) -> None:
+        self.model = model
+        self.data = data
+        self.batch_size = batch_size
+        self.strategy = model.distribute_strategy
+        self.replicas = self.strategy.num_replicas_in_sync
+        if batch_size % self.replicas:
+            raise ValueError(
+                f"batch_size={batch_size} must be a multiple of the {self.replicas} replicas"
+            )
+        self.finite = True
+        self._names = [*complexity.term_names(model), *_weight_decay(model)]
+        self._sums: tf.Tensor | float = 0.0
+        self._count = 0
+        self._step = tf.function(self._train_step, jit_compile=jit_compile and self.replicas == 1)
+        self._run = tf.function(self._run_steps)
+
+    def epoch(self, order: tf.Tensor) -> Iterator[int]:
+        """Trains on the batches of `order`, yielding the number of steps done now and then.
+
+        Stops at the first step whose loss is not finite; `finite` is False then.
+        """
+        steps = len(order) // self.batch_size
+        self.model.reset_metrics()
+        self.finite, self._sums, self._count = True, 0.0, steps
+        done = 0
+        while done < steps and self.finite:
+            stop = min(done + STEPS_PER_CALL, steps)
+            done, finite, sums = self._run(order, tf.constant(done), tf.constant(stop))
+            done, self.finite = int(done), bool(finite)
+            self._sums += sums
+            yield done
+
+    def means(self) -> dict[str, float]:
+        """Means over the epoch's batches: loss, the model's metrics, and the layers' terms."""
+        metrics = self.model.get_metrics_result()
+        values = {name: float(keras.ops.convert_to_numpy(v)) for name, v in metrics.items()}
+        sums = keras.ops.convert_to_numpy(self._sums)
+        return values | {
+            name: float(s) / self._count for name, s in zip(self._names, sums, strict=True)
+        }
+
+    def _run_steps(
+        self, order: tf.Tensor, start: tf.Tensor, stop: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        sums = tf.zeros([len(self._names)])
+        finite = True
+        step = start
+        while step < stop and finite:
+            batch = tf.slice(order, [step * self.batch_size], [self.batch_size])
+            loss, terms = self._on_replicas(batch)
+            finite = tf.math.is_finite(loss)
+            sums += terms
+            step += 1
+        return step, finite, sums
+
+    def _on_replicas(self, batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        if self.replicas == 1:
+            return self._step(*(tf.gather(array, batch) for array in self.data))
+        share = self.batch_size // self.replicas
+
+        def on_replica() -> tuple[tf.Tensor, tf.Tensor]:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            mine = tf.slice(batch, [replica * share], [share])
+            return self._step(*(tf.gather(array, mine) for array in self.data))
+
+        loss, terms = self.strategy.run(on_replica)
+        mean = tf.distribute.ReduceOp.MEAN
+        return self.strategy.reduce(mean, loss, None), self.strategy.reduce(mean, terms, None)
+
+    def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        weight_decay = _weight_decay(self.model)
+        loss = self.model.train_step(batch)["loss"]
+        terms = complexity.terms(self.model) | weight_decay
+        return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
+
+
+def _weight_decay(model: keras.Model) -> dict[str, tf.Tensor]:
+    """The sum of Keras' own regularisers, as the slides' logs call it; nothing if there is none."""
+    regularized = [v for v in model.trainable_variables if v.regularizer is not None]
+    return {"wd": sum(v.regularizer(v) for v in regularized)} if regularized else {}
