@@ -5,8 +5,9 @@ from tfbdl import startup
 if startup.quiet():
     startup.import_tensorflow()
 
-from tfbdl import data, layers, models, plots, posteriors, priors, training  # noqa: E402
-from tfbdl.training import TrainLogger, read_log, train  # noqa: E402
+from tfbdl import data, layers, models, plots, posteriors, priors, training
+from tfbdl.predictive import sample
+from tfbdl.training import TrainLogger, read_log, train
 
 __version__ = "0.1.0"
 
@@ -19,6 +20,7 @@ __all__ = [
     "posteriors",
     "priors",
     "read_log",
+    "sample",
     "train",
     "training",
 ]

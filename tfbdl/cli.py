@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from tfbdl.plots.logs import log_curves
 from tfbdl.training.log import TrainLog, read_log
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_NOT_FINITE = "!"
 _LARGER_IS_BETTER = ("elbo", "acc")
 _EXAMPLE = """\
 example:
   tfbdl log results/vae results/bnn/train.log --figure curves.png
 
 For every metric the table shows the first and last epoch, the best value
-(largest elbo and acc, smallest of all others) and the curve over the epochs.
+(largest elbo and acc, smallest of all others) and the curve over the epochs,
+where ! is a value that is nan or infinite. "/epoch" is the median of the
+seconds, "last lr" the learning rate of the last epoch.
 """
 
 
@@ -46,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return args.run(args)
     except (OSError, ValueError) as error:
-        return _fail(error, 2)
+        return _fail(str(error), 2)
 
 
 def add_log_command(subparsers: argparse._SubParsersAction[_Parser]) -> None:
@@ -76,14 +82,12 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"tfbdl: error: {message}; see {self.prog} --help\n")
 
 
-def _fail(error: Exception, code: int) -> int:
-    print("tfbdl: error:", *str(error).split(), file=sys.stderr)
+def _fail(message: str, code: int) -> int:
+    print("tfbdl: error:", *message.splitlines(), file=sys.stderr)
     return code
 
 
 def _log(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
     paths = [path / "train.log" if path.is_dir() else path for path in args.paths]
     logs = {name: read_log(path) for name, path in _run_names(paths).items()}
     console = Console(highlight=False)
@@ -91,18 +95,18 @@ def _log(args: argparse.Namespace) -> int:
     figure = args.figure or paths[0].with_name("train_log.png")
     try:
         _draw(logs, figure, args.force)
-    except (OSError, ValueError) as error:
-        return _fail(error, 1)
+    except OSError as error:
+        return _fail(f"{figure}: cannot write, {error.strerror}; give another --figure", 1)
+    except ValueError as error:
+        return _fail(str(error), 1)
     console.print(f"figure: {figure}", markup=False, soft_wrap=True)
     return 0
 
 
 def _run_names(paths: Sequence[Path]) -> dict[str, Path]:
     """Name each run by the shortest end of its path that no other run shares."""
-    runs = {path.resolve(): path for path in paths}
-    parts = {
-        run: (run.parent if run.name == "train.log" else run).parts for run in runs
-    }
+    runs = {Path(os.path.abspath(path)): path for path in paths}
+    parts = {run: (run.parent if run.name == "train.log" else run).parts for run in runs}
 
     def name(run: Path) -> str:
         own = parts[run]
@@ -115,17 +119,60 @@ def _run_names(paths: Sequence[Path]) -> dict[str, Path]:
 
 def _table(logs: dict[str, TrainLog], width: int) -> Table:
     """A row for each run; inside it a line for each metric."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 1), collapse_padding=True, pad_edge=False, leading=1)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("run", overflow="fold")
-    for title in ("epochs", "total s", "s/epoch", "rate"):
+    for title in ("epochs", "secs", "/epoch", "last lr"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     for title in ("first", "last", "best"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("curve", no_wrap=True)
     for run, log in logs.items():
-        lines = [_metric_line(name, values, width) for name, values in log.metrics.items()]
+        lines = [_metric_cells(name, values, width) for name, values in log.metrics.items()]
+        cells = [run, str(len(log.epochs))]
+        if lines:
+            cells += [f"{log.seconds.sum():.1f}", f"{np.median(log.seconds):.3f}"]
+            cells += [f"{log.learning_rates[-1]:g}"]
+            cells += ["\n".join(column) for column in zip(*lines, strict=True)]
+        table.add_row(*map(Text, cells))
     return table
+
+
+def _metric_cells(name: str, values: np.ndarray, width: int) -> tuple[str, ...]:
+    finite = values[np.isfinite(values)]
+    best = finite.max if name in _LARGER_IS_BETTER else finite.min
+    numbers = (values[0], values[-1], best() if finite.size else np.nan)
+    curve = _sparkline(values, max(8, min(40, width - 72)))
+    return (name, *(f"{number:.4g}" for number in numbers), curve)
+
+
+def _sparkline(values: np.ndarray, width: int) -> str:
+    """Blocks from the smallest to the largest value, at most ``width``; ! is nan or infinite."""
+    shown = values[np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)]
+    finite = shown[np.isfinite(shown)]
+    low, span = (finite.min(), np.ptp(finite) or 1.0) if finite.size else (0.0, 1.0)
+    heights = np.interp(shown, (low, low + span), (0, len(_BLOCKS) - 1))
+    return "".join(
+        _BLOCKS[round(height)] if np.isfinite(x) else _NOT_FINITE
+        for x, height in zip(shown, heights, strict=True)
+    )
+
+
+def _draw(logs: dict[str, TrainLog], path: Path, replace: bool) -> None:
+    """Save one panel for each metric, with all runs in it."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 (slow)
+
+    metrics = list(dict.fromkeys(name for log in logs.values() for name in log.metrics))
+    if not metrics:
+        raise ValueError(f"{', '.join(logs)}: no complete epoch, so no figure")
+    if path.exists() and not replace:
+        raise ValueError(f"{path}: already exists; add --force or give another --figure")
+    columns = min(3, len(metrics))
+    rows = -(-len(metrics) // columns)
+    figure = Figure(figsize=(4.5 * columns, 3.4 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flat
+    for metric, ax in zip(metrics, axes, strict=False):
+        log_curves(logs, metric, ax)
+    for ax in axes[len(metrics) :]:
+        ax.remove()
+    figure.savefig(path, format=path.suffix[1:] or "png", dpi=150)

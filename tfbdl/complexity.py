@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
@@ -22,6 +22,7 @@ class Complexity(keras.layers.Layer):
     Args:
         num_data: N, the number of training examples (not the batch size). It has no default,
             because a wrong one silently rescales the prior.
+        names: what the parts of the cost are called in logs.
 
     Attributes:
         weight: a scalar variable, 1 by default. Smaller values warm the KL up or give a cold
@@ -34,7 +35,7 @@ class Complexity(keras.layers.Layer):
         ValueError: if `num_data` is not a positive integer.
     """
 
-    def __init__(self, num_data: int, **kwargs: object) -> None:
+    def __init__(self, num_data: int, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
         super().__init__(**kwargs)
         is_integer = isinstance(num_data, numbers.Integral) and not isinstance(num_data, bool)
         if not is_integer or num_data <= 0:
@@ -42,6 +43,7 @@ class Complexity(keras.layers.Layer):
                 f"num_data={num_data!r} must be a positive integer: the number of training examples"
             )
         self.num_data = int(num_data)
+        self.names = tuple(names)
         self.weight = self.add_weight(
             shape=(), initializer="ones", trainable=False, autocast=False, name="weight"
         )
@@ -57,7 +59,7 @@ class Complexity(keras.layers.Layer):
             self.observe(terms)
 
     def get_config(self) -> dict:
-        return {**super().get_config(), "num_data": self.num_data}
+        return {**super().get_config(), "num_data": self.num_data, "names": self.names}
 
 
 def terms(model: keras.Model) -> dict[str, tf.Tensor]:
@@ -74,8 +76,8 @@ def terms(model: keras.Model) -> dict[str, tf.Tensor]:
 
 
 def term_names(model: keras.Model) -> list[str]:
-    """The names that `terms` has for a built model."""
-    return list(dict.fromkeys(name for cost in costs(model) for name in cost.terms))
+    """The names that `terms` has."""
+    return list(dict.fromkeys(name for cost in costs(model) for name in cost.names))
 
 
 def costs(model: keras.Model) -> list[Complexity]:

@@ -54,6 +54,9 @@ class ConcreteDropout(keras.layers.Wrapper):
         temperature: of the relaxation, > 0. Gal, Hron, Kendall use 0.1, and 2/3 for channels.
         per_unit: whether each input unit learns a rate of its own (the slides), or the layer one.
         initial_rate: drop probability at the start, in (0, 1).
+        logit_scale: keep probabilities are sigmoid(logit_scale * variable), > 0. An optimizer such
+            as Adam moves the variable by its learning rate a step and so the logit logit_scale
+            times as far; 10 lets rates settle within a few thousand steps.
         seed: as in Keras.
 
     Raises:
@@ -69,6 +72,7 @@ class ConcreteDropout(keras.layers.Wrapper):
         temperature: float = 0.1,
         per_unit: bool = False,
         initial_rate: float = 0.1,
+        logit_scale: float = 1.0,
         seed: int | None = None,
         **kwargs: object,
     ) -> None:
@@ -79,13 +83,16 @@ class ConcreteDropout(keras.layers.Wrapper):
             raise ValueError(f"initial_rate={initial_rate!r} must be in (0, 1)")
         if not 0 <= lengthscale < math.inf:
             raise ValueError(f"lengthscale={lengthscale!r} must be >= 0")
+        if not 0 < logit_scale < math.inf:
+            raise ValueError(f"logit_scale={logit_scale!r} must be > 0")
         if getattr(layer, "data_format", None) == "channels_first":
             raise ValueError(f"layer={layer.name} has channels first; use channels_last")
         self.lengthscale = float(lengthscale)
         self.temperature = float(temperature)
         self.per_unit = per_unit
         self.initial_rate = float(initial_rate)
-        self.complexity = Complexity(num_data)
+        self.logit_scale = float(logit_scale)
+        self.complexity = Complexity(num_data, names=("wd", "ent"))
         self.seed = random.Seed(seed)
         self.supports_masking = True
         accept_draws(self)
@@ -99,17 +106,23 @@ class ConcreteDropout(keras.layers.Wrapper):
                 f"layer={self.layer.name} ({type(self.layer).__name__}) has no kernel over its "
                 f"{units} input units; ConcreteDropout wraps Dense and convolution layers"
             )
-        self.keep_logit = self.add_weight(
+        start = math.log1p(-self.initial_rate) - math.log(self.initial_rate)
+        self.scaled_logit = self.add_weight(
             shape=(units,) if self.per_unit else (),
-            initializer=keras.initializers.Constant(-_logit(self.initial_rate)),
+            initializer=keras.initializers.Constant(start / self.logit_scale),
             autocast=False,
-            name="keep_logit",
+            name="scaled_logit",
         )
+
+    @property
+    def keep_logit(self) -> tf.Tensor:
+        """log(k / (1 - k)) of the keep probabilities."""
+        return self.logit_scale * tf.convert_to_tensor(self.scaled_logit)
 
     @property
     def keep_prob(self) -> tf.Tensor:
         """Learned keep probabilities: shape (input units,) with `per_unit`, else ()."""
-        return tf.sigmoid(tf.convert_to_tensor(self.keep_logit))
+        return tf.sigmoid(self.keep_logit)
 
     def call(
         self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
@@ -118,9 +131,7 @@ class ConcreteDropout(keras.layers.Wrapper):
         if key is not None:
             batch = tf.shape(x)[0] if draw is None else 1
             shape = tf.stack([batch] + [1] * (len(x.shape) - 2) + [x.shape[-1]])
-            mask = relaxed_bernoulli(
-                key, tf.convert_to_tensor(self.keep_logit), self.temperature, shape
-            )
+            mask = relaxed_bernoulli(key, self.keep_logit, self.temperature, shape)
             x *= tf.cast(mask / self.keep_prob, x.dtype)
         y = self.layer(x)
         wd, ent = self.weight_term(), self.entropy_term()
@@ -138,8 +149,7 @@ class ConcreteDropout(keras.layers.Wrapper):
     def entropy_term(self) -> tf.Tensor:
         """sum_q H(k_q), in nats per data set."""
         per_probability = 1 if self.per_unit else self.layer.kernel.shape[-2]
-        logits = tf.convert_to_tensor(self.keep_logit)
-        return per_probability * tf.reduce_sum(entropy(logits))
+        return per_probability * tf.reduce_sum(entropy(self.keep_logit))
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return self.layer.compute_output_shape(input_shape)
@@ -152,9 +162,6 @@ class ConcreteDropout(keras.layers.Wrapper):
             "temperature": self.temperature,
             "per_unit": self.per_unit,
             "initial_rate": self.initial_rate,
+            "logit_scale": self.logit_scale,
             "seed": self.seed.seed,
         }
-
-
-def _logit(p: float) -> float:
-    return math.log(p) - math.log1p(-p)

@@ -33,7 +33,12 @@ class Estimator:
         """Raises ValueError where the estimator does not hold for this posterior."""
 
     def __call__(
-        self, x: tf.Tensor, linear: Linear, kernel: Posterior, bias: Posterior | None, key: tf.Tensor
+        self,
+        x: tf.Tensor,
+        linear: Linear,
+        kernel: Posterior,
+        bias: Posterior | None,
+        key: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Outputs before the activation, and the KL of kernel and bias in nats."""
         raise NotImplementedError
@@ -51,7 +56,12 @@ class Reparameterization(Estimator):
     """y = x W + b with one (W, b) ~ q for the whole batch."""
 
     def __call__(
-        self, x: tf.Tensor, linear: Linear, kernel: Posterior, bias: Posterior | None, key: tf.Tensor
+        self,
+        x: tf.Tensor,
+        linear: Linear,
+        kernel: Posterior,
+        bias: Posterior | None,
+        key: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         w, kl = kernel.sample_and_kl(random.fold_in(key, 0))
         y = linear(x, tf.cast(w, x.dtype))
@@ -76,7 +86,12 @@ class LocalReparameterization(Estimator):
             )
 
     def __call__(
-        self, x: tf.Tensor, linear: Linear, kernel: Posterior, bias: Posterior | None, key: tf.Tensor
+        self,
+        x: tf.Tensor,
+        linear: Linear,
+        kernel: Posterior,
+        bias: Posterior | None,
+        key: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         mean = linear(x, tf.cast(kernel.mean, x.dtype))
         wide = tf.cast(x, kernel.dtype)
@@ -107,7 +122,12 @@ class Flipout(Estimator):
             )
 
     def __call__(
-        self, x: tf.Tensor, linear: Linear, kernel: Posterior, bias: Posterior | None, key: tf.Tensor
+        self,
+        x: tf.Tensor,
+        linear: Linear,
+        kernel: Posterior,
+        bias: Posterior | None,
+        key: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         w, kl = kernel.sample_and_kl(random.fold_in(key, 0))
         mean = linear(x, tf.cast(kernel.mean, x.dtype))

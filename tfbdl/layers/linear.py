@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from tfbdl import posteriors, priors, random
-from tfbdl.layers import estimators
 from tfbdl.complexity import Complexity
+from tfbdl.layers import estimators
 from tfbdl.sampling import accept_draws, make_draw
 
 

@@ -69,9 +69,7 @@ class MCDropout(keras.layers.Layer):
         if None in dims:
             dims = tf.unstack(tf.shape(x))
         if self.noise_shape is not None:
-            dims = [
-                d if n is None else n for d, n in zip(dims, self.noise_shape, strict=True)
-            ]
+            dims = [d if n is None else n for d, n in zip(dims, self.noise_shape, strict=True)]
         if shared:
             dims[0] = 1
         return dims if all(isinstance(d, int) for d in dims) else tf.stack(dims)

@@ -54,7 +54,7 @@ class ContinuousBernoulli:
         return tf.where(small, u, tf.where(safe > 0, upper, 1.0 - upper))
 
     def log_normaliser(self, logits: tf.Tensor) -> tf.Tensor:
-        """log of the integral of exp(logit x) over [0, 1]."""
+        """Log of the integral of exp(logit x) over [0, 1]."""
         small, safe = _split(logits)
         series = logits / 2.0 + logits**2 / 24.0 - logits**4 / 2880.0
         magnitude = tf.abs(safe)

@@ -1,7 +1,7 @@
 """The variational autoencoder of the tutorial (Kingma and Welling 2014).
 
-    z ~ N(0, I),  x ~ p(x | decoder(z));   q(z | x) = N(mu(x), sigma(x)^2)
-    elbo(x) = E_q[log p(x | z)] - KL(q(z | x) || N(0, I))        (nats per example)
+z ~ N(0, I),  x ~ p(x | decoder(z));   q(z | x) = N(mu(x), sigma(x)^2)
+elbo(x) = E_q[log p(x | z)] - KL(q(z | x) || N(0, I))        (nats per example)
 """
 
 from __future__ import annotations
@@ -126,7 +126,9 @@ class VAE(keras.Model):
         self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
         key = self.seed.key(training, draw)
-        x = self._target(x, random.fold_in(self.seed.at(make_draw(0, 0)) if key is None else key, 1))
+        x = self._target(
+            x, random.fold_in(self.seed.at(make_draw(0, 0)) if key is None else key, 1)
+        )
         q = self.encode(x)
         z = q.mu
         if key is not None:
@@ -181,7 +183,9 @@ class VAE(keras.Model):
         """
         return self._estimate(x, num_samples, seed)[0]
 
-    def log_likelihood(self, x: np.ndarray, num_samples: int = 5000, *, seed: int = 0) -> np.ndarray:
+    def log_likelihood(
+        self, x: np.ndarray, num_samples: int = 5000, *, seed: int = 0
+    ) -> np.ndarray:
         """The importance-weighted bound on log p(x), shape (N,), in nats; tight as samples grow.
 
         log 1/S sum_s p(x | z_s) p(z_s) / q(z_s | x)  with z_s ~ q  (Burda et al. 2016, equation 8).
@@ -192,7 +196,7 @@ class VAE(keras.Model):
         return self._estimate(x, num_samples, seed)[1]
 
     def sample(self, n: int, *, mean: bool = False, seed: int = 0) -> np.ndarray:
-        """n examples of the model, shape (n, ...): x ~ p(x | z), or E[x | z], with z ~ N(0, I)."""
+        """N examples of the model, shape (n, ...): x ~ p(x | z), or E[x | z], with z ~ N(0, I)."""
         key = self.seed.at(make_draw(seed, 0))
         logits = self._decode(random.normal(key, [n, self.latent_dim]))
         if mean:

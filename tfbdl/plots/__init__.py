@@ -1,5 +1,18 @@
-"""Figures of training runs; matplotlib is imported when a figure is drawn."""
+"""Figures; each takes an `ax` and returns it. matplotlib is imported when one is drawn."""
 
+from tfbdl.plots.functions import function_draws
+from tfbdl.plots.images import class_distributions, image_grid, reconstructions
+from tfbdl.plots.keep import keep_probabilities
+from tfbdl.plots.latent import latent_scatter, manifold
 from tfbdl.plots.logs import log_curves
 
-__all__ = ["log_curves"]
+__all__ = [
+    "class_distributions",
+    "function_draws",
+    "image_grid",
+    "keep_probabilities",
+    "latent_scatter",
+    "log_curves",
+    "manifold",
+    "reconstructions",
+]

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tfbdl.plots.axes import new_axes
 from tfbdl.training.log import TrainLog
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_UNITS = dict.fromkeys(("elbo", "cent", "wd", "ent", "kl"), "nats per example") | {
-    "acc": "fraction"
+_UNITS = {
+    "acc": "fraction",
+    "cent": "nats per example",
+    "elbo": "nats per example",
+    "ent": "nats per data set",
+    "kl": "nats per data set",
 }
 _DASHES = ("-", "--", ":", "-.")
 
@@ -35,11 +40,8 @@ def log_curves(logs: Mapping[str, TrainLog], metric: str, ax: Axes | None = None
     """
     if not any(metric in log.metrics for log in logs.values()):
         known = ", ".join(dict.fromkeys(name for log in logs.values() for name in log.metrics))
-        raise ValueError(f"metric is {metric!r}, which no log has; their metrics: {known or 'none'}")
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(layout="constrained")[1]
+        raise ValueError(f"metric is {metric!r}, but the logs have: {known or 'none'}")
+    ax = new_axes(ax)
     curves = {}
     for i, (run, log) in enumerate(logs.items()):
         if metric in log.metrics:
@@ -54,7 +56,7 @@ def log_curves(logs: Mapping[str, TrainLog], metric: str, ax: Axes | None = None
     unit = f" ({_UNITS[metric]})" if metric in _UNITS else ""
     ax.set_xlabel("epoch")
     ax.set_ylabel(_literal(metric) + unit)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)
     ax.grid(alpha=0.3)
     ax.legend(list(curves.values()), list(curves))
     return ax

@@ -115,7 +115,7 @@ class _Means:
     """Running means of one layer's terms, in the graph of the training step."""
 
     def __init__(self, cost: complexity.Complexity) -> None:
-        self._means = {name: keras.metrics.Mean(name=name) for name in cost.terms}
+        self._means = {name: keras.metrics.Mean(name=name) for name in cost.names}
 
     def update(self, terms: dict[str, tf.Tensor]) -> None:
         for name, value in terms.items():

@@ -96,9 +96,7 @@ class Run:
 
     def _save(self, epoch: int) -> None:
         assert self.folder is not None
-        checkpoint.save(
-            self.folder / CHECKPOINT, self.model, {**self.settings, "epoch": epoch}
-        )
+        checkpoint.save(self.folder / CHECKPOINT, self.model, {**self.settings, "epoch": epoch})
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Steps:
                 f"batch_size={batch_size} must be a multiple of the {self.replicas} replicas"
             )
         self.finite = True
-        self._names = [*complexity.term_names(model), *_weight_decay(model)]
+        self._names = list(dict.fromkeys([*complexity.term_names(model), *_weight_decay(model)]))
         self._sums: tf.Tensor | float = 0.0
         self._count = 0
         self._step = tf.function(self._train_step, jit_compile=jit_compile and self.replicas == 1)
@@ -105,7 +105,7 @@ class Steps:
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         weight_decay = _weight_decay(self.model)
         loss = self.model.train_step(batch)["loss"]
-        terms = complexity.terms(self.model) | weight_decay
+        terms = weight_decay | complexity.terms(self.model)
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
 
 

@@ -1,0 +1,44 @@
+"""Pictures of functions drawn from a posterior."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfbdl.plots.axes import new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def function_draws(
+    x: np.ndarray,
+    draws: np.ndarray,
+    data: tuple[np.ndarray, np.ndarray],
+    ax: Axes | None = None,
+    shown: int = 20,
+) -> Axes:
+    """Draws single functions as thin lines over their mean and the band of 2 standard deviations.
+
+    Args:
+        x: inputs, shape (n,) or (n, 1), increasing.
+        draws: shape (S, n) or (S, n, 1), S functions at x.
+        data: (x, y) of the training points.
+        ax: where to draw; None makes a new pyplot figure.
+        shown: how many of the S functions are drawn as lines.
+    """
+    ax = new_axes(ax, figsize=(5, 3.5))
+    x, draws = np.ravel(x), np.reshape(draws, (len(draws), -1))
+    mean, deviation = draws.mean(0), draws.std(0)
+    label = f"{min(shown, len(draws))} drawn functions"
+    for line in draws[:shown]:
+        ax.plot(x, line, color="black", linewidth=0.5, alpha=0.5, label=label)
+        label = "_"
+    band = {"color": "C0", "alpha": 0.25, "label": "mean ± 2 sd of draws"}
+    ax.fill_between(x, mean - 2 * deviation, mean + 2 * deviation, **band)
+    ax.plot(x, mean, color="C0", label="mean of draws")
+    ax.plot(np.ravel(data[0]), np.ravel(data[1]), ".", color="C3", markersize=4, label="data")
+    ax.set_xlabel("x")
+    ax.set_ylabel("y")
+    return ax

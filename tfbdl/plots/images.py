@@ -1,0 +1,105 @@
+"""Pictures of images: in grids, beside their reconstructions, and with their class distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfbdl.plots.axes import new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: int = 1) -> Axes:
+    """Draws images in rows of `columns`, black ink on white.
+
+    Args:
+        images: shape (n, height, width), values in [0, 1].
+        columns: images in a row.
+        ax: where to draw; None makes a new pyplot figure.
+        gap: pixels between images.
+    """
+    n, height, width = images.shape
+    rows = -(-n // columns)
+    canvas = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap))
+    for i, image in enumerate(images):
+        top, left = (i // columns) * (height + gap), (i % columns) * (width + gap)
+        canvas[top : top + height, left : left + width] = image
+    ax = new_axes(ax, figsize=(columns / 2, rows / 2))
+    ax.imshow(canvas, cmap="gray_r", vmin=0, vmax=1)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    return ax
+
+
+def reconstructions(
+    original: np.ndarray, reconstructed: np.ndarray, axes: Sequence[Axes] | None = None
+) -> Sequence[Axes]:
+    """Draws images on the left and their reconstructions on the right, in equal square grids.
+
+    Args:
+        original: shape (n, height, width).
+        reconstructed: of the same shape.
+        axes: two axes; None makes a new pyplot figure.
+    """
+    if axes is None:
+        import matplotlib.pyplot as plt  # noqa: PLC0415
+
+        axes = plt.subplots(1, 2, figsize=(8, 4.3), layout="constrained")[1]
+    columns = int(np.ceil(np.sqrt(len(original))))
+    for ax, images, title in zip(
+        axes, (original, reconstructed), ("original", "reconstructed"), strict=True
+    ):
+        image_grid(images, columns, ax).set_title(title)
+    return axes
+
+
+def class_distributions(
+    images: np.ndarray,
+    probabilities: np.ndarray,
+    titles: Sequence[str],
+    axes: np.ndarray | None = None,
+) -> np.ndarray:
+    """Draws each image above the distribution, over drawn functions, of its class probabilities.
+
+    A box holds the middle half of the draws, its line the median, the whiskers 5 % to 95 %; the
+    dot is the mean over draws, which is the prediction.
+
+    Args:
+        images: shape (n, height, width).
+        probabilities: shape (S, n, C), the class probabilities of S drawn functions.
+        titles: n lines, one over each image.
+        axes: array of axes of shape (2, n); None makes a new pyplot figure.
+
+    Returns:
+        The axes.
+    """
+    n, classes = len(images), probabilities.shape[-1]
+    if axes is None:
+        import matplotlib.pyplot as plt  # noqa: PLC0415
+
+        axes = plt.subplots(
+            2, n, figsize=(2.1 * n, 4.2), layout="constrained", squeeze=False, sharey="row"
+        )[1]
+    for i in range(n):
+        image_grid(images[i : i + 1], 1, axes[0, i]).set_title(titles[i], fontsize=9)
+        ax = axes[1, i]
+        ax.boxplot(
+            probabilities[:, i],
+            positions=range(classes),
+            whis=(5, 95),
+            showfliers=False,
+            widths=0.6,
+            medianprops={"color": "C0"},
+        )
+        ax.plot(range(classes), probabilities[:, i].mean(0), "o", color="C1", markersize=4)
+        ax.set_ylim(-0.03, 1.03)
+        ax.set_xticks(range(classes), range(classes), fontsize=7)
+        ax.set_xlabel("class")
+    axes[1, 0].set_ylabel("probability")
+    axes[1, 0].plot([], [], "o", color="C1", markersize=4, label="mean of draws")
+    axes[1, 0].legend(fontsize=7, loc="upper right")
+    return axes

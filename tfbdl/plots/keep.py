@@ -1,0 +1,34 @@
+"""Pictures of learned dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfbdl.plots.axes import new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def keep_probabilities(layers: Mapping[str, np.ndarray], ax: Axes | None = None) -> Axes:
+    """Draws the histogram over a layer's units of learned keep probabilities, with its mean.
+
+    Args:
+        layers: keep probabilities, shape (units,) each, by the layer name that the legend shows.
+        ax: where to draw; None makes a new pyplot figure.
+    """
+    ax = new_axes(ax, figsize=(5, 3.5))
+    bins = np.linspace(0, 1, 51)
+    for i, (name, keep) in enumerate(layers.items()):
+        keep = np.ravel(keep)
+        label = f"{name}: mean {keep.mean():.3f}"
+        ax.hist(keep, bins, color=f"C{i}", alpha=0.6, label=label)
+        ax.axvline(keep.mean(), color=f"C{i}", linestyle="--")
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("learned keep probability")
+    ax.set_ylabel("units")
+    ax.legend()
+    return ax

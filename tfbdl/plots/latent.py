@@ -1,0 +1,64 @@
+"""Pictures of a VAE's latent space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfbdl.plots.axes import new_axes
+from tfbdl.plots.images import image_grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tfbdl.models import VAE
+
+
+def latent_scatter(points: np.ndarray, labels: np.ndarray, ax: Axes | None = None) -> Axes:
+    """Draws points of the plane in the colour of their class.
+
+    Args:
+        points: shape (n, 2).
+        labels: shape (n,), integers; a legend names them.
+        ax: where to draw; None makes a new pyplot figure.
+    """
+    ax = new_axes(ax, figsize=(6, 5.5))
+    for label in np.unique(labels):
+        mine = points[labels == label]
+        ax.scatter(mine[:, 0], mine[:, 1], s=8, color=f"C{label % 10}", label=str(label))
+    ax.legend(title="class", markerscale=2, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    return ax
+
+
+def manifold(vae: VAE, size: int = 20, ax: Axes | None = None) -> Axes:
+    """Draws what a VAE with two latent dimensions decodes over the plane.
+
+    Cells are the quantiles of N(0, I), so that each has the same prior probability.
+
+    Args:
+        vae: trained on square or rectangular images, with `latent_dim=2`.
+        size: cells a side.
+        ax: where to draw; None makes a new pyplot figure.
+
+    Raises:
+        ValueError: if the latent space is no plane.
+    """
+    from scipy.stats import norm  # noqa: PLC0415
+
+    if vae.latent_dim != 2:
+        raise ValueError(f"vae has latent_dim={vae.latent_dim}; a manifold is drawn for 2")
+    z = norm.ppf((np.arange(size) + 0.5) / size)
+    grid = np.stack(np.meshgrid(z, z[::-1]), axis=-1).reshape(-1, 2).astype("float32")
+    images = np.asarray(vae.decode(grid))
+    side = int(round(images[0].size ** 0.5))
+    ax = new_axes(ax, figsize=(7, 7))
+    image_grid(images.reshape(len(images), side, -1), size, ax, gap=0)
+    cell = side
+    shown = [0, size // 4, size // 2, 3 * size // 4, size - 1]
+    centres = [(i + 0.5) * cell for i in shown]
+    ax.set_xticks(centres, [f"{z[i]:.1f}" for i in shown])
+    ax.set_yticks(centres, [f"{z[::-1][i]:.1f}" for i in shown])
+    ax.set_xlabel(r"$z_1$")
+    ax.set_ylabel(r"$z_2$")
+    return ax

@@ -1,0 +1,57 @@
+"""Monte-Carlo prediction: many drawn functions on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.sampling import Sampler, make_draw
+
+BATCH = 1000
+"""Examples at a time."""
+
+
+def sample(
+    model: keras.Model,
+    x: np.ndarray,
+    num_samples: int,
+    *,
+    seed: int = 0,
+    transform: Callable[[tf.Tensor], tf.Tensor] = tf.identity,
+) -> np.ndarray:
+    """The outputs of drawn functions, shape (num_samples, N, ...).
+
+    Each draw is one function for all x: one weight sample, one dropout mask per unit. The model is
+    in inference mode otherwise.
+
+    Args:
+        model: with layers of this package.
+        x: inputs, shape (N, ...).
+        num_samples: S, the number of functions.
+        seed: equal seeds draw equal functions.
+        transform: applied to the outputs, as `tf.nn.softmax`.
+
+    Raises:
+        ValueError: if `num_samples` is less than 1.
+    """
+    if num_samples < 1:
+        raise ValueError(f"num_samples={num_samples} must be at least 1")
+    sampler = Sampler(model)
+
+    @tf.function(jit_compile=True)
+    def draw_batch(batch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        return transform(sampler(batch, draw=make_draw(seed, index)))
+
+    batches = [
+        tf.constant(x[start : start + BATCH], keras.config.floatx())
+        for start in range(0, len(x), BATCH)
+    ]
+    return np.stack(
+        [
+            np.concatenate([draw_batch(batch, tf.constant(s)).numpy() for batch in batches])
+            for s in range(num_samples)
+        ]
+    )

@@ -1,0 +1,112 @@
+"""Bayes by Backprop: a classifier of `BayesDense` layers, trained by plain `model.fit`.
+
+    python tutorials/bayes_dense.py --mode train
+    python tutorials/bayes_dense.py --mode test
+    python tutorials/bayes_dense.py --mode visualize
+
+q(W) = N(mu, softplus(rho)^2) for each weight, p(W) = N(0, gamma^2), and in each step one sample
+W = mu + softplus(rho) * eps. Keras adds the layers' KL / N to its mean loss, which makes it the
+negative evidence lower bound per example.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import common
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+from part2_mc_dropout import uncertainty_figures
+
+import tfbdl
+from tfbdl.layers import BayesDense
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = common.arguments("Bayes by Backprop with Keras' fit.", "bayes_dense")
+    parser.add_argument("--gamma", type=float, default=1.0, help="scale of the prior N(0, gamma^2)")
+    parser.add_argument(
+        "--estimator",
+        default="reparameterization",
+        choices=("reparameterization", "local_reparameterization", "flipout"),
+        help="how outputs are sampled in training",
+    )
+    parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
+    return parser
+
+
+def network(args: argparse.Namespace) -> keras.Model:
+    """784-500-500-10, every weight and bias with a distribution."""
+    keras.utils.set_random_seed(args.seed)
+
+    def bayes_dense(units: int, activation: str | None, seed: int) -> BayesDense:
+        return BayesDense(
+            units,
+            activation,
+            num_data=args.N,
+            prior=args.gamma,
+            estimator=args.estimator,
+            seed=seed,
+        )
+
+    return keras.Sequential(
+        [
+            keras.layers.Input((784,)),
+            bayes_dense(500, "relu", args.seed),
+            bayes_dense(500, "relu", args.seed + 1),
+            bayes_dense(10, None, args.seed + 2),
+        ]
+    )
+
+
+def train(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    model = common.classification(network(args), common.adam(args))
+    args.savedir.mkdir(parents=True, exist_ok=True)
+    log = tfbdl.TrainLogger(args.savedir / "train.log", ["cent", "kl", "acc"], verbose=1)
+    model.fit(
+        data.x_train,
+        data.y_train,
+        batch_size=args.batch_size,
+        epochs=args.n_epochs,
+        callbacks=[log],
+        verbose=0,
+    )
+    common.save(model, args.savedir)
+    test(args)
+
+
+def test(args: argparse.Namespace) -> None:
+    common.test_classifier(args, common.trained(args.savedir), args.S)
+
+
+def visualize(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    model = common.trained(args.savedir)
+    common.write_figure(weights(model), args.savedir / "weights.png")
+    for name, figure in uncertainty_figures(model, data.x_test, data.y_test, args.seed).items():
+        common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
+
+
+def weights(model: keras.Model) -> plt.Figure:
+    """What training did to the posterior: means, standard deviations, and their ratio."""
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
+    layers = [layer for layer in model.layers if isinstance(layer, BayesDense)]
+    for i, layer in enumerate(layers, start=1):
+        mu, sigma = np.ravel(layer.kernel.mean), np.ravel(layer.kernel.stddev)
+        ratio = 10.0 * np.log10(np.abs(mu) / sigma + 1e-6)
+        for ax, values in zip(axes, (mu, sigma, ratio), strict=True):
+            ax.hist(values, 80, density=True, histtype="step", label=f"layer {i}")
+    axes[0].set_xlabel(r"mean $\mu$ of a weight")
+    axes[1].set_xlabel(r"standard deviation $\sigma$ of a weight")
+    axes[2].set_xlabel(r"signal to noise $|\mu| / \sigma$ (dB)")
+    axes[2].set_xlim(-30, 30)
+    axes[0].set_ylabel("density over weights")
+    axes[0].legend()
+    figure.suptitle("the learned posterior")
+    return figure
+
+
+if __name__ == "__main__":
+    common.run(parser(), {"train": train, "test": test, "visualize": visualize})

@@ -1,0 +1,130 @@
+"""Part I: the variational autoencoder.
+
+    python tutorials/part1_vae.py --mode train      # train.log, model.keras
+    python tutorials/part1_vae.py --mode test       # elbo of the test images at z = mu
+    python tutorials/part1_vae.py --mode visualize  # the figures
+
+Maximised is the evidence lower bound of log p(x),
+
+    elbo = E_{q(z|x)}[log p(x|z)] - KL(q(z|x) || p(z)),    p(z) = N(0, I),
+
+with q(z|x) = N(mu(x), sigma(x)^2), one sample z = mu + sigma * eps an image, and a Bernoulli
+likelihood for each pixel. On grey pixels that is no proper likelihood; `--likelihood
+continuous_bernoulli` is, and so is `--binarize dynamic`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import common
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.manifold import TSNE
+
+import tfbdl
+from tfbdl import plots
+from tfbdl.data import binarize
+from tfbdl.models import VAE
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = common.arguments("Part I: variational autoencoder.", "vae")
+    parser.add_argument("--zdim", type=int, default=20, help="dimension of z; 2 draws the manifold")
+    parser.add_argument(
+        "--likelihood",
+        choices=("bernoulli", "continuous_bernoulli"),
+        default="bernoulli",
+        help="of a pixel",
+    )
+    parser.add_argument(
+        "--binarize",
+        choices=("none", "dynamic"),
+        default="none",
+        help="dynamic draws black or white pixels anew in each step",
+    )
+    parser.add_argument(
+        "--k", type=int, default=0, help="importance samples of the test bound on log p(x); 0: none"
+    )
+    return parser
+
+
+def model(args: argparse.Namespace) -> VAE:
+    """784-500-500-zdim-500-500-784, as in the slides' model.py."""
+    keras.utils.set_random_seed(args.seed)
+    binarize = None if args.binarize == "none" else args.binarize
+    vae = VAE(args.zdim, (500, 500), args.likelihood, binarize=binarize, seed=args.seed)
+    vae.compile(common.adam(args))
+    return vae
+
+
+def train(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    vae = model(args)
+    tfbdl.train(
+        vae,
+        data.x_train,
+        epochs=args.n_epochs,
+        batch_size=args.batch_size,
+        savedir=args.savedir,
+        columns=["elbo"],
+        seed=args.seed,
+    )
+    common.save(vae, args.savedir)
+    test(args)
+
+
+def test(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    vae = common.trained(args.savedir)
+    scores = vae.evaluate(data.x_test, batch_size=1000, verbose=0, return_dict=True)
+    print(f"test: elbo {scores['elbo']:f}")
+    metrics = {"test_elbo": scores["elbo"], "test_kl": scores["kl"]}
+    if args.k:
+        x = binarize(data.x_test, args.seed) if args.binarize == "dynamic" else data.x_test
+        metrics["test_log_likelihood"] = float(vae.log_likelihood(x, args.k).mean())
+        print(f"test: log p(x) >= {metrics['test_log_likelihood']:f} ({args.k} importance samples)")
+    common.write_metrics(args.savedir, args, **metrics)
+
+
+def visualize(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    vae = common.trained(args.savedir)
+    sets = {"train": (data.x_train, data.y_train), "test": (data.x_test, data.y_test)}
+    for name, (x, y) in sets.items():
+        common.write_figure(latent(vae, x, y, name), args.savedir / f"latent_{name}.png")
+        figure = reconstruction(vae, x, y, name)
+        common.write_figure(figure, args.savedir / f"reconstruction_{name}.png")
+    if args.zdim == 2:
+        ax = plots.manifold(vae)
+        ax.set_title("mean of p(x | z) over the plane of z (cells of equal prior probability)")
+        common.write_figure(ax.figure, args.savedir / "manifold.png")
+
+
+def latent(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> plt.Figure:
+    """The means of q(z|x) in the plane: as they are for zdim 2, else by t-SNE."""
+    mu = np.asarray(vae.encode(x).mu)
+    if vae.latent_dim == 2:
+        ax = plots.latent_scatter(mu, y)
+        ax.set(xlabel=r"$\mu_1(x)$", ylabel=r"$\mu_2(x)$")
+        ax.set_title(f"mean of q(z | x) of {len(x)} {name} images")
+    else:
+        points = TSNE(perplexity=30, init="pca", random_state=0).fit_transform(mu)
+        ax = plots.latent_scatter(points, y)
+        ax.set(xlabel="t-SNE 1", ylabel="t-SNE 2")
+        ax.set_title(f"mean of q(z | x) of {len(x)} {name} images, t-SNE of {vae.latent_dim} to 2")
+    return ax.figure
+
+
+def reconstruction(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> plt.Figure:
+    """Ten images of each class beside the mean of p(x | z = mu)."""
+    chosen = np.concatenate([np.flatnonzero(y == label)[:10] for label in range(10)])
+    reconstructed = vae.predict(x[chosen], verbose=0)
+    axes = plots.reconstructions(common.square(x[chosen]), common.square(reconstructed))
+    axes[0].figure.suptitle(f"{name} images, z = mean of q(z | x)")
+    return axes[0].figure
+
+
+if __name__ == "__main__":
+    common.run(parser(), {"train": train, "test": test, "visualize": visualize})

@@ -1,0 +1,183 @@
+"""Part II: dropout as a Bayesian neural network.
+
+    python tutorials/part2_mc_dropout.py --mode train
+    python tutorials/part2_mc_dropout.py --mode test       # naive and Monte-Carlo
+    python tutorials/part2_mc_dropout.py --mode visualize
+
+A network with dropout is trained on cent + lambda ||W||^2: cent is the likelihood term of the
+evidence lower bound, with one mask an example, and the weight decay the KL of the dropout
+distribution q(w) = p 0 + (1 - p) m from the prior N(0, l^-2). Prediction averages over q,
+
+    q(y|x) = 1/S sum_s p(y | x, W_s),   W_s ~ q;    naively p(y | x, E[W]), which is dropout off.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import common
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+import tensorflow as tf
+
+import tfbdl
+from tfbdl import plots
+from tfbdl.data import blend, gapped_sine, noise, rotate
+from tfbdl.layers import MCDropout
+
+LAMBDAS = {"too small": 1e-8, "good": 1e-4, "too large": 1e-1}
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = common.arguments("Part II: Monte-Carlo dropout.", "mc_dropout")
+    parser.add_argument("--keep_prob", type=float, default=0.5, help="probability to keep a unit")
+    parser.add_argument("--weight_decay", type=float, default=1e-4, help="lambda, of l2_loss")
+    parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
+    return parser
+
+
+def network(keep_prob: float, weight_decay: float, seed: int) -> keras.Model:
+    """784-500-500-10 with dropout behind each hidden layer, as in the slides' model.py.
+
+    `tf.nn.l2_loss` is half the squared norm, hence the half in Keras' L2.
+    """
+    keras.utils.set_random_seed(seed)
+
+    def dense(units: int, activation: str | None = None) -> keras.layers.Dense:
+        decay = keras.regularizers.L2(0.5 * weight_decay)
+        return keras.layers.Dense(units, activation, kernel_regularizer=decay)
+
+    return keras.Sequential(
+        [
+            keras.layers.Input((784,)),
+            dense(500, "relu"),
+            MCDropout(1.0 - keep_prob, seed=seed),
+            dense(500, "relu"),
+            MCDropout(1.0 - keep_prob, seed=seed + 1),
+            dense(10),
+        ]
+    )
+
+
+def train(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    model = network(args.keep_prob, args.weight_decay, args.seed)
+    common.classification(model, common.adam(args))
+    tfbdl.train(
+        model,
+        data.x_train,
+        data.y_train,
+        epochs=args.n_epochs,
+        batch_size=args.batch_size,
+        savedir=args.savedir,
+        columns=["cent", "wd", "acc"],
+        seed=args.seed,
+    )
+    common.save(model, args.savedir)
+    test(args)
+
+
+def test(args: argparse.Namespace) -> None:
+    common.test_classifier(args, common.trained(args.savedir), args.S)
+
+
+def visualize(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    model = common.trained(args.savedir)
+    common.write_figure(function_draws(args.seed), args.savedir / "function_draws.png")
+    common.write_figure(weight_decays(args.seed), args.savedir / "weight_decay.png")
+    for name, figure in uncertainty_figures(model, data.x_test, data.y_test, args.seed).items():
+        common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
+
+
+def regression(weight_decay: float, seed: int) -> tuple[keras.Model, np.ndarray, np.ndarray]:
+    """A one-dimensional dropout regression, trained."""
+    x, y = gapped_sine(100, seed)
+    keras.utils.set_random_seed(seed)
+
+    def hidden(i: int) -> list[keras.layers.Layer]:
+        decay = keras.regularizers.L2(0.5 * weight_decay)
+        return [
+            keras.layers.Dense(200, "relu", kernel_regularizer=decay),
+            MCDropout(0.1, seed=seed + i),
+        ]
+
+    model = keras.Sequential(
+        [keras.layers.Input((1,)), *hidden(0), *hidden(1), keras.layers.Dense(1)]
+    )
+    model.compile(keras.optimizers.Adam(3e-3), "mse")
+    tfbdl.train(model, x, y, epochs=2000, seed=seed, verbose=0)
+    return model, x, y
+
+
+def draw_regression(weight_decay: float, seed: int, ax: plt.Axes) -> None:
+    model, x, y = regression(weight_decay, seed)
+    line = np.linspace(-5, 5, 200, dtype="float32")[:, None]
+    plots.function_draws(line, tfbdl.sample(model, line, 200), (x, y), ax)
+    ax.set_ylim(-3.5, 3.5)
+
+
+def function_draws(seed: int) -> plt.Figure:
+    """Each black line is one function: one mask for all x."""
+    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    draw_regression(LAMBDAS["good"], seed, ax)
+    ax.set_title("functions drawn by dropout (rate 0.1)")
+    ax.legend(fontsize=8)
+    return figure
+
+
+def weight_decays(seed: int) -> plt.Figure:
+    """The prior is the weight decay: what too little and too much of it does."""
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained", sharey=True)
+    for ax, (name, value) in zip(axes, LAMBDAS.items(), strict=True):
+        draw_regression(value, seed, ax)
+        ax.set_title(rf"{name} $\lambda$ = {value:g}")
+    axes[0].legend(fontsize=7, loc="lower left")
+    return figure
+
+
+def uncertainty_figures(
+    model: keras.Model, x: np.ndarray, y: np.ndarray, seed: int, num_samples: int = 1000
+) -> dict[str, plt.Figure]:
+    """Predictive distributions of test digits, sure and unsure, and of synthetic ones."""
+    p = tfbdl.sample(model, x, 100, seed=seed, transform=tf.nn.softmax).mean(0)
+    entropy = -np.sum(p * np.log(p + 1e-12), axis=-1)
+    order = np.argsort(entropy)
+    images = common.square(x)
+    chosen = {
+        "confident": (
+            images[order[:: len(x) // 20][:6]],
+            [f"true class {y[i]}" for i in order[:: len(x) // 20][:6]],
+        ),
+        "ambiguous": (images[order[-6:]], [f"true class {y[i]}" for i in order[-6:]]),
+        "synthetic": synthetic(images, y),
+    }
+    figures = {}
+    for name, (pictures, titles) in chosen.items():
+        rows = common.flat(pictures).astype("float32")
+        draws = tfbdl.sample(model, rows, num_samples, seed=seed, transform=tf.nn.softmax)
+        axes = plots.class_distributions(pictures, draws, titles)
+        figure = axes[0, 0].figure
+        figure.suptitle(f"{name} digits: class probabilities of S = {num_samples} drawn functions")
+        figures[name] = figure
+    return figures
+
+
+def synthetic(images: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """A digit rotated step by step, blends of two digits, and noise."""
+    one, four, nine, three, eight = (images[y == label][:1] for label in (1, 4, 9, 3, 8))
+    pictures = [
+        rotate(one, 30),
+        rotate(one, 60),
+        rotate(one, 90),
+        blend(four, nine),
+        blend(three, eight),
+        noise(1, seed=0),
+    ]
+    titles = ["1 turned 30°", "1 turned 60°", "1 turned 90°", "4 and 9", "3 and 8", "noise"]
+    return np.concatenate(pictures), titles
+
+
+if __name__ == "__main__":
+    common.run(parser(), {"train": train, "test": test, "visualize": visualize})

@@ -1,0 +1,174 @@
+"""Part III: dropout whose rates are learned.
+
+    python tutorials/part3_concrete_dropout.py --mode train --N 1000
+    python tutorials/part3_concrete_dropout.py --mode test
+    python tutorials/part3_concrete_dropout.py --mode visualize
+
+Each unit q has a keep probability of its own, learned through a mask that is a relaxed Bernoulli
+variable of temperature 0.01. The loss is that of the slides' run.py,
+
+    loss = cent + (wd - ent) / N,   wd = sum_q keep_q l^2/2 ||m_q||^2,   ent = sum_q H(keep_q),
+
+so that the pull of the prior fades with the size N of the data set.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import common
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+import tensorflow as tf
+from part2_mc_dropout import uncertainty_figures
+
+import tfbdl
+from tfbdl import plots
+from tfbdl.data import gal_linear
+from tfbdl.layers import ConcreteDropout
+
+SEQUENCE = (10, 50, 100, 1000, 10000)
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = common.arguments("Part III: Concrete dropout.", "concrete_dropout")
+    parser.add_argument(
+        "--lengthscale", type=float, default=0.45, help="l of the prior N(0, 1/l^2)"
+    )
+    parser.add_argument("--temperature", type=float, default=0.01, help="of the relaxation")
+    parser.add_argument("--initial_rate", type=float, default=0.5, help="drop rate at the start")
+    parser.add_argument("--logit_scale", type=float, default=10.0, help="speed of the rates")
+    parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
+    return parser
+
+
+def network(args: argparse.Namespace) -> keras.Model:
+    """784-500-500-10 with learned dropout on the inputs of the second and third layer.
+
+    The first layer has the same prior N(0, 1/l^2) on weights that are always kept.
+    """
+    keras.utils.set_random_seed(args.seed)
+    prior = keras.regularizers.L2(0.5 * args.lengthscale**2 / args.N)
+
+    def concrete(layer: keras.layers.Layer, seed: int) -> ConcreteDropout:
+        return ConcreteDropout(
+            layer,
+            num_data=args.N,
+            lengthscale=args.lengthscale,
+            temperature=args.temperature,
+            per_unit=True,
+            initial_rate=args.initial_rate,
+            logit_scale=args.logit_scale,
+            seed=seed,
+        )
+
+    return keras.Sequential(
+        [
+            keras.layers.Input((784,)),
+            keras.layers.Dense(500, "relu", kernel_regularizer=prior),
+            concrete(keras.layers.Dense(500, "relu"), args.seed),
+            concrete(keras.layers.Dense(10), args.seed + 1),
+        ]
+    )
+
+
+def train(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    model = common.classification(network(args), common.adam(args))
+    tfbdl.train(
+        model,
+        data.x_train,
+        data.y_train,
+        epochs=args.n_epochs,
+        batch_size=args.batch_size,
+        savedir=args.savedir,
+        columns=["cent", "wd", "ent", "acc"],
+        seed=args.seed,
+    )
+    common.save(model, args.savedir)
+    test(args)
+
+
+def test(args: argparse.Namespace) -> None:
+    model = common.trained(args.savedir)
+    common.test_classifier(args, model, args.S)
+    means = {name: float(keep.mean()) for name, keep in learned(model).items()}
+    for name, keep in means.items():
+        print(f"test: mean keep probability {keep:f} ({name})")
+    common.write_metrics(args.savedir, args, keep=means)
+
+
+def learned(model: keras.Model) -> dict[str, np.ndarray]:
+    """The learned keep probabilities of each dropout layer, shape (units,)."""
+    layers = [layer for layer in model.layers if isinstance(layer, ConcreteDropout)]
+    return {f"dropout {i}": np.asarray(layer.keep_prob) for i, layer in enumerate(layers, start=1)}
+
+
+def visualize(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    model = common.trained(args.savedir)
+    ax = plots.keep_probabilities(learned(model))
+    ax.set_title(f"learned keep probabilities, N = {args.N}")
+    common.write_figure(ax.figure, args.savedir / "keep_probabilities.png")
+    for name, figure in uncertainty_figures(model, data.x_test, data.y_test, args.seed).items():
+        common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
+    found = rates(SEQUENCE, args.seed)
+    common.write_figure(rates_figure(SEQUENCE, found), args.savedir / "rate_against_n.png")
+    common.write_metrics(
+        args.savedir, args, rate_against_n={str(n): r for n, r in zip(SEQUENCE, found, strict=True)}
+    )
+
+
+def rates(
+    sizes: Sequence[int], seed: int, steps: int = 4000, units: int = 1024
+) -> list[list[float]]:
+    """Learned drop rates of the layers of Gal, Hron, Kendall's synthetic regression, by N."""
+    return [regression_rates(n, seed, steps, units) for n in sizes]
+
+
+def regression_rates(n: int, seed: int, steps: int, units: int) -> list[float]:
+    """Y = 2 x + 8 + N(0, 1), three ReLU layers, a head that predicts mean and log variance."""
+    keras.utils.set_random_seed(seed)
+    x, y = gal_linear(n, seed)
+
+    def concrete(layer: keras.layers.Layer, i: int) -> ConcreteDropout:
+        return ConcreteDropout(
+            layer, num_data=n, lengthscale=1e-4, temperature=0.1, logit_scale=10.0, seed=seed + i
+        )
+
+    hidden = [concrete(keras.layers.Dense(units, "relu"), i) for i in range(3)]
+    head = concrete(keras.layers.Dense(2), 3)
+    model = keras.Sequential([keras.layers.Input((1,)), *hidden, head])
+    model.compile(keras.optimizers.Adam(1e-3), heteroscedastic)
+    batch_size = min(n, 20)
+    epochs = -(-steps * batch_size // n)
+    tfbdl.train(model, x, y, epochs=epochs, batch_size=batch_size, seed=seed, verbose=0)
+    return [1.0 - float(layer.keep_prob) for layer in (*hidden, head)]
+
+
+def heteroscedastic(y: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
+    """Negative log likelihood of N(mean, exp(log variance)), in nats."""
+    mean, log_variance = tf.split(output, 2, axis=-1)
+    square = tf.square(y - mean) * tf.exp(-log_variance)
+    return 0.5 * (square + log_variance + np.log(2.0 * np.pi))
+
+
+def rates_figure(sizes: Sequence[int], found: list[list[float]]) -> plt.Figure:
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    names = ("input", "hidden 1", "hidden 2", "hidden 3")
+    for name, line in zip(names, np.transpose(found), strict=True):
+        ax.plot(sizes, line, "o-", label=f"dropout on {name}")
+    ax.set_xscale("log")
+    ax.set_ylim(0, 0.55)
+    ax.set_xlabel("N, training examples")
+    ax.set_ylabel("learned drop probability")
+    ax.set_title("y = 2x + 8 + noise: more data, less dropout")
+    ax.legend()
+    ax.grid(alpha=0.3)
+    return figure
+
+
+if __name__ == "__main__":
+    common.run(parser(), {"train": train, "test": test, "visualize": visualize})

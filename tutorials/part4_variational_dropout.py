@@ -1,0 +1,136 @@
+"""Part IV: variational dropout, a noise level for every weight.
+
+    python tutorials/part4_variational_dropout.py --mode train                   # the tutorial's 1,000
+    python tutorials/part4_variational_dropout.py --mode train --network lenet --split full
+    python tutorials/part4_variational_dropout.py --mode test
+    python tutorials/part4_variational_dropout.py --mode visualize
+
+Each weight is w = theta (1 + sqrt(alpha) eps) with a learned alpha, under a log-uniform prior:
+
+    loss = cent + KL / N,    KL = sum over the weights of a function of their log alpha.
+
+With Molchanov et al.'s KL most alphas grow without bound; a weight at log alpha > 3 is noise, and
+is dropped. LeNet-300-100 is trained as theirs is: all 60,000 images, log sigma^2 from -10, the KL
+off for 5 epochs and then warmed up to the 20th.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import common
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+
+import tfbdl
+from tfbdl.data import load
+from tfbdl.layers import VariationalDropout
+from tfbdl.training import KLAnnealing
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = common.arguments("Part IV: variational dropout.", "variational_dropout")
+    parser.add_argument(
+        "--network",
+        choices=("tutorial", "lenet"),
+        default="tutorial",
+        help="784-500-500-10, or LeNet-300-100 with its KL warmed up and the rate decaying to 0",
+    )
+    parser.add_argument("--kl", choices=("kingma", "molchanov"), default="kingma", help="whose KL")
+    parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
+    return parser
+
+
+def network(units: tuple[int, ...], kl: str, num_data: int, seed: int) -> keras.Model:
+    """Dense ReLU layers of those widths and ten logits."""
+    keras.utils.set_random_seed(seed)
+    activations = ["relu"] * len(units) + [None]
+    return keras.Sequential(
+        [
+            keras.layers.Input((784,)),
+            *(
+                VariationalDropout(n, activation, num_data=num_data, kl=kl, seed=seed + i)
+                for i, (n, activation) in enumerate(zip((*units, 10), activations, strict=True))
+            ),
+        ]
+    )
+
+
+def train(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    if args.network == "lenet":
+        model = network((300, 100), args.kl, args.N, args.seed)
+        steps = args.n_epochs * (args.N // args.batch_size)
+        decay = keras.optimizers.schedules.PolynomialDecay(1e-3, steps, 0.0)
+        optimizer = keras.optimizers.Adam(decay)
+        callbacks = [KLAnnealing(start=5, end=20)]
+    else:
+        model = network((500, 500), args.kl, args.N, args.seed)
+        optimizer, callbacks = common.adam(args), []
+    tfbdl.train(
+        common.classification(model, optimizer),
+        data.x_train,
+        data.y_train,
+        epochs=args.n_epochs,
+        batch_size=args.batch_size,
+        savedir=args.savedir,
+        columns=["cent", "kl", "acc"],
+        callbacks=callbacks,
+        seed=args.seed,
+    )
+    common.save(model, args.savedir)
+    test(args)
+
+
+def test(args: argparse.Namespace) -> None:
+    model = common.trained(args.savedir)
+    common.test_classifier(args, model, args.S)
+    layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
+    log_alphas = np.concatenate([np.ravel(layer.log_alpha) for layer in layers])
+    kept, total = int(np.sum(log_alphas <= 3.0)), log_alphas.size
+    for layer in layers:
+        layer.prune()
+    full = load(args.data, "full", directory=args.mnist_path)
+    x, y = common.flat(full.x_test), full.y_test
+    pruned = model.evaluate(x, y, batch_size=1000, verbose=0, return_dict=True)["acc"]
+    dropped, compression = 100.0 * (1.0 - kept / total), total / max(kept, 1)
+    print(
+        f"test: {dropped:.2f} % of {total} weights at log alpha > 3: {compression:.1f} times fewer"
+    )
+    print(f"test: acc {pruned:f} (naive, without them, {len(x)} images)")
+    common.write_metrics(
+        args.savedir,
+        args,
+        dropped_percent=dropped,
+        compression=compression,
+        full_test_acc_pruned=pruned,
+    )
+
+
+def visualize(args: argparse.Namespace) -> None:
+    model = common.trained(args.savedir)
+    layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    bins = np.linspace(-8, 8, 81)
+    for i, layer in enumerate(layers, start=1):
+        values = np.ravel(layer.log_alpha)
+        label = f"layer {i}: {100 * layer.sparsity():.1f} % above 3"
+        ax.hist(values, bins, density=True, alpha=0.6, label=label)
+    ax.axvline(3.0, color="black", linestyle="--", label="dropped above")
+    ax.set_xlabel(r"$\log\,\alpha$ of a weight (clipped to [-8, 8])")
+    ax.set_ylabel("density over weights")
+    ax.set_title(f"learned noise levels, {args.kl}'s KL")
+    ax.legend()
+    common.write_figure(figure, args.savedir / "log_alpha.png")
+    figure, ax = plt.subplots(figsize=(5, 4.2), layout="constrained")
+    signal = np.asarray(layers[0].log_alpha).min(axis=1).reshape(28, 28)
+    image = ax.imshow(signal, cmap="viridis_r")
+    figure.colorbar(image, label=r"smallest $\log\,\alpha$ of the pixel's weights")
+    ax.set_title("which pixels the first layer listens to")
+    ax.set(xlabel="pixel column", ylabel="pixel row")
+    common.write_figure(figure, args.savedir / "pixels.png")
+
+
+if __name__ == "__main__":
+    common.run(parser(), {"train": train, "test": test, "visualize": visualize})
