@@ -21,6 +21,7 @@ from tfbdl.training.log import TrainLog, read_log
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOT_FINITE = "!"
+_MIN_WIDTH = 80  # a narrower table would cut its numbers off
 _LARGER_IS_BETTER = ("elbo", "acc")
 _EXAMPLE = """\
 example:
@@ -91,6 +92,7 @@ def _log(args: argparse.Namespace) -> int:
     paths = [path / "train.log" if path.is_dir() else path for path in args.paths]
     logs = {name: read_log(path) for name, path in _run_names(paths).items()}
     console = Console(highlight=False)
+    console.width = max(console.width, _MIN_WIDTH)
     console.print(_table(logs, console.width))
     figure = args.figure or paths[0].with_name("train_log.png")
     try:
@@ -119,11 +121,11 @@ def _run_names(paths: Sequence[Path]) -> dict[str, Path]:
 
 def _table(logs: dict[str, TrainLog], width: int) -> Table:
     """A row for each run; inside it a line for each metric."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("run", overflow="fold")
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0)
+    table.add_column("run", overflow="fold", min_width=8)
     for title in ("epochs", "secs", "/epoch", "last lr"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
+    table.add_column("metric", overflow="ellipsis")
     for title in ("first", "last", "best"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("curve", no_wrap=True)
@@ -131,7 +133,7 @@ def _table(logs: dict[str, TrainLog], width: int) -> Table:
         lines = [_metric_cells(name, values, width) for name, values in log.metrics.items()]
         cells = [run, str(len(log.epochs))]
         if lines:
-            cells += [f"{log.seconds.sum():.1f}", f"{np.median(log.seconds):.3f}"]
+            cells += [f"{log.seconds.sum():.1f}", f"{np.median(log.seconds):.4g}"]
             cells += [f"{log.learning_rates[-1]:g}"]
             cells += ["\n".join(column) for column in zip(*lines, strict=True)]
         table.add_row(*map(Text, cells))
@@ -142,7 +144,7 @@ def _metric_cells(name: str, values: np.ndarray, width: int) -> tuple[str, ...]:
     finite = values[np.isfinite(values)]
     best = finite.max if name in _LARGER_IS_BETTER else finite.min
     numbers = (values[0], values[-1], best() if finite.size else np.nan)
-    curve = _sparkline(values, max(8, min(40, width - 72)))
+    curve = _sparkline(values, min(8 + width - _MIN_WIDTH, 40))
     return (name, *(f"{number:.4g}" for number in numbers), curve)
 
 

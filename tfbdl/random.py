@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -20,7 +21,7 @@ import tensorflow as tf
 
 from tfbdl.keras_private import make_default_seed
 
-Shape = Sequence[int | tf.Tensor] | tf.Tensor | tf.TensorShape
+Shape: TypeAlias = Sequence[int | tf.Tensor] | tf.Tensor | tf.TensorShape
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 
@@ -21,7 +21,7 @@ matplotlib.use("Agg")
 import keras
 import numpy as np
 import tensorflow as tf
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from tfbdl.data import ImageData, load
 
@@ -152,9 +152,10 @@ def write_metrics(savedir: Path, args: argparse.Namespace, **metrics: Any) -> No
     path.write_text(json.dumps(found, indent=2) + "\n")
 
 
-def write_figure(figure: Figure, path: Path) -> None:
+def write_figure(figure: Figure | SubFigure, path: Path) -> None:
     """Writes a PNG of modest size and says where."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    figure = cast(Figure, figure)
     figure.savefig(path, dpi=110)
     matplotlib.pyplot.close(figure)
     print(f"figure: {path}")

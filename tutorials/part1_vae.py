@@ -19,8 +19,8 @@ import argparse
 
 import common
 import keras
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure, SubFigure
 from sklearn.manifold import TSNE
 
 import tfbdl
@@ -102,7 +102,7 @@ def visualize(args: argparse.Namespace) -> None:
         common.write_figure(ax.figure, args.savedir / "manifold.png")
 
 
-def latent(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> plt.Figure:
+def latent(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure | SubFigure:
     """The means of q(z|x) in the plane: as they are for zdim 2, else by t-SNE."""
     mu = np.asarray(vae.encode(x).mu)
     if vae.latent_dim == 2:
@@ -117,7 +117,7 @@ def latent(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> plt.Figure:
     return ax.figure
 
 
-def reconstruction(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> plt.Figure:
+def reconstruction(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure | SubFigure:
     """Ten images of each class beside the mean of p(x | z = mu)."""
     chosen = np.concatenate([np.flatnonzero(y == label)[:10] for label in range(10)])
     reconstructed = vae.predict(x[chosen], verbose=0)

@@ -145,12 +145,13 @@ def uncertainty_figures(
     entropy = -np.sum(p * np.log(p + 1e-12), axis=-1)
     order = np.argsort(entropy)
     images = common.square(x)
+
+    def named(indices: np.ndarray) -> tuple[np.ndarray, list[str]]:
+        return images[indices], [f"true class {y[i]}" for i in indices]
+
     chosen = {
-        "confident": (
-            images[order[:: len(x) // 20][:6]],
-            [f"true class {y[i]}" for i in order[:: len(x) // 20][:6]],
-        ),
-        "ambiguous": (images[order[-6:]], [f"true class {y[i]}" for i in order[-6:]]),
+        "confident": named(order[:: len(x) // 20][:6]),
+        "ambiguous": named(order[-6:]),
         "synthetic": synthetic(images, y),
     }
     figures = {}

@@ -34,9 +34,7 @@ SEQUENCE = (10, 50, 100, 1000, 10000)
 
 def parser() -> argparse.ArgumentParser:
     parser = common.arguments("Part III: Concrete dropout.", "concrete_dropout")
-    parser.add_argument(
-        "--lengthscale", type=float, default=0.45, help="l of the prior N(0, 1/l^2)"
-    )
+    parser.add_argument("--lengthscale", type=float, default=0.45, help="l; prior N(0, 1/l^2)")
     parser.add_argument("--temperature", type=float, default=0.01, help="of the relaxation")
     parser.add_argument("--initial_rate", type=float, default=0.5, help="drop rate at the start")
     parser.add_argument("--logit_scale", type=float, default=10.0, help="speed of the rates")

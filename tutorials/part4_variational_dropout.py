@@ -1,6 +1,6 @@
 """Part IV: variational dropout, a noise level for every weight.
 
-    python tutorials/part4_variational_dropout.py --mode train                   # the tutorial's 1,000
+    python tutorials/part4_variational_dropout.py --mode train
     python tutorials/part4_variational_dropout.py --mode train --network lenet --split full
     python tutorials/part4_variational_dropout.py --mode test
     python tutorials/part4_variational_dropout.py --mode visualize
@@ -112,7 +112,7 @@ def visualize(args: argparse.Namespace) -> None:
     model = common.trained(args.savedir)
     layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-    bins = np.linspace(-8, 8, 81)
+    bins = np.linspace(-8, 8, 81).tolist()
     for i, layer in enumerate(layers, start=1):
         values = np.ravel(layer.log_alpha)
         label = f"layer {i}: {100 * layer.sparsity():.1f} % above 3"

@@ -21,7 +21,9 @@ from tfbdl.complexity import Complexity
 from tfbdl.sampling import accept_draws
 
 
-def relaxed_bernoulli(key: tf.Tensor, logits: tf.Tensor, temperature: float, shape) -> tf.Tensor:
+def relaxed_bernoulli(
+    key: tf.Tensor, logits: tf.Tensor, temperature: float, shape: random.Shape
+) -> tf.Tensor:
     """A sample of `tfp.distributions.RelaxedBernoulli(temperature, logits=logits)`.
 
     Drawn as sigmoid((logits + logistic noise) / temperature) (Maddison et al. 2017, appendix B),

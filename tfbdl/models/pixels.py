@@ -68,7 +68,10 @@ def _split(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return small, tf.where(small, tf.ones_like(logits), logits)
 
 
-_NAMES = {"bernoulli": Bernoulli, "continuous_bernoulli": ContinuousBernoulli}
+_NAMES: dict[str, type[Bernoulli | ContinuousBernoulli]] = {
+    "bernoulli": Bernoulli,
+    "continuous_bernoulli": ContinuousBernoulli,
+}
 
 
 def get(name: str) -> Bernoulli | ContinuousBernoulli:

@@ -98,7 +98,7 @@ class VAE(keras.Model):
         self.kl_tracker = keras.metrics.Mean(name="kl")
         accept_draws(self)
 
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
+    def build(self, input_shape: tuple[int, ...]) -> None:
         self.data_shape = tuple(input_shape[1:])
         size = math.prod(self.data_shape)
         self.logits = keras.layers.Dense(size, name="logits")

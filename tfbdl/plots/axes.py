@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def new_axes(ax: Axes | None, **figure: object) -> Axes:
+def new_axes(ax: Axes | None, **figure: Any) -> Axes:
     """`ax`, or the axes of a new pyplot figure made with the arguments `figure`."""
     if ax is not None:
         return ax

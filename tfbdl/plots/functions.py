@@ -35,8 +35,8 @@ def function_draws(
     for line in draws[:shown]:
         ax.plot(x, line, color="black", linewidth=0.5, alpha=0.5, label=label)
         label = "_"
-    band = {"color": "C0", "alpha": 0.25, "label": "mean ± 2 sd of draws"}
-    ax.fill_between(x, mean - 2 * deviation, mean + 2 * deviation, **band)
+    low, high = mean - 2 * deviation, mean + 2 * deviation
+    ax.fill_between(x, low, high, color="C0", alpha=0.25, label="mean ± 2 sd of draws")
     ax.plot(x, mean, color="C0", label="mean of draws")
     ax.plot(np.ravel(data[0]), np.ravel(data[1]), ".", color="C3", markersize=4, label="data")
     ax.set_xlabel("x")

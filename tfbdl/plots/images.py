@@ -1,4 +1,4 @@
-"""Pictures of images: in grids, beside their reconstructions, and with their class distributions."""
+"""Images in grids, beside their reconstructions, and with their class distributions."""
 
 from __future__ import annotations
 
@@ -100,6 +100,10 @@ def class_distributions(
         ax.set_xticks(range(classes), range(classes), fontsize=7)
         ax.set_xlabel("class")
     axes[1, 0].set_ylabel("probability")
-    axes[1, 0].plot([], [], "o", color="C1", markersize=4, label="mean of draws")
-    axes[1, 0].legend(fontsize=7, loc="upper right")
+    handles = [
+        axes[1, 0].plot([], [], "o", color="C1", markersize=4)[0],
+        axes[1, 0].plot([], [], "s", color="black", fillstyle="none")[0],
+    ]
+    labels = ["mean over drawn functions", "quartiles, median, and 5 % to 95 % of them"]
+    axes[0, 0].figure.legend(handles, labels, fontsize=8, ncols=2, loc="outside lower center")
     return axes

@@ -21,9 +21,8 @@ def keep_probabilities(layers: Mapping[str, np.ndarray], ax: Axes | None = None)
         ax: where to draw; None makes a new pyplot figure.
     """
     ax = new_axes(ax, figsize=(5, 3.5))
-    bins = np.linspace(0, 1, 51)
-    for i, (name, keep) in enumerate(layers.items()):
-        keep = np.ravel(keep)
+    bins = np.linspace(0, 1, 51).tolist()
+    for i, (name, keep) in enumerate((n, np.ravel(k)) for n, k in layers.items()):
         label = f"{name}: mean {keep.mean():.3f}"
         ax.hist(keep, bins, color=f"C{i}", alpha=0.6, label=label)
         ax.axvline(keep.mean(), color=f"C{i}", linestyle="--")

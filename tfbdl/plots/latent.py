@@ -51,7 +51,7 @@ def manifold(vae: VAE, size: int = 20, ax: Axes | None = None) -> Axes:
     z = norm.ppf((np.arange(size) + 0.5) / size)
     grid = np.stack(np.meshgrid(z, z[::-1]), axis=-1).reshape(-1, 2).astype("float32")
     images = np.asarray(vae.decode(grid))
-    side = int(round(images[0].size ** 0.5))
+    side = round(images[0].size ** 0.5)
     ax = new_axes(ax, figsize=(7, 7))
     image_grid(images.reshape(len(images), side, -1), size, ax, gap=0)
     cell = side

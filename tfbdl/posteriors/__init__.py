@@ -11,7 +11,11 @@ from tfbdl.posteriors.point import PointMass
 
 __all__ = ["MeanFieldNormal", "MultiplicativeNormal", "PointMass", "Posterior", "get"]
 
-_NAMES = {"mean_field": MeanFieldNormal, "multiplicative": MultiplicativeNormal, "point": PointMass}
+_NAMES: dict[str, type[Posterior]] = {
+    "mean_field": MeanFieldNormal,
+    "multiplicative": MultiplicativeNormal,
+    "point": PointMass,
+}
 
 
 def get(identifier: str | dict | Posterior) -> Posterior:

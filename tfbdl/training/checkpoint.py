@@ -26,11 +26,12 @@ def save(path: str | os.PathLike[str], model: keras.Model, meta: dict[str, Any])
     leaves the checkpoint before or the checkpoint after.
     """
     path = Path(path)
-    arrays = {f"v{i}": _to_numpy(v) for i, v in enumerate(_variables(model))}
+    arrays: dict[str, Any] = {f"v{i}": _to_numpy(v) for i, v in enumerate(_variables(model))}
+    arrays["meta"] = np.array(json.dumps(meta))
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
+            np.savez(file, **arrays)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -88,8 +88,8 @@ class Run:
         for name, value in self.settings.items():
             if found.get(name) != value:
                 raise ValueError(
-                    f"savedir={self.folder} holds a run with {name}={found.get(name)}, this one has "
-                    f"{name}={value}; name another savedir"
+                    f"savedir={self.folder} holds a run with {name}={found.get(name)}, not "
+                    f"{value}; name another savedir"
                 )
         checkpoint.restore(path, self.model)
         return int(found["epoch"])
