@@ -1,26 +1,38 @@
-"""Bayesian deep learning for TensorFlow 2 and Keras 3."""
+"""Bayesian deep learning for TensorFlow 2 and Keras 3.
+
+`import tfbdl` registers the package's layers with Keras, so that saved models load. The command
+line imports only what a command needs.
+"""
 
 from tfbdl import startup
 
-if startup.quiet():
-    startup.import_tensorflow()
-
-from tfbdl import data, layers, models, plots, posteriors, priors, training
-from tfbdl.predictive import sample
-from tfbdl.training import TrainLogger, read_log, train
-
 __version__ = "0.1.0"
 
-__all__ = [
-    "TrainLogger",
-    "data",
-    "layers",
-    "models",
-    "plots",
-    "posteriors",
-    "priors",
-    "read_log",
-    "sample",
-    "train",
-    "training",
-]
+if not startup.is_command():
+    if startup.is_quiet():
+        startup.import_tensorflow()
+
+    from tfbdl import data, layers, models, plots, posteriors, priors
+    from tfbdl.predictive import sample
+    from tfbdl.training.callbacks import KLAnnealing, TrainLogger
+    from tfbdl.training.checkpoint import CheckpointError
+    from tfbdl.training.log import LogError, TrainLog, read_log
+    from tfbdl.training.loop import TrainingError, train
+
+    __all__ = [
+        "CheckpointError",
+        "KLAnnealing",
+        "LogError",
+        "TrainLog",
+        "TrainLogger",
+        "TrainingError",
+        "data",
+        "layers",
+        "models",
+        "plots",
+        "posteriors",
+        "priors",
+        "read_log",
+        "sample",
+        "train",
+    ]

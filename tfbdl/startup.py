@@ -1,8 +1,8 @@
-"""Keeps TensorFlow's start-up messages off the screen of command lines.
+"""How a process starts: whether it is the `tfbdl` command, and what it shows of TensorFlow's start.
 
-`import tfbdl` in a program of the user's leaves everything as it is. Where the environment has
-TFBDL_QUIET=1, as the `tfbdl` command and the tutorials set it, TensorFlow is imported with its
-notes on CPU features and missing GPUs hidden; should the import fail, they are shown.
+`import tfbdl` in a program of the user's leaves TensorFlow's messages alone. Where the environment
+has TFBDL_QUIET=1, as in the tutorials, TensorFlow is imported with its notes on CPU features and
+missing GPUs set aside; should the import fail, they are shown.
 """
 
 from __future__ import annotations
@@ -10,9 +10,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 
-def quiet() -> bool:
+def is_command() -> bool:
+    """Whether this process is `tfbdl` or `python -m tfbdl`."""
+    return Path(sys.argv[0]).name == "tfbdl" or sys.orig_argv[1:3] == ["-m", "tfbdl"]
+
+
+def is_quiet() -> bool:
     """Whether this process asked for a quiet screen."""
     return os.environ.get("TFBDL_QUIET") == "1"
 

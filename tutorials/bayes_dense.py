@@ -78,7 +78,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def test(args: argparse.Namespace) -> None:
-    common.test_classifier(args, common.trained(args.savedir), args.S)
+    common.test_classifier(args, common.trained(args.savedir))
 
 
 def visualize(args: argparse.Namespace) -> None:
@@ -109,4 +109,4 @@ def weights(model: keras.Model) -> plt.Figure:
 
 
 if __name__ == "__main__":
-    common.run(parser(), {"train": train, "test": test, "visualize": visualize})
+    common.run_mode(parser(), train=train, test=test, visualize=visualize)

@@ -10,7 +10,7 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,15 +25,12 @@ from matplotlib.figure import Figure, SubFigure
 
 from tfbdl.data import ImageData, load
 
-MODES = ("train", "test", "visualize")
-
 
 def arguments(description: str, savedir: str, **defaults: Any) -> argparse.ArgumentParser:
     """The flags that all scripts have, under the names of the original code."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--mode", choices=MODES, default="train", help="what to do")
     parser.add_argument(
         "--data",
         choices=("mnist", "fashion_mnist", "digits"),
@@ -110,8 +107,8 @@ def trained(savedir: Path) -> keras.Model:
     return keras.models.load_model(path)
 
 
-def test_classifier(args: argparse.Namespace, model: keras.Model, num_samples: int) -> None:
-    """Prints and keeps test accuracy: naive, at the mean weights, and Monte Carlo over functions.
+def accuracies(args: argparse.Namespace, model: keras.Model, num_samples: int) -> dict[str, float]:
+    """Cross-entropy (nats) and accuracy: naive, at the mean weights, and averaged over functions.
 
     On the tutorial's test images (100 of each class) and on the full test set.
     """
@@ -124,22 +121,37 @@ def test_classifier(args: argparse.Namespace, model: keras.Model, num_samples: i
         naive = model.evaluate(x, y, batch_size=1000, verbose=0, return_dict=True)
         p = tfbdl.sample(model, x, num_samples, seed=args.seed, transform=tf.nn.softmax).mean(0)
         found |= {
+            f"{name}_images": len(x),
             f"{name}_cent_naive": naive["cent"],
             f"{name}_acc_naive": naive["acc"],
             f"{name}_cent_mc": float(-np.log(p[np.arange(len(y)), y] + 1e-12).mean()),
             f"{name}_acc_mc": float((p.argmax(-1) == y).mean()),
         }
-        for kind in ("naive", "mc"):
-            cent, acc = found[f"{name}_cent_{kind}"], found[f"{name}_acc_{kind}"]
-            label = "naive" if kind == "naive" else f"S = {num_samples}"
-            print(f"test: cent {cent:f}, acc {acc:f} ({label}, {len(x)} images)")
+    return found
+
+
+def test_classifier(args: argparse.Namespace, model: keras.Model) -> dict[str, float]:
+    """Prints and keeps the `accuracies` of a trained model."""
+    found = accuracies(args, model, args.S)
+    for name in ("test", "full_test"):
+        for kind, label in (("naive", "naive"), ("mc", f"S = {args.S}")):
+            if f"{name}_images" in found:
+                cent, acc = found[f"{name}_cent_{kind}"], found[f"{name}_acc_{kind}"]
+                size = found[f"{name}_images"]
+                print(f"test: cent {cent:f}, acc {acc:f} ({label}, {size} images)")
     write_metrics(args.savedir, args, **found)
+    return found
+
+
+def read_metrics(savedir: Path) -> dict[str, Any]:
+    """What `write_metrics` has kept."""
+    return json.loads((savedir / "metrics.json").read_text())
 
 
 def write_metrics(savedir: Path, args: argparse.Namespace, **metrics: Any) -> None:
     """Adds figures to `metrics.json`, with the configuration that made them."""
     path = savedir / "metrics.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
+    found = read_metrics(savedir) if path.exists() else {}
     configuration = {k: str(v) if isinstance(v, Path) else v for k, v in vars(args).items()}
     for name in ("mode", "mnist_path", "savedir"):
         configuration.pop(name, None)
@@ -149,7 +161,22 @@ def write_metrics(savedir: Path, args: argparse.Namespace, **metrics: Any) -> No
         "keras": keras.__version__,
     }
     found |= {"configuration": configuration, "versions": versions, **metrics}
-    path.write_text(json.dumps(found, indent=2) + "\n")
+    write_json(path, found)
+
+
+def write_json(path: Path, record: Mapping[str, Any]) -> None:
+    """Writes a record so that it is whole or not there."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(record, indent=2) + "\n")
+    temporary.replace(path)
+
+
+def write_text(path: Path, lines: Sequence[str]) -> None:
+    """Writes and prints a table."""
+    text = "\n".join(lines) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    print(f"{text}table: {path}")
 
 
 def write_figure(figure: Figure | SubFigure, path: Path) -> None:
@@ -161,12 +188,20 @@ def write_figure(figure: Figure | SubFigure, path: Path) -> None:
     print(f"figure: {path}")
 
 
-def run(parser: argparse.ArgumentParser, modes: Mapping[str, Callable[..., None]]) -> None:
-    """Runs the chosen mode; mistakes of the user's end in one line."""
+def run(parser: argparse.ArgumentParser, main: Callable[[argparse.Namespace], object]) -> None:
+    """Runs a script; mistakes of the user's end in one line."""
     args = parser.parse_args()
     try:
-        modes[args.mode](args)
-    except (ValueError, OSError, tfbdl.training.TrainingError) as error:
+        main(args)
+    except (ValueError, OSError, tfbdl.TrainingError) as error:
         sys.exit(f"{parser.prog}: error: {error}")
     except KeyboardInterrupt:
         sys.exit(f"{parser.prog}: stopped; the same command goes on from the last epoch")
+
+
+def run_mode(
+    parser: argparse.ArgumentParser, **modes: Callable[[argparse.Namespace], object]
+) -> None:
+    """Runs a script that has the flag `--mode`."""
+    parser.add_argument("--mode", choices=list(modes), default="train", help="what to do")
+    run(parser, lambda args: modes[args.mode](args))

@@ -127,4 +127,4 @@ def reconstruction(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure 
 
 
 if __name__ == "__main__":
-    common.run(parser(), {"train": train, "test": test, "visualize": visualize})
+    common.run_mode(parser(), train=train, test=test, visualize=visualize)

@@ -79,7 +79,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def test(args: argparse.Namespace) -> None:
-    common.test_classifier(args, common.trained(args.savedir), args.S)
+    common.test_classifier(args, common.trained(args.savedir))
 
 
 def visualize(args: argparse.Namespace) -> None:
@@ -181,4 +181,4 @@ def synthetic(images: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, list[str]]
 
 
 if __name__ == "__main__":
-    common.run(parser(), {"train": train, "test": test, "visualize": visualize})
+    common.run_mode(parser(), train=train, test=test, visualize=visualize)

@@ -91,7 +91,7 @@ def train(args: argparse.Namespace) -> None:
 
 def test(args: argparse.Namespace) -> None:
     model = common.trained(args.savedir)
-    common.test_classifier(args, model, args.S)
+    common.test_classifier(args, model)
     means = {name: float(keep.mean()) for name, keep in learned(model).items()}
     for name, keep in means.items():
         print(f"test: mean keep probability {keep:f} ({name})")
@@ -169,4 +169,4 @@ def rates_figure(sizes: Sequence[int], found: list[list[float]]) -> plt.Figure:
 
 
 if __name__ == "__main__":
-    common.run(parser(), {"train": train, "test": test, "visualize": visualize})
+    common.run_mode(parser(), train=train, test=test, visualize=visualize)

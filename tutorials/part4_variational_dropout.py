@@ -26,7 +26,6 @@ import numpy as np
 import tfbdl
 from tfbdl.data import load
 from tfbdl.layers import VariationalDropout
-from tfbdl.training import KLAnnealing
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,7 +63,7 @@ def train(args: argparse.Namespace) -> None:
         steps = args.n_epochs * (args.N // args.batch_size)
         decay = keras.optimizers.schedules.PolynomialDecay(1e-3, steps, 0.0)
         optimizer = keras.optimizers.Adam(decay)
-        callbacks = [KLAnnealing(start=5, end=20)]
+        callbacks = [tfbdl.KLAnnealing(start=5, end=20)]
     else:
         model = network((500, 500), args.kl, args.N, args.seed)
         optimizer, callbacks = common.adam(args), []
@@ -85,7 +84,7 @@ def train(args: argparse.Namespace) -> None:
 
 def test(args: argparse.Namespace) -> None:
     model = common.trained(args.savedir)
-    common.test_classifier(args, model, args.S)
+    common.test_classifier(args, model)
     layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
     log_alphas = np.concatenate([np.ravel(layer.log_alpha) for layer in layers])
     kept, total = int(np.sum(log_alphas <= 3.0)), log_alphas.size
@@ -133,4 +132,4 @@ def visualize(args: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    common.run(parser(), {"train": train, "test": test, "visualize": visualize})
+    common.run_mode(parser(), train=train, test=test, visualize=visualize)

@@ -14,7 +14,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfbdl.training.log import LogError, LogWriter, TrainLog, epoch_header, epoch_line, read_log
+from tfbdl.training import log as log_module
+from tfbdl.training.log import LogError, TrainLog, epoch_header, epoch_line, read_log
+from tfbdl.training.log_writer import LogWriter
 
 ELBO_SLIDE = """\
 2 Epoch 1 start, learning rate 0.001000
@@ -116,6 +118,8 @@ class FormatTest(LogTestCase):
         self.assertEqual(epoch_header(1, 0.001), "\nEpoch 1 start, learning rate 0.001000\n")
         line = epoch_line(1, 0.535, {"elbo": -400.160945})
         self.assertEqual(line, "train: epoch 1, (0.535 secs), elbo -400.160945\n")
+        line = epoch_line(1, -0.0, {"elbo": -0.0})
+        self.assertEqual(line, "train: epoch 1, (0.000 secs), elbo -0.000000\n")
         line = epoch_line(7, 12.3456, {"cent": np.float32(0.5), "kl": float("nan"), "acc": 1})
         self.assertEqual(
             line, "train: epoch 7, (12.346 secs), cent 0.500000, kl nan, acc 1.000000\n"
@@ -215,6 +219,7 @@ class RefuseTest(LogTestCase):
         self.assert_refused("hello", 1, "'Epoch 1 start")
         self.assert_refused("Epoch of the dinosaurs", 1, "'Epoch 1 start")
         self.assert_refused("Epoch 1 start, learning rate 0.001\n", 1, "'Epoch 1 start")
+        self.assert_refused(self.header.replace("1", "1" * 5000, 1), 2, "'Epoch 1 start")
         self.assert_refused(self.header + self.line + "{}\n", 4, "'Epoch 1 start")
         self.assert_refused(self.header + "train: epoch 1, (0.5 secs)\n", 3, "'train: epoch 1, (")
         self.assert_refused("\x00" * 100, 1, "printable text")
@@ -277,9 +282,20 @@ class WriterTest(LogTestCase):
 
     def test_a_new_run_never_touches_a_log(self) -> None:
         self.path.write_text("precious")
-        with self.assertRaisesRegex(ValueError, "already has a log; .* another path$"):
+        with self.assertRaisesRegex(LogError, "line 1: expected"):
             LogWriter(self.path)
         self.assertEqual(self.path.read_text(), "precious")
+        self.path.write_text(CLASSIFIER_LOG)
+        with self.assertRaisesRegex(ValueError, "already has a log; .* another path$"):
+            LogWriter(self.path)
+        self.assertEqual(self.path.read_text(), CLASSIFIER_LOG)
+
+    def test_a_log_that_was_killed_in_its_first_epoch_is_started_anew(self) -> None:
+        self.path.write_text(epoch_header(1, 0.1))
+        with LogWriter(self.path) as log:
+            log.start(1, 0.2)
+            log.end(1, 0.1, {"elbo": 1.0})
+        self.assertEqual(read_log(self.path).learning_rates.tolist(), [0.2])
 
     def test_an_empty_file_is_a_new_run(self) -> None:
         self.path.touch()
@@ -343,12 +359,14 @@ class WriterTest(LogTestCase):
 
     def test_a_killed_run_can_be_read_and_resumed(self) -> None:
         script = (
-            "import os, sys; from tfbdl.training.log import LogWriter\n"
+            "import os, sys; sys.argv[0] = 'tfbdl'\n"
+            "from tfbdl.training.log_writer import LogWriter\n"
             "log = LogWriter(sys.argv[1])\n"
             "log.start(1, 0.1); log.end(1, 0.1, {'elbo': 1.0}); log.start(2, 0.1)\n"
             "os.kill(os.getpid(), 9)"
         )
-        run = subprocess.run([sys.executable, "-c", script, self.path], check=False)
+        command = [sys.executable, "-c", script, self.path]
+        run = subprocess.run(command, check=False)
         self.assertEqual(run.returncode, -9)
         self.assertTrue(self.path.read_text().endswith(epoch_header(2, 0.1)))
         self.assertEqual(len(read_log(self.path).epochs), 1)
@@ -376,6 +394,9 @@ class WriterTest(LogTestCase):
             self.assertIn(str(path), str(c.exception))
             self.assertNotIn("\n", str(c.exception))
 
-    def test_does_not_import_tensorflow(self) -> None:
-        script = "import sys, tfbdl.training.log; assert 'tensorflow' not in sys.modules"
-        subprocess.run([sys.executable, "-c", script], check=True)
+    def test_the_module_needs_no_tensorflow(self) -> None:
+        script = (
+            "import runpy, sys; runpy.run_path(sys.argv[1])\n"
+            "assert not {'tensorflow', 'keras', 'tfbdl'} & sys.modules.keys()"
+        )
+        subprocess.run([sys.executable, "-c", script, log_module.__file__], check=True)

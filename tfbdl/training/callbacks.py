@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import complexity
-from tfbdl.training.log import LogWriter
+from tfbdl.training.log_writer import LogWriter
 
 
 class TrainLogger(keras.callbacks.Callback):

@@ -1,4 +1,4 @@
-"""Write and read ``train.log``, the text record of a training run; the only owner of its format.
+"""The format of ``train.log``, the text record of a training run, and its reader.
 
 An epoch is a blank line, a header written when it starts and a train line written when it ends::
 
@@ -9,11 +9,10 @@ An epoch is a blank line, a header written when it starts and a train line writt
 import codecs
 import os
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -83,10 +82,10 @@ def read_log(path: str | os.PathLike[str]) -> TrainLog:
     Raises:
         LogError: If the file cannot be read or a line does not belong to the format.
     """
-    return _read(path).log()
+    return read_lines(path).log()
 
 
-class _Reader:
+class LogReader:
     """Takes the lines of a log one by one and refuses the first that does not belong."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -152,8 +151,9 @@ class _Reader:
         raise LogError(f"{self.path}, line {self.line}: expected {expected}, got {text[:80]!r}")
 
 
-def _read(path: str | os.PathLike[str]) -> _Reader:
-    reader = _Reader(path)
+def read_lines(path: str | os.PathLike[str]) -> LogReader:
+    """Return the reader after the last line of a file, ready to take more; LogError as `read_log`."""
+    reader = LogReader(path)
     try:
         with open(path, "rb") as file:
             while line := file.readline(_MAX_LINE + 1):
@@ -162,94 +162,3 @@ def _read(path: str | os.PathLike[str]) -> _Reader:
         message = f"{path}: cannot read, {error.strerror}; give a train.log file"
         raise LogError(message) from None
     return reader
-
-
-class LogWriter(AbstractContextManager["LogWriter"]):
-    """Appends epochs to a ``train.log`` so that a kill at any time leaves a readable file.
-
-    Args:
-        path: The file to write, in an existing directory.
-        keep_epochs: Complete epochs of an existing log to keep, when resuming a run; what follows
-            them is removed. The default 0 starts a run and never touches an existing log.
-        echo: Called with each text once it is on disk, for example to print it; None: nothing.
-
-    Raises:
-        ValueError: If a new run would write into a log, or a log has fewer epochs than to keep.
-        OSError: If the path cannot be written.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        keep_epochs: int = 0,
-        echo: Callable[[str], None] | None = None,
-    ) -> None:
-        self._echo = echo
-        try:
-            if keep_epochs:
-                _keep(Path(path), keep_epochs)
-            elif Path(path).is_file() and Path(path).stat().st_size:
-                raise ValueError(f"{path}: already has a log; resume that run or give another path")
-            self._file = open(path, "ab")  # noqa: SIM115 (closed by close)
-        except OSError as error:
-            message = f"cannot write the log, {error.strerror}; give a writable path"
-            raise OSError(error.errno, message, str(path)) from None
-        self._reader = _read(path)
-        self._whole = self._file.tell()
-
-    def start(self, epoch: int, learning_rate: float) -> None:
-        """Write the header of ``epoch``; LogError if the epoch before it has not ended."""
-        self._write(epoch_header(epoch, learning_rate))
-
-    def end(self, epoch: int, seconds: float, metrics: Mapping[str, float]) -> None:
-        """Write the train line of the started ``epoch``; LogError if the columns changed."""
-        self._write(epoch_line(epoch, seconds, metrics))
-
-    def discard_unfinished(self) -> None:
-        """Remove a header whose train line was not written: the log ends with a whole epoch."""
-        self._file.truncate(self._whole)
-        self._file.seek(self._whole)
-        self._reader.started = None
-
-    def close(self) -> None:
-        """Discard an unfinished epoch and close the file; a second call does nothing."""
-        if not self._file.closed:
-            with self._file:
-                self.discard_unfinished()
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _write(self, text: str) -> None:
-        for line in text.splitlines(keepends=True):
-            self._reader.feed(line.encode())
-        _write_synced(self._file, text)
-        if self._reader.started is None:
-            self._whole = self._file.tell()
-        if self._echo:
-            self._echo(text)
-
-
-def _write_synced(file: BinaryIO, text: str) -> None:
-    file.write(text.encode())
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _keep(path: Path, keep_epochs: int) -> None:
-    """Reduce the log to its first epochs; a kill leaves either the old file or the new one."""
-    log = read_log(path)
-    if not 0 < keep_epochs <= len(log.epochs):
-        raise ValueError(
-            f"keep_epochs is {keep_epochs}, but {path} has {len(log.epochs)} complete epochs"
-        )
-    temporary = path.with_name(f"{path.name}.tmp")
-    text = ""
-    for i in range(keep_epochs):
-        metrics = {name: values[i] for name, values in log.metrics.items()}
-        text += epoch_header(log.epochs[i], log.learning_rates[i])
-        text += epoch_line(log.epochs[i], log.seconds[i], metrics)
-    with temporary.open("wb") as file:
-        _write_synced(file, text)
-    os.replace(temporary, path)

@@ -10,7 +10,8 @@ from pathlib import Path
 import keras
 
 from tfbdl.training import checkpoint
-from tfbdl.training.log import LogWriter, epoch_header, epoch_line
+from tfbdl.training.log import epoch_header, epoch_line
+from tfbdl.training.log_writer import LogWriter
 
 LOG = "train.log"
 CHECKPOINT = "checkpoint.npz"

@@ -1,0 +1,103 @@
+"""Writes ``train.log`` so that a kill at any moment leaves a log that can be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO
+
+from tfbdl.training.log import epoch_header, epoch_line, read_lines, read_log
+
+
+class LogWriter(AbstractContextManager["LogWriter"]):
+    """Appends epochs to a ``train.log`` so that a kill at any time leaves a readable file.
+
+    Args:
+        path: The file to write, in an existing directory.
+        keep_epochs: Complete epochs of an existing log to keep, when resuming a run; what follows
+            them is removed. The default 0 starts a run and never touches an existing log.
+        echo: Called with each text once it is on disk, for example to print it; None: nothing.
+
+    Raises:
+        ValueError: If a new run would write into a log, or a log has fewer epochs than to keep.
+        OSError: If the path cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        keep_epochs: int = 0,
+        echo: Callable[[str], None] | None = None,
+    ) -> None:
+        self._echo = echo
+        try:
+            if keep_epochs:
+                _keep(Path(path), keep_epochs)
+            elif Path(path).is_file() and len(read_log(path).epochs):
+                raise ValueError(f"{path}: already has a log; resume that run or give another path")
+            self._file = open(path, "ab")  # noqa: SIM115 (closed by close)
+            if not keep_epochs:
+                self._file.truncate(0)
+        except OSError as error:
+            message = f"cannot write the log, {error.strerror}; give a writable path"
+            raise OSError(error.errno, message, str(path)) from None
+        self._reader = read_lines(path)
+        self._whole = self._file.tell()
+
+    def start(self, epoch: int, learning_rate: float) -> None:
+        """Write the header of ``epoch``; LogError if the epoch before it has not ended."""
+        self._write(epoch_header(epoch, learning_rate))
+
+    def end(self, epoch: int, seconds: float, metrics: Mapping[str, float]) -> None:
+        """Write the train line of the started ``epoch``; LogError if the columns changed."""
+        self._write(epoch_line(epoch, seconds, metrics))
+
+    def discard_unfinished(self) -> None:
+        """Remove a header whose train line was not written: the log ends with a whole epoch."""
+        self._file.truncate(self._whole)
+        self._reader.started = None
+
+    def close(self) -> None:
+        """Discard an unfinished epoch and close the file; a second call does nothing."""
+        if not self._file.closed:
+            with self._file:
+                self.discard_unfinished()
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _write(self, text: str) -> None:
+        for line in text.splitlines(keepends=True):
+            self._reader.feed(line.encode())
+        _write_synced(self._file, text)
+        if self._reader.started is None:
+            self._whole = self._file.tell()
+        if self._echo:
+            self._echo(text)
+
+
+def _write_synced(file: BinaryIO, text: str) -> None:
+    file.write(text.encode())
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _keep(path: Path, keep_epochs: int) -> None:
+    """Reduce the log to its first epochs; a kill leaves either the old file or the new one."""
+    log = read_log(path)
+    if not 0 < keep_epochs <= len(log.epochs):
+        raise ValueError(
+            f"keep_epochs is {keep_epochs}, but {path} has {len(log.epochs)} complete epochs"
+        )
+    temporary = path.with_name(f"{path.name}.tmp")
+    text = ""
+    for i in range(keep_epochs):
+        metrics = {name: values[i] for name, values in log.metrics.items()}
+        text += epoch_header(log.epochs[i], log.learning_rates[i])
+        text += epoch_line(log.epochs[i], log.seconds[i], metrics)
+    with temporary.open("wb") as file:
+        _write_synced(file, text)
+    os.replace(temporary, path)
