@@ -40,18 +40,23 @@ def sample(
     if num_samples < 1:
         raise ValueError(f"num_samples={num_samples} must be at least 1")
     sampler = Sampler(model)
-
-    @tf.function(jit_compile=True)
-    def draw_batch(batch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-        return transform(sampler(batch, draw=make_draw(seed, index)))
-
     batches = [
         tf.constant(x[start : start + BATCH], keras.config.floatx())
         for start in range(0, len(x), BATCH)
     ]
+
+    @tf.function(jit_compile=True)
+    def function(batch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        return transform(sampler(batch, draw=make_draw(seed, index)))
+
+    index = tf.TensorSpec([], tf.int32)
+    shapes = {batch.shape: tf.TensorSpec(batch.shape, batch.dtype) for batch in batches}
+    compiled = {
+        shape: function.get_concrete_function(spec, index) for shape, spec in shapes.items()
+    }
     return np.stack(
         [
-            np.concatenate([draw_batch(batch, tf.constant(s)).numpy() for batch in batches])
+            np.concatenate([compiled[b.shape](b, tf.constant(s)).numpy() for b in batches])
             for s in range(num_samples)
         ]
     )

@@ -108,5 +108,9 @@ def weights(model: keras.Model) -> plt.Figure:
     return figure
 
 
-if __name__ == "__main__":
+def main() -> None:
     common.run_mode(parser(), train=train, test=test, visualize=visualize)
+
+
+if __name__ == "__main__":
+    main()

@@ -76,8 +76,8 @@ def square(rows: Any) -> Any:
 
 def adam(args: argparse.Namespace) -> keras.optimizers.Adam:
     """Adam at 1e-3, and at 1e-4 in the second half of the epochs."""
-    half = args.n_epochs * (args.N // min(args.batch_size, args.N)) // 2
-    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([half], [1e-3, 1e-4])
+    steps = args.n_epochs * (args.N // min(args.batch_size, args.N))
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([steps // 2 - 1], [1e-3, 1e-4])
     return keras.optimizers.Adam(schedule)
 
 

@@ -26,6 +26,7 @@ import part4_variational_dropout
 
 import tfbdl
 
+KEEP_SIZES = (1000, 10000)
 SLIDES_ACCURACY = {
     "base": ("89.37 ± 0.32", "-"),
     "mc_dropout": ("90.07 ± 0.44", "90.17 ± 0.23"),
@@ -151,7 +152,7 @@ def log(args: argparse.Namespace) -> None:
         ax.plot(epochs, slides, "k.", label="slides")
         ax.set(xlabel="epoch", ylabel=f"{column} ({units[column]})", xticks=epochs)
         for i, value in enumerate(slides):
-            z = (value - mean[i]) / sd[i]
+            z = (value - mean[i]) / max(sd[i], 1e-12)
             cells = (i + 1, column, f"{value:.4f}", f"{mean[i]:.4f}", f"{sd[i]:.4f}", f"{z:+.1f}")
             lines.append(f"| {' | '.join(map(str, cells))} |")
     axes[0].legend()
@@ -162,7 +163,7 @@ def log(args: argparse.Namespace) -> None:
 
 def keep(args: argparse.Namespace) -> None:
     lines = ["| N | layer | mean keep probability | standard error |", "|---|---|---|---|"]
-    for size in (1000, 10000):
+    for size in KEEP_SIZES:
         records = []
         for seed in range(args.seeds or 5):
             args.seed, args.N = seed, size
@@ -192,9 +193,10 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(args: argparse.Namespace) -> None:
-    {"accuracy": accuracy, "log": log, "keep": keep}[args.table](args)
+def main() -> None:
+    tables = {"accuracy": accuracy, "log": log, "keep": keep}
+    common.run(parser(), lambda args: tables[args.table](args))
 
 
 if __name__ == "__main__":
-    common.run(parser(), main)
+    main()

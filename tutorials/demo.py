@@ -43,7 +43,7 @@ def part_arguments(
     return args
 
 
-def main(args: argparse.Namespace) -> None:
+def demo(args: argparse.Namespace) -> None:
     console = Console(highlight=False)
     started = time.perf_counter()
     if args.savedir.exists():
@@ -71,9 +71,7 @@ def main(args: argparse.Namespace) -> None:
 def write_uncertainty(args: argparse.Namespace) -> None:
     """Draws the class probabilities of sure, unsure and synthetic digits."""
     data, model = common.images(args), common.trained(args.savedir)
-    figures = part2_mc_dropout.uncertainty_figures(
-        model, data.x_test, data.y_test, args.seed, num_samples=200
-    )
+    figures = part2_mc_dropout.uncertainty_figures(model, data.x_test, data.y_test, args.seed)
     for name, figure in figures.items():
         common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
 
@@ -89,5 +87,9 @@ def accuracy_table(accuracies: dict[str, dict[str, Any]]) -> Table:
     return table
 
 
+def main() -> None:
+    common.run(parser(), demo)
+
+
 if __name__ == "__main__":
-    common.run(parser(), main)
+    main()

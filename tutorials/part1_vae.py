@@ -126,5 +126,9 @@ def reconstruction(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure 
     return axes[0].figure
 
 
-if __name__ == "__main__":
+def main() -> None:
     common.run_mode(parser(), train=train, test=test, visualize=visualize)
+
+
+if __name__ == "__main__":
+    main()

@@ -26,7 +26,10 @@ from tfbdl import plots
 from tfbdl.data import blend, gapped_sine, noise, rotate
 from tfbdl.layers import MCDropout
 
-LAMBDAS = {"too small": 1e-8, "good": 1e-4, "too large": 1e-1}
+LAMBDAS = {"too small": 1e-8, "good": 1e-3, "too large": 1e-1}
+FIGURE_SAMPLES = 1000
+REGRESSION_RATE = 0.2
+REGRESSION_EPOCHS = 1500
 
 
 def parser() -> argparse.ArgumentParser:
@@ -93,21 +96,25 @@ def visualize(args: argparse.Namespace) -> None:
 
 def regression(weight_decay: float, seed: int) -> tuple[keras.Model, np.ndarray, np.ndarray]:
     """A one-dimensional dropout regression, trained."""
-    x, y = gapped_sine(100, seed)
+    x, y = gapped_sine(20, seed)
     keras.utils.set_random_seed(seed)
+    decay = keras.regularizers.L2(0.5 * weight_decay)
 
-    def hidden(i: int) -> list[keras.layers.Layer]:
-        decay = keras.regularizers.L2(0.5 * weight_decay)
-        return [
-            keras.layers.Dense(200, "relu", kernel_regularizer=decay),
-            MCDropout(0.1, seed=seed + i),
-        ]
+    def dense(units: int, activation: str | None) -> keras.layers.Dense:
+        return keras.layers.Dense(units, activation, kernel_regularizer=decay)
 
     model = keras.Sequential(
-        [keras.layers.Input((1,)), *hidden(0), *hidden(1), keras.layers.Dense(1)]
+        [
+            keras.layers.Input((1,)),
+            dense(100, "relu"),
+            MCDropout(REGRESSION_RATE, seed=seed),
+            dense(100, "relu"),
+            MCDropout(REGRESSION_RATE, seed=seed + 1),
+            dense(1, None),
+        ]
     )
     model.compile(keras.optimizers.Adam(3e-3), "mse")
-    tfbdl.train(model, x, y, epochs=2000, seed=seed, verbose=0)
+    tfbdl.train(model, x, y, epochs=REGRESSION_EPOCHS, seed=seed, verbose=0)
     return model, x, y
 
 
@@ -115,14 +122,14 @@ def draw_regression(weight_decay: float, seed: int, ax: plt.Axes) -> None:
     model, x, y = regression(weight_decay, seed)
     line = np.linspace(-5, 5, 200, dtype="float32")[:, None]
     plots.function_draws(line, tfbdl.sample(model, line, 200), (x, y), ax)
-    ax.set_ylim(-3.5, 3.5)
+    ax.set_ylim(-3, 3)
 
 
 def function_draws(seed: int) -> plt.Figure:
     """Each black line is one function: one mask for all x."""
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
     draw_regression(LAMBDAS["good"], seed, ax)
-    ax.set_title("functions drawn by dropout (rate 0.1)")
+    ax.set_title(f"functions drawn by dropout (rate {REGRESSION_RATE})")
     ax.legend(fontsize=8)
     return figure
 
@@ -138,7 +145,7 @@ def weight_decays(seed: int) -> plt.Figure:
 
 
 def uncertainty_figures(
-    model: keras.Model, x: np.ndarray, y: np.ndarray, seed: int, num_samples: int = 1000
+    model: keras.Model, x: np.ndarray, y: np.ndarray, seed: int
 ) -> dict[str, plt.Figure]:
     """Predictive distributions of test digits, sure and unsure, and of synthetic ones."""
     p = tfbdl.sample(model, x, 100, seed=seed, transform=tf.nn.softmax).mean(0)
@@ -157,10 +164,12 @@ def uncertainty_figures(
     figures = {}
     for name, (pictures, titles) in chosen.items():
         rows = common.flat(pictures).astype("float32")
-        draws = tfbdl.sample(model, rows, num_samples, seed=seed, transform=tf.nn.softmax)
+        draws = tfbdl.sample(model, rows, FIGURE_SAMPLES, seed=seed, transform=tf.nn.softmax)
         axes = plots.class_distributions(pictures, draws, titles)
         figure = axes[0, 0].figure
-        figure.suptitle(f"{name} digits: class probabilities of S = {num_samples} drawn functions")
+        figure.suptitle(
+            f"{name} digits: class probabilities of S = {FIGURE_SAMPLES} drawn functions"
+        )
         figures[name] = figure
     return figures
 
@@ -180,5 +189,9 @@ def synthetic(images: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, list[str]]
     return np.concatenate(pictures), titles
 
 
-if __name__ == "__main__":
+def main() -> None:
     common.run_mode(parser(), train=train, test=test, visualize=visualize)
+
+
+if __name__ == "__main__":
+    main()

@@ -30,6 +30,7 @@ from tfbdl.data import gal_linear
 from tfbdl.layers import ConcreteDropout
 
 SEQUENCE = (10, 50, 100, 1000, 10000)
+REGRESSION_STEPS = 4000
 
 
 def parser() -> argparse.ArgumentParser:
@@ -112,22 +113,19 @@ def visualize(args: argparse.Namespace) -> None:
     common.write_figure(ax.figure, args.savedir / "keep_probabilities.png")
     for name, figure in uncertainty_figures(model, data.x_test, data.y_test, args.seed).items():
         common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
-    found = rates(SEQUENCE, args.seed)
+    print(f"learning rates on a regression with N = {', '.join(map(str, SEQUENCE))} (minutes)")
+    found = [regression_rates(n, args.seed) for n in SEQUENCE]
     common.write_figure(rates_figure(SEQUENCE, found), args.savedir / "rate_against_n.png")
     common.write_metrics(
         args.savedir, args, rate_against_n={str(n): r for n, r in zip(SEQUENCE, found, strict=True)}
     )
 
 
-def rates(
-    sizes: Sequence[int], seed: int, steps: int = 4000, units: int = 1024
-) -> list[list[float]]:
-    """Learned drop rates of the layers of Gal, Hron, Kendall's synthetic regression, by N."""
-    return [regression_rates(n, seed, steps, units) for n in sizes]
+def regression_rates(n: int, seed: int, units: int = 1024) -> list[float]:
+    """Learned drop rates of the layers of Gal, Hron, Kendall's synthetic regression.
 
-
-def regression_rates(n: int, seed: int, steps: int, units: int) -> list[float]:
-    """Y = 2 x + 8 + N(0, 1), three ReLU layers, a head that predicts mean and log variance."""
+    The data are 2 x + 8 + N(0, 1); three ReLU layers, and a head for mean and log variance.
+    """
     keras.utils.set_random_seed(seed)
     x, y = gal_linear(n, seed)
 
@@ -141,7 +139,7 @@ def regression_rates(n: int, seed: int, steps: int, units: int) -> list[float]:
     model = keras.Sequential([keras.layers.Input((1,)), *hidden, head])
     model.compile(keras.optimizers.Adam(1e-3), heteroscedastic)
     batch_size = min(n, 20)
-    epochs = -(-steps * batch_size // n)
+    epochs = -(-REGRESSION_STEPS * batch_size // n)
     tfbdl.train(model, x, y, epochs=epochs, batch_size=batch_size, seed=seed, verbose=0)
     return [1.0 - float(layer.keep_prob) for layer in (*hidden, head)]
 
@@ -168,5 +166,9 @@ def rates_figure(sizes: Sequence[int], found: list[list[float]]) -> plt.Figure:
     return figure
 
 
-if __name__ == "__main__":
+def main() -> None:
     common.run_mode(parser(), train=train, test=test, visualize=visualize)
+
+
+if __name__ == "__main__":
+    main()

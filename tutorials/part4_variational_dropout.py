@@ -131,5 +131,9 @@ def visualize(args: argparse.Namespace) -> None:
     common.write_figure(figure, args.savedir / "pixels.png")
 
 
-if __name__ == "__main__":
+def main() -> None:
     common.run_mode(parser(), train=train, test=test, visualize=visualize)
+
+
+if __name__ == "__main__":
+    main()

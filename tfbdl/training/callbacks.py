@@ -54,7 +54,7 @@ class TrainLogger(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         for _, means in self._observers:
             means.reset()
-        learning_rate = keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)
+        learning_rate = tf.convert_to_tensor(self.model.optimizer.learning_rate)
         self._log.start(epoch + 1, float(learning_rate))
         self._started = time.perf_counter()
         self._seconds: float | None = None

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 T = TypeVar("T")
 
@@ -79,5 +80,5 @@ def _variables(model: keras.Model) -> list[keras.Variable]:
 
 
 def _to_numpy(variable: keras.Variable) -> np.ndarray:
-    array = keras.ops.convert_to_numpy(variable.value)
+    array = tf.convert_to_tensor(variable.value).numpy()
     return array.astype(np.float32) if array.dtype.kind == "V" or array.itemsize == 2 else array

@@ -152,7 +152,7 @@ class LogReader:
 
 
 def read_lines(path: str | os.PathLike[str]) -> LogReader:
-    """Return the reader after the last line of a file, ready to take more; LogError as `read_log`."""
+    """Return the reader of all lines of a file, ready for more; LogError as in `read_log`."""
     reader = LogReader(path)
     try:
         with open(path, "rb") as file:

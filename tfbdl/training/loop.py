@@ -84,7 +84,7 @@ def train(
         keras_callbacks.on_train_begin()
         for epoch in range(run.epochs_done + 1, epochs + 1):
             keras_callbacks.on_epoch_begin(epoch - 1)
-            run.start(epoch, float(keras.ops.convert_to_numpy(model.optimizer.learning_rate)))
+            run.start(epoch, float(tf.convert_to_tensor(model.optimizer.learning_rate)))
             started = time.perf_counter()
             for step in steps.epoch(_order(len(x), seed, epoch)):
                 if not steps.finite:

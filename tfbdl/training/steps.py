@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl import complexity
@@ -47,7 +48,10 @@ class Steps:
         self._sums: tf.Tensor | float = 0.0
         self._count = 0
         self._step = tf.function(self._train_step, jit_compile=jit_compile and self.replicas == 1)
-        self._run = tf.function(self._run_steps)
+        scalar = tf.TensorSpec([], tf.int32)
+        self._run = tf.function(self._run_steps).get_concrete_function(
+            tf.TensorSpec([len(data[0])], tf.int32), scalar, scalar
+        )
 
     def epoch(self, order: tf.Tensor) -> Iterator[int]:
         """Trains on the batches of `order`, yielding the number of steps done now and then.
@@ -68,8 +72,8 @@ class Steps:
     def means(self) -> dict[str, float]:
         """Means over the epoch's batches: loss, the model's metrics, and the layers' terms."""
         metrics = self.model.get_metrics_result()
-        values = {name: float(keras.ops.convert_to_numpy(v)) for name, v in metrics.items()}
-        sums = keras.ops.convert_to_numpy(self._sums)
+        values = {name: float(v) for name, v in metrics.items()}
+        sums = np.asarray(self._sums)
         return values | {
             name: float(s) / self._count for name, s in zip(self._names, sums, strict=True)
         }

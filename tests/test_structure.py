@@ -1,0 +1,96 @@
+"""The package's imports, held against the table of CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+import ast
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "tfbdl"
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
+JOINS = {"__init__", "__main__", "cli", "startup"}
+
+
+def allowed() -> dict[str, set[str]]:
+    """The third column of the table, by the first."""
+    table: dict[str, set[str]] = {}
+    for line in (ROOT / "CONTRIBUTING.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) != 3 or not cells[0].startswith("`"):
+            continue
+        name = cells[0].strip("`").removesuffix(".py").rstrip("/")
+        if cells[2] == "all of the above":
+            table[name] = set(table)
+        else:
+            table[name] = {part.strip("` ") for part in cells[2].split(",") if "`" in part}
+    return table
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of the package that a file imports, those for type checking left out."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        for field in ("body", "orelse"):
+            block = getattr(node, field, None)
+            if isinstance(block, list):
+                block[:] = [s for s in block if not (isinstance(s, ast.If) and is_typing(s))]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tfbdl"):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in MODULES else str(node.module) for name in names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("tfbdl")}
+    return found
+
+
+def is_typing(statement: ast.If) -> bool:
+    return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
+
+
+class StructureTest(unittest.TestCase):
+    def test_every_import_is_in_the_table(self) -> None:
+        table = allowed()
+        self.assertIn("layers", table)
+        for path in PACKAGE.rglob("*.py"):
+            own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+            if own in JOINS:
+                continue
+            self.assertIn(own, table, f"{path} has no row in the table")
+            for module in imports(path):
+                other = room(module)
+                fits = other == own or any(
+                    module == f"tfbdl.{name}" or module.startswith(f"tfbdl.{name}.")
+                    for name in table[own]
+                )
+                self.assertTrue(fits, f"{path} imports {module}; the table allows {table[own]}")
+
+    def test_there_is_no_cycle(self) -> None:
+        edges = {name: imports(path) & MODULES.keys() - {name} for name, path in MODULES.items()}
+        done: set[str] = set()
+
+        def visit(name: str, trail: tuple[str, ...]) -> None:
+            self.assertNotIn(name, trail, " -> ".join((*trail, name)))
+            if name not in done:
+                for other in edges[name]:
+                    visit(other, (*trail, name))
+                done.add(name)
+
+        for name in edges:
+            visit(name, ())
+
+    def test_files_stay_small(self) -> None:
+        for path in PACKAGE.rglob("*.py"):
+            self.assertLess(len(path.read_text().splitlines()), 300, path)
+
+
+if __name__ == "__main__":
+    unittest.main()

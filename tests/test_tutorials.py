@@ -1,0 +1,127 @@
+"""Every tutorial script runs in all its modes, shortened, on the embedded digits."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+import tfbdl
+
+TUTORIALS = Path(__file__).parents[1] / "tutorials"
+SHORT = {
+    "part2_mc_dropout.FIGURE_SAMPLES": 5,
+    "part2_mc_dropout.REGRESSION_EPOCHS": 2,
+    "part3_concrete_dropout.SEQUENCE": (10, 20),
+    "part3_concrete_dropout.REGRESSION_STEPS": 2,
+    "compare.KEEP_SIZES": (100, 200),
+}
+sys.path.insert(0, str(TUTORIALS))
+
+
+class TutorialTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.savedir = Path(folder.name) / "run"
+        importlib.import_module("compare")
+        for name, value in SHORT.items():
+            patch = mock.patch(name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def run_script(self, name: str, *flags: str) -> None:
+        module = importlib.import_module(name)
+        flags = ("--data", "digits", "--n_epochs", "2", "--savedir", str(self.savedir), *flags)
+        with mock.patch.object(sys, "argv", [f"{name}.py", *flags]):
+            module.main()
+
+    def figures(self) -> set[str]:
+        return {path.name for path in self.savedir.glob("*.png") if path.stat().st_size > 5000}
+
+    def metrics(self) -> dict:
+        return json.loads((self.savedir / "metrics.json").read_text())
+
+    def columns(self) -> list[str]:
+        log = tfbdl.read_log(self.savedir / "train.log")
+        self.assertEqual(log.epochs.tolist(), [1, 2])
+        np.testing.assert_allclose(log.learning_rates, [1e-3, 1e-4])
+        return list(log.metrics)
+
+    def test_part1(self) -> None:
+        self.run_script("part1_vae", "--zdim", "2", "--k", "5")
+        self.assertEqual(self.columns(), ["elbo"])
+        self.assertLess(self.metrics()["test_elbo"], self.metrics()["test_log_likelihood"] + 50)
+        self.run_script("part1_vae", "--zdim", "2", "--mode", "visualize")
+        expected = {"manifold.png", "latent_train.png", "reconstruction_test.png"}
+        self.assertLessEqual(expected, self.figures())
+
+    def test_part2(self) -> None:
+        self.run_script("part2_mc_dropout", "--S", "3")
+        self.assertEqual(self.columns(), ["cent", "wd", "acc"])
+        self.assertGreater(self.metrics()["test_acc_mc"], 0.5)
+        self.run_script("part2_mc_dropout", "--mode", "visualize")
+        expected = {"function_draws.png", "weight_decay.png", "uncertainty_synthetic.png"}
+        self.assertLessEqual(expected, self.figures())
+
+    def test_part3(self) -> None:
+        self.run_script("part3_concrete_dropout", "--S", "3")
+        self.assertEqual(self.columns(), ["cent", "wd", "ent", "acc"])
+        self.assertGreater(self.metrics()["test_acc_mc"], 0.5)
+        self.run_script("part3_concrete_dropout", "--mode", "visualize")
+        self.assertLessEqual({"keep_probabilities.png", "rate_against_n.png"}, self.figures())
+
+    def test_part4(self) -> None:
+        self.run_script("part4_variational_dropout", "--S", "3")
+        self.assertEqual(self.columns(), ["cent", "kl", "acc"])
+        self.assertGreater(self.metrics()["test_acc_naive"], 0.5)
+        self.run_script("part4_variational_dropout", "--mode", "visualize")
+        self.assertLessEqual({"log_alpha.png", "pixels.png"}, self.figures())
+
+    def test_bayes_dense(self) -> None:
+        self.run_script("bayes_dense", "--S", "3")
+        self.assertEqual(self.columns(), ["cent", "kl", "acc"])
+        self.run_script("bayes_dense", "--mode", "visualize")
+        self.assertLessEqual({"weights.png", "uncertainty_confident.png"}, self.figures())
+
+    def test_compare(self) -> None:
+        for table in ("accuracy", "log", "keep"):
+            with mock.patch("compare.METHODS", compare_methods()):
+                self.run_script("compare", "--table", table, "--seeds", "2", "--S", "2")
+        for table in ("accuracy", "log", "keep"):
+            self.assertIn("| ", (self.savedir / f"{table}.md").read_text())
+
+    def test_mistakes_end_in_one_line(self) -> None:
+        command = [sys.executable, TUTORIALS / "part2_mc_dropout.py", "--data", "digits"]
+        for flags, words in (
+            (["--mode", "test"], "no trained model; run --mode train first"),
+            (["--N", "15"], "--N 15 must be a multiple of 10"),
+            (["--savedir", "/proc/none"], "savedir"),
+        ):
+            run = subprocess.run(
+                [*command, "--savedir", str(self.savedir), *flags],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(words, run.stderr)
+            self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
+            self.assertFalse(self.savedir.exists())
+
+
+def compare_methods() -> dict:
+    """Two of the methods are enough to see the table made."""
+    compare = importlib.import_module("compare")
+    return {name: compare.METHODS[name] for name in ("base", "concrete_dropout")}
+
+
+if __name__ == "__main__":
+    unittest.main()
