@@ -19,6 +19,7 @@ import argparse
 
 import common
 import keras
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from sklearn.manifold import TSNE
@@ -96,6 +97,7 @@ def visualize(args: argparse.Namespace) -> None:
         common.write_figure(latent(vae, x, y, name), args.savedir / f"latent_{name}.png")
         figure = reconstruction(vae, x, y, name)
         common.write_figure(figure, args.savedir / f"reconstruction_{name}.png")
+    common.write_figure(samples(vae), args.savedir / "samples.png")
     if args.zdim == 2:
         ax = plots.manifold(vae)
         ax.set_title("mean of p(x | z) over the plane of z (cells of equal prior probability)")
@@ -124,6 +126,18 @@ def reconstruction(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure 
     axes = plots.reconstructions(common.square(x[chosen]), common.square(reconstructed))
     axes[0].figure.suptitle(f"{name} images, z = mean of q(z | x)")
     return axes[0].figure
+
+
+def samples(vae: VAE) -> Figure | SubFigure:
+    """What the model takes for digits: means of p(x | z) for z ~ N(0, I), and x drawn from it."""
+    figure, axes = plt.subplots(1, 2, figsize=(8, 4.3), layout="constrained")
+    for ax, mean, title in zip(
+        axes, (True, False), ("mean of p(x | z)", "x ~ p(x | z)"), strict=True
+    ):
+        images = common.square(vae.sample(100, mean=mean, seed=1))
+        plots.image_grid(images, 10, ax).set_title(title)
+    figure.suptitle(f"z ~ N(0, I), likelihood {vae.likelihood}, binarize {vae.binarize}")
+    return figure
 
 
 def main() -> None:

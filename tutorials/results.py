@@ -1,0 +1,53 @@
+"""Makes everything in `results/` anew, on real data: `make results`.
+
+Each step is one of the scripts with flags; a step that was finished is left as it is, and one that
+was stopped goes on. Needs MNIST (TFBDL_DATA, or Keras' download) and some hours on two cores.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TUTORIALS = Path(__file__).parent
+RESULTS = TUTORIALS.parent / "results"
+FULL_VAE = "--split full --binarize dynamic --zdim 50 --n_epochs 300 --k 5000"
+LENET = "--network lenet --split full --kl molchanov --n_epochs 200"
+RUNS = {
+    "part1_vae": ("part1_vae", ""),
+    "part1_vae_2d": ("part1_vae", "--zdim 2"),
+    "part1_vae_continuous": ("part1_vae", "--likelihood continuous_bernoulli --k 1000"),
+    "part1_vae_dynamic": ("part1_vae", "--binarize dynamic --k 1000"),
+    "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
+    "part2_mc_dropout": ("part2_mc_dropout", ""),
+    "part3_concrete_dropout": ("part3_concrete_dropout", ""),
+    "part3_concrete_dropout_10000": ("part3_concrete_dropout", "--N 10000"),
+    "part4_variational_dropout": ("part4_variational_dropout", ""),
+    "part4_lenet": ("part4_variational_dropout", LENET),
+    "bayes_dense": ("bayes_dense", ""),
+}
+TABLES = ("accuracy", "log", "keep")
+
+
+def call(script: str, *flags: str) -> None:
+    """Runs one of the scripts, and ends here if it fails."""
+    print(f"==> {script}.py {' '.join(flags)}", flush=True)
+    subprocess.run([sys.executable, str(TUTORIALS / f"{script}.py"), *flags], check=True)
+
+
+def main() -> None:
+    for name, (script, flags) in RUNS.items():
+        folder = RESULTS / name
+        where = [*flags.split(), "--savedir", str(folder)]
+        if not (folder / "metrics.json").exists():
+            call(script, "--mode", "train", *where)
+        if not list(folder.glob("*.png")):
+            call(script, "--mode", "visualize", *where)
+    for table in TABLES:
+        if not (RESULTS / "compare" / f"{table}.md").exists():
+            call("compare", "--table", table, "--savedir", str(RESULTS / "compare"))
+
+
+if __name__ == "__main__":
+    main()
