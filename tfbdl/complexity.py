@@ -29,7 +29,7 @@ class Complexity(keras.layers.Layer):
             posterior; it is saved with the model.
         terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
             `model.losses` they are to be read straight after the forward pass.
-        observe: where set, called with `terms` whenever they are computed.
+        observe: where set, called with `terms` in training steps.
 
     Raises:
         ValueError: if `num_data` is not a positive integer.
@@ -51,11 +51,11 @@ class Complexity(keras.layers.Layer):
         self.observe: Callable[[dict[str, tf.Tensor]], None] | None = None
         self.built = True
 
-    def add(self, cost: tf.Tensor, **terms: tf.Tensor) -> None:
+    def add(self, cost: tf.Tensor, training: bool, **terms: tf.Tensor) -> None:
         """Adds `cost` (nats per data set) to the losses, and names its parts for the logs."""
         self.add_loss(self.weight * cost / self.num_data)
         self.terms = terms
-        if self.observe is not None:
+        if training and self.observe is not None:
             self.observe(terms)
 
     def get_config(self) -> dict:

@@ -137,7 +137,7 @@ class ConcreteDropout(keras.layers.Wrapper):
             x *= tf.cast(mask / self.keep_prob, x.dtype)
         y = self.layer(x)
         wd, ent = self.weight_term(), self.entropy_term()
-        self.complexity.add(wd - ent, wd=wd, ent=ent)
+        self.complexity.add(wd - ent, training, wd=wd, ent=ent)
         return y
 
     def weight_term(self) -> tf.Tensor:

@@ -84,7 +84,7 @@ class BayesLinear(keras.layers.Layer):
             y, kl = self.estimator(x, self.linear, self.kernel, self.bias, self.seed.next())
         else:
             y, kl = self._function(x, draw)
-        self.complexity.add(kl, kl=kl)
+        self.complexity.add(kl, training, kl=kl)
         return self.activation(y)
 
     def _function(self, x: tf.Tensor, draw: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:

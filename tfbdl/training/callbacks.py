@@ -61,10 +61,6 @@ class TrainLogger(keras.callbacks.Callback):
 
     def on_test_begin(self, logs: dict | None = None) -> None:
         self._seconds = time.perf_counter() - self._started
-        self._observe(False)
-
-    def on_test_end(self, logs: dict | None = None) -> None:
-        self._observe(True)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = {} if logs is None else logs

@@ -29,7 +29,7 @@ def save(path: str | os.PathLike[str], model: keras.Model, meta: dict[str, Any])
     path = Path(path)
     arrays: dict[str, Any] = {f"v{i}": _to_numpy(v) for i, v in enumerate(_variables(model))}
     arrays["meta"] = np.array(json.dumps(meta))
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.tmp")
     try:
         with open(temporary, "wb") as file:
             np.savez(file, **arrays)
@@ -69,9 +69,17 @@ def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _read(path: str | os.PathLike[str], extract: Callable[[Any], T]) -> T:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             return extract(file)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        NotImplementedError,
+        TypeError,
+        LookupError,
+        EOFError,
+        zipfile.BadZipFile,
+    ) as error:
         raise CheckpointError(f"{path} is not a readable checkpoint ({error})") from None
 
 

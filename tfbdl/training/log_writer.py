@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO
 
 from tfbdl.training.log import epoch_header, epoch_line, read_lines, read_log
 
@@ -32,20 +31,20 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         keep_epochs: int = 0,
         echo: Callable[[str], None] | None = None,
     ) -> None:
+        self.path = Path(path)
         self._echo = echo
         try:
             if keep_epochs:
-                _keep(Path(path), keep_epochs)
-            elif Path(path).is_file() and len(read_log(path).epochs):
+                _keep(self.path, keep_epochs)
+            elif self.path.is_file() and len(read_log(path).epochs):
                 raise ValueError(f"{path}: already has a log; resume that run or give another path")
-            self._file = open(path, "ab")  # noqa: SIM115 (closed by close)
-            if not keep_epochs:
-                self._file.truncate(0)
+            else:
+                self.path.write_bytes(b"")
         except OSError as error:
             message = f"cannot write the log, {error.strerror}; give a writable path"
             raise OSError(error.errno, message, str(path)) from None
         self._reader = read_lines(path)
-        self._whole = self._file.tell()
+        self._whole = self.path.stat().st_size
 
     def start(self, epoch: int, learning_rate: float) -> None:
         """Write the header of ``epoch``; LogError if the epoch before it has not ended."""
@@ -55,16 +54,11 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         """Write the train line of the started ``epoch``; LogError if the columns changed."""
         self._write(epoch_line(epoch, seconds, metrics))
 
-    def discard_unfinished(self) -> None:
-        """Remove a header whose train line was not written: the log ends with a whole epoch."""
-        self._file.truncate(self._whole)
-        self._reader.started = None
-
     def close(self) -> None:
-        """Discard an unfinished epoch and close the file; a second call does nothing."""
-        if not self._file.closed:
-            with self._file:
-                self.discard_unfinished()
+        """Remove a header whose train line was not written: the log ends with a whole epoch."""
+        if self.path.stat().st_size != self._whole:
+            os.truncate(self.path, self._whole)
+        self._reader.started = None
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -72,17 +66,18 @@ class LogWriter(AbstractContextManager["LogWriter"]):
     def _write(self, text: str) -> None:
         for line in text.splitlines(keepends=True):
             self._reader.feed(line.encode())
-        _write_synced(self._file, text)
+        _write_synced(self.path, text, "ab")
         if self._reader.started is None:
-            self._whole = self._file.tell()
+            self._whole = self.path.stat().st_size
         if self._echo:
             self._echo(text)
 
 
-def _write_synced(file: BinaryIO, text: str) -> None:
-    file.write(text.encode())
-    file.flush()
-    os.fsync(file.fileno())
+def _write_synced(path: Path, text: str, mode: str) -> None:
+    with open(path, mode) as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _keep(path: Path, keep_epochs: int) -> None:
@@ -98,6 +93,7 @@ def _keep(path: Path, keep_epochs: int) -> None:
         metrics = {name: values[i] for name, values in log.metrics.items()}
         text += epoch_header(log.epochs[i], log.learning_rates[i])
         text += epoch_line(log.epochs[i], log.seconds[i], metrics)
-    with temporary.open("wb") as file:
-        _write_synced(file, text)
-    os.replace(temporary, path)
+    if path.read_bytes() != text.encode():
+        _write_synced(temporary, text, "wb")
+        os.replace(temporary, path)
+    temporary.unlink(missing_ok=True)

@@ -69,11 +69,15 @@ def train(
         TrainingError: if the loss is not finite. The last good checkpoint stays.
     """
     x, y = np.asarray(x), None if y is None else np.asarray(y)
-    inputs.check(model, x, y, epochs=epochs, batch_size=batch_size)
+    inputs.check(model, x, y, epochs=epochs, batch_size=batch_size, seed=seed)
+    inputs.check_labels(model, x, y)
     batch_size = min(batch_size, len(x))
     data = tuple(_on_device(array) for array in (x, y) if array is not None)
     build_all(model, tuple(array[:1] for array in data))
     steps = Steps(model, data, batch_size, jit_compile)
+    unknown = [name for name in columns or () if name not in steps.names]
+    if unknown:
+        raise ValueError(f"columns has {unknown[0]!r}; this model has {', '.join(steps.names)}")
     settings = {"num_data": len(x), "batch_size": batch_size, "seed": seed}
     keras_callbacks = keras.callbacks.CallbackList(list(callbacks), model=model, epochs=epochs)
     history: dict[str, list[float]] = {}
@@ -81,6 +85,7 @@ def train(
         Progress(epochs, len(x) // batch_size, verbose) as progress,
         open_run(model, savedir, settings, progress.echo) as run,
     ):
+        model.stop_training = False
         keras_callbacks.on_train_begin()
         for epoch in range(run.epochs_done + 1, epochs + 1):
             keras_callbacks.on_epoch_begin(epoch - 1)
@@ -89,7 +94,8 @@ def train(
             for step in steps.epoch(_order(len(x), seed, epoch)):
                 if not steps.finite:
                     raise TrainingError(
-                        f"the loss is not finite at epoch {epoch}, step {step}; {run.last_good}"
+                        f"loss or weights are not finite at epoch {epoch}, step {step}; "
+                        f"{run.last_good}"
                     )
                 progress.at(epoch - 1, step)
             logs = steps.means()
@@ -99,7 +105,7 @@ def train(
             run.end(epoch, seconds, values)
             for name, value in values.items():
                 history.setdefault(name, []).append(value)
-            if getattr(model, "stop_training", False):
+            if model.stop_training:
                 break
         keras_callbacks.on_train_end()
     return history

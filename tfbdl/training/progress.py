@@ -44,7 +44,7 @@ class Progress(AbstractContextManager["Progress"]):
     def echo(self, text: str) -> None:
         """Prints a piece of the log."""
         if self.verbose:
-            self._console.print(text, end="", markup=False)
+            self._console.print(text, end="", markup=False, emoji=False)
 
     def at(self, epoch: int, step: int) -> None:
         """Moves the bar to `step` of `epoch` (both count what is done)."""

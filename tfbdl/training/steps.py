@@ -47,16 +47,25 @@ class Steps:
         self._names = list(dict.fromkeys([*complexity.term_names(model), *_weight_decay(model)]))
         self._sums: tf.Tensor | float = 0.0
         self._count = 0
-        self._step = tf.function(self._train_step, jit_compile=jit_compile and self.replicas == 1)
+        compiled = jit_compile and self.replicas == 1
+        self._step = (
+            tf.function(self._train_step, jit_compile=True) if compiled else self._train_step
+        )
         scalar = tf.TensorSpec([], tf.int32)
         self._run = tf.function(self._run_steps).get_concrete_function(
             tf.TensorSpec([len(data[0])], tf.int32), scalar, scalar
         )
 
+    @property
+    def names(self) -> list[str]:
+        """What `means` will have."""
+        return [*self.model.get_metrics_result(), *self._names]
+
     def epoch(self, order: tf.Tensor) -> Iterator[int]:
         """Trains on the batches of `order`, yielding the number of steps done now and then.
 
-        Stops at the first step whose loss is not finite; `finite` is False then.
+        Stops at the first step whose loss is not finite; `finite` is False then, and also if the
+        last step left weights that are not.
         """
         steps = len(order) // self.batch_size
         self.model.reset_metrics()
@@ -67,6 +76,8 @@ class Steps:
             done, finite, sums = self._run(order, tf.constant(done), tf.constant(stop))
             done, self.finite = int(done), bool(finite)
             self._sums += sums
+            if done == steps:
+                self.finite = self.finite and self._weights_are_finite()
             yield done
 
     def means(self) -> dict[str, float]:
@@ -77,6 +88,10 @@ class Steps:
         return values | {
             name: float(s) / self._count for name, s in zip(self._names, sums, strict=True)
         }
+
+    def _weights_are_finite(self) -> bool:
+        weights = [tf.convert_to_tensor(v) for v in self.model.trainable_variables]
+        return all(bool(tf.reduce_all(tf.math.is_finite(w))) for w in weights)
 
     def _run_steps(
         self, order: tf.Tensor, start: tf.Tensor, stop: tf.Tensor
