@@ -27,6 +27,8 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _SALT_MULTIPLIER = 1_000_003
 _DRAW_SALT = 0x5F3759DF
+_STREAM_MULTIPLIER = 0x3C6EF373
+_RESOLUTION = {tf.bfloat16: 7, tf.float16: 10, tf.float32: 23, tf.float64: 32}
 
 
 def threefry2x32(
@@ -59,7 +61,7 @@ def threefry2x32(
 
 def fold_in(key: tf.Tensor, data: int | tf.Tensor) -> tf.Tensor:
     """Derives the key of sub-stream `data` (a small integer) from `key`."""
-    salt = key[2] * _SALT_MULTIPLIER + tf.cast(data, tf.int32) + 1
+    salt = key[2] * _SALT_MULTIPLIER + (tf.cast(data, tf.int32) + 1) * _STREAM_MULTIPLIER
     return tf.stack([key[0], key[1], salt])
 
 
@@ -75,15 +77,14 @@ def bits(key: tf.Tensor, shape: Shape) -> tf.Tensor:
 def uniform(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:
     """Uniform noise on (0, 1), open at both ends, so that its logarithms and quantiles are finite.
 
-    float32 (and narrower types, which are rounded from it) has 2^23 equidistant values, float64
-    2^32.
+    It has as many equidistant values as its type can hold: 2^23 in float32, 2^32 in float64.
     """
     dtype = tf.as_dtype(dtype)
-    words = bits(key, shape)
+    resolution = _RESOLUTION[dtype]
+    high = tf.bitwise.right_shift(bits(key, shape), _word(32 - resolution))
     if dtype == tf.float64:
-        return (tf.cast(words, tf.float64) + 0.5) * 2.0**-32
-    high = tf.cast(tf.bitwise.right_shift(words, _word(9)), tf.int32)
-    return tf.cast((tf.cast(high, tf.float32) + 0.5) * 2.0**-23, dtype)
+        return (tf.cast(high, dtype) + 0.5) * 2.0**-resolution
+    return tf.cast((tf.cast(tf.cast(high, tf.int32), tf.float32) + 0.5) * 2.0**-resolution, dtype)
 
 
 def normal(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:
@@ -96,8 +97,9 @@ def normal(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> t
 
 def logistic(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:
     """Standard logistic noise, log u - log(1 - u)."""
-    u = uniform(key, shape, dtype)
-    return tf.math.log(u) - tf.math.log1p(-u)
+    dtype = tf.as_dtype(dtype)
+    u = uniform(key, shape, tf.float64 if dtype == tf.float64 else tf.float32)
+    return tf.cast(tf.math.log(u) - tf.math.log1p(-u), dtype)
 
 
 def bernoulli(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 def is_command() -> bool:
     """Whether this process is `tfbdl` or `python -m tfbdl`."""
-    return Path(sys.argv[0]).name == "tfbdl" or sys.orig_argv[1:3] == ["-m", "tfbdl"]
+    return Path((sys.argv or [""])[0]).name == "tfbdl" or sys.orig_argv[1:3] == ["-m", "tfbdl"]
 
 
 def is_quiet() -> bool:
@@ -30,6 +30,8 @@ def import_tensorflow() -> None:
         screen = os.dup(2)
     except OSError:
         return
+    if sys.stderr is not None:
+        sys.stderr.flush()
     with tempfile.TemporaryFile() as aside:
         os.dup2(aside.fileno(), 2)
         try:
@@ -39,6 +41,7 @@ def import_tensorflow() -> None:
             os.write(screen, aside.read())
             raise
         finally:
-            sys.stderr.flush()
+            if sys.stderr is not None:
+                sys.stderr.flush()
             os.dup2(screen, 2)
             os.close(screen)

@@ -39,10 +39,11 @@ class VariationalDropout(BayesDense):
         kl: str = "molchanov",
         **kwargs: Any,
     ) -> None:
-        prior = LogUniform(kl)
+        if kl not in ("kingma", "molchanov"):
+            raise ValueError(f"kl={kl!r} is unknown; choose one of: kingma, molchanov")
         sparse = MeanFieldNormal(rho_initializer=keras.initializers.Constant(-5.0))
         defaults = {
-            "prior": prior,
+            "prior": LogUniform(kl),
             "posterior": sparse if kl == "molchanov" else MultiplicativeNormal(),
             "estimator": "local_reparameterization",
             "bias_prior": "flat",
@@ -64,11 +65,14 @@ class VariationalDropout(BayesDense):
         return float(tf.reduce_mean(tf.cast(self.log_alpha > threshold, tf.float32)))
 
     def prune(self, threshold: float = 3.0) -> None:
-        """Sets the kernel weights above `threshold` to zero for good, mean and noise."""
+        """Sets the kernel weights above `threshold` to zero, mean and noise.
+
+        They count as pruned from then on, unless the layer is trained further.
+        """
         keep = tf.cast(self.log_alpha <= threshold, self.kernel.mu.dtype)
         self.kernel.mu.assign(self.kernel.mu * keep)
         if isinstance(self.kernel, MeanFieldNormal):
-            self.kernel.rho.assign(tf.where(keep > 0, self.kernel.rho, -30.0))
+            self.kernel.rho.assign(tf.where(keep > 0, self.kernel.rho, -22.0))
 
     def get_config(self) -> dict:
         return {**super().get_config(), "kl": self.kl}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import keras
 import tensorflow as tf
@@ -25,9 +26,9 @@ class Normal(Prior):
 
     def __init__(self, scale: float = 1.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        if not (isinstance(scale, (int, float)) and 0 < scale < math.inf):
+        if isinstance(scale, bool) or not (isinstance(scale, Real) and 0 < scale < math.inf):
             raise ValueError(f"scale={scale!r} must be a positive number: a standard deviation")
-        self.scale = float(scale)
+        self.scale: float = float(scale)
         self.built = True
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:

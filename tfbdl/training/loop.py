@@ -70,10 +70,10 @@ def train(
     """
     x, y = np.asarray(x), None if y is None else np.asarray(y)
     inputs.check(model, x, y, epochs=epochs, batch_size=batch_size, seed=seed)
-    inputs.check_labels(model, x, y)
     batch_size = min(batch_size, len(x))
     data = tuple(_on_device(array) for array in (x, y) if array is not None)
     build_all(model, tuple(array[:1] for array in data))
+    inputs.check_labels(model, x, y)
     steps = Steps(model, data, batch_size, jit_compile)
     unknown = [name for name in columns or () if name not in steps.names]
     if unknown:

@@ -1,0 +1,158 @@
+"""What the training loop costs beside its bare arithmetic, and Keras' fit beside the loop.
+
+    python benchmarks/loop.py
+
+Prints medians over rounds that take turns, so that a machine whose speed drifts does not decide.
+
+1. A VAE epoch (1,000 images, 10 steps of 100, 784-500-500-20-500-500-784) in `tfbdl.train`'s
+   compiled steps, against the same matrix products (forward, backward) and Adam updates alone.
+2. An epoch of a 784-500-500-10 network of `BayesDense` layers in `model.fit`, with Keras'
+   defaults, against the same network in `tfbdl.train`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("TFBDL_QUIET", "1")
+
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.keras_private import build_all
+from tfbdl.layers import BayesDense
+from tfbdl.models import VAE
+from tfbdl.training.steps import Steps
+
+BATCH, STEPS, ROUNDS = 100, 10, 40
+VAE_SHAPES = [(784, 500), (500, 500), (500, 20), (500, 20), (20, 500), (500, 500), (500, 784)]
+
+
+def vae_epoch(x: tf.Tensor) -> Callable[[], None]:
+    """One epoch of the package's compiled steps."""
+    vae = VAE(seed=0)
+    vae.compile(keras.optimizers.Adam(1e-3))
+    build_all(vae, (x[:1],))
+    steps = Steps(vae, (x,), BATCH, jit_compile=True)
+    order = tf.random.shuffle(tf.range(len(x)))
+    return lambda: [None for _ in steps.epoch(order)] and None
+
+
+def bare_epoch(x: tf.Tensor) -> Callable[[], None]:
+    """The same products and Adam updates, and nothing else."""
+    weights = [tf.Variable(tf.random.normal(shape) * 0.05) for shape in VAE_SHAPES]
+    first = [tf.Variable(tf.zeros(shape)) for shape in VAE_SHAPES]
+    second = [tf.Variable(tf.zeros(shape)) for shape in VAE_SHAPES]
+
+    @tf.function(jit_compile=True)
+    def step(batch: tf.Tensor) -> None:
+        with tf.GradientTape() as tape:
+            hidden = batch @ weights[0] @ weights[1]
+            z = hidden @ weights[2] + hidden @ weights[3]
+            output = z @ weights[4] @ weights[5] @ weights[6]
+            loss = tf.reduce_sum(output * batch)
+        gradients = tape.gradient(loss, weights)
+        for w, m, v, g in zip(weights, first, second, gradients, strict=True):
+            m.assign(0.9 * m + 0.1 * g)
+            v.assign(0.999 * v + 0.001 * g * g)
+            w.assign_sub(1e-3 * m / (tf.sqrt(v) + 1e-7))
+
+    @tf.function
+    def epoch(order: tf.Tensor) -> None:
+        for i in tf.range(STEPS):
+            step(tf.gather(x, tf.slice(order, [i * BATCH], [BATCH])))
+
+    order = tf.random.shuffle(tf.range(len(x)))
+    return lambda: epoch(order)
+
+
+def bayes_dense() -> keras.Model:
+    """The tutorial's network, every weight with a distribution."""
+    model = keras.Sequential(
+        [
+            keras.layers.Input((784,)),
+            BayesDense(500, "relu", num_data=1000, seed=0),
+            BayesDense(500, "relu", num_data=1000, seed=1),
+            BayesDense(10, num_data=1000, seed=2),
+        ]
+    )
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def loop_epoch(x: tf.Tensor, y: tf.Tensor) -> Callable[[], None]:
+    """One epoch of `BayesDense` in the package's compiled steps."""
+    model = bayes_dense()
+    build_all(model, (x[:1], y[:1]))
+    steps = Steps(model, (x, y), BATCH, jit_compile=True)
+    order = tf.random.shuffle(tf.range(len(x)))
+    return lambda: [None for _ in steps.epoch(order)] and None
+
+
+class EpochTimes(keras.callbacks.Callback):
+    """Seconds of each epoch of `fit`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.started = time.perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self.seconds.append(time.perf_counter() - self.started)
+
+
+def fit_epochs(x: np.ndarray, y: np.ndarray) -> Callable[[], list[float]]:
+    """Five epochs of `BayesDense` in Keras' `fit`; the seconds of the last four."""
+    model = bayes_dense()
+
+    def run() -> list[float]:
+        times = EpochTimes()
+        model.fit(x, y, batch_size=BATCH, epochs=5, verbose=0, callbacks=[times])
+        return times.seconds[1:]
+
+    return run
+
+
+def timed(run: Callable[[], None], repeats: int = 4) -> list[float]:
+    """Seconds of each of a few runs."""
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - started)
+    return seconds
+
+
+def compare(
+    names: tuple[str, str], first: Callable[[], list[float]], second: Callable[[], list[float]]
+) -> None:
+    """Takes turns, and prints the medians and the ratio of each round."""
+    first(), second()
+    rounds = [(np.median(first()), np.median(second())) for _ in range(ROUNDS)]
+    a, b = np.array(rounds).T
+    ratios = np.percentile(a / b, [10, 50, 90])
+    print(f"{names[0]}: {1e3 * np.median(a):.1f} ms an epoch")
+    print(f"{names[1]}: {1e3 * np.median(b):.1f} ms an epoch")
+    print(f"ratio: median {ratios[1]:.2f} (10 % to 90 %: {ratios[0]:.2f} to {ratios[2]:.2f})\n")
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((1000, 784)).astype("float32"), rng.integers(0, 10, 1000)
+    x_device, y_device = tf.constant(x), tf.constant(y)
+    vae, bare = vae_epoch(x_device), bare_epoch(x_device)
+    compare(
+        ("VAE in tfbdl.train", "bare products and Adam"), lambda: timed(vae), lambda: timed(bare)
+    )
+    fit, loop = fit_epochs(x, y), loop_epoch(x_device, y_device)
+    compare(("BayesDense in model.fit", "BayesDense in tfbdl.train"), fit, lambda: timed(loop))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Two logical CPU devices for the whole session, so that `MirroredStrategy` has two replicas.
+
+They must be configured before TensorFlow starts; nothing is placed on the second one otherwise.
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+THIRD_PARTY = (
+    # TensorFlow Probability compares TensorFlow's version in the old way.
+    "ignore:distutils Version classes are deprecated:DeprecationWarning",
+    # Keras' own layer test trains on a generator, and layers without weights.
+    "ignore:`shuffle=True` was passed, but will be ignored:UserWarning",
+    "ignore:The model does not have any trainable weights:UserWarning",
+)
+
+
+def pytest_configure(config):
+    for line in THIRD_PARTY:
+        config.addinivalue_line("filterwarnings", line)

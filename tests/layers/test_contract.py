@@ -1,0 +1,92 @@
+"""Keras' own contract for layers, in inference and in training."""
+
+import keras
+import tensorflow as tf
+from absl.testing import parameterized
+from keras.src import testing
+
+from tfbdl import layers
+
+
+class ContractTest(testing.TestCase):
+    def check(self, layer, input_shape, output_shape, **kwargs):
+        arguments, expected = kwargs.pop("arguments"), kwargs
+        for training in kwargs.pop("modes", (False, True)):
+            self.run_layer_test(
+                layer,
+                init_kwargs=arguments,
+                input_shape=input_shape,
+                call_kwargs={"training": training},
+                expected_output_shape=output_shape,
+                expected_num_seed_generators=0,
+                supports_masking=True,
+                **expected,
+            )
+
+    @parameterized.parameters(
+        ("reparameterization", (4, 5)),
+        ("local_reparameterization", (4, 2, 5)),
+        ("flipout", (4, 5)),
+    )
+    def test_bayes_dense(self, estimator, input_shape):
+        self.check(
+            layers.BayesDense,
+            input_shape,
+            (*input_shape[:-1], 3),
+            arguments={"units": 3, "num_data": 10, "estimator": estimator},
+            modes=(False, True) if estimator == "reparameterization" else (True,),
+            expected_num_losses=1,
+            expected_num_trainable_weights=4,
+            expected_num_non_trainable_weights=2,
+        )
+
+    @parameterized.parameters("molchanov", "kingma")
+    def test_variational_dropout(self, kl):
+        self.check(
+            layers.VariationalDropout,
+            (4, 5),
+            (4, 3),
+            arguments={"units": 3, "num_data": 10, "kl": kl},
+            expected_num_losses=1,
+            expected_num_trainable_weights=3,
+            expected_num_non_trainable_weights=2,
+        )
+
+    @parameterized.parameters((4, 5), (4, 2, 5), (4, 3, 3, 5))
+    def test_mc_dropout(self, *input_shape):
+        self.check(
+            layers.MCDropout,
+            input_shape,
+            input_shape,
+            arguments={"rate": 0.5},
+            expected_num_losses=0,
+            expected_num_trainable_weights=0,
+            expected_num_non_trainable_weights=1,
+        )
+
+    @parameterized.parameters(True, False)
+    def test_concrete_dropout(self, per_unit):
+        self.check(
+            layers.ConcreteDropout,
+            (4, 5),
+            (4, 3),
+            arguments={"layer": keras.layers.Dense(3), "num_data": 10, "per_unit": per_unit},
+            run_mixed_precision_check=False,  # the wrapped layer has a policy of its own
+            expected_num_losses=1,
+            expected_num_trainable_weights=3,
+            expected_num_non_trainable_weights=2,
+        )
+
+    def test_concrete_dropout_of_images(self):
+        self.check(
+            layers.ConcreteDropout,
+            (4, 5, 5, 2),
+            (4, 4, 4, 3),
+            arguments={"layer": keras.layers.Conv2D(3, 2), "num_data": 10},
+            run_mixed_precision_check=False,
+            expected_num_losses=1,
+        )
+
+
+if __name__ == "__main__":
+    tf.test.main()

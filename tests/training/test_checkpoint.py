@@ -1,0 +1,255 @@
+"""A checkpoint is whole, or refused in one line with the model untouched."""
+
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfbdl.training import checkpoint
+from tfbdl.training.checkpoint import CheckpointError
+
+META = {"epoch": 3, "seed": 5, "num_data": 50}
+
+
+def make(units=1, optimizer="sgd", use_bias=True):
+    keras.utils.set_random_seed(1)
+    layer = keras.layers.Dense(units, use_bias=use_bias)
+    model = keras.Sequential([keras.Input((2,)), layer])
+    model.compile(optimizer, "mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def variables(model):
+    return (*model.variables, *model.optimizer.variables)
+
+
+def state(model):
+    return [np.asarray(v.value) for v in variables(model)]
+
+
+class CheckpointCase(tf.test.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.path = self.folder / "checkpoint.npz"
+
+    def assert_state(self, model, expected):
+        for a, b in zip(state(model), expected, strict=True):
+            self.assertEqual(a.dtype, b.dtype)
+            np.testing.assert_array_equal(a, b)
+
+    def assert_refused(self, model):
+        """Neither part of the file can be read, in one line, and no variable moves."""
+        before = state(model)
+        with self.assertRaises(CheckpointError) as caught:
+            checkpoint.read_meta(self.path)
+            checkpoint.restore(self.path, model)
+        message = str(caught.exception)
+        self.assertNotIn("\n", message)
+        self.assertIn(str(self.path), message)
+        self.assert_state(model, before)
+
+
+class RoundTripTest(CheckpointCase):
+    def test_everything_comes_back(self):
+        keras.utils.set_random_seed(1)
+        stack = [keras.layers.Dense(3), keras.layers.BatchNormalization()]
+        stack.append(keras.layers.Dropout(0.5, seed=3))
+        model = keras.Sequential([keras.Input((2,)), *stack])
+        model.compile(keras.optimizers.Adam(0.01), "mse")
+        x = np.random.default_rng(0).normal(size=(32, 2)).astype("float32")
+        model.fit(x, x[:, :1] + np.zeros((1, 3)), verbose=0)
+        kept = state(model)
+        self.assertIn(np.dtype("int64"), {a.dtype for a in kept})  # the seed generator's
+        checkpoint.save(self.path, model, META)
+        model.fit(x, x[:, :1] + np.zeros((1, 3)), verbose=0)
+        self.assertFalse(all(map(np.array_equal, kept, state(model))))
+        checkpoint.restore(self.path, model)
+        self.assert_state(model, kept)
+        self.assertEqual(checkpoint.read_meta(self.path), META)
+
+    def test_narrow_types(self):
+        for dtype in ("float16", "bfloat16", "float64"):
+            with self.subTest(dtype):
+                model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, dtype=dtype)])
+                model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
+                model.optimizer.build(model.trainable_variables)
+                kept = [tf.identity(v.value) for v in model.variables]
+                checkpoint.save(self.path, model, META)
+                for v in model.variables:
+                    v.assign(v.value + 1)
+                checkpoint.restore(self.path, model)
+                for v, expected in zip(model.variables, kept, strict=True):
+                    self.assertEqual(v.value.dtype, expected.dtype)
+                    self.assertTrue(bool(tf.reduce_all(v.value == expected)))
+
+    def test_special_values(self):
+        model = make()
+        model.layers[0].kernel.assign([[-0.0], [1e-45]])
+        kept = state(model)
+        checkpoint.save(self.path, model, META)
+        model.layers[0].kernel.assign([[1.0], [1.0]])
+        checkpoint.restore(self.path, model)
+        for a, b in zip(state(model), kept, strict=True):
+            self.assertEqual(a.tobytes(), b.tobytes())
+
+    def test_a_second_save_replaces_the_first_and_leaves_no_other_file(self):
+        model = make()
+        checkpoint.save(self.path, model, META)
+        checkpoint.save(self.path, model, {**META, "epoch": 4})
+        self.assertEqual(checkpoint.read_meta(self.path)["epoch"], 4)
+        self.assertEqual(os.listdir(self.folder), ["checkpoint.npz"])
+
+
+class FailedSaveTest(CheckpointCase):
+    def test_the_checkpoint_before_stays(self):
+        """Whatever step of saving fails: the old file is whole and nothing lies beside it."""
+        model = make()
+        checkpoint.save(self.path, model, META)
+        before = self.path.read_bytes()
+        full = OSError(28, "No space left on device")
+        for name in ("os.fsync", "os.replace", "numpy.savez"):
+            for error in (full, KeyboardInterrupt()):
+                with self.subTest(name, error=error), mock.patch(name, side_effect=error):
+                    model.layers[0].kernel.assign_add([[1.0], [1.0]])
+                    with self.assertRaises(type(error)):
+                        checkpoint.save(self.path, model, {**META, "epoch": 4})
+                    self.assertEqual(self.path.read_bytes(), before)
+                    self.assertEqual(os.listdir(self.folder), ["checkpoint.npz"])
+
+    def test_the_file_is_on_disk_before_it_gets_its_name(self):
+        calls = []
+        real_sync, real_replace = os.fsync, os.replace
+
+        def sync(descriptor):
+            calls.append(("sync", os.fstat(descriptor).st_size))
+            real_sync(descriptor)
+
+        def replace(source, target):
+            calls.append(("replace", os.stat(source).st_size))
+            real_replace(source, target)
+
+        with mock.patch("os.fsync", sync), mock.patch("os.replace", replace):
+            checkpoint.save(self.path, make(), META)
+        size = self.path.stat().st_size
+        self.assertEqual(calls[:2], [("sync", size), ("replace", size)])
+
+
+class DamageTest(CheckpointCase):
+    def setUp(self):
+        super().setUp()
+        self.model = make(use_bias=False)
+        self.model.layers[0].kernel.assign([[5.0], [6.0]])
+        checkpoint.save(self.path, self.model, META)
+        self.whole = self.path.read_bytes()
+        self.saved = state(self.model)
+        self.model.layers[0].kernel.assign([[1.0], [2.0]])
+
+    def test_every_prefix(self):
+        accepted = []
+        for end in range(len(self.whole)):
+            self.path.write_bytes(self.whole[:end])
+            try:
+                self.assert_refused(self.model)
+            except AssertionError:
+                accepted.append(end)
+        self.assertEqual(accepted, [])
+
+    def test_every_byte_damaged(self):
+        """A damaged byte is refused, or was of no consequence: never other numbers."""
+        before = state(self.model)
+        kinds = set()
+        for place in range(len(self.whole)):
+            damaged = bytearray(self.whole)
+            damaged[place] ^= 0xFF
+            self.path.write_bytes(damaged)
+            try:
+                meta = checkpoint.read_meta(self.path)
+                checkpoint.restore(self.path, self.model)
+            except CheckpointError as error:
+                self.assertNotIn("\n", str(error))
+                self.assert_state(self.model, before)
+            except Exception as error:
+                kinds.add(f"{type(error).__name__}: {error}"[:80])
+                self.assert_state(self.model, before)
+            else:
+                self.assertEqual(meta, META)
+                self.assert_state(self.model, self.saved)
+                for v, value in zip(variables(self.model), before, strict=True):
+                    v.assign(value)
+        self.assertEqual(sorted(kinds), [], "these are no CheckpointError")
+
+    @settings(max_examples=50, deadline=None, derandomize=True)
+    @given(st.binary(max_size=300))
+    def test_garbage(self, garbage):
+        self.path.write_bytes(garbage)
+        self.assert_refused(self.model)
+
+    def test_files_of_another_kind(self):
+        others = {
+            "npy": lambda: self.save_npy(np.ones(3)),
+            "pickle": lambda: self.save_npy(np.array([{}], object)),
+            "npz": lambda: np.savez(self.path, a=np.ones(3)),
+            "without meta": lambda: np.savez(self.path, v0=np.ones(3)),
+            "weights": self.save_weights,
+            "meta is no json": lambda: self.save_arrays("epoch"),
+            "log": lambda: self.path.write_text("\nEpoch 1 start, learning rate 0.001000\n"),
+        }
+        for name, write in others.items():
+            with self.subTest(name):
+                self.path.unlink()
+                write()
+                self.assert_refused(self.model)
+
+    def save_npy(self, array):
+        with self.path.open("wb") as file:
+            np.save(file, array, allow_pickle=True)
+
+    def save_weights(self):
+        weights = self.folder / "m.weights.h5"
+        self.model.save_weights(weights)
+        os.replace(weights, self.path)
+
+    def save_arrays(self, meta, **arrays):
+        values = {f"v{i}": a for i, a in enumerate(state(self.model))} | arrays
+        np.savez(self.path, meta=np.array(meta), **values)
+
+    def test_a_folder_in_its_place(self):
+        self.path.unlink()
+        self.path.mkdir()
+        self.assert_refused(self.model)
+
+    def test_missing(self):
+        self.path.unlink()
+        self.assert_refused(self.model)
+
+
+class OtherModelTest(CheckpointCase):
+    def check(self, other):
+        checkpoint.save(self.path, make(), META)
+        before = state(other)
+        with self.assertRaisesRegex(CheckpointError, "another model or optimizer") as caught:
+            checkpoint.restore(self.path, other)
+        self.assertNotIn("\n", str(caught.exception))
+        self.assert_state(other, before)
+
+    def test_other_widths(self):
+        self.check(make(units=2))
+
+    def test_other_optimizer(self):
+        self.check(make(optimizer="adam"))
+
+    def test_fewer_variables(self):
+        self.check(make(use_bias=False))
+
+
+if __name__ == "__main__":
+    unittest.main()
