@@ -18,6 +18,8 @@ from collections.abc import Callable
 
 os.environ.setdefault("TFBDL_QUIET", "1")
 
+import tfbdl  # noqa: F401  # isort: skip  (before anything that imports TensorFlow)
+
 
 import keras
 import numpy as np
@@ -143,6 +145,7 @@ def compare(
 
 
 def main() -> None:
+    """Both comparisons."""
     rng = np.random.default_rng(0)
     x, y = rng.random((1000, 784)).astype("float32"), rng.integers(0, 10, 1000)
     x_device, y_device = tf.constant(x), tf.constant(y)
