@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
 
-from tfbdl.keras_private import walk
+from tfbdl.arguments import positive_integer
+from tfbdl.keras_private import set_loss, walk
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -37,12 +37,7 @@ class Complexity(keras.layers.Layer):
 
     def __init__(self, num_data: int, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
         super().__init__(**kwargs)
-        is_integer = isinstance(num_data, numbers.Integral) and not isinstance(num_data, bool)
-        if not is_integer or num_data <= 0:
-            raise ValueError(
-                f"num_data={num_data!r} must be a positive integer: the number of training examples"
-            )
-        self.num_data = int(num_data)
+        self.num_data = positive_integer("num_data", num_data, ": the number of training examples")
         self.names = tuple(names)
         self.weight = self.add_weight(
             shape=(), initializer="ones", trainable=False, autocast=False, name="weight"
@@ -52,8 +47,11 @@ class Complexity(keras.layers.Layer):
         self.built = True
 
     def add(self, cost: tf.Tensor, training: bool, **terms: tf.Tensor) -> None:
-        """Adds `cost` (nats per data set) to the losses, and names its parts for the logs."""
-        self.add_loss(self.weight * cost / self.num_data)
+        """Adds `cost` (nats per data set) to the losses, and names its parts for the logs.
+
+        A layer that a model calls several times has one set of weights and costs once.
+        """
+        set_loss(self, self.weight * cost / self.num_data)
         self.terms = terms
         if training and self.observe is not None:
             self.observe(terms)

@@ -8,7 +8,14 @@ from typing import Any
 import keras
 from keras.src.random.seed_generator import make_default_seed
 
-__all__ = ["build_all", "inherit_call_argument", "make_default_seed", "walk"]
+__all__ = [
+    "build_all",
+    "inherit_call_argument",
+    "make_default_seed",
+    "set_loss",
+    "takes_training",
+    "walk",
+]
 
 
 def inherit_call_argument(layer: keras.layers.Layer, name: str) -> None:
@@ -18,6 +25,20 @@ def inherit_call_argument(layer: keras.layers.Layer, name: str) -> None:
     them; this asks for the same for another name.
     """
     layer._register_call_context_args(name)
+
+
+def set_loss(layer: keras.layers.Layer, loss: Any) -> None:
+    """As `layer.add_loss`, once per forward pass: a layer that is called again replaces its loss.
+
+    Keras forgets losses when a forward pass begins and keeps all that are added in it.
+    """
+    layer._clear_losses()
+    layer.add_loss(loss)
+
+
+def takes_training(model: keras.Model) -> bool:
+    """Whether Keras tells `model`, and so the layers in it, that it trains."""
+    return model._call_has_training_arg
 
 
 def walk(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import posteriors, priors
+from tfbdl.arguments import positive_integer
 from tfbdl.layers import estimators
 from tfbdl.layers.linear import BayesLinear
 
@@ -61,9 +62,7 @@ class BayesDense(BayesLinear):
             estimator=estimator,
             **kwargs,
         )
-        if not isinstance(units, int) or units <= 0:
-            raise ValueError(f"units={units!r} must be a positive integer")
-        self.units = units
+        self.units = positive_integer("units", units)
         self.input_spec = keras.layers.InputSpec(min_ndim=2)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:

@@ -17,6 +17,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import number
 from tfbdl.complexity import Complexity
 from tfbdl.sampling import accept_draws
 
@@ -35,8 +36,9 @@ def relaxed_bernoulli(
 
 def entropy(logits: tf.Tensor) -> tf.Tensor:
     """Entropy of Bernoulli(sigmoid(logits)) in nats, elementwise; exact however large the logit."""
-    keep = tf.sigmoid(logits)
-    return -keep * tf.math.log_sigmoid(logits) - (1.0 - keep) * tf.math.log_sigmoid(-logits)
+    kept = tf.sigmoid(logits) * tf.math.log_sigmoid(logits)
+    dropped = tf.sigmoid(-logits) * tf.math.log_sigmoid(-logits)
+    return -kept - dropped
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -79,21 +81,15 @@ class ConcreteDropout(keras.layers.Wrapper):
         **kwargs: object,
     ) -> None:
         super().__init__(layer, **kwargs)
-        if not 0 < temperature < math.inf:
-            raise ValueError(f"temperature={temperature!r} must be > 0")
-        if not 0 < initial_rate < 1:
-            raise ValueError(f"initial_rate={initial_rate!r} must be in (0, 1)")
-        if not 0 <= lengthscale < math.inf:
-            raise ValueError(f"lengthscale={lengthscale!r} must be >= 0")
-        if not 0 < logit_scale < math.inf:
-            raise ValueError(f"logit_scale={logit_scale!r} must be > 0")
         if getattr(layer, "data_format", None) == "channels_first":
             raise ValueError(f"layer={layer.name} has channels first; use channels_last")
-        self.lengthscale = float(lengthscale)
-        self.temperature = float(temperature)
+        if "Transpose" in type(layer).__name__:
+            raise ValueError(f"layer={layer.name} is transposed; wrap Dense or a convolution")
+        self.lengthscale = number("lengthscale", lengthscale, lambda v: 0 <= v < math.inf, ">= 0")
+        self.temperature = number("temperature", temperature, lambda v: 0 < v < math.inf, "> 0")
         self.per_unit = per_unit
-        self.initial_rate = float(initial_rate)
-        self.logit_scale = float(logit_scale)
+        self.initial_rate = number("initial_rate", initial_rate, lambda v: 0 < v < 1, "in (0, 1)")
+        self.logit_scale = number("logit_scale", logit_scale, lambda v: 0 < v < math.inf, "> 0")
         self.complexity = Complexity(num_data, names=("wd", "ent"))
         self.seed = random.Seed(seed)
         self.supports_masking = True

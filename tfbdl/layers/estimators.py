@@ -19,6 +19,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import choose
 from tfbdl.posteriors import MeanFieldNormal, MultiplicativeNormal, PointMass, Posterior
 
 Linear = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -141,7 +142,7 @@ class Flipout(Estimator):
         return mean + flipped * _signs(key, 4, mean), kl
 
 
-_NAMES = {
+_NAMES: dict[str, type[Estimator]] = {
     "flipout": Flipout,
     "local_reparameterization": LocalReparameterization,
     "reparameterization": Reparameterization,
@@ -154,14 +155,7 @@ def get(identifier: str | dict | Estimator) -> Estimator:
     Raises:
         ValueError: if the name is unknown.
     """
-    if isinstance(identifier, Estimator):
-        return identifier
-    if isinstance(identifier, dict):
-        return keras.saving.deserialize_keras_object(identifier)
-    if identifier not in _NAMES:
-        known = ", ".join(sorted(_NAMES))
-        raise ValueError(f"estimator={identifier!r} is unknown; choose one of: {known}")
-    return _NAMES[identifier]()
+    return choose("estimator", identifier, Estimator, _NAMES)
 
 
 def _signs(key: tf.Tensor, stream: int, like: tf.Tensor) -> tf.Tensor:

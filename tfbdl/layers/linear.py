@@ -42,9 +42,11 @@ class BayesLinear(keras.layers.Layer):
         self.use_bias = use_bias
         self.prior = priors.get(prior)
         self.posterior = posteriors.get(posterior)
-        self.bias_prior = self.prior if bias_prior is None else priors.get(bias_prior)
+        self.bias_prior = self.prior if bias_prior is None else priors.get(bias_prior, "bias_prior")
         self.bias_posterior = (
-            self.posterior if bias_posterior is None else posteriors.get(bias_posterior)
+            self.posterior
+            if bias_posterior is None
+            else posteriors.get(bias_posterior, "bias_posterior")
         )
         self.estimator = estimators.get(estimator)
         for q, p in ((self.posterior, self.prior), (self.bias_posterior, self.bias_prior)):

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import number
 from tfbdl.sampling import accept_draws
 
 
@@ -42,9 +43,9 @@ class MCDropout(keras.layers.Layer):
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
-        if not (isinstance(rate, (int, float)) and 0 <= rate < 1):
-            raise ValueError(f"rate={rate!r} must be in [0, 1): the probability to drop a unit")
-        self.rate = float(rate)
+        self.rate = number(
+            "rate", rate, lambda r: 0 <= r < 1, "in [0, 1): the probability to drop a unit"
+        )
         self.noise_shape = None if noise_shape is None else tuple(noise_shape)
         self.per_example = per_example
         self.seed = random.Seed(seed)
@@ -69,6 +70,10 @@ class MCDropout(keras.layers.Layer):
         if None in dims:
             dims = tf.unstack(tf.shape(x))
         if self.noise_shape is not None:
+            if len(self.noise_shape) != len(dims):
+                raise ValueError(
+                    f"noise_shape={self.noise_shape} must have the {len(dims)} axes of the input"
+                )
             dims = [d if n is None else n for d, n in zip(dims, self.noise_shape, strict=True)]
         if shared:
             dims[0] = 1

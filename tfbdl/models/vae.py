@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import positive_integer
 from tfbdl.models import pixels
 from tfbdl.sampling import accept_draws, make_draw
 
@@ -72,12 +73,12 @@ class VAE(keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not isinstance(latent_dim, int) or latent_dim <= 0:
-            raise ValueError(f"latent_dim={latent_dim!r} must be a positive integer")
         if binarize not in (None, "dynamic"):
             raise ValueError(f"binarize={binarize!r} is unknown; choose None or 'dynamic'")
-        self.latent_dim = latent_dim
-        self.hidden_units = tuple(hidden_units)
+        if not isinstance(hidden_units, Sequence):
+            raise ValueError(f"hidden_units={hidden_units!r} must list the widths of the layers")
+        self.latent_dim = positive_integer("latent_dim", latent_dim)
+        self.hidden_units = tuple(positive_integer("hidden_units", n) for n in hidden_units)
         self.likelihood = likelihood
         self.binarize = binarize
         self.activation = activation
@@ -155,11 +156,23 @@ class VAE(keras.Model):
         self.kl_tracker.update_state(kl)
         return super().compute_loss(x, None, None, None, training)
 
-    def fit(self, x: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """As `keras.Model.fit`, without targets; arrays are checked first."""
-        if isinstance(x, np.ndarray):
-            self.check_data(x)
-        return super().fit(x, *args, **kwargs)
+    def fit(
+        self, x: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
+    ) -> keras.callbacks.History:
+        """As `keras.Model.fit`, without targets; arrays and tensors are checked first."""
+        held_out = validation_data[0] if isinstance(validation_data, tuple) else validation_data
+        for data in (x, held_out):
+            self._check_array(data)
+        return super().fit(x, *args, validation_data=validation_data, **kwargs)
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.evaluate`, without targets; arrays and tensors are checked first."""
+        self._check_array(x)
+        return super().evaluate(x, *args, **kwargs)
+
+    def _check_array(self, data: Any) -> None:
+        if isinstance(data, (np.ndarray, tf.Tensor)):
+            self.check_data(np.asarray(data))
 
     def check_data(self, x: np.ndarray) -> None:
         """Raises ValueError unless x is (N, ...) of the model's shape with values in [0, 1]."""
@@ -167,13 +180,7 @@ class VAE(keras.Model):
             raise ValueError(f"x has shape {x.shape}; give (N, ...) with at least one example")
         if self.built and x.shape[1:] != self.data_shape:
             raise ValueError(f"x has shape {x.shape}; this model takes (N, *{self.data_shape})")
-        if not np.isfinite(x).all():
-            raise ValueError("x is not finite; remove or fill in NaN and Inf")
-        if x.min() < 0 or x.max() > 1:
-            raise ValueError(
-                f"x has values from {x.min():g} to {x.max():g}; likelihood={self.likelihood!r} "
-                "needs pixels in [0, 1] (divide by 255)"
-            )
+        pixels.check(x, self.likelihood)
 
     def elbo(self, x: np.ndarray, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
         """The ELBO of each example with `num_samples` draws of z, shape (N,), in nats.
@@ -196,7 +203,13 @@ class VAE(keras.Model):
         return self._estimate(x, num_samples, seed)[1]
 
     def sample(self, n: int, *, mean: bool = False, seed: int = 0) -> np.ndarray:
-        """N examples of the model, shape (n, ...): x ~ p(x | z), or E[x | z], with z ~ N(0, I)."""
+        """N examples of the model, shape (n, ...): x ~ p(x | z), or E[x | z], with z ~ N(0, I).
+
+        Raises:
+            ValueError: if the model has no weights yet.
+        """
+        if not self.built:
+            raise ValueError(f"model={self.name} is not built; fit it, or call it on data, first")
         key = self.seed.at(make_draw(seed, 0))
         logits = self._decode(random.normal(key, [n, self.latent_dim]))
         if mean:
@@ -224,10 +237,13 @@ class VAE(keras.Model):
     def _bounds(
         self, x: tf.Tensor, key: tf.Tensor, num_samples: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """ELBO and importance-weighted bound of each example of a batch, each of shape (B,)."""
+        """ELBO and importance-weighted bound of each example of a batch, each of shape (B,).
+
+        Sums over many samples are held in float64.
+        """
         x = self._target(x, random.fold_in(key, 0))
         q = self.encode(x)
-        sum_ll = tf.zeros_like(x[:, 0])
+        sum_ll = tf.zeros(tf.shape(x)[:1], tf.float64)
         log_sum = sum_ll - np.inf
         for s in tf.range(num_samples):
             eps = random.normal(random.fold_in(key, s + 1), tf.shape(q.mu))
@@ -236,10 +252,12 @@ class VAE(keras.Model):
             log_ratio = tf.reduce_sum(
                 tf.math.log(q.sigma) + 0.5 * (tf.square(eps) - tf.square(z)), axis=-1
             )
-            sum_ll += ll
-            log_sum = keras.ops.logaddexp(log_sum, ll + log_ratio)
-        count = tf.cast(num_samples, tf.float32)
-        return sum_ll / count - kl_to_standard_normal(q), log_sum - tf.math.log(count)
+            sum_ll += tf.cast(ll, tf.float64)
+            log_sum = keras.ops.logaddexp(log_sum, tf.cast(ll + log_ratio, tf.float64))
+        count = tf.cast(num_samples, tf.float64)
+        elbo = sum_ll / count - tf.cast(kl_to_standard_normal(q), tf.float64)
+        bound = log_sum - tf.math.log(count)
+        return tf.cast(elbo, tf.float32), tf.cast(bound, tf.float32)
 
     def _target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
         """What is to be explained: x, flat, or its binarisation."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import keras
-
+from tfbdl.arguments import choose
 from tfbdl.posteriors.base import Posterior
 from tfbdl.posteriors.mean_field import MeanFieldNormal
 from tfbdl.posteriors.multiplicative import MultiplicativeNormal
@@ -18,17 +17,14 @@ _NAMES: dict[str, type[Posterior]] = {
 }
 
 
-def get(identifier: str | dict | Posterior) -> Posterior:
+def get(identifier: str | dict | Posterior, argument: str = "posterior") -> Posterior:
     """The posterior family a user means: an object, its name, or its config.
+
+    Args:
+        identifier: what the user gave.
+        argument: the name of the argument, for messages.
 
     Raises:
         ValueError: if it is none of these.
     """
-    if isinstance(identifier, Posterior):
-        return identifier
-    if isinstance(identifier, dict):
-        return keras.saving.deserialize_keras_object(identifier)
-    if identifier not in _NAMES:
-        known = ", ".join(sorted(_NAMES))
-        raise ValueError(f"posterior={identifier!r} is unknown; choose one of: {known}")
-    return _NAMES[identifier]()
+    return choose(argument, identifier, Posterior, _NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import keras
@@ -41,10 +42,20 @@ class Posterior(keras.layers.Layer):
         return posterior
 
     def add_parameter(
-        self, name: str, shape: tuple[int, ...], initializer: keras.initializers.Initializer
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        initializer: keras.initializers.Initializer,
+        constraint: Callable[[tf.Tensor], tf.Tensor] | None = None,
     ) -> keras.Variable:
         """A trainable variable that mixed precision leaves alone."""
-        return self.add_weight(shape=shape, initializer=initializer, name=name, autocast=False)
+        return self.add_weight(
+            shape=shape,
+            initializer=initializer,
+            constraint=constraint,
+            name=name,
+            autocast=False,
+        )
 
     @property
     def mean(self) -> tf.Tensor:

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import number
 from tfbdl.posteriors.base import Posterior
 from tfbdl.priors import LogUniform, Prior
 
@@ -17,7 +18,8 @@ class MultiplicativeNormal(Posterior):
     """q(w) = N(mu, alpha mu^2) with a learned alpha for each weight, at most 1.
 
     The bound is that of the paper: beyond it dropout's rate alpha / (1 + alpha) exceeds 1/2 and
-    the approximated KL does not hold.
+    the approximated KL does not hold. The optimizer is kept within it by a constraint, so that an
+    alpha that reaches 1 can come back.
 
     Args:
         initial_alpha: where alpha starts, in (0, 1]. Dropout at rate p has alpha = p / (1 - p).
@@ -28,9 +30,9 @@ class MultiplicativeNormal(Posterior):
 
     def __init__(self, initial_alpha: float = 0.25, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        if not 0 < initial_alpha <= 1:
-            raise ValueError(f"initial_alpha={initial_alpha!r} must be in (0, 1]")
-        self.initial_alpha = float(initial_alpha)
+        self.initial_alpha = number(
+            "initial_alpha", initial_alpha, lambda a: 0 < a <= 1, "in (0, 1]"
+        )
 
     def check_prior(self, prior: Prior) -> None:
         if not isinstance(prior, LogUniform):
@@ -42,12 +44,12 @@ class MultiplicativeNormal(Posterior):
     def build(self, shape: tuple[int, ...]) -> None:
         start = keras.initializers.Constant(math.log(self.initial_alpha))
         self.mu = self.add_parameter("mu", shape, self.initializer)
-        self.raw_log_alpha = self.add_parameter("log_alpha", shape, start)
+        self.raw_log_alpha = self.add_parameter("log_alpha", shape, start, _at_most_zero)
         self.built = True
 
     @property
     def log_alpha(self) -> tf.Tensor:
-        return tf.minimum(tf.convert_to_tensor(self.raw_log_alpha), 0.0)
+        return _at_most_zero(tf.convert_to_tensor(self.raw_log_alpha))
 
     @property
     def mean(self) -> tf.Tensor:
@@ -65,3 +67,7 @@ class MultiplicativeNormal(Posterior):
 
     def get_config(self) -> dict:
         return {**super().get_config(), "initial_alpha": self.initial_alpha}
+
+
+def _at_most_zero(log_alpha: tf.Tensor) -> tf.Tensor:
+    return tf.minimum(log_alpha, 0.0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
 
 import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import number
 from tfbdl.priors.base import Prior
 
 
@@ -26,9 +26,9 @@ class Normal(Prior):
 
     def __init__(self, scale: float = 1.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        if isinstance(scale, bool) or not (isinstance(scale, Real) and 0 < scale < math.inf):
-            raise ValueError(f"scale={scale!r} must be a positive number: a standard deviation")
-        self.scale: float = float(scale)
+        self.scale = number(
+            "scale", scale, lambda s: 0 < s < math.inf, "a positive number: a standard deviation"
+        )
         self.built = True
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import complexity
+from tfbdl.training.inputs import check_told_of_training
 from tfbdl.training.log_writer import LogWriter
 
 
@@ -26,7 +27,8 @@ class TrainLogger(keras.callbacks.Callback):
         verbose: 1 prints the lines too.
 
     Raises:
-        ValueError: if `path` already holds a log, or a column is not reported.
+        ValueError: if `path` already holds a log, a column is not reported, or the model is
+            subclassed and its `call` takes no `training`.
         OSError: if it cannot be written.
     """
 
@@ -42,6 +44,7 @@ class TrainLogger(keras.callbacks.Callback):
         self.verbose = verbose
 
     def set_model(self, model: keras.Model) -> None:
+        check_told_of_training(model)
         super().set_model(model)
         with model.distribute_strategy.scope():
             self._observers = [(cost, _Means(cost)) for cost in complexity.costs(model)]
@@ -70,7 +73,9 @@ class TrainLogger(keras.callbacks.Callback):
         missing = [name for name in self.columns or () if name not in logs]
         if missing:
             raise ValueError(f"columns has {missing[0]!r}; fit reports {', '.join(logs)}")
-        seconds = self._seconds or time.perf_counter() - self._started
+        seconds = self._seconds
+        if seconds is None:
+            seconds = time.perf_counter() - self._started
         self._log.end(epoch + 1, seconds, {name: logs[name] for name in self.columns or logs})
 
     def on_train_end(self, logs: dict | None = None) -> None:

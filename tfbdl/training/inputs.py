@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
-
 import keras
 import numpy as np
+
+from tfbdl import random
+from tfbdl.arguments import integer, positive_integer
+from tfbdl.keras_private import takes_training, walk
 
 
 def check(
@@ -20,19 +22,27 @@ def check(
     """Raises ValueError unless this model can be trained on these data as asked."""
     if not model.compiled:
         raise ValueError(f"model={model.name} is not compiled; call model.compile(optimizer, loss)")
-    check_positive(epochs=epochs, batch_size=batch_size)
-    if not _is_integer(seed):
-        raise ValueError(f"seed={seed!r} must be an integer")
+    positive_integer("epochs", epochs)
+    positive_integer("batch_size", batch_size)
+    integer("seed", seed)
+    check_told_of_training(model)
     check_arrays(x, y)
     if hasattr(model, "check_data"):
         model.check_data(x)
 
 
-def check_positive(**arguments: int) -> None:
-    """Raises ValueError unless each argument is a positive integer."""
-    for name, value in arguments.items():
-        if not _is_integer(value) or value <= 0:
-            raise ValueError(f"{name}={value!r} must be a positive integer")
+def check_told_of_training(model: keras.Model) -> None:
+    """Raises ValueError where the random layers of a subclassed model would not sample.
+
+    Keras tells a model that it trains only if its `call` takes `training`, and nothing else tells
+    the layers in it.
+    """
+    is_random = any(isinstance(layer, random.Seed) for layer in walk(model))
+    if is_random and not takes_training(model):
+        raise ValueError(
+            f"model={model.name} never tells its layers that it trains: let "
+            f"{type(model).__name__}.call take `training`, as in call(self, x, training=False)"
+        )
 
 
 def check_arrays(x: np.ndarray, y: np.ndarray | None) -> None:
@@ -68,7 +78,3 @@ def check_labels(model: keras.Model, x: np.ndarray, y: np.ndarray | None) -> Non
             f"y has labels from {labels.min()} to {labels.max()}; the model's {classes} classes "
             f"are 0 to {classes - 1}"
         )
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -1,0 +1,443 @@
+"""ConcreteDropout: the law of its masks, its regulariser in two conventions, and what it learns."""
+
+import itertools
+
+import keras
+import numpy as np
+import scipy.integrate
+import scipy.optimize
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+import tensorflow_probability as tfp
+from absl.testing import parameterized
+
+from tfbdl.layers import BayesDense, ConcreteDropout
+from tfbdl.layers.concrete_dropout import entropy, relaxed_bernoulli
+from tfbdl.sampling import make_draw
+
+tfd = tfp.distributions
+KEY = tf.constant([1, 2, 3])
+NUM = 200_000
+KEEPS = (0.1, 0.5, 0.9)
+TEMPERATURES = (0.01, 0.1, 2 / 3)
+
+
+def logit(p):
+    return np.log(p) - np.log1p(-p)
+
+
+def masks(keep, temperature, num=NUM):
+    logits = tf.constant(logit(keep), tf.float32)
+    return relaxed_bernoulli(KEY, logits, temperature, [num]).numpy().astype(np.float64)
+
+
+def expectation(f, keep, temperature, points=80_001):
+    """E[f(mask)] by integration over the logistic noise."""
+    v = np.linspace(-40, 40, points)
+    mask = scipy.special.expit((logit(keep) + v) / temperature)
+    return scipy.integrate.simpson(scipy.stats.logistic.pdf(v) * f(mask), x=v)
+
+
+def identity(units, **kwargs):
+    """A layer whose output for x = 1 is its mask over the keep probability."""
+    dense = keras.layers.Dense(units, kernel_initializer="identity", use_bias=False)
+    return ConcreteDropout(dense, num_data=10, seed=1, **kwargs)
+
+
+class MaskTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.product(keep=KEEPS, temperature=TEMPERATURES)
+    def test_law_is_that_of_tfp(self, keep, temperature):
+        """P(a < mask <= b) is the integral of RelaxedBernoulli's own density, in float64.
+
+        The integral runs over u with x = sigmoid(u), where the density has no poles.
+        """
+        mask = masks(keep, temperature)
+        law = tfd.RelaxedBernoulli(tf.constant(temperature, tf.float64), probs=keep)
+        edges = (1e-30, 1e-6, 0.01, 0.3, 0.5, 0.9, 1 - 1e-5)
+        for a, b in itertools.pairwise(edges):
+            u = np.linspace(logit(a), logit(b), 10_001)
+            log_jacobian = -np.logaddexp(0, u) - np.logaddexp(0, -u)
+            density = np.exp(law.log_prob(scipy.special.expit(u)).numpy() + log_jacobian)
+            probability = scipy.integrate.simpson(density, x=u)
+            error = np.sqrt(probability * (1 - probability) / NUM)
+            share = np.mean((a < mask) & (mask <= b))
+            self.assertLess(abs(share - probability), 5 * error)
+
+    @parameterized.product(keep=KEEPS, temperature=TEMPERATURES)
+    def test_samples_of_tfp(self, keep, temperature):
+        """Kolmogorov-Smirnov, with both ends cut where float32 rounds to 0 and 1."""
+        law = tfd.RelaxedBernoulli(tf.constant(temperature, tf.float64), probs=keep)
+        theirs = law.sample(NUM, seed=(1, 2)).numpy()
+        cut = (1e-6, 1 - 1e-6)
+        result = scipy.stats.ks_2samp(
+            np.clip(masks(keep, temperature), *cut), np.clip(theirs, *cut), method="asymp"
+        )
+        self.assertGreater(result.pvalue, 1e-5)
+
+    @parameterized.product(keep=KEEPS, temperature=TEMPERATURES)
+    def test_mean_is_keep_up_to_a_known_bias(self, keep, temperature):
+        """The bias of the relaxation: below 1e-5 at temperature 0.01, 2e-3 at 0.1."""
+        mask = masks(keep, temperature)
+        mean = expectation(lambda m: m, keep, temperature)
+        self.assertLess(abs(mask.mean() - mean), 5 * mask.std() / np.sqrt(NUM))
+        square = expectation(np.square, keep, temperature)
+        self.assertLess(abs(np.mean(mask**2) - square), 5 * np.std(mask**2) / np.sqrt(NUM))
+        if temperature < 0.5:
+            self.assertLess(abs(mean - keep), {0.01: 2e-5, 0.1: 2e-3}[temperature])
+
+    @parameterized.parameters(*TEMPERATURES)
+    def test_finite_at_extreme_logits(self, temperature):
+        logits = tf.constant([-1e4, -100.0, -20.0, 0.0, 20.0, 100.0, 1e4])
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            mask = relaxed_bernoulli(KEY, logits, temperature, [1000, 7])
+        self.assertTrue(np.all(np.isfinite(mask)))
+        self.assertTrue(np.all(np.isfinite(tape.gradient(mask, logits))))
+        self.assertAllClose(tf.reduce_mean(mask, 0)[:2], [0.0, 0.0])
+        self.assertAllClose(tf.reduce_mean(mask, 0)[-2:], [1.0, 1.0])
+
+    def test_gradient_is_that_of_the_mean(self):
+        """d E[mask] / d logit, by differences of the integral."""
+        logits = tf.fill([NUM], tf.constant(0.7))
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            mask = relaxed_bernoulli(KEY, logits, 0.1, [NUM])
+        gradient = tape.gradient(mask, logits).numpy().astype(np.float64)
+        h = 1e-3
+        above, below = (
+            expectation(lambda m: m, scipy.special.expit(0.7 + s), 0.1) for s in (h, -h)
+        )
+        error = gradient.std() / np.sqrt(NUM)
+        self.assertLess(abs(gradient.mean() - (above - below) / (2 * h)), 5 * error)
+
+
+class CallTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(True, False)
+    def test_training_masks_inputs(self, per_unit):
+        """One mask per example and unit, over keep; units and examples independent."""
+        n, units = 20_000, 4
+        layer = identity(units, per_unit=per_unit, temperature=0.1, initial_rate=0.3)
+        layer.build((None, units))
+        keeps = np.array([0.2, 0.5, 0.7, 0.9]) if per_unit else np.full(units, 0.7)
+        layer.scaled_logit.assign(logit(keeps) if per_unit else logit(0.7))
+        y = layer(tf.ones((n, units)), training=True).numpy() * keeps
+        for column, keep in zip(y.T, keeps, strict=True):
+            both = (np.clip(v, 1e-6, 1 - 1e-5) for v in (column, masks(keep, 0.1)))
+            p = scipy.stats.ks_2samp(*both, method="asymp").pvalue
+            self.assertGreater(p, 1e-5)
+        off = np.corrcoef(y.T)[~np.eye(units, dtype=bool)]
+        self.assertLess(np.abs(off).max(), 5 / np.sqrt(n))
+        centred = y - y.mean(axis=0)
+        rows = np.corrcoef(centred[1:].ravel(), centred[:-1].ravel())[0, 1]
+        self.assertLess(abs(rows), 5 / np.sqrt(n * units))
+
+    def test_inference_has_no_mask(self):
+        dense = keras.layers.Dense(3, "relu")
+        layer = ConcreteDropout(dense, num_data=10)
+        x = tf.random.stateless_normal((5, 4), (0, 0))
+        y = layer(x)
+        self.assertAllClose(y, dense(x))
+        self.assertAllClose(layer(x, training=False), dense(x))
+
+    @parameterized.parameters(
+        (keras.layers.Conv1D, (7, 3)),
+        (keras.layers.Conv2D, (4, 5, 3)),
+        (keras.layers.Dense, (3,)),
+        (keras.layers.Dense, (7, 3)),
+    )
+    def test_masks_hold_for_whole_channels(self, wrapped, shape):
+        """A kernel of size 1 that is the identity shows the mask; it is constant over space."""
+        size = {} if wrapped is keras.layers.Dense else {"kernel_size": 1}
+        inner = wrapped(3, use_bias=False, **size)
+        layer = ConcreteDropout(inner, num_data=10, initial_rate=0.5, per_unit=True, seed=1)
+        layer.build((None, *shape))
+        inner.kernel.assign(tf.reshape(tf.eye(3), inner.kernel.shape))
+        for drawn in (False, True):
+            kwargs = {"draw": make_draw(0, 1)} if drawn else {"training": True}
+            y = layer(tf.ones((200, *shape)), **kwargs).numpy()
+            y = y.reshape(200, -1, 3)
+            self.assertAllClose(y, np.repeat(y[:, :1], y.shape[1], axis=1), 1e-6)
+            per_example = y[:, 0]
+            if drawn:
+                self.assertAllClose(per_example, np.repeat(per_example[:1], 200, axis=0))
+            else:
+                share = np.mean(per_example > 1.0, axis=0)
+                self.assertLess(np.abs(share - 0.5).max(), 5 * 0.5 / np.sqrt(200))
+
+    def test_draws_have_the_law_of_the_masks(self):
+        layer = identity(2, initial_rate=0.3)
+        layer.build((None, 2))
+        drawn = tf.vectorized_map(
+            lambda s: layer(tf.ones((1, 2)), draw=make_draw(1, s))[0], tf.range(10_000)
+        )
+        drawn = drawn.numpy().astype(np.float64)
+        for column in drawn.T:
+            both = (np.clip(v, 1e-6, 1 - 1e-5) for v in (0.7 * column, masks(0.7, 0.1)))
+            p = scipy.stats.ks_2samp(*both, method="asymp").pvalue
+            self.assertGreater(p, 1e-5)
+        self.assertLess(abs(np.corrcoef(drawn.T)[0, 1]), 5 / 100)
+
+
+def built(wrapped, input_shape, keeps, lengthscale, num_data=50):
+    layer = ConcreteDropout(
+        wrapped, num_data=num_data, lengthscale=lengthscale, per_unit=np.ndim(keeps) > 0
+    )
+    layer.build((None, *input_shape))
+    layer.scaled_logit.assign(logit(np.asarray(keeps)))
+    rng = np.random.default_rng(0)
+    wrapped.kernel.assign(rng.normal(size=wrapped.kernel.shape))
+    layer(tf.zeros((1, *input_shape)))
+    return layer
+
+
+class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
+    WRAPPED = (
+        (lambda: keras.layers.Dense(4), (3,)),
+        (lambda: keras.layers.Conv1D(4, 2), (6, 3)),
+        (lambda: keras.layers.Conv2D(4, (2, 3)), (5, 5, 3)),
+    )
+
+    def weights_of_units(self, layer):
+        """For each input unit, all the weights that leave it."""
+        kernel = layer.layer.kernel.numpy().astype(np.float64)
+        return [kernel[..., q, :].ravel() for q in range(3)]
+
+    @parameterized.product(wrapped=WRAPPED, keeps=(0.7, (0.2, 0.5, 0.9)))
+    def test_the_slides_form(self, wrapped, keeps):
+        """sum_q keep_q l^2 / 2 ||m_q||^2 - H(keep_q), m = W / keep the weight of a kept unit."""
+        make, shape = wrapped
+        layer = built(make(), shape, keeps, lengthscale=0.6)
+        wd = ent = 0.0
+        for keep, w in zip(np.broadcast_to(keeps, 3), self.weights_of_units(layer), strict=True):
+            wd += keep * 0.6**2 / 2 * np.sum((w / keep) ** 2)
+            ent += scipy.stats.bernoulli(keep).entropy()
+        self.assertAllClose(layer.complexity.terms["wd"], wd, 1e-5)
+        self.assertAllClose(layer.complexity.terms["ent"], ent, 1e-5)
+        self.assertAllClose(layer.losses, [(wd - ent) / 50], 1e-5)
+
+    @parameterized.parameters(*WRAPPED)
+    def test_gals_form(self, make, shape):
+        """Gal's loss is the squared error, 2 / tau times the negative log likelihood of precision
+        tau up to a constant; so is his penalty 2 / tau times ours.
+        """
+        p, lengthscale, tau, num_data = 0.3, 0.6, 5.0, 50
+        layer = built(make(), shape, 1 - p, lengthscale, num_data)
+        w = layer.layer.kernel.numpy().astype(np.float64)
+        penalty = lengthscale**2 / (tau * num_data) * np.sum(w**2) / (1 - p)
+        penalty += 2 / (tau * num_data) * 3 * (p * np.log(p) + (1 - p) * np.log(1 - p))
+        self.assertAllClose(2 / tau * layer.losses[0], penalty, 1e-5)
+
+    @parameterized.parameters(0.7, (0.2, 0.5, 0.9))
+    def test_weight_decay_is_the_mean_over_masks(self, *keeps):
+        """Of l^2 / 2 ||mask m||^2, for hard masks (Gal and Ghahramani's approximated KL)."""
+        keeps = keeps[0] if len(keeps) == 1 else keeps
+        layer = built(keras.layers.Dense(4), (3,), keeps, 0.6)
+        total = 0.0
+        for keep, w in zip(np.broadcast_to(keeps, 3), self.weights_of_units(layer), strict=True):
+            for mask, probability in ((1, keep), (0, 1 - keep)):
+                total += probability * 0.18 * np.sum((mask * w / keep) ** 2)
+        self.assertAllClose(layer.weight_term(), total, 1e-5)
+
+    def test_same_in_training_and_draws(self):
+        layer = built(keras.layers.Dense(4), (3,), 0.7, 0.6)
+        expected = layer.losses[0].numpy()
+        for kwargs in ({"training": True}, {"draw": make_draw(0, 0)}):
+            layer(tf.ones((2, 3)), **kwargs)
+            self.assertAllClose(layer.losses, [expected])
+
+    def test_a_shared_layer_costs_once(self):
+        layer = built(keras.layers.Dense(3), (3,), 0.7, 0.6)
+        expected = layer.losses[0].numpy()
+        inputs = keras.Input((3,))
+        model = keras.Model(inputs, layer(layer(inputs)))
+        model(tf.ones((2, 3)))
+        self.assertAllClose(sum(model.losses), expected)
+
+    @parameterized.parameters(("mixed_float16", 1e-3), ("mixed_bfloat16", 1e-2))
+    def test_precision(self, policy, tolerance):
+        """The penalty is summed in float32; the kernel is as precise as in the layer's call."""
+        half = ConcreteDropout(
+            keras.layers.Dense(4, dtype=policy), num_data=50, lengthscale=0.6, dtype=policy
+        )
+        half.build((None, 3))
+        y = half(tf.ones((2, 3)), training=True)
+        self.assertEqual(y.dtype, policy.removeprefix("mixed_"))
+        self.assertEqual(half.scaled_logit.dtype, "float32")
+        self.assertEqual(half.losses[0].dtype, tf.float32)
+        kernel = half.layer.kernel.numpy().astype(np.float64)
+        expected = 0.18 * np.sum(kernel**2) / 0.9
+        self.assertAllClose(half.complexity.terms["wd"], expected, tolerance)
+        self.assertAllClose(half.complexity.terms["ent"], 3 * 0.3250829733914482, 1e-6)
+
+
+class EntropyTest(tf.test.TestCase):
+    def test_value(self):
+        """In relative terms, so also where it is small."""
+        logits = np.linspace(-30, 30, 61)
+        expected = scipy.special.expit(logits) * np.logaddexp(0, -logits)
+        expected += scipy.special.expit(-logits) * np.logaddexp(0, logits)
+        self.assertAllClose(expected[30], np.log(2))
+        for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-4)):
+            got = entropy(tf.constant(logits, dtype)).numpy()
+            np.testing.assert_allclose(got, expected, rtol=tolerance)
+
+    def test_gradient(self):
+        """dH / dlogit = -logit k (1 - k); finite however large the logit."""
+        logits = tf.constant([-1e30, -1e4, -90.0, -3.0, 0.0, 0.5, 3.0, 90.0, 1e4, 1e30])
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            h = entropy(logits)
+        self.assertTrue(np.all(np.isfinite(h)))
+        x = np.asarray(logits, np.float64)
+        expected = -x * scipy.special.expit(x) * scipy.special.expit(-x)
+        self.assertAllClose(tape.gradient(h, logits), expected, 1e-4, 1e-6)
+
+
+class LearningTest(tf.test.TestCase, parameterized.TestCase):
+    def test_3000_steps_at_temperature_001(self):
+        """Finite in float32, where the gradients of TFP's sampler are NaN from step 1."""
+        layer = ConcreteDropout(
+            keras.layers.Dense(2),
+            num_data=100,
+            temperature=0.01,
+            lengthscale=0.1,
+            per_unit=True,
+            logit_scale=10.0,
+            seed=0,
+        )
+        rng = np.random.default_rng(0)
+        x, y = (tf.constant(rng.normal(size=(16, d)), tf.float32) for d in (3, 2))
+        layer(x)
+        optimizer = keras.optimizers.Adam(0.01)
+        optimizer.build(layer.trainable_variables)
+
+        @tf.function(jit_compile=True)
+        def train():
+            finite = tf.constant(True)
+            for _ in tf.range(3000):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(layer(x, training=True) - y))
+                    loss += tf.add_n(layer.losses)
+                gradients = tape.gradient(loss, [v.value for v in layer.trainable_variables])
+                optimizer.apply(gradients, layer.trainable_variables)
+                for value in (loss, *gradients):
+                    finite &= tf.reduce_all(tf.math.is_finite(value))
+            return finite
+
+        before = layer.keep_prob.numpy()
+        self.assertTrue(train())
+        self.assertGreater(np.abs(layer.keep_prob - before).max(), 0.05)
+
+    def test_rates_of_a_linear_model_reach_their_optimum(self):
+        """One unit carries the signal, one is pure noise: the first is kept, the second's rate is
+        that of greatest entropy. The optimum of the expected loss, exact for a linear model with
+        squared error, is found by SciPy.
+        """
+        n, temperature, lengthscale = 30, 0.1, 0.3
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(n, 2)).astype("float32")
+        y = x[:, :1] + 0.5 * rng.normal(size=(n, 1)).astype("float32")
+        layer = ConcreteDropout(
+            keras.layers.Dense(1, use_bias=False),
+            num_data=n,
+            temperature=temperature,
+            lengthscale=lengthscale,
+            per_unit=True,
+            logit_scale=10.0,
+            seed=0,
+        )
+        layer.build((None, 2))
+        optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.01, 4000))
+        optimizer.build(layer.trainable_variables)
+        many = np.tile(x, (20, 1)), np.tile(y, (20, 1))
+
+        @tf.function(jit_compile=True)
+        def train():
+            for _ in tf.range(4000):
+                with tf.GradientTape() as tape:
+                    output = layer(many[0], training=True)
+                    loss = 0.5 * tf.reduce_mean(tf.square(output - many[1])) / 0.25
+                    loss += tf.add_n(layer.losses)
+                gradients = tape.gradient(loss, [v.value for v in layer.trainable_variables])
+                optimizer.apply(gradients, layer.trainable_variables)
+
+        train()
+
+        def objective(parameters):
+            w, keep = parameters[:2], scipy.special.expit(parameters[2:])
+            moments = [
+                [expectation(f, k, temperature, 8001) for f in (lambda m: m, np.square)]
+                for k in keep
+            ]
+            first, second = np.array(moments).T / keep ** np.array([[1], [2]])
+            mean = x @ (w * first)
+            variance = x**2 @ (w**2 * (second - first**2))
+            nll = 0.5 * np.mean((mean - y[:, 0]) ** 2 + variance) / 0.25
+            h = scipy.special.entr(keep) + scipy.special.entr(1 - keep)
+            return nll + np.sum(lengthscale**2 / 2 * w**2 / keep - h) / n
+
+        start = np.array([0.5, 0.1, 2.0, 1.0])
+        best = scipy.optimize.minimize(objective, start, method="Nelder-Mead", tol=1e-5).x
+        keep = scipy.special.expit(best[2:])
+        self.assertAllClose(layer.keep_prob, keep, atol=0.05)
+        self.assertGreater(float(layer.keep_prob[0]), 0.9)
+        self.assertLess(float(layer.keep_prob[1]), 0.7)
+
+
+class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.product(rate=(0.05, 0.5, 0.9), logit_scale=(1.0, 10.0), per_unit=(True, False))
+    def test_initial_rate(self, rate, logit_scale, per_unit):
+        layer = identity(3, initial_rate=rate, logit_scale=logit_scale, per_unit=per_unit)
+        layer.build((None, 3))
+        self.assertAllClose(layer.keep_prob, np.full((3,) if per_unit else (), 1 - rate), 1e-5)
+        self.assertAllClose(layer.keep_logit, np.full_like(layer.keep_prob, logit(1 - rate)), 1e-5)
+        self.assertEqual(layer.scaled_logit.shape, (3,) if per_unit else ())
+
+    @parameterized.parameters(0, -1, 10.0, True, None)
+    def test_num_data_is_checked(self, num_data):
+        with self.assertRaisesRegex(ValueError, "^num_data=.* must be a positive integer"):
+            ConcreteDropout(keras.layers.Dense(2), num_data=num_data)
+        with self.assertRaisesRegex(TypeError, "num_data"):
+            ConcreteDropout(keras.layers.Dense(2))
+
+    @parameterized.parameters(
+        *[("temperature", v) for v in (0, 0.0, -1.0, float("inf"), float("nan"))],
+        *[("initial_rate", v) for v in (0, 1, -0.1, 1.1, float("nan"))],
+        *[("lengthscale", v) for v in (-1e-3, float("inf"), float("nan"))],
+        *[("logit_scale", v) for v in (0, -1.0, float("inf"), float("nan"))],
+    )
+    def test_ranges(self, name, value):
+        with self.assertRaisesRegex(ValueError, f"^{name}=.* must be [^\n]*$"):
+            ConcreteDropout(keras.layers.Dense(2), num_data=10, **{name: value})
+
+    def test_layer_must_have_a_kernel_over_its_inputs(self):
+        x = tf.ones((2, 4, 4, 3))
+        for wrapped in (
+            keras.layers.ReLU(),
+            keras.layers.BatchNormalization(),
+            BayesDense(2, num_data=10),
+        ):
+            with self.assertRaisesRegex(ValueError, "^layer=.* has no kernel over its 3 input"):
+                ConcreteDropout(wrapped, num_data=10).build(x.shape)
+
+    def test_channels_first_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "channels_last"):
+            ConcreteDropout(keras.layers.Conv2D(2, 1, data_format="channels_first"), num_data=10)
+
+    def test_transposed_convolutions_have_their_inputs_on_the_last_axis(self):
+        """Kernel (h, w, out, in): refused, or its units are taken from the right axis."""
+        wrapped = keras.layers.Conv2DTranspose(3, 2)
+        try:
+            layer = ConcreteDropout(wrapped, num_data=10, per_unit=True, lengthscale=1.0)
+            layer.build((None, 4, 4, 3))
+        except ValueError:
+            return
+        layer.scaled_logit.assign(logit(np.array([0.2, 0.5, 0.9])))
+        kernel = wrapped.kernel.numpy()
+        norms = np.sum(kernel**2, axis=(0, 1, 2))
+        self.assertAllClose(layer.weight_term(), np.sum(0.5 * norms / [0.2, 0.5, 0.9]), 1e-5)
+
+
+if __name__ == "__main__":
+    tf.test.main()

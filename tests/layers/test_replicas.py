@@ -1,0 +1,82 @@
+"""Two replicas under `MirroredStrategy`: the numbers of one device, and noise of their own."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl import layers, posteriors
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(16, 3)).astype("float32")
+Y = RNG.normal(size=(16, 2)).astype("float32")
+
+
+def quiet_model():
+    """Layers with next to no noise, so that every device computes the same."""
+    quiet = posteriors.MeanFieldNormal(keras.initializers.Constant(-20.0))
+    start = {"kernel_initializer": keras.initializers.GlorotUniform(1)}
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            layers.BayesDense(4, "tanh", num_data=16, posterior=quiet, seed=1, **start),
+            layers.ConcreteDropout(
+                keras.layers.Dense(2, **start),
+                num_data=16,
+                lengthscale=0.5,
+                temperature=0.01,
+                initial_rate=1e-5,
+                seed=3,
+            ),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(0.05), "mse")
+    return model
+
+
+class ReplicasTest(tf.test.TestCase):
+    def strategy(self):
+        return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def test_fit_has_the_numbers_of_one_device(self):
+        """The KL counts once, not once per replica: in the loss and in the gradient."""
+        single = quiet_model()
+        with self.strategy().scope():
+            double = quiet_model()
+        histories = [
+            m.fit(X, Y, batch_size=8, epochs=2, shuffle=False, verbose=0).history["loss"]
+            for m in (single, double)
+        ]
+        self.assertAllClose(histories[0], histories[1], 1e-4)
+        self.assertLess(histories[0][1], histories[0][0])
+        variables = zip(single.trainable_variables, double.trainable_variables, strict=True)
+        for a, b in variables:
+            self.assertAllClose(a.value, b.value, 1e-4, 1e-5, a.path)
+
+    def test_each_replica_has_noise_of_its_own(self):
+        strategy = self.strategy()
+        with strategy.scope():
+            stack = {
+                "dense": layers.BayesDense(500, num_data=10, seed=1, kernel_initializer="zeros"),
+                "dropout": layers.MCDropout(0.5, seed=1),
+                "concrete": layers.ConcreteDropout(
+                    keras.layers.Dense(500, kernel_initializer="identity"),
+                    num_data=10,
+                    initial_rate=0.5,
+                    seed=1,
+                ),
+            }
+            x = tf.ones((1, 500))
+            for layer in stack.values():
+                layer.build((None, 500))
+
+        @tf.function
+        def outputs():
+            return strategy.run(lambda: [layer(x, training=True) for layer in stack.values()])
+
+        for name, per_replica in zip(stack, outputs(), strict=True):
+            a, b = (v.numpy().ravel() for v in per_replica.values)
+            self.assertLess(abs(np.corrcoef(a, b)[0, 1]), 5 / np.sqrt(500), name)
+
+
+if __name__ == "__main__":
+    tf.test.main()

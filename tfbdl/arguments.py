@@ -1,0 +1,62 @@
+"""Checks of what a user passes; each refusal is one line: the argument, its value, what to do."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import keras
+
+T = TypeVar("T")
+
+
+def integer(name: str, value: Any) -> int:
+    """`value`, if it is an integer (of Python or NumPy, and no bool).
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ValueError(f"{name}={value!r} must be an integer")
+    return int(value)
+
+
+def positive_integer(name: str, value: Any, meaning: str = "") -> int:
+    """`value`, if it is an integer greater than 0; `meaning` ends the message.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
+        raise ValueError(f"{name}={value!r} must be a positive integer{meaning}")
+    return int(value)
+
+
+def number(name: str, value: Any, holds: Callable[[float], bool], requirement: str) -> float:
+    """`value`, if it is a real number of which `holds` is true, as `requirement` says in words.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if isinstance(value, bool) or not (isinstance(value, numbers.Real) and holds(float(value))):
+        raise ValueError(f"{name}={value!r} must be {requirement}")
+    return float(value)
+
+
+def choose(
+    name: str, identifier: Any, kind: type[T], known: Mapping[str, type[T]], also: str = ""
+) -> T:
+    """The object a user means: a `kind` itself, its config, or one of the `known` names.
+
+    Raises:
+        ValueError: if it is none of these; the message lists the known ones, after `also`.
+    """
+    if isinstance(identifier, kind):
+        return identifier
+    if isinstance(identifier, dict):
+        return keras.saving.deserialize_keras_object(identifier)
+    if not isinstance(identifier, str) or identifier not in known:
+        names = ", ".join(sorted(known))
+        raise ValueError(f"{name}={identifier!r} is unknown; choose {also}one of: {names}")
+    return known[identifier]()
