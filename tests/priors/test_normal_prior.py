@@ -97,9 +97,14 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "^prior='gauss' .*flat, log_uniform, normal$"):
             priors.get("gauss")
 
-    @parameterized.parameters(None, 0, -1.0, True)
+    @parameterized.parameters(0, -1.0, True, float("nan"))
+    def test_what_is_no_scale(self, wrong):
+        with self.assertRaisesRegex(ValueError, "^scale=.* must be a positive number"):
+            priors.get(wrong)
+
+    @parameterized.parameters(None, (), [1.0])
     def test_what_is_no_prior(self, wrong):
-        with self.assertRaisesRegex(ValueError, "must be a positive number"):
+        with self.assertRaisesRegex(ValueError, "^prior=.* is unknown; choose a scale or one of"):
             priors.get(wrong)
 
 

@@ -549,6 +549,7 @@ class OtherRunTest(ResumeCase):
 
 def interrupted(folder, kind):
     """A process that gets SIGINT while it trains; leaves a word on how `train` ended."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` may have it ignored
     keras.utils.set_random_seed(1)
     pid = os.getpid()
 
