@@ -102,7 +102,7 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "^scale=.* must be a positive number"):
             priors.get(wrong)
 
-    @parameterized.parameters(None, (), [1.0])
+    @parameterized.parameters(None, "", b"normal")
     def test_what_is_no_prior(self, wrong):
         with self.assertRaisesRegex(ValueError, "^prior=.* is unknown; choose a scale or one of"):
             priors.get(wrong)

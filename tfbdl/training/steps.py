@@ -52,6 +52,7 @@ class Steps:
             tf.function(self._train_step, jit_compile=True) if compiled else self._train_step
         )
         scalar = tf.TensorSpec([], tf.int32)
+        self._finite = tf.function(self._weights_are_finite).get_concrete_function()
         self._run = tf.function(self._run_steps).get_concrete_function(
             tf.TensorSpec([len(data[0])], tf.int32), scalar, scalar
         )
@@ -77,7 +78,7 @@ class Steps:
             done, self.finite = int(done), bool(finite)
             self._sums += sums
             if done == steps:
-                self.finite = self.finite and self._weights_are_finite()
+                self.finite = self.finite and bool(self._finite())
             yield done
 
     def means(self) -> dict[str, float]:
@@ -89,9 +90,10 @@ class Steps:
             name: float(s) / self._count for name, s in zip(self._names, sums, strict=True)
         }
 
-    def _weights_are_finite(self) -> bool:
+    def _weights_are_finite(self) -> tf.Tensor:
         weights = [tf.convert_to_tensor(v) for v in self.model.trainable_variables]
-        return all(bool(tf.reduce_all(tf.math.is_finite(w))) for w in weights)
+        sums = [tf.cast(tf.reduce_sum(0.0 * w), tf.float32) for w in weights]
+        return tf.reduce_all(tf.math.is_finite(tf.stack([0.0, *sums])))
 
     def _run_steps(
         self, order: tf.Tensor, start: tf.Tensor, stop: tf.Tensor
