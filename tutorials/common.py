@@ -133,12 +133,12 @@ def accuracies(args: argparse.Namespace, model: keras.Model, num_samples: int) -
 def test_classifier(args: argparse.Namespace, model: keras.Model) -> dict[str, float]:
     """Prints and keeps the `accuracies` of a trained model."""
     found = accuracies(args, model, args.S)
-    for name in ("test", "full_test"):
+    for name, which in (("test", "images beside the training images"), ("full_test", "test set")):
         for kind, label in (("naive", "naive"), ("mc", f"S = {args.S}")):
             if f"{name}_images" in found:
                 cent, acc = found[f"{name}_cent_{kind}"], found[f"{name}_acc_{kind}"]
                 size = found[f"{name}_images"]
-                print(f"test: cent {cent:f}, acc {acc:f} ({label}, {size} images)")
+                print(f"test: cent {cent:f}, acc {acc:f} ({label}, {which}: {size})")
     write_metrics(args.savedir, args, **found)
     return found
 

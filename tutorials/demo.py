@@ -78,8 +78,8 @@ def write_uncertainty(args: argparse.Namespace) -> None:
 
 def accuracy_table(accuracies: dict[str, dict[str, Any]]) -> Table:
     """Test accuracies, naive and Monte Carlo."""
-    table = Table(title="test accuracy, 1,000 training images, about 800 test images")
-    for column in ("", "naive", "Monte Carlo, S = 100"):
+    table = Table(title="test accuracy after training on 1,000 images")
+    for column in ("", "mean weights (naive)", "Monte Carlo, S = 100"):
         table.add_column(column, justify="left" if not column else "right")
     for name, found in accuracies.items():
         naive, mc = found["test_acc_naive"], found["test_acc_mc"]

@@ -108,6 +108,22 @@ class ArrayTest(InputCase):
         self.refuse("^x has shape", x=np.float32(1.0))
         self.refuse("^y has shape", y=np.float32(1.0))
 
+    def test_other_features(self):
+        self.refuse(r"^x has shape \(12, 3\), which model=.* does not take: .*4", x=X[:, :3])
+
+        class Subclassed(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.dense = tfbdl.layers.BayesDense(3, num_data=12)
+
+            def call(self, x, training=False):
+                return self.dense(x)
+
+        model = Subclassed()
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model(X)
+        self.refuse("^x has shape .* model=subclassed does not take: .* value 4", model, x=X[:, :3])
+
     def test_not_finite(self):
         for bad in (np.nan, np.inf, -np.inf):
             for dtype in ("float32", "float64", "float16"):

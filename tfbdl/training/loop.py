@@ -72,8 +72,8 @@ def train(
     inputs.check(model, x, y, epochs=epochs, batch_size=batch_size, seed=seed)
     batch_size = min(batch_size, len(x))
     data = tuple(_on_device(array) for array in (x, y) if array is not None)
+    inputs.check_labels(model, y, inputs.output_shape(model, data[0]))
     build_all(model, tuple(array[:1] for array in data))
-    inputs.check_labels(model, x, y)
     steps = Steps(model, data, batch_size, jit_compile)
     unknown = [name for name in columns or () if name not in steps.names]
     if unknown:
