@@ -19,13 +19,13 @@ RUNS = {
     "part1_vae_2d": ("part1_vae", "--zdim 2"),
     "part1_vae_continuous": ("part1_vae", "--likelihood continuous_bernoulli --k 1000"),
     "part1_vae_dynamic": ("part1_vae", "--binarize dynamic --k 1000"),
-    "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
     "part2_mc_dropout": ("part2_mc_dropout", ""),
     "part3_concrete_dropout": ("part3_concrete_dropout", ""),
     "part3_concrete_dropout_10000": ("part3_concrete_dropout", "--N 10000"),
     "part4_variational_dropout": ("part4_variational_dropout", ""),
     "part4_lenet": ("part4_variational_dropout", LENET),
     "bayes_dense": ("bayes_dense", ""),
+    "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
 }
 TABLES = ("accuracy", "log", "keep")
 

@@ -245,7 +245,8 @@ class VAE(keras.Model):
         q = self.encode(x)
         sum_ll = tf.zeros(tf.shape(x)[:1], tf.float64)
         log_sum = sum_ll - np.inf
-        for s in tf.range(num_samples):
+        s = tf.constant(0)
+        while s < num_samples:  # a tf.range would be compiled anew for each num_samples
             eps = random.normal(random.fold_in(key, s + 1), tf.shape(q.mu))
             z = q.mu + q.sigma * eps
             ll = self._log_likelihood(x, self._decode(z))
@@ -254,6 +255,7 @@ class VAE(keras.Model):
             )
             sum_ll += tf.cast(ll, tf.float64)
             log_sum = keras.ops.logaddexp(log_sum, tf.cast(ll + log_ratio, tf.float64))
+            s += 1
         count = tf.cast(num_samples, tf.float64)
         elbo = sum_ll / count - tf.cast(kl_to_standard_normal(q), tf.float64)
         bound = log_sum - tf.math.log(count)
