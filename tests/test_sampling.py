@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import scipy.stats
 import tensorflow as tf
+import two_replicas
 from absl.testing import parameterized
 
 import tfbdl
@@ -167,7 +168,7 @@ class TracingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(lanes, loop, 1e-5, 1e-5)
 
     def test_replicas_draw_the_same_function(self):
-        strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        strategy = two_replicas.strategy()
         with strategy.scope():
             sampler = Sampler(model_of([dense(), layers.MCDropout(0.5)], "functional"))
         expected = sampler(X, draw=DRAW)
@@ -240,7 +241,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(0, -1)
     def test_num_samples_is_checked(self, num_samples):
         with self.assertRaisesRegex(ValueError, "^num_samples=.* at least 1$"):
-            tfbdl.sample(model_of([], "functional"), X, num_samples)
+            tfbdl.sample(model_of([dense()], "functional"), X, num_samples)
 
 
 if __name__ == "__main__":

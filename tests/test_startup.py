@@ -5,9 +5,10 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from absl.testing import absltest
 
 import tfbdl
 
@@ -57,7 +58,7 @@ def python(script, *, quiet=None, path=None, redirect="", level=None):
     )
 
 
-class RealTensorFlowTest(unittest.TestCase):
+class RealTensorFlowTest(absltest.TestCase):
     @classmethod
     def setUpClass(cls):
         """The slow imports, two at a time."""
@@ -74,11 +75,11 @@ class RealTensorFlowTest(unittest.TestCase):
         self.assertEqual((self.closed.returncode, self.closed.stdout), (0, ""))
 
 
-class FakeTensorFlowTest(unittest.TestCase):
+class FakeTensorFlowTest(absltest.TestCase):
     """With a `tensorflow` whose import does what a test needs."""
 
     def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
     def run_with(self, tensorflow, script="import tfbdl", **kwargs):
         (self.folder / "tensorflow.py").write_text(textwrap.dedent(tensorflow))
@@ -163,7 +164,7 @@ class FakeTensorFlowTest(unittest.TestCase):
         self.assertEqual(self.run_with(level, quiet="0").stdout, "None\n")
 
 
-class NamesTest(unittest.TestCase):
+class NamesTest(absltest.TestCase):
     def test_program_with_arguments_that_look_like_the_command(self):
         """`import tfbdl` gives the package unless the process is the command itself."""
         for arguments in (["prog", "-m", "tfbdl"], ["tfbdl.py"], ["my_tfbdl"], [""], []):
@@ -173,4 +174,4 @@ class NamesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    absltest.main()

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import tensorflow as tf
+import two_replicas
 
 from tfbdl import layers, posteriors
 
@@ -34,13 +35,10 @@ def quiet_model():
 
 
 class ReplicasTest(tf.test.TestCase):
-    def strategy(self):
-        return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-
     def test_fit_has_the_numbers_of_one_device(self):
         """The KL counts once, not once per replica: in the loss and in the gradient."""
         single = quiet_model()
-        with self.strategy().scope():
+        with two_replicas.strategy().scope():
             double = quiet_model()
         histories = [
             m.fit(X, Y, batch_size=8, epochs=2, shuffle=False, verbose=0).history["loss"]
@@ -53,7 +51,7 @@ class ReplicasTest(tf.test.TestCase):
             self.assertAllClose(a.value, b.value, 1e-4, 1e-5, a.path)
 
     def test_each_replica_has_noise_of_its_own(self):
-        strategy = self.strategy()
+        strategy = two_replicas.strategy()
         with strategy.scope():
             stack = {
                 "dense": layers.BayesDense(500, num_data=10, seed=1, kernel_initializer="zeros"),

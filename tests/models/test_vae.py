@@ -9,6 +9,7 @@ import scipy.special
 import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
+import two_replicas
 from absl.testing import parameterized
 
 from tfbdl.models import VAE, vae
@@ -457,7 +458,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
             return model
 
         single = quiet()
-        with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        with two_replicas.strategy().scope():
             double = quiet()
         x = X[:8]
         histories = [

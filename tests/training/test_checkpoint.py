@@ -38,7 +38,7 @@ def state(model):
 class CheckpointCase(tf.test.TestCase):
     def setUp(self):
         super().setUp()
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         self.path = self.folder / "checkpoint.npz"
 
     def assert_state(self, model, expected):

@@ -44,13 +44,13 @@ class Subclassed(keras.Model):
 class InputCase(tf.test.TestCase):
     def setUp(self):
         super().setUp()
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
     def refuse(self, pattern, model=None, x=X, y=Y, error=ValueError, **kwargs):
         """`train` raises one line that matches, and leaves model and disk alone."""
         model = model or classifier()
         before = model.get_weights()
-        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         arguments = {
             "epochs": 2,
             "batch_size": 4,
@@ -122,7 +122,9 @@ class ArrayTest(InputCase):
         model = Subclassed()
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         model(X)
-        self.refuse("^x has shape .* model=subclassed does not take: .* value 4", model, x=X[:, :3])
+        self.refuse(
+            r"^x has shape .* model=subclassed\S* does not take: .* value 4", model, x=X[:, :3]
+        )
 
     def test_not_finite(self):
         for bad in (np.nan, np.inf, -np.inf):
@@ -239,7 +241,7 @@ class VAEInputTest(InputCase):
 
 class SavedirTest(InputCase):
     def test_under_a_file(self):
-        blocker = Path(self.enterContext(tempfile.TemporaryDirectory())) / "file"
+        blocker = Path(self.enter_context(tempfile.TemporaryDirectory())) / "file"
         blocker.write_text("mine")
         for savedir in (blocker / "run", blocker / "a" / "b", blocker):
             with self.subTest(savedir=savedir):

@@ -433,7 +433,7 @@ class BatchesTest(unittest.TestCase):
 class LearningRateTest(LoopTest):
     def setUp(self):
         super().setUp()
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
     def test_schedule(self):
         def make():
@@ -585,7 +585,7 @@ class CallbackTest(LoopTest):
 class OutputTest(LoopTest):
     def setUp(self):
         super().setUp()
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
     def screen(self, *args, **kwargs):
         out, err = io.StringIO(), io.StringIO()

@@ -10,11 +10,11 @@ import sys
 import tempfile
 import termios
 import time
-import unittest
 from pathlib import Path
 
 import keras
 import numpy as np
+from absl.testing import absltest
 
 import tfbdl
 
@@ -124,9 +124,9 @@ class Terminal:
         return [line.rstrip() for line in lines]
 
 
-class TerminalTest(unittest.TestCase):
+class TerminalTest(absltest.TestCase):
     def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory())) / "run"
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory())) / "run"
 
     def watch(self, what, width=100):
         """The screens that a run goes through, the last one at its end, and the terminal."""
@@ -222,4 +222,4 @@ class TerminalTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    absltest.main()

@@ -136,7 +136,7 @@ UNBROKEN = {}
 class ResumeCase(tf.test.TestCase):
     def setUp(self):
         super().setUp()
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         self.run = self.folder / "run"
 
     def new(self, make=plain, seed=1, **kwargs):

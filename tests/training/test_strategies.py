@@ -4,13 +4,13 @@ import functools
 import multiprocessing
 import re
 import tempfile
-import unittest
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
+from absl.testing import absltest
 
 import tfbdl
 
@@ -189,15 +189,15 @@ def logged_by_fit(path):
     return tfbdl.read_log(path).metrics, np.reshape(seen, (2, 2)).mean(axis=1)
 
 
-class StrategyTest(unittest.TestCase):
+class StrategyTest(absltest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.pool = cls.enterClassContext(
+        cls.pool = cls.enter_context(
             ProcessPoolExecutor(2, mp_context=CONTEXT, initializer=two_devices)
         )
 
     def setUp(self):
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
     def both(self, *calls):
         """Results of calls, run beside one another."""
@@ -300,4 +300,4 @@ class StrategyTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    absltest.main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import keras
@@ -46,7 +45,7 @@ class Posterior(keras.layers.Layer):
         name: str,
         shape: tuple[int, ...],
         initializer: keras.initializers.Initializer,
-        constraint: Callable[[tf.Tensor], tf.Tensor] | None = None,
+        constraint: keras.constraints.Constraint | None = None,
     ) -> keras.Variable:
         """A trainable variable that mixed precision leaves alone."""
         return self.add_weight(

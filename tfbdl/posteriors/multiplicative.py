@@ -44,12 +44,12 @@ class MultiplicativeNormal(Posterior):
     def build(self, shape: tuple[int, ...]) -> None:
         start = keras.initializers.Constant(math.log(self.initial_alpha))
         self.mu = self.add_parameter("mu", shape, self.initializer)
-        self.raw_log_alpha = self.add_parameter("log_alpha", shape, start, _at_most_zero)
+        self.raw_log_alpha = self.add_parameter("log_alpha", shape, start, _AtMostZero())
         self.built = True
 
     @property
     def log_alpha(self) -> tf.Tensor:
-        return _at_most_zero(tf.convert_to_tensor(self.raw_log_alpha))
+        return tf.minimum(tf.convert_to_tensor(self.raw_log_alpha), 0.0)
 
     @property
     def mean(self) -> tf.Tensor:
@@ -69,5 +69,6 @@ class MultiplicativeNormal(Posterior):
         return {**super().get_config(), "initial_alpha": self.initial_alpha}
 
 
-def _at_most_zero(log_alpha: tf.Tensor) -> tf.Tensor:
-    return tf.minimum(log_alpha, 0.0)
+class _AtMostZero(keras.constraints.Constraint):
+    def __call__(self, w: tf.Tensor) -> tf.Tensor:
+        return tf.minimum(w, 0.0)
