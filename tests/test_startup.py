@@ -62,6 +62,7 @@ class RealTensorFlowTest(absltest.TestCase):
     @classmethod
     def setUpClass(cls):
         """The slow imports, two at a time."""
+        super().setUpClass()
         with ThreadPoolExecutor(2) as pool:
             quiet = pool.submit(python, FIRST_USE, quiet="1")
             closed = pool.submit(python, FIRST_USE, quiet="1", redirect="2>&-")
@@ -79,6 +80,7 @@ class FakeTensorFlowTest(absltest.TestCase):
     """With a `tensorflow` whose import does what a test needs."""
 
     def setUp(self):
+        super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
     def run_with(self, tensorflow, script="import tfbdl", **kwargs):

@@ -12,8 +12,8 @@ if not startup.is_command():
     if startup.is_quiet():
         startup.import_tensorflow()
 
-    from tfbdl import data, layers, models, plots, posteriors, priors
-    from tfbdl.predictive import sample
+    from tfbdl import data, layers, likelihoods, models, plots, posteriors, priors
+    from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
     from tfbdl.training.callbacks import KLAnnealing, TrainLogger
     from tfbdl.training.checkpoint import CheckpointError
     from tfbdl.training.log import LogError, TrainLog, read_log
@@ -23,16 +23,20 @@ if not startup.is_command():
         "CheckpointError",
         "KLAnnealing",
         "LogError",
+        "Prediction",
         "TrainLog",
         "TrainLogger",
         "TrainingError",
         "data",
+        "elbo",
         "layers",
+        "likelihoods",
+        "log_predictive_density",
         "models",
         "plots",
         "posteriors",
+        "predict",
         "priors",
         "read_log",
-        "sample",
         "train",
     ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import keras
+import tensorflow as tf
 
 T = TypeVar("T")
 
@@ -60,3 +62,21 @@ def choose(
         names = ", ".join(sorted(known))
         raise ValueError(f"{name}={identifier!r} is unknown; choose {also}one of: {names}")
     return known[identifier]()
+
+
+def output_on(model: keras.Model, x: Any) -> Any:
+    """The model's output in inference mode; builds a model that has no weights yet.
+
+    Raises:
+        ValueError: if the model does not take inputs of this shape.
+    """
+    try:
+        with model.distribute_strategy.scope():
+            return model(x, training=False)
+    except (ValueError, tf.errors.InvalidArgumentError) as error:
+        emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
+        reason = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()[0]
+        shapes = ", ".join(str(tuple(leaf.shape)) for leaf in keras.tree.flatten(x))
+        raise ValueError(
+            f"x has examples of shape {shapes}, which model={model.name} does not take: {reason}"
+        ) from None

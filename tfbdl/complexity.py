@@ -27,6 +27,7 @@ class Complexity(keras.layers.Layer):
     Attributes:
         weight: a scalar variable, 1 by default. Smaller values warm the KL up or give a cold
             posterior; it is saved with the model.
+        cost: the cost at the last call, unscaled, in nats per data set.
         terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
             `model.losses` they are to be read straight after the forward pass.
         observe: where set, called with `terms` in training steps.
@@ -42,6 +43,7 @@ class Complexity(keras.layers.Layer):
         self.weight = self.add_weight(
             shape=(), initializer="ones", trainable=False, autocast=False, name="weight"
         )
+        self.cost: tf.Tensor | float = 0.0
         self.terms: dict[str, tf.Tensor] = {}
         self.observe: Callable[[dict[str, tf.Tensor]], None] | None = None
         self.built = True
@@ -52,6 +54,7 @@ class Complexity(keras.layers.Layer):
         A layer that a model calls several times has one set of weights and costs once.
         """
         set_loss(self, self.weight * cost / self.num_data)
+        self.cost = cost
         self.terms = terms
         if training and self.observe is not None:
             self.observe(terms)

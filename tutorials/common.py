@@ -119,7 +119,7 @@ def accuracies(args: argparse.Namespace, model: keras.Model, num_samples: int) -
     found: dict[str, float] = {}
     for name, (x, y) in sets.items():
         naive = model.evaluate(x, y, batch_size=1000, verbose=0, return_dict=True)
-        p = tfbdl.sample(model, x, num_samples, seed=args.seed, transform=tf.nn.softmax).mean(0)
+        p = tfbdl.predict(model, x, num_samples, seed=args.seed).mean
         found |= {
             f"{name}_images": len(x),
             f"{name}_cent_naive": naive["cent"],

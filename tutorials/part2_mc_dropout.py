@@ -19,7 +19,6 @@ import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
-import tensorflow as tf
 
 import tfbdl
 from tfbdl import plots
@@ -121,7 +120,8 @@ def regression(weight_decay: float, seed: int) -> tuple[keras.Model, np.ndarray,
 def draw_regression(weight_decay: float, seed: int, ax: plt.Axes) -> None:
     model, x, y = regression(weight_decay, seed)
     line = np.linspace(-5, 5, 200, dtype="float32")[:, None]
-    plots.function_draws(line, tfbdl.sample(model, line, 200), (x, y), ax)
+    drawn = tfbdl.predict(model, line, 200, seed=seed, return_samples=True).samples
+    plots.function_draws(line, drawn, (x, y), ax)
     ax.set_ylim(-3, 3)
 
 
@@ -148,9 +148,7 @@ def uncertainty_figures(
     model: keras.Model, x: np.ndarray, y: np.ndarray, seed: int
 ) -> dict[str, plt.Figure]:
     """Predictive distributions of test digits, sure and unsure, and of synthetic ones."""
-    p = tfbdl.sample(model, x, 100, seed=seed, transform=tf.nn.softmax).mean(0)
-    entropy = -np.sum(p * np.log(p + 1e-12), axis=-1)
-    order = np.argsort(entropy)
+    order = np.argsort(tfbdl.predict(model, x, 100, seed=seed).entropy)
     images = common.square(x)
 
     def named(indices: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -164,8 +162,8 @@ def uncertainty_figures(
     figures = {}
     for name, (pictures, titles) in chosen.items():
         rows = common.flat(pictures).astype("float32")
-        draws = tfbdl.sample(model, rows, FIGURE_SAMPLES, seed=seed, transform=tf.nn.softmax)
-        axes = plots.class_distributions(pictures, draws, titles)
+        drawn = tfbdl.predict(model, rows, FIGURE_SAMPLES, seed=seed, return_samples=True)
+        axes = plots.class_distributions(pictures, drawn.samples, titles)
         figure = axes[0, 0].figure
         figure.suptitle(
             f"{name} digits: class probabilities of S = {FIGURE_SAMPLES} drawn functions"

@@ -126,6 +126,7 @@ class Terminal:
 
 class TerminalTest(absltest.TestCase):
     def setUp(self):
+        super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory())) / "run"
 
     def watch(self, what, width=100):

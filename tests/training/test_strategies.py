@@ -192,11 +192,13 @@ def logged_by_fit(path):
 class StrategyTest(absltest.TestCase):
     @classmethod
     def setUpClass(cls):
+        super().setUpClass()
         cls.pool = cls.enter_context(
             ProcessPoolExecutor(2, mp_context=CONTEXT, initializer=two_devices)
         )
 
     def setUp(self):
+        super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
     def both(self, *calls):

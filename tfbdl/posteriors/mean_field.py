@@ -10,7 +10,7 @@ from tfbdl.kl import kl_from_normal
 from tfbdl.posteriors.base import Posterior
 
 
-@keras.saving.register_keras_serializable(package="tfbdl")
+@keras.saving.register_keras_serializable(package="tfbdl.posteriors")
 class MeanFieldNormal(Posterior):
     """q(w) = N(mu, sigma^2) for each weight on its own, with sigma = softplus(rho).
 

@@ -13,7 +13,7 @@ from tfbdl.posteriors.base import Posterior
 from tfbdl.priors import LogUniform, Prior
 
 
-@keras.saving.register_keras_serializable(package="tfbdl")
+@keras.saving.register_keras_serializable(package="tfbdl.posteriors")
 class MultiplicativeNormal(Posterior):
     """q(w) = N(mu, alpha mu^2) with a learned alpha for each weight, at most 1.
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfbdl.posteriors.base import Posterior
 
 
-@keras.saving.register_keras_serializable(package="tfbdl")
+@keras.saving.register_keras_serializable(package="tfbdl.posteriors")
 class PointMass(Posterior):
     """q(w) = delta(w - mu). Its KL is -log p(mu) up to a constant, so training finds the MAP."""
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfbdl.priors.base import Prior
 
 
-@keras.saving.register_keras_serializable(package="tfbdl")
+@keras.saving.register_keras_serializable(package="tfbdl.priors")
 class Flat(Prior):
     """p(w) proportional to 1: no pull on a point estimate. It cannot be sampled from."""
 

@@ -43,7 +43,7 @@ def molchanov(log_alpha: tf.Tensor) -> tf.Tensor:
 _APPROXIMATIONS = {"kingma": kingma, "molchanov": molchanov}
 
 
-@keras.saving.register_keras_serializable(package="tfbdl")
+@keras.saving.register_keras_serializable(package="tfbdl.priors")
 class LogUniform(Prior):
     """p(|w|) proportional to 1 / |w|, improper.
 

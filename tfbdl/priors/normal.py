@@ -12,7 +12,7 @@ from tfbdl.arguments import number
 from tfbdl.priors.base import Prior
 
 
-@keras.saving.register_keras_serializable(package="tfbdl")
+@keras.saving.register_keras_serializable(package="tfbdl.priors")
 class Normal(Prior):
     """p(w) = N(0, scale^2), independently for each weight.
 

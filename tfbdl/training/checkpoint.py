@@ -75,6 +75,7 @@ def _read(path: str | os.PathLike[str], extract: Callable[[Any], T]) -> T:
         OSError,
         ValueError,
         NotImplementedError,
+        AttributeError,
         TypeError,
         LookupError,
         EOFError,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -63,26 +61,7 @@ def check_arrays(x: np.ndarray, y: np.ndarray | None) -> None:
             raise ValueError(f"{name} is not finite in example {where}; remove it or fill it in")
 
 
-def output_shape(model: keras.Model, x: tf.Tensor) -> tuple[int, ...]:
-    """The shape of the model's output for one example; builds a model that has no weights yet.
-
-    Raises:
-        ValueError: if the model does not take examples of this shape.
-    """
-    try:
-        with model.distribute_strategy.scope():
-            output = model(x[:1], training=False)
-    except (ValueError, tf.errors.InvalidArgumentError) as error:
-        emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
-        reason = emphasised.group(1) if emphasised else str(error)
-        raise ValueError(
-            f"x has shape {x.shape}, which model={model.name} does not take: "
-            f"{reason.strip().splitlines()[0]}"
-        ) from None
-    return getattr(output, "shape", ())
-
-
-def check_labels(model: keras.Model, y: np.ndarray | None, output_shape: tuple[int, ...]) -> None:
+def check_labels(model: keras.Model, y: np.ndarray | None, output: tf.Tensor) -> None:
     """Raises ValueError where a sparse categorical loss would meet a label it has no class for."""
     loss = None if model.loss is None or isinstance(model.loss, (list, dict)) else model.loss
     loss = None if loss is None else keras.losses.get(loss)
@@ -94,7 +73,7 @@ def check_labels(model: keras.Model, y: np.ndarray | None, output_shape: tuple[i
     if y.dtype.kind == "f" and not np.array_equal(y, np.floor(y)):
         raise ValueError(f"y has values that are no class labels 0, 1, ... (dtype {y.dtype})")
     labels = y[y != getattr(loss, "ignore_class", None)]
-    classes = output_shape[-1]
+    classes = output.shape[-1]
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
         raise ValueError(
             f"y has labels from {labels.min()} to {labels.max()}; the model's {classes} classes "

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import output_on
 from tfbdl.keras_private import build_all
 from tfbdl.training import inputs
 from tfbdl.training.progress import Progress
@@ -72,7 +73,7 @@ def train(
     inputs.check(model, x, y, epochs=epochs, batch_size=batch_size, seed=seed)
     batch_size = min(batch_size, len(x))
     data = tuple(_on_device(array) for array in (x, y) if array is not None)
-    inputs.check_labels(model, y, inputs.output_shape(model, data[0]))
+    inputs.check_labels(model, y, output_on(model, data[0][:1]))
     build_all(model, tuple(array[:1] for array in data))
     steps = Steps(model, data, batch_size, jit_compile)
     unknown = [name for name in columns or () if name not in steps.names]

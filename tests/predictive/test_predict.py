@@ -1,0 +1,412 @@
+"""`predict` against loops over the same draws, and against posteriors known in closed form."""
+
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import scipy.optimize
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+import two_replicas
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import layers, likelihoods
+from tfbdl.predictive.functions import DRAWS_PER_CALL, Functions
+from tfbdl.sampling import Sampler, make_draw
+
+RNG = np.random.default_rng(0)
+N, D, C = 23, 4, 3
+X = RNG.normal(size=(N, D)).astype("float32")
+LABELS = RNG.integers(0, C, N)
+Y = RNG.normal(size=(N, 1)).astype("float32")
+S = DRAWS_PER_CALL + 7
+
+
+def classifier(compiled=True):
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.Input((D,)),
+            keras.layers.Dense(8, "tanh"),
+            keras.layers.BatchNormalization(),
+            layers.MCDropout(0.5),
+            keras.layers.Dropout(0.5),
+            layers.BayesDense(C, num_data=N),
+        ]
+    )
+    if compiled:
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def linear(scale=0.5, units=1):
+    """f(x) = x w + b with (w, b) normal: the predictive distribution is known."""
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((D,)), layers.BayesDense(units, num_data=N, seed=3)])
+    model.layers[0].bias.mu.assign(RNG.normal(size=units))
+    model.compile("sgd", likelihoods.Normal(scale))
+    return model
+
+
+def epistemic_variance(model):
+    layer = model.layers[0]
+    kernel, bias = (np.asarray(q.stddev, np.float64) ** 2 for q in (layer.kernel, layer.bias))
+    return X.astype(np.float64) ** 2 @ kernel + bias
+
+
+def drawn(model, seed, num_samples=S):
+    """The outputs of the draws one by one, as `predict` should have them."""
+    sampler = Sampler(model)
+    function = tf.function(lambda s: sampler(X, draw=make_draw(seed, s)))
+    return np.array([function(tf.constant(s)) for s in range(num_samples)], np.float64)
+
+
+class MomentsTest(tf.test.TestCase, parameterized.TestCase):
+    def test_classes(self):
+        model = classifier()
+        p = scipy.special.softmax(drawn(model, seed=5), axis=-1)
+        got = tfbdl.predict(model, X, S, seed=5)
+        mean = p.mean(0)
+        entropy = -np.sum(mean * np.log(mean), axis=-1)
+        expected_entropy = -np.sum(p * np.log(p), axis=-1).mean(0)
+        self.assertAllClose(got.mean, mean, 1e-4, 1e-5)
+        self.assertAllClose(got.epistemic_variance, p.var(0), 1e-3, 1e-5)
+        self.assertAllClose(got.aleatoric_variance, (p * (1 - p)).mean(0), 1e-3, 1e-5)
+        self.assertAllClose(got.stddev**2, mean * (1 - mean), 1e-3, 1e-5)
+        self.assertAllClose(got.entropy, entropy, 1e-4, 1e-5)
+        self.assertAllClose(got.expected_entropy, expected_entropy, 1e-4, 1e-5)
+        self.assertAllClose(got.mutual_information, entropy - expected_entropy, 1e-2, 1e-5)
+        self.assertGreater(np.min(got.mutual_information), 1e-3)
+        self.assertEqual((got.num_samples, got.outputs), (S, None))
+
+    def test_regression(self):
+        """Law of total variance, within standard errors of the known posterior."""
+        model, num_samples = linear(scale=0.5), 4000
+        got = tfbdl.predict(model, X, num_samples, seed=1)
+        variance = epistemic_variance(model)
+        mean = model.predict(X, verbose=0)
+        error = np.sqrt(variance / num_samples)
+        self.assertLess(np.max(np.abs(got.mean - mean) / error), 5)
+        ratio = got.epistemic_variance / variance
+        self.assertLess(np.max(np.abs(ratio - 1)), 5 * np.sqrt(2 / num_samples))
+        self.assertAllClose(got.aleatoric_stddev, np.full((N, 1), 0.5), 1e-6)
+        self.assertAllClose(got.stddev, np.sqrt(got.epistemic_variance + 0.25), 1e-5)
+
+    def test_predicted_noise(self):
+        model = linear(scale="predicted", units=2)
+        loc, raw = np.split(drawn(model, seed=2), 2, axis=-1)
+        scale = np.log1p(np.exp(raw)) + 1e-6
+        got = tfbdl.predict(model, X, S, seed=2)
+        self.assertAllClose(got.mean, loc.mean(0), 1e-4, 1e-5)
+        self.assertAllClose(got.epistemic_variance, loc.var(0), 1e-3, 1e-5)
+        self.assertAllClose(got.aleatoric_variance, (scale**2).mean(0), 1e-4)
+
+    def test_without_a_likelihood(self):
+        model = classifier(compiled=False)
+        outputs = drawn(model, seed=5)
+        got = tfbdl.predict(model, X, S, seed=5)
+        self.assertAllClose(got.mean, outputs.mean(0), 1e-4, 1e-4)
+        self.assertAllClose(got.stddev, outputs.std(0), 1e-3, 1e-4)
+        for name in ("entropy", "mutual_information", "aleatoric_stddev"):
+            with self.assertRaisesRegex(ValueError, "needs p.* give predict a likelihood$"):
+                getattr(got, name)
+        given = tfbdl.predict(model, X, S, seed=5, likelihood=likelihoods.Categorical())
+        self.assertAllClose(given.mean, tfbdl.predict(classifier(), X, S, seed=5).mean, 1e-5)
+
+    def test_mean_weights(self):
+        for model in (classifier(), linear()):
+            got = tfbdl.predict(model, X, 0)
+            outputs = model.predict(X, verbose=0)
+            self.assertAllClose(got.mean, model.loss and got.likelihood.mean(outputs), 1e-5, 1e-6)
+            self.assertAllEqual(got.epistemic_variance, np.zeros_like(got.mean))
+
+    def test_yes_or_no(self):
+        model = linear(units=1)
+        likelihood = likelihoods.Bernoulli()
+        p = scipy.special.expit(drawn(model, seed=4))[..., 0]
+
+        def entropy(p):
+            return -p * np.log(p) - (1 - p) * np.log(1 - p)
+
+        got = tfbdl.predict(model, X, S, seed=4, likelihood=likelihood)
+        self.assertAllClose(got.entropy, entropy(p.mean(0)), 1e-4)
+        information = entropy(p.mean(0)) - entropy(p).mean(0)
+        self.assertAllClose(got.mutual_information, information, 1e-2, 1e-5)
+
+    def test_many_draws_lose_no_digits(self):
+        """A large mean beside a small spread."""
+        model = linear()
+        model.layers[0].bias.mu.assign([3000.0])
+        got = tfbdl.predict(model, X, 1000, seed=1)
+        expected = drawn(model, 1, 1000).std(0)
+        self.assertAllClose(got.epistemic_stddev, expected, 1e-2)
+
+
+class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(1, 5, 22, 23, 100, None)
+    def test_batches_do_not_matter(self, batch_size):
+        model = classifier()
+        whole = tfbdl.predict(model, X, 12, seed=3, batch_size=N, return_samples=True)
+        got = tfbdl.predict(model, X, 12, seed=3, batch_size=batch_size, return_samples=True)
+        for name in ("mean", "epistemic_variance", "aleatoric_variance", "outputs"):
+            self.assertAllClose(getattr(got, name), getattr(whole, name), 1e-4, 1e-5, name)
+        self.assertEqual(got.mean.shape, (N, C))
+        self.assertEqual(got.outputs.shape, (12, N, C))
+
+    def test_kept_functions(self):
+        model = classifier()
+        outputs = drawn(model, seed=3)
+        got = tfbdl.predict(model, X, S, seed=3, return_samples=True)
+        self.assertAllClose(got.outputs, outputs, 1e-4, 1e-4)
+        p = scipy.special.softmax(outputs, axis=-1)
+        self.assertAllClose(got.samples, p, 1e-4, 1e-5)
+        self.assertAllClose(got.mean, p.mean(0), 1e-4, 1e-5)
+
+    def test_a_draw_is_a_function(self):
+        x = np.concatenate([X, X[::-1]])
+        got = tfbdl.predict(classifier(), x, 20, seed=1, batch_size=10, return_samples=True)
+        self.assertAllClose(got.outputs[:, :N], got.outputs[:, N:][:, ::-1], 1e-5, 1e-6)
+
+    def test_seeds(self):
+        model = classifier()
+        first = tfbdl.predict(model, X, 5, seed=1).mean
+        self.assertAllEqual(tfbdl.predict(model, X, 5, seed=1).mean, first)
+        self.assertNotAllClose(tfbdl.predict(model, X, 5, seed=2).mean, first)
+        self.assertNotAllClose(tfbdl.predict(model, X, 5).mean, tfbdl.predict(model, X, 5).mean)
+        keras.utils.set_random_seed(9)
+        a = tfbdl.predict(model, X, 5).mean
+        keras.utils.set_random_seed(9)
+        self.assertAllEqual(tfbdl.predict(model, X, 5).mean, a)
+
+    def test_a_second_call_compiles_nothing_and_is_not_stale(self):
+        model = linear()
+        before = tfbdl.predict(model, X, 5, seed=1, batch_size=10).mean
+        functions = Functions.of(model, model.loss)
+        count = functions._many.experimental_get_tracing_count()
+        self.assertEqual(count, 1)
+        model.layers[0].bias.mu.assign_add([1.0])
+        after = tfbdl.predict(model, X[:10], 250, seed=1, batch_size=10)
+        self.assertEqual(functions._many.experimental_get_tracing_count(), count)
+        again = tfbdl.predict(model, X, 5, seed=1, batch_size=10).mean
+        self.assertAllClose(again, before + 1.0, 1e-5)
+        self.assertEqual(after.mean.shape, (10, 1))
+
+    def test_the_model_is_left_as_it_was(self):
+        model = classifier()
+        before = model.get_weights()
+        tfbdl.predict(model, X, 5)
+        for a, b in zip(before, model.get_weights(), strict=True):
+            self.assertAllEqual(a, b)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.keras"
+            model.save(path)
+            loaded = keras.models.load_model(path)
+        self.assertAllEqual(
+            tfbdl.predict(loaded, X, 5, seed=2).mean, tfbdl.predict(model, X, 5, seed=2).mean
+        )
+
+
+class InputsTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(False, True)
+    def test_data_sets(self, targets):
+        model = classifier()
+        arrays = (X, LABELS) if targets else X
+        dataset = tf.data.Dataset.from_tensor_slices(arrays).batch(7)
+        got = tfbdl.predict(model, dataset, 5, seed=1)
+        self.assertAllClose(got.mean, tfbdl.predict(model, X, 5, seed=1).mean, 1e-4, 1e-5)
+
+    def test_a_generator_of_unknown_length(self):
+        model = classifier()
+        dataset = tf.data.Dataset.from_generator(
+            lambda: (X[i : i + 5] for i in range(0, N, 5)),
+            output_signature=tf.TensorSpec((None, D), tf.float32),
+        )
+        got = tfbdl.predict(model, dataset, 5, seed=1)
+        self.assertAllClose(got.mean, tfbdl.predict(model, X, 5, seed=1).mean, 1e-4, 1e-5)
+
+    def test_structures(self):
+        a, b = keras.Input((2,), name="a"), keras.Input((2,), name="b")
+        h = keras.layers.Concatenate()([a, b])
+        model = keras.Model({"a": a, "b": b}, layers.BayesDense(2, num_data=N, seed=1)(h))
+        got = tfbdl.predict(model, {"a": X[:, :2], "b": X[:, 2:]}, 5, seed=1, batch_size=6)
+        whole = model({"a": X[:, :2], "b": X[:, 2:]}, training=False)
+        self.assertEqual(got.mean.shape, (N, 2))
+        self.assertLess(np.max(np.abs(got.mean - whole)), 2.0)
+        with self.assertRaisesRegex(ValueError, r"^x has arrays of \[22, 23\] examples"):
+            tfbdl.predict(model, {"a": X[:, :2], "b": X[1:, 2:]}, 5)
+
+    def test_other_types(self):
+        model = linear()
+        expected = tfbdl.predict(model, np.round(X), 3, seed=1).mean
+        for dtype in ("float64", "int64", "int8"):
+            x = np.round(X).astype(dtype)
+            self.assertAllClose(tfbdl.predict(model, x, 3, seed=1).mean, expected, 1e-5)
+
+    def test_a_vae(self):
+        vae = tfbdl.models.VAE(2, (5,))
+        x = RNG.random((10, 6)).astype("float32")
+        vae(x)
+        got = tfbdl.predict(vae, x, 50, seed=1)
+        draws = [Sampler(vae)(x, draw=make_draw(1, s)) for s in range(50)]
+        self.assertAllClose(got.mean, np.mean(draws, axis=0), 1e-4, 1e-5)
+        self.assertAllClose(got.stddev, np.std(draws, axis=0), 1e-3, 1e-5)
+
+    def test_two_replicas(self):
+        """A model made under a strategy draws the functions of one that was not."""
+        single = linear()
+        with two_replicas.strategy().scope():
+            double = linear()
+        for a, b in zip(double.variables, single.variables, strict=True):
+            a.assign(b.value)
+        expected = tfbdl.predict(single, X, 5, seed=1)
+        got = tfbdl.predict(double, X, 5, seed=1)
+        self.assertAllClose(got.mean, expected.mean, 1e-4, 1e-5)
+        self.assertAllClose(got.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-5)
+
+
+class IntervalTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(0.5, 0.9, 0.999)
+    def test_mixture_quantiles(self, level):
+        """Against a root finder on the mixture's distribution function."""
+        model = linear(0.1)
+        outputs = drawn(model, seed=1, num_samples=30)
+        got = tfbdl.predict(model, X, 30, seed=1, return_samples=True).interval(level)
+        for end, q in zip(got, (0.5 - level / 2, 0.5 + level / 2), strict=True):
+            for i in range(0, N, 7):
+                mixture = scipy.stats.norm(outputs[:, i, 0], 0.1)
+                root = scipy.optimize.brentq(lambda y, m=mixture, q=q: m.cdf(y).mean() - q, -30, 30)
+                self.assertAllClose(end[i, 0], root, 1e-3, 1e-3)
+
+    def test_normal_where_functions_are_not_kept(self):
+        model = linear(0.5)
+        got = tfbdl.predict(model, X, 4000, seed=1)
+        low, high = got.interval(0.9)
+        mean = model.predict(X, verbose=0)
+        stddev = np.sqrt(epistemic_variance(model) + 0.25)
+        self.assertAllClose(low, mean - 1.644854 * stddev, 0, 0.1)
+        self.assertAllClose(high, mean + 1.644854 * stddev, 0, 0.1)
+
+    def test_without_a_likelihood_it_is_that_of_functions(self):
+        model = classifier(compiled=False)
+        got = tfbdl.predict(model, X, S, seed=1, return_samples=True)
+        self.assertAllClose(got.interval(0.8)[0], np.quantile(got.outputs, 0.1, axis=0), 1e-5)
+
+    @parameterized.parameters(0, 1, -0.1, 95, None)
+    def test_level(self, level):
+        with self.assertRaisesRegex(ValueError, r"^level=.* must be in \(0, 1\)$"):
+            tfbdl.predict(linear(), X, 2).interval(level)
+
+    def test_classes_have_none(self):
+        with self.assertRaisesRegex(ValueError, "^interval is for real y, not for Categorical$"):
+            tfbdl.predict(classifier(), X, 2).interval()
+
+
+class BoundTest(tf.test.TestCase):
+    def test_log_prob(self):
+        model = linear(0.5)
+        outputs = drawn(model, seed=6)
+        logs = scipy.stats.norm(outputs, 0.5).logpdf(Y)[..., 0]
+        expected = scipy.special.logsumexp(logs, axis=0) - np.log(S)
+        got = tfbdl.predict(model, X, S, seed=6, return_samples=True).log_prob(Y)
+        self.assertAllClose(got, expected, 1e-4)
+        density = tfbdl.log_predictive_density(model, X, Y, S, seed=6, batch_size=5)
+        self.assertAllClose(density, expected, 1e-4)
+
+    def test_log_prob_of_classes(self):
+        model = classifier()
+        got = tfbdl.predict(model, X, S, seed=6, return_samples=True)
+        expected = np.log(got.mean[np.arange(N), LABELS])
+        self.assertAllClose(got.log_prob(LABELS), expected, 1e-4)
+
+    def test_elbo_is_that_of_the_linear_model(self):
+        """E_q[log N(y; f, s^2)] = log N(y; E f, s^2) - Var f / (2 s^2), within standard errors."""
+        model, num_samples = linear(0.5), 4000
+        variance = epistemic_variance(model)
+        mean = model.predict(X, verbose=0)
+        expected = np.mean(scipy.stats.norm(mean, 0.5).logpdf(Y) - variance / (2 * 0.25))
+        model(X)
+        kl = float(model.layers[0].complexity.cost) / N
+        got = tfbdl.elbo(model, X, Y, num_samples, seed=1, batch_size=9)
+        logs = scipy.stats.norm(drawn(model, 1, 500), 0.5).logpdf(Y)[..., 0].mean(axis=1)
+        self.assertLess(abs(got.log_likelihood - expected), 5 * logs.std() / np.sqrt(num_samples))
+        self.assertAllClose(got.kl, kl, 1e-5)
+        self.assertAllClose(got.elbo, got.log_likelihood - got.kl, 1e-9)
+
+    def test_annealing_is_left_out(self):
+        model = linear()
+        expected = tfbdl.elbo(model, X, Y, 3, seed=1)
+        model.layers[0].complexity.weight.assign(0.0)
+        self.assertAllClose(tfbdl.elbo(model, X, Y, 3, seed=1), expected)
+
+    def test_no_likelihood(self):
+        with self.assertRaisesRegex(ValueError, "^likelihood=None: the model was not compiled"):
+            tfbdl.elbo(classifier(compiled=False), X, LABELS)
+
+    def test_functions_were_not_kept(self):
+        got = tfbdl.predict(linear(), X, 2)
+        with self.assertRaisesRegex(ValueError, "call predict with return_samples=True$"):
+            got.log_prob(Y)
+        with self.assertRaisesRegex(ValueError, "call predict with return_samples=True$"):
+            _ = got.samples
+
+
+class RefusalTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(
+        (-1, "^num_samples=-1 must be at least 0$"),
+        (2.5, "^num_samples=2.5 must be an integer$"),
+        (None, "^num_samples=None must be an integer$"),
+    )
+    def test_num_samples(self, num_samples, message):
+        with self.assertRaisesRegex(ValueError, message):
+            tfbdl.predict(classifier(), X, num_samples)
+
+    def test_nothing_random(self):
+        model = keras.Sequential([keras.Input((D,)), keras.layers.Dropout(0.5)], name="plain")
+        with self.assertRaisesRegex(ValueError, "^model=plain has no random layer"):
+            tfbdl.predict(model, X)
+        self.assertAllClose(tfbdl.predict(model, X, 0).mean, X)
+
+    @parameterized.parameters(
+        (X[:0], r"^x has shape \(0, 4\); give at least one example$"),
+        (np.where(X > 2, np.nan, X), "^x is not finite in example"),
+        (np.where(X > 2, np.inf, X), "^x is not finite in example"),
+        (X[:, :2], r"^x has examples of shape \(2, 2\), which model=.* does not take: .*4"),
+        (np.array(["a"]), "^x has dtype <U1; give an array of numbers$"),
+        (np.float32(1.0), r"^x has shape \(\); give at least one example$"),
+    )
+    def test_inputs(self, x, message):
+        with self.assertRaisesRegex(ValueError, message) as caught:
+            tfbdl.predict(classifier(), x, 3)
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_empty_data_set(self):
+        with self.assertRaisesRegex(ValueError, "^x has no batches"):
+            tfbdl.predict(classifier(), tf.data.Dataset.from_tensor_slices(X).batch(3).take(0), 3)
+
+    def test_batch_size(self):
+        for wrong in (0, -1, 1.5):
+            with self.assertRaisesRegex(ValueError, "^batch_size=.* positive integer$"):
+                tfbdl.predict(classifier(), X, 3, batch_size=wrong)
+        dataset = tf.data.Dataset.from_tensor_slices(X).batch(3)
+        with self.assertRaisesRegex(ValueError, "^batch_size=5 is for arrays"):
+            tfbdl.predict(classifier(), dataset, 3, batch_size=5)
+
+    def test_logits_given_for_probabilities(self):
+        model = classifier()
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        with self.assertRaisesRegex(ValueError, "^outputs .* logits; use from_logits=True$"):
+            tfbdl.predict(model, X, 3)
+
+    def test_several_outputs(self):
+        inputs = keras.Input((D,))
+        layer = layers.MCDropout(0.5)
+        model = keras.Model(inputs, [layer(inputs), layer(inputs)], name="two")
+        with self.assertRaisesRegex(ValueError, "^model=two has several outputs"):
+            tfbdl.predict(model, X, 3)
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,55 @@
+"""A noise scale that is learned, one for all x."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import tensorflow as tf
+
+from tfbdl.arguments import number
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class LearnedScale(keras.layers.Layer):
+    """Appends a learned raw scale to each mean: the last layer before `Normal("predicted")`.
+
+    Input (..., D), output (..., 2 D): the inputs, and D trainable numbers whose softplus is the
+    scale of the likelihood. It is estimated by maximum likelihood, as part of the training.
+
+    Args:
+        initial_scale: where the scale starts, > 0; the default suits standardised targets.
+
+    Raises:
+        ValueError: if `initial_scale` is not positive.
+    """
+
+    def __init__(self, initial_scale: float = 1.0, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.initial_scale = number(
+            "initial_scale", initial_scale, lambda s: 0 < s < math.inf, "a positive number"
+        )
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        start = self.initial_scale + math.log(-math.expm1(-self.initial_scale))
+        self.raw_scale = self.add_weight(
+            shape=(input_shape[-1],),
+            initializer=keras.initializers.Constant(start),
+            autocast=False,
+            name="raw_scale",
+        )
+
+    @property
+    def scale(self) -> tf.Tensor:
+        """The learned scale, shape (D,)."""
+        return tf.math.softplus(tf.convert_to_tensor(self.raw_scale))
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        raw = tf.cast(tf.convert_to_tensor(self.raw_scale), x.dtype)
+        return tf.concat([x, tf.zeros_like(x) + raw], axis=-1)
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return (*input_shape[:-1], 2 * input_shape[-1])
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "initial_scale": self.initial_scale}

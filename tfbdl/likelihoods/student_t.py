@@ -1,0 +1,48 @@
+"""Real numbers with outliers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tensorflow_probability import distributions as tfd
+
+from tfbdl.arguments import number
+from tfbdl.likelihoods.base import Likelihood
+from tfbdl.likelihoods.normal import check_scale, location_and_scale
+
+
+@keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
+class StudentT(Likelihood):
+    """y = outputs + scale * t, t of Student's law with `df` degrees of freedom, elementwise.
+
+    Args:
+        df: degrees of freedom, > 2 so that the variance is finite. 4 bears outliers well.
+        scale: > 0, or `"predicted"` as in `Normal`. Not the standard deviation, which is
+            scale * sqrt(df / (df - 2)).
+
+    Raises:
+        ValueError: if an argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        df: float = 4.0,
+        scale: float | str = 1.0,
+        name: str = "student_t",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self.df = number(
+            "df", df, lambda v: 2 < v < math.inf, "> 2, so that the variance is finite"
+        )
+        self.scale = check_scale(scale)
+
+    def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
+        loc, scale = location_and_scale(outputs, self.scale, "StudentT")
+        return tfd.StudentT(tf.constant(self.df, loc.dtype), loc, scale)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "df": self.df, "scale": self.scale}

@@ -1,0 +1,108 @@
+"""The evidence lower bound and the predictive density of data, by Monte Carlo."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import scipy.special
+
+from tfbdl import likelihoods
+from tfbdl.arguments import integer, positive_integer
+from tfbdl.keras_private import make_default_seed
+from tfbdl.likelihoods import Likelihood
+from tfbdl.predictive.batches import batches
+from tfbdl.predictive.functions import Functions
+
+
+class ELBO(NamedTuple):
+    """The evidence lower bound per example, in nats, and its parts: elbo = log_likelihood - kl."""
+
+    elbo: float
+    log_likelihood: float
+    kl: float
+
+
+def elbo(
+    model: keras.Model,
+    x: Any,
+    y: Any,
+    num_samples: int = 10,
+    *,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    likelihood: Likelihood | None = None,
+) -> ELBO:
+    """E_q[log p(y | f(x))] - KL / N, estimated with drawn functions, per example, in nats.
+
+    `model.evaluate` reports the likelihood at the mean weights; this is the bound itself. The
+    number N that the KL is divided by is the layers' own `num_data`; KL annealing is left out.
+
+    Args:
+        model: with layers of this package.
+        x: inputs, shape (N, ...).
+        y: targets, shape (N, ...).
+        num_samples: S, the number of functions.
+        batch_size: as in `predict`.
+        seed: as in `predict`.
+        likelihood: as in `predict`.
+
+    Raises:
+        ValueError: as `predict`, and if no likelihood is known.
+    """
+    logs, kl = _log_probs(
+        model, x, y, num_samples, batch_size=batch_size, seed=seed, likelihood=likelihood
+    )
+    log_likelihood = float(logs.mean())
+    return ELBO(log_likelihood - kl, log_likelihood, kl)
+
+
+def log_predictive_density(
+    model: keras.Model,
+    x: Any,
+    y: Any,
+    num_samples: int = 100,
+    *,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    likelihood: Likelihood | None = None,
+) -> np.ndarray:
+    """Log 1/S sum_s p(y | f_s(x)) of each example, shape (N,), in nats.
+
+    Its mean is the test log likelihood that the literature reports. Arguments as in `elbo`.
+
+    Raises:
+        ValueError: as `elbo`.
+    """
+    logs, _ = _log_probs(
+        model, x, y, num_samples, batch_size=batch_size, seed=seed, likelihood=likelihood
+    )
+    return scipy.special.logsumexp(logs, axis=0) - np.log(len(logs))
+
+
+def _log_probs(
+    model: keras.Model,
+    x: Any,
+    y: Any,
+    num_samples: int,
+    *,
+    batch_size: int | None,
+    seed: int | None,
+    likelihood: Likelihood | None,
+) -> tuple[np.ndarray, float]:
+    """Log p(y | f_s(x)) of each draw and example, (S, N), and the mean KL / N."""
+    num_samples = positive_integer("num_samples", num_samples)
+    if likelihood is None:
+        likelihood = likelihoods.of_loss(getattr(model, "loss", None))
+    if likelihood is None:
+        raise ValueError("likelihood=None: the model was not compiled with one; give it here")
+    seed = make_default_seed() if seed is None else integer("seed", seed)
+    functions = Functions.of(model, likelihood)
+    columns, kl = [], 0.0
+    for i, ((x_batch, y_batch), size) in enumerate(batches((x, y), batch_size, verbose=0)):
+        if i == 0:
+            functions.check(x_batch)
+        logs, kl = functions.log_probs(x_batch, y_batch, seed, num_samples)
+        columns.append(logs[:, :size])
+    return np.concatenate(columns, axis=1), kl

@@ -1,0 +1,117 @@
+"""The drawn functions of a model, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl import complexity
+from tfbdl.arguments import output_on
+from tfbdl.likelihoods import Likelihood
+from tfbdl.predictive.moments import Moments, of_many, of_one
+from tfbdl.sampling import Sampler, make_draw
+
+DRAWS_PER_CALL = 100
+"""Draws between two looks of the Python side: Ctrl-C waits so long at most."""
+
+_CACHE = "_tfbdl_functions"
+
+
+class Functions:
+    """What `predict` computes of a model, in a loop over draws that XLA compiles.
+
+    XLA moves out of the loop what is the same in all draws. Kept with the model, so that a second
+    prediction compiles nothing.
+    """
+
+    def __init__(self, model: keras.Model, likelihood: Likelihood | None) -> None:
+        self.model = model
+        self.likelihood = likelihood
+        self._sampler = Sampler(model)
+        jit_compile = model.distribute_strategy.num_replicas_in_sync == 1
+        self._many = tf.function(self._draw_many, jit_compile=jit_compile)
+        self._stacked = tf.function(self._draw_stacked, jit_compile=jit_compile)
+        self._log_probs = tf.function(self._draw_log_probs, jit_compile=jit_compile)
+        self._naive = tf.function(self._naive_moments, jit_compile=jit_compile)
+
+    @classmethod
+    def of(cls, model: keras.Model, likelihood: Likelihood | None) -> Functions:
+        """Those of this model and likelihood, compiled once."""
+        cache = model.__dict__.setdefault(_CACHE, {})
+        key = None if likelihood is None else repr(likelihood.get_config()), type(likelihood)
+        if key not in cache:
+            cache[key] = cls(model, likelihood)
+        return cache[key]
+
+    def check(self, batch: Any) -> None:
+        """Raises ValueError unless the model takes the batch and its outputs are as expected."""
+        output = output_on(self.model, keras.tree.map_structure(lambda a: a[:2], batch))
+        if not tf.is_tensor(output):
+            raise ValueError(
+                f"model={self.model.name} has several outputs; make a keras.Model of one of them"
+            )
+        if self.likelihood is not None:
+            self.likelihood.check(output)
+
+    def moments(self, batch: Any, seed: int, num_samples: int) -> Iterator[Moments]:
+        """The moments of the draws of `seed`, in parts; those of the mean weights for no draws."""
+        if num_samples == 0:
+            yield self._naive(batch)
+        for start in range(0, num_samples, DRAWS_PER_CALL):
+            stop = min(start + DRAWS_PER_CALL, num_samples)
+            yield self._many(batch, tf.constant(seed), tf.constant(start), tf.constant(stop))
+
+    def outputs(self, batch: Any, seed: int, num_samples: int) -> np.ndarray:
+        """The network's outputs for each draw, shape (S, B, ...); S = 1 for no draws."""
+        if num_samples == 0:
+            return output_on(self.model, batch).numpy()[None]
+        parts = []
+        for start in range(0, num_samples, DRAWS_PER_CALL):
+            count = min(DRAWS_PER_CALL, num_samples - start)
+            part = self._stacked(batch, tf.constant(seed), tf.constant(start), count)
+            parts.append(part.numpy())
+        return np.concatenate(parts)
+
+    def log_probs(
+        self, x: Any, y: tf.Tensor, seed: int, num_samples: int
+    ) -> tuple[np.ndarray, float]:
+        """Log p(y | f) of each draw and example, (S, B) in nats, and the mean of KL / N."""
+        logs, kl = [], 0.0
+        for start in range(0, num_samples, DRAWS_PER_CALL):
+            count = min(DRAWS_PER_CALL, num_samples - start)
+            part, costs = self._log_probs(x, y, tf.constant(seed), tf.constant(start), count)
+            logs.append(part.numpy().astype(np.float64))
+            kl += float(tf.reduce_sum(costs)) / num_samples
+        return np.concatenate(logs), kl
+
+    def _naive_moments(self, batch: Any) -> Moments:
+        return of_one(self.model(batch, training=False), self.likelihood)
+
+    def _draw_many(self, batch: Any, seed: tf.Tensor, start: tf.Tensor, stop: tf.Tensor) -> Moments:
+        return of_many(
+            lambda s: self._sampler(batch, draw=make_draw(seed, s)), start, stop, self.likelihood
+        )
+
+    def _draw_log_probs(
+        self, x: Any, y: tf.Tensor, seed: tf.Tensor, start: tf.Tensor, count: int
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        assert self.likelihood is not None
+        likelihood = self.likelihood
+
+        def draw(s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            outputs = self._sampler(x, draw=make_draw(seed, start + s))
+            costs = [cost.cost / cost.num_data for cost in complexity.costs(self.model)]
+            return likelihood.log_prob(y, outputs), tf.add_n([tf.constant(0.0), *costs])
+
+        return tf.map_fn(draw, tf.range(count), fn_output_signature=(tf.float32, tf.float32))
+
+    def _draw_stacked(self, batch: Any, seed: tf.Tensor, start: tf.Tensor, count: int) -> tf.Tensor:
+        def draw(s: tf.Tensor) -> tf.Tensor:
+            outputs = self._sampler(batch, draw=make_draw(seed, start + s))
+            return tf.cast(outputs, tf.float32)
+
+        return tf.map_fn(draw, tf.range(count), fn_output_signature=tf.float32)

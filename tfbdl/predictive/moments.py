@@ -1,0 +1,67 @@
+"""Statistics of drawn functions that need no memory of the draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfbdl.likelihoods import Likelihood
+
+
+class Moments(NamedTuple):
+    """What is known after some draws, for a batch of B examples.
+
+    count: number of draws, a float scalar.
+    mean: mean of E[y | f], shape (B, ...).
+    squares: sum of the squared deviations of E[y | f] from that mean, (B, ...).
+    variance: mean of Var[y | f], (B, ...); zeros without a likelihood.
+    entropy: mean of the entropy of y given f, (B,), in nats; zeros without a likelihood.
+    """
+
+    count: Any
+    mean: Any
+    squares: Any
+    variance: Any
+    entropy: Any
+
+
+def of_one(outputs: tf.Tensor, likelihood: Likelihood | None) -> Moments:
+    """The moments of a single function."""
+    if likelihood is None:
+        mean = tf.cast(outputs, tf.float32)
+        variance, entropy = tf.zeros_like(mean), tf.zeros(tf.shape(mean)[:1])
+    else:
+        mean, variance = likelihood.mean(outputs), likelihood.variance(outputs)
+        entropy = likelihood.entropy(outputs)
+    return Moments(tf.ones([], mean.dtype), mean, tf.zeros_like(mean), variance, entropy)
+
+
+def of_many(
+    function: Callable[[tf.Tensor], tf.Tensor],
+    start: tf.Tensor,
+    stop: tf.Tensor,
+    likelihood: Likelihood | None,
+) -> Moments:
+    """The moments of functions number `start` to `stop` - 1, at least one, in a graph."""
+    moments = of_one(function(start), likelihood)
+    s = start + 1
+    while s < stop:
+        moments = merge(moments, of_one(function(s), likelihood))
+        s += 1
+    return moments
+
+
+def merge(a: Moments, b: Moments) -> Moments:
+    """The moments of both (Chan, Golub, LeVeque 1979, equation 2.1)."""
+    count = a.count + b.count
+    share = b.count / count
+    deviation = b.mean - a.mean
+    return Moments(
+        count,
+        a.mean + share * deviation,
+        a.squares + b.squares + a.count * share * deviation**2,
+        a.variance + share * (b.variance - a.variance),
+        a.entropy + share * (b.entropy - a.entropy),
+    )

@@ -1,0 +1,107 @@
+"""`tfbdl.predict`: the predictive distribution of any model whose layers can be drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfbdl import likelihoods
+from tfbdl.arguments import integer
+from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
+from tfbdl.likelihoods import Likelihood
+from tfbdl.predictive.batches import batches
+from tfbdl.predictive.functions import Functions
+from tfbdl.predictive.moments import Moments, merge
+from tfbdl.predictive.prediction import Prediction
+
+
+def predict(
+    model: keras.Model,
+    x: Any,
+    num_samples: int = 100,
+    *,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    likelihood: Likelihood | None = None,
+    return_samples: bool = False,
+    verbose: int = 1,
+) -> Prediction:
+    """The predictive distribution of y at x: the mean over `num_samples` functions of p(y | f(x)).
+
+    Each draw is one function for all x: one weight sample, one dropout mask per unit. The model is
+    in inference mode otherwise, so that BatchNormalization and stock Dropout layers stay there.
+    Statistics are merged as functions come: memory does not grow with their number. What lies
+    before the first random layer is computed once for every 100 of them.
+
+    Args:
+        model: any Keras model with layers of this package.
+        x: inputs, shape (N, ...), or what `model.predict` takes in their place: a structure of
+            arrays, or a `tf.data.Dataset` of batches, with or without targets.
+        num_samples: S, the number of functions. 0 takes the mean weights alone, the naive
+            approximation.
+        batch_size: examples at a time; by default as many as hold a million numbers, but 32 to
+            1,000. A data set has its own.
+        seed: equal seeds draw equal functions. None takes one from Keras' global seed.
+        likelihood: p(y | f(x)). By default that of the loss the model was compiled with, where
+            it is a cross-entropy or one of `tfbdl.likelihoods`. Without one the result describes
+            the network's outputs: mean and epistemic standard deviation.
+        return_samples: whether to keep the outputs of all functions, (S, N, ...), on the host.
+        verbose: 1 shows a progress bar, in a terminal, where there is time to read it; 0 none.
+
+    Raises:
+        ValueError: if an argument is out of its range, x is empty or not finite, nothing in the
+            model is random, or its outputs are no probabilities where those are expected.
+    """
+    if integer("num_samples", num_samples) < 0:
+        raise ValueError(f"num_samples={num_samples} must be at least 0")
+    if num_samples and not is_random(model):
+        raise ValueError(
+            f"model={model.name} has no random layer, so all functions are equal; use "
+            "num_samples=0, or build or convert it with layers of tfbdl"
+        )
+    if likelihood is None:
+        likelihood = likelihoods.of_loss(getattr(model, "loss", None))
+    seed = make_default_seed() if seed is None else integer("seed", seed)
+    functions = Functions.of(model, likelihood)
+    moments: list[Moments] = []
+    outputs: list[np.ndarray] = []
+    for batch, size in batches(x, batch_size, verbose):
+        if not moments:
+            functions.check(batch)
+        if return_samples:
+            kept = functions.outputs(batch, seed, num_samples)
+            outputs.append(kept[:, :size])
+        moments.append(_of_batch(functions, batch, seed, num_samples, size))
+    if not moments:
+        raise ValueError("x has no batches; give at least one example")
+    _, mean, squares, variance, entropy = (
+        np.concatenate(parts) if np.ndim(parts[0]) else parts[0]
+        for parts in zip(*moments, strict=True)
+    )
+    known = likelihood is not None
+    return Prediction(
+        mean=mean,
+        aleatoric_variance=variance if known else None,
+        epistemic_variance=squares / max(num_samples, 1),
+        expected_entropy=entropy if known else None,
+        num_samples=num_samples,
+        likelihood=likelihood,
+        outputs=np.concatenate(outputs, axis=1) if return_samples else None,
+    )
+
+
+def is_random(model: keras.Model) -> bool:
+    """Whether anything in the model can be drawn."""
+    return any(takes_call_argument(layer, "draw") for layer in walk(model))
+
+
+def _of_batch(functions: Functions, batch: Any, seed: int, num_samples: int, size: int) -> Moments:
+    """The moments of the first `size` examples of a batch, on the host in float64 while merged."""
+    total: Moments | None = None
+    for part in functions.moments(batch, seed, num_samples):
+        host = Moments(*(np.asarray(value, np.float64) for value in part))
+        total = host if total is None else merge(total, host)
+    assert total is not None
+    return Moments(total.count, *(value[:size].astype(np.float32) for value in total[1:]))

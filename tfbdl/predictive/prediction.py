@@ -1,0 +1,155 @@
+"""What `tfbdl.predict` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+
+from tfbdl.arguments import number
+from tfbdl.likelihoods import Likelihood
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The predictive distribution p(y | x) = mean over f of p(y | f(x)), for N inputs.
+
+    The variance has two parts (law of total variance): the aleatoric, which is the noise that each
+    function sees in the data, and the epistemic, which is how far the functions differ and which
+    more data would take away.
+
+    Attributes:
+        mean: E[y | x], shape (N, ...); for classes their probabilities, (N, C).
+        aleatoric_variance: mean over f of Var[y | f(x)], of the shape of `mean`; None where no
+            likelihood is known.
+        epistemic_variance: variance over f of E[y | f(x)], of the shape of `mean`.
+        expected_entropy: mean over f of the entropy of p(y | f(x)), shape (N,), in nats: the
+            aleatoric uncertainty of classes. None where no likelihood is known.
+        num_samples: S, the number of functions; 0 for the mean weights alone.
+        likelihood: p(y | f(x)), or None.
+        outputs: the network's outputs for each function, shape (S, N, ...), if they were kept.
+    """
+
+    mean: np.ndarray
+    aleatoric_variance: np.ndarray | None
+    epistemic_variance: np.ndarray
+    expected_entropy: np.ndarray | None
+    num_samples: int
+    likelihood: Likelihood | None
+    outputs: np.ndarray | None
+
+    @property
+    def stddev(self) -> np.ndarray:
+        """Standard deviation of y, shape (N, ...); of E[y | f(x)] where no likelihood is known."""
+        if self.aleatoric_variance is None:
+            return self.epistemic_stddev
+        return np.sqrt(self.aleatoric_variance + self.epistemic_variance)
+
+    @property
+    def aleatoric_stddev(self) -> np.ndarray:
+        """Square root of `aleatoric_variance`, shape (N, ...)."""
+        return np.sqrt(_known(self.aleatoric_variance, "aleatoric_stddev"))
+
+    @property
+    def epistemic_stddev(self) -> np.ndarray:
+        """Square root of `epistemic_variance`, shape (N, ...)."""
+        return np.sqrt(self.epistemic_variance)
+
+    @property
+    def entropy(self) -> np.ndarray:
+        """Entropy of the predictive distribution, shape (N,), in nats: the total uncertainty.
+
+        Raises:
+            ValueError: if it has no closed form (mixtures of densities) or no likelihood is known.
+        """
+        likelihood = _known(self.likelihood, "entropy")
+        entropy = likelihood.entropy_of_mean(tf.constant(self.mean))
+        if entropy is None:
+            raise ValueError(
+                f"entropy of a mixture of {type(likelihood).__name__} has no closed form; use "
+                "stddev, or the negative mean of log_prob"
+            )
+        return entropy.numpy()
+
+    @property
+    def mutual_information(self) -> np.ndarray:
+        """I(y; f | x), shape (N,), in nats: the epistemic uncertainty of classes.
+
+        `entropy` - `expected_entropy` (Houlsby et al. 2011, equation 2), and at least 0.
+
+        Raises:
+            ValueError: as `entropy`.
+        """
+        return np.maximum(self.entropy - _known(self.expected_entropy, "entropy"), 0.0)
+
+    @property
+    def samples(self) -> np.ndarray:
+        """E[y | f(x)] for each function, shape (S, N, ...).
+
+        Raises:
+            ValueError: if they were not kept.
+        """
+        outputs = self._kept()
+        if self.likelihood is None:
+            return outputs
+        return np.stack([self.likelihood.mean(tf.constant(f)).numpy() for f in outputs])
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the central interval of y at `level`, each of shape (N, ...).
+
+        From the mixture's own quantiles where the functions were kept (`return_samples=True`),
+        else from those of a normal distribution with the mixture's mean and standard deviation.
+        Without a likelihood it is the interval of E[y | f(x)].
+
+        Raises:
+            ValueError: if `level` is not in (0, 1), or the likelihood is one of classes.
+        """
+        level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
+        if self.likelihood is not None and self.likelihood.is_discrete:
+            raise ValueError(f"interval is for real y, not for {type(self.likelihood).__name__}")
+        tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
+        if self.outputs is None:
+            z = scipy.stats.norm.ppf(tails[1])
+            return self.mean - z * self.stddev, self.mean + z * self.stddev
+        if self.likelihood is None:
+            return np.quantile(self.outputs, tails[0], 0), np.quantile(self.outputs, tails[1], 0)
+        return self._quantile(tails[0]), self._quantile(tails[1])
+
+    def log_prob(self, y: np.ndarray) -> np.ndarray:
+        """Log p(y | x) of each example, shape (N,), in nats: the log of the mean over functions.
+
+        Raises:
+            ValueError: if the functions were not kept, no likelihood is known, or y does not fit.
+        """
+        likelihood = _known(self.likelihood, "log_prob")
+        logs = np.stack([likelihood.log_prob(y, tf.constant(f)) for f in self._kept()])
+        return scipy.special.logsumexp(logs.astype(np.float64), axis=0) - np.log(len(logs))
+
+    def _quantile(self, q: float) -> np.ndarray:
+        """Solves mean_f P(Y <= y | f) = q for y by bisection, within Cantelli's inequality."""
+        likelihood = _known(self.likelihood, "interval")
+        functions = [tf.constant(f) for f in self._kept()]
+        spread = self.stddev / np.sqrt(min(q, 1.0 - q)) + 1e-6
+        low, high = self.mean - spread, self.mean + spread
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            below = np.mean([likelihood.cdf(middle, f) for f in functions], axis=0) < q
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return 0.5 * (low + high)
+
+    def _kept(self) -> np.ndarray:
+        if self.outputs is None:
+            raise ValueError("the functions were not kept; call predict with return_samples=True")
+        return self.outputs
+
+
+def _known(value: T | None, name: str) -> T:
+    if value is None:
+        raise ValueError(f"{name} needs p(y | f(x)); give predict a likelihood")
+    return value
