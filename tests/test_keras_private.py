@@ -151,5 +151,111 @@ class BuildAllTest(tf.test.TestCase):
         self.assertAllEqual(model.metrics[0].result(), 0.0)
 
 
+class IsGraphTest(tf.test.TestCase):
+    def test_what_is_one(self):
+        class Own(keras.Sequential):
+            pass
+
+        graphs = functional(), keras.Sequential([keras.Input((1,)), Listener()])
+        others = Listener(), Subclassed(), keras.Sequential([Listener()]), Own([*graphs])
+        self.assertEqual([keras_private.is_graph(model) for model in graphs], [True] * 2)
+        self.assertEqual([keras_private.is_graph(model) for model in others], [False] * 4)
+
+    def test_a_sequential_model_is_one_once_it_is_called(self):
+        model = keras.Sequential([keras.layers.Dense(2)])
+        model(tf.ones([3, 1]))
+        self.assertTrue(keras_private.is_graph(model))
+
+
+class RebuildTest(tf.test.TestCase):
+    def again(self, model):
+        made = {}
+
+        def replace(layer):
+            if layer.name not in made:
+                made[layer.name] = type(layer).from_config(layer.get_config())
+            return made[layer.name]
+
+        rebuilt = keras_private.rebuild(model, replace)
+        rebuilt.set_weights(model.get_weights())
+        return rebuilt
+
+    def test_same_graph_of_other_layers(self):
+        a = keras.Input((3,), name="a", batch_size=2)
+        b = keras.Input((3,), name="b", dtype="float64", optional=True)
+        shared = keras.layers.Dense(3, name="shared")
+        y = shared(a) * 2.0 + shared(keras.ops.cast(b, "float32"))[:, ::-1]
+        model = keras.Model({"a": a, "b": b}, {"y": y, "twice": [shared(y)]}, name="mine")
+        model.compile("adam", lambda y, f: f)
+        rebuilt = self.again(model)
+        x = {"a": np.ones((2, 3), "float32"), "b": np.arange(6.0).reshape(2, 3)}
+        keras.tree.map_structure(self.assertAllEqual, rebuilt(x), model(x))
+        self.assertEqual(rebuilt.name, "mine")
+        for old, new in zip(model.layers, rebuilt.layers, strict=True):
+            self.assertEqual(old.name, new.name)
+            self.assertIsNot(old, new)
+            if isinstance(old, keras.layers.InputLayer):
+                self.assertEqual(old.get_config(), new.get_config())
+        self.assertLen(model.get_layer("shared")._inbound_nodes, 3)
+        self.assertFalse(rebuilt.compiled)
+
+    def test_sequential(self):
+        model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2)], name="mine")
+        rebuilt, x = self.again(model), tf.ones([4, 3])
+        self.assertIs(type(rebuilt), keras.Sequential)
+        self.assertAllEqual(rebuilt(x), model(x))
+        self.assertEqual((rebuilt.name, rebuilt.inputs[0].name), ("mine", "x"))
+
+
+class CopyLambdaTest(tf.test.TestCase):
+    def test_has_the_functions_themselves(self):
+        layer = keras.layers.Lambda(
+            lambda x, by: by * x,
+            output_shape=lambda shape: shape,
+            mask=lambda x, mask: mask,
+            arguments={"by": 3.0},
+            name="mine",
+        )
+        copied = keras_private.copy_lambda(layer)
+        self.assertIsNot(copied, layer)
+        self.assertAllEqual(copied(tf.ones([2])), [3.0, 3.0])
+        self.assertEqual(copied.compute_output_shape((2, 5)), (2, 5))
+        self.assertEqual((copied.name, copied.mask), ("mine", layer.mask))
+
+
+class Holder(keras.layers.Layer):
+    """Layers under attributes, in containers, twice, and in a circle."""
+
+    def __init__(self, twice=False, more=()):
+        super().__init__()
+        self.one = keras.layers.Dense(1, name="one")
+        self.again = self.one if twice else keras.layers.Dense(1, name="again")
+        self.some = [keras.layers.Dense(1, name="some"), 3.0, *more]
+        self.named = {"a": keras.layers.Dense(1, name="a"), 1: None}
+        self.inner = Outer(functional(Listener(name="listener")))
+        self.inner.around = self
+
+
+class PairLayersTest(tf.test.TestCase):
+    def test_pairs_by_place(self):
+        """That the original has one layer in two places does not move the others."""
+        layer, other = Holder(twice=True), Holder()
+        pairs = list(keras_private.pair_layers(layer, other))
+        self.assertIs(pairs[0][0], layer)
+        self.assertIs(pairs[0][1], other)
+        others = {b.name: a for a, b in pairs}
+        self.assertLen(others, len(pairs))
+        self.assertIs(others["one"], layer.one)
+        self.assertIs(others["again"], layer.one)
+        self.assertIs(others["some"], layer.some[0])
+        self.assertIs(others["a"], layer.named["a"])
+        self.assertIs(others["listener"], layer.inner.model.layers[-1])
+        self.assertEqual({id(b) for _, b in pairs}, {id(v) for v in keras_private.walk(other)})
+
+    def test_lists_of_other_lengths(self):
+        with self.assertRaises(ValueError):
+            list(keras_private.pair_layers(Holder(more=[Listener()]), Holder()))
+
+
 if __name__ == "__main__":
     tf.test.main()

@@ -14,6 +14,7 @@ if not startup.is_command():
 
     from tfbdl import data, layers, likelihoods, models, plots, posteriors, priors
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
+    from tfbdl.serving import export
     from tfbdl.training.callbacks import KLAnnealing, TrainLogger
     from tfbdl.training.checkpoint import CheckpointError
     from tfbdl.training.log import LogError, TrainLog, read_log
@@ -29,6 +30,7 @@ if not startup.is_command():
         "TrainingError",
         "data",
         "elbo",
+        "export",
         "layers",
         "likelihoods",
         "log_predictive_density",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+from keras.src.models.functional import Functional
 from keras.src.random.seed_generator import make_default_seed
+from keras.src.saving.saving_lib import _walk_saveable
 
 __all__ = [
     "build_all",
+    "copy_lambda",
     "inherit_call_argument",
+    "is_graph",
     "make_default_seed",
+    "pair_layers",
+    "rebuild",
     "set_loss",
+    "takes_call_argument",
     "takes_training",
     "walk",
 ]
@@ -36,6 +43,11 @@ def set_loss(layer: keras.layers.Layer, loss: Any) -> None:
     layer.add_loss(loss)
 
 
+def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:
+    """Whether `layer` asked for the call argument `name`."""
+    return name in layer._call_context_args
+
+
 def takes_training(model: keras.Model) -> bool:
     """Whether Keras tells `model`, and so the layers in it, that it trains."""
     return model._call_has_training_arg
@@ -53,3 +65,76 @@ def build_all(model: keras.Model, batch: tuple[Any, Any]) -> None:
     """
     with model.distribute_strategy.scope():
         model._symbolic_build(data_batch=batch)
+
+
+def is_graph(layer: keras.layers.Layer) -> bool:
+    """Whether `layer` is a model that Keras knows as a graph: functional, or Sequential and built.
+
+    Subclasses are not, since they may call their layers as they like.
+    """
+    return type(layer) in (Functional, keras.Sequential) and bool(getattr(layer, "inputs", None))
+
+
+def rebuild(model: keras.Model, replace: Callable[[Any], Any]) -> keras.Model:
+    """A model like `model`, with `replace(layer)` in the place of each layer and operation.
+
+    Name, inputs, graph and structure of the outputs are those of `model`. As
+    `keras.models.clone_model`, but it does not compile, which fails for losses without a config.
+
+    Args:
+        model: of which `is_graph` is true.
+        replace: gives the new layer, the same one each time it is asked about a layer.
+    """
+
+    def fresh(tensor: keras.KerasTensor) -> keras.KerasTensor:
+        return keras.layers.InputLayer(**tensor._keras_history.operation.get_config()).output
+
+    if isinstance(model, keras.Sequential):
+        stack = [fresh(model.inputs[0]), *map(replace, model.layers)]
+        return keras.Sequential(stack, name=model.name)
+    inputs = keras.tree.map_structure(fresh, model.input)
+    outputs = model._run_through_graph(inputs, operation_fn=replace)
+    return keras.Model(inputs, outputs, name=model.name)
+
+
+def copy_lambda(layer: keras.layers.Lambda) -> keras.layers.Lambda:
+    """A new layer with the functions of `layer` themselves, which no config can hold."""
+    return keras.layers.Lambda(
+        layer.function,
+        output_shape=layer._output_shape,
+        mask=layer.mask,
+        arguments=layer.arguments,
+        name=layer.name,
+        dtype=layer.dtype_policy,
+    )
+
+
+def pair_layers(
+    layer: keras.layers.Layer, other: keras.layers.Layer
+) -> Iterator[tuple[keras.layers.Layer, keras.layers.Layer]]:
+    """`layer` and `other`, then the layers under the same attributes of both, as files match them.
+
+    A layer under two attributes of `layer` may be two layers in `other`, as configs make them.
+
+    Raises:
+        ValueError: if a list of layers has more of them in one than in the other.
+    """
+    seen: set[int] = set()
+
+    def layers_in(part: Any) -> list[keras.layers.Layer]:
+        if isinstance(part, (list, tuple, dict)):
+            members = part.values() if isinstance(part, dict) else part
+            return [layer for member in members for layer in layers_in(member)]
+        return [part] if isinstance(part, keras.layers.Layer) else []
+
+    def pairs(a: Any, b: Any) -> Iterator[tuple[Any, Any]]:
+        if id(b) in seen:
+            return
+        seen.add(id(b))
+        yield a, b
+        parts = dict(_walk_saveable(b))
+        for name, part in _walk_saveable(a):
+            for pair in zip(layers_in(part), layers_in(parts.get(name)), strict=True):
+                yield from pairs(*pair)
+
+    return pairs(layer, other)

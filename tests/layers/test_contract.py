@@ -52,10 +52,13 @@ class ContractTest(testing.TestCase):
             expected_num_non_trainable_weights=2,
         )
 
-    @parameterized.parameters((4, 5), (4, 2, 5), (4, 3, 3, 5))
-    def test_mc_dropout(self, *input_shape):
+    @parameterized.product(
+        layer=(layers.MCDropout, layers.MCGaussianDropout),
+        input_shape=((4, 5), (4, 2, 5), (4, 3, 3, 5)),
+    )
+    def test_mc_dropout(self, layer, input_shape):
         self.check(
-            layers.MCDropout,
+            layer,
             input_shape,
             input_shape,
             arguments={"rate": 0.5},

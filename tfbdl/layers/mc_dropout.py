@@ -24,7 +24,8 @@ class MCDropout(keras.layers.Layer):
     Args:
         rate: probability that a unit is dropped, in [0, 1).
         noise_shape: shape of the mask that is broadcast to the input, as in Keras; None entries
-            follow the input.
+            follow the input. `(None, 1, 1, None)` drops whole channels of images, as
+            `keras.layers.SpatialDropout2D` does.
         per_example: whether draws, too, use a mask per example. Means over draws are the same;
             functions are not coherent then.
         seed: as in Keras.
@@ -60,8 +61,12 @@ class MCDropout(keras.layers.Layer):
         if key is None or self.rate == 0.0:
             return x
         shape = self._mask_shape(x, shared=draw is not None and not self.per_example)
+        return x * self.noise(key, shape, x.dtype)
+
+    def noise(self, key: tf.Tensor, shape: random.Shape, dtype: tf.DType) -> tf.Tensor:
+        """What inputs are multiplied by, of mean 1: zeros at the rate, the rest rescaled."""
         keep = 1.0 - self.rate
-        return x * (random.bernoulli(key, shape, keep, x.dtype) / tf.cast(keep, x.dtype))
+        return random.bernoulli(key, shape, keep, dtype) / tf.cast(keep, dtype)
 
     def _mask_shape(self, x: tf.Tensor, shared: bool) -> tf.Tensor | list[int]:
         dims: list = list(x.shape)

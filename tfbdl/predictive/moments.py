@@ -45,12 +45,12 @@ def of_many(
     likelihood: Likelihood | None,
 ) -> Moments:
     """The moments of functions number `start` to `stop` - 1, at least one, in a graph."""
-    moments = of_one(function(start), likelihood)
-    s = start + 1
-    while s < stop:
-        moments = merge(moments, of_one(function(s), likelihood))
-        s += 1
-    return moments
+
+    def one_more(s: tf.Tensor, moments: Moments) -> tuple[tf.Tensor, Moments]:
+        return s + 1, merge(moments, of_one(function(s), likelihood))
+
+    first = of_one(function(start), likelihood)
+    return tf.while_loop(lambda s, _: s < stop, one_more, (start + 1, first))[1]
 
 
 def merge(a: Moments, b: Moments) -> Moments:

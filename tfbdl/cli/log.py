@@ -1,14 +1,11 @@
-"""The ``tfbdl`` command line: every subcommand adds itself to one parser."""
+"""``tfbdl log``: a table and a figure of training logs."""
 
 from __future__ import annotations
 
 import argparse
-import io
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -16,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tfbdl.cli.errors import NotSaved
 from tfbdl.plots.logs import log_curves
 from tfbdl.training.log import TrainLog, read_log
 
@@ -34,30 +32,8 @@ seconds, "last lr" the learning rate of the last epoch.
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return its exit code.
-
-    Args:
-        argv: The arguments; None takes those of the process.
-
-    Returns:
-        0, or 1 when a result could not be saved, or 2 for wrong arguments or unreadable files.
-        An error is one line on stderr.
-    """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without unicode blocks
-    parser = _Parser(prog="tfbdl", description="Bayesian deep learning for TensorFlow and Keras.")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    add_log_command(subparsers)
-    args = parser.parse_args(argv)
-    try:
-        return args.run(args)
-    except (OSError, ValueError) as error:
-        return _fail(str(error), 2)
-
-
-def add_log_command(subparsers: argparse._SubParsersAction[_Parser]) -> None:
-    """Add ``log``: a table and a figure of training logs."""
+def add_command(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``log`` to the parser."""
     parser = subparsers.add_parser(
         "log",
         help="show and draw training logs",
@@ -78,16 +54,6 @@ def add_log_command(subparsers: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(run=_log)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"tfbdl: error: {message}; see {self.prog} --help\n")
-
-
-def _fail(message: str, code: int) -> int:
-    print("tfbdl: error:", *message.splitlines(), file=sys.stderr)
-    return code
-
-
 def _log(args: argparse.Namespace) -> int:
     paths = [path / "train.log" if path.is_dir() else path for path in args.paths]
     logs = {name: read_log(path) for name, path in _run_names(paths).items()}
@@ -98,9 +64,7 @@ def _log(args: argparse.Namespace) -> int:
     try:
         _draw(logs, figure, args.force)
     except OSError as error:
-        return _fail(f"{figure}: cannot write, {error.strerror}; give another --figure", 1)
-    except ValueError as error:
-        return _fail(str(error), 1)
+        raise NotSaved(f"{figure}: cannot write, {error.strerror}; give another --figure") from None
     console.print(f"figure: {figure}", markup=False, soft_wrap=True)
     return 0
 
@@ -166,9 +130,9 @@ def _draw(logs: dict[str, TrainLog], path: Path, replace: bool) -> None:
 
     metrics = list(dict.fromkeys(name for log in logs.values() for name in log.metrics))
     if not metrics:
-        raise ValueError(f"{', '.join(logs)}: no complete epoch, so no figure")
+        raise NotSaved(f"{', '.join(logs)}: no complete epoch, so no figure")
     if path.exists() and not replace:
-        raise ValueError(f"{path}: already exists; add --force or give another --figure")
+        raise NotSaved(f"{path}: already exists; add --force or give another --figure")
     columns = min(3, len(metrics))
     rows = -(-len(metrics) // columns)
     figure = Figure(figsize=(4.5 * columns, 3.4 * rows), layout="constrained")
@@ -177,4 +141,7 @@ def _draw(logs: dict[str, TrainLog], path: Path, replace: bool) -> None:
         log_curves(logs, metric, ax)
     for ax in axes[len(metrics) :]:
         ax.remove()
-    figure.savefig(path, format=path.suffix[1:] or "png", dpi=150)
+    try:
+        figure.savefig(path, format=path.suffix[1:] or "png", dpi=150)
+    except ValueError as error:
+        raise NotSaved(str(error)) from None

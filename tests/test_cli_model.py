@@ -1,0 +1,179 @@
+"""`tfbdl predict` and `tfbdl summary`: what they show, write, and refuse."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tfbdl
+from tfbdl import layers, likelihoods
+from tfbdl.cli import main
+
+RNG = np.random.default_rng(0)
+N, D, C = 9, 4, 3
+X = RNG.normal(size=(N, D)).astype("float32")
+
+
+def classifier():
+    model = keras.Sequential(
+        [
+            keras.Input((D,)),
+            layers.ConcreteDropout(
+                keras.layers.Dense(8, "relu"), num_data=N, initial_rate=0.25, per_unit=True
+            ),
+            layers.MCDropout(0.3),
+            layers.BayesDense(C, num_data=N, name="head"),
+        ]
+    )
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+class CommandCase(tf.test.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
+        self.model = self.folder / "model.keras"
+        self.inputs = self.folder / "test.npz"
+        np.savez(self.inputs, x=X)
+
+    def run_command(self, *args):
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            mock.patch.dict(os.environ, {"COLUMNS": "100"}),
+        ):
+            try:
+                code = main([str(arg) for arg in args])
+            except SystemExit as stop:
+                code = int(stop.code or 0)
+        return code, out.getvalue(), err.getvalue()
+
+    def refuse(self, code, message, *args):
+        before = sorted(self.folder.rglob("*"))
+        found, out, err = self.run_command(*args)
+        self.assertEqual((found, out), (code, ""), err)
+        self.assertRegex(err, f"^tfbdl: error: .*{message}.*\n$")
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+
+class PredictTest(CommandCase):
+    def test_classes(self):
+        model = classifier()
+        model.save(self.model)
+        code, out, err = self.run_command(
+            "predict", self.model, self.inputs, "--samples", 20, "--seed", 4
+        )
+        self.assertEqual((code, err), (0, ""))
+        expected = tfbdl.predict(model, X, 20, seed=4)
+        with np.load(self.folder / "test_predicted.npz") as file:
+            self.assertCountEqual(file, ["mean", "stddev", "entropy", "mutual_information"])
+            for name in file:
+                self.assertAllClose(file[name], getattr(expected, name), 1e-5, msg=name)
+        rows = re.findall(r"^ +(\d+) +(\d) +(\d\.\d+) +(\d\.\d+) +(\d\.\d+) *$", out, re.MULTILINE)
+        order = np.argsort(-expected.entropy)[:5]
+        self.assertEqual([int(row[0]) for row in rows], list(order))
+        self.assertEqual([int(row[1]) for row in rows], list(expected.mean[order].argmax(-1)))
+        self.assertAllClose([float(row[3]) for row in rows], expected.entropy[order], atol=6e-4)
+
+    def test_regression_and_a_file_with_one_array(self):
+        model = keras.Sequential([keras.Input((D,)), layers.BayesDense(1, num_data=N)])
+        model.compile("sgd", likelihoods.Normal(0.5))
+        model.save(self.model)
+        np.savez(self.inputs, features=X)
+        output = self.folder / "out.npz"
+        code, out, _ = self.run_command("predict", self.model, self.inputs, "--output", output)
+        self.assertEqual(code, 0)
+        self.assertIn("least sure first (by stddev)", out)
+        with np.load(output) as file:
+            self.assertCountEqual(file, ["mean", "stddev"])
+            self.assertAllClose(file["mean"], tfbdl.predict(model, X, seed=0).mean, 1e-4, 1e-5)
+
+    def test_nothing_is_overwritten_without_force(self):
+        classifier().save(self.model)
+        output = self.folder / "test_predicted.npz"
+        output.write_text("mine")
+        self.refuse(1, "already exists; add --force", "predict", self.model, self.inputs)
+        self.assertEqual(output.read_text(), "mine")
+        code, _, _ = self.run_command("predict", self.model, self.inputs, "--force")
+        self.assertEqual(code, 0)
+        self.assertTrue(zipfile.is_zipfile(output))
+
+    def test_bad_files(self):
+        classifier().save(self.model)
+        self.refuse(2, "No such file", "predict", self.model, self.folder / "none.npz")
+        text = self.folder / "text.npz"
+        text.write_text("not numbers")
+        self.refuse(2, "text.npz is no .npz file", "predict", self.model, text)
+        np.savez(text, a=X, b=X)
+        self.refuse(2, "has arrays a, b; name the inputs x", "predict", self.model, text)
+        np.savez(text, x=X[:, :2])
+        self.refuse(2, "x has examples of shape", "predict", self.model, text)
+        self.refuse(2, "num_samples=-1", "predict", self.model, self.inputs, "--samples", -1)
+
+
+class SummaryTest(CommandCase):
+    def test_posteriors_and_dropout(self):
+        model = classifier()
+        head = model.layers[-1]
+        head.kernel.mu.assign(tf.fill([8, C], 2.0))
+        head.kernel.rho.assign(tf.fill([8, C], float(np.log(np.expm1(0.2)))))
+        model.save(self.model)
+        code, out, err = self.run_command("summary", self.model)
+        self.assertEqual((code, err), (0, ""))
+        kl = 24 * (np.log(1 / 0.2) + (0.2**2 + 2.0**2) / 2 - 0.5)
+        self.assertRegex(out, rf"head/kernel +24 +2 +0\.2 +10\.0 10\.0 10\.0 +{kl:.4g} ")
+        self.assertRegex(out, r"concrete_dropout\S* +0\.750 \(0\.750 to 0\.750\), learned")
+        self.assertRegex(out, r"mc_dropout\S* +0\.700")
+
+    def test_bad_files(self):
+        self.refuse(2, "none.keras does not exist", "summary", self.folder / "none.keras")
+        text = self.folder / "text.keras"
+        text.write_text("hello")
+        self.refuse(2, "text.keras is no .keras file", "summary", text)
+        self.refuse(2, "it is a zip file, but no model", "summary", self.inputs)
+        keras.Sequential([keras.Input((D,)), keras.layers.Dense(1)]).save(self.model)
+        self.refuse(2, "has no layer of tfbdl", "summary", self.model)
+
+    def test_a_model_of_a_newer_version(self):
+        classifier().save(self.model)
+        newer = self.folder / "newer.keras"
+        with zipfile.ZipFile(self.model) as old, zipfile.ZipFile(newer, "w") as new:
+            for name in old.namelist():
+                data = old.read(name)
+                if name == "metadata.json":
+                    data = json.dumps({**json.loads(data), "keras_version": "99.0"}).encode()
+                if name == "config.json":
+                    data = data.replace(b"BayesDense", b"TomorrowsDense")
+                new.writestr(name, data)
+        self.refuse(2, "made by Keras 99.0, and this is .*; upgrade Keras", "summary", newer)
+
+
+class ProcessTest(CommandCase):
+    def test_a_screen_without_noise(self):
+        classifier().save(self.model)
+        done = subprocess.run(
+            [sys.executable, "-m", "tfbdl", "summary", str(self.model)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("head/kernel", done.stdout)
+
+
+if __name__ == "__main__":
+    tf.test.main()

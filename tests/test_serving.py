@@ -1,0 +1,141 @@
+"""An exported model answers as `predict` does, in a process that has only TensorFlow."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import layers, likelihoods
+
+RNG = np.random.default_rng(0)
+N, D, C = 9, 4, 3
+X = RNG.normal(size=(N, D)).astype("float32")
+
+ALONE = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+x = np.load(sys.argv[2])
+serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+answers = {n: {k: v.numpy().tolist() for k, v in serve(tf.constant(x[:n])).items()} for n in (9, 2)}
+answers["modules"] = [name for name in ("tfbdl", "tensorflow_probability") if name in sys.modules]
+print(json.dumps(answers))
+"""
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.BayesDense(C, num_data=N)
+
+    def call(self, x, training=False):
+        return self.dense(x)
+
+
+def stack(*inputs):
+    return keras.Sequential(
+        [
+            *inputs,
+            layers.ConcreteDropout(
+                keras.layers.Dense(8, "relu"), num_data=N, per_unit=True, initial_rate=0.4
+            ),
+            layers.MCDropout(0.3),
+            layers.VariationalDropout(C, num_data=N),
+        ]
+    )
+
+
+class ExportTest(tf.test.TestCase, parameterized.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
+        self.path = self.folder / "digits" / "1"
+
+    def signature(self):
+        return tf.saved_model.load(str(self.path)).signatures["serving_default"]
+
+    def test_classes_in_a_process_with_tensorflow_alone(self):
+        model = stack(keras.Input((D,)))
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        tfbdl.export(model, self.path, 20, seed=3)
+        np.save(self.folder / "x.npy", X)
+        (self.folder / "alone.py").write_text(ALONE)
+        done = subprocess.run(
+            [sys.executable, "alone.py", str(self.path), "x.npy"],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answers = json.loads(done.stdout)
+        self.assertEqual(answers.pop("modules"), [])
+        for n, answer in answers.items():
+            expected = tfbdl.predict(model, X[: int(n)], 20, seed=3)
+            self.assertEqual(
+                set(answer),
+                {"mean", "stddev", "epistemic_stddev", "entropy", "mutual_information"},
+            )
+            for name, value in answer.items():
+                self.assertAllClose(value, getattr(expected, name), 1e-3, 1e-5, name)
+            self.assertGreater(np.min(answer["mutual_information"]), 1e-4)
+
+    def test_regression(self):
+        model = keras.Sequential([keras.Input((D,)), layers.BayesDense(1, num_data=N)])
+        tfbdl.export(model, self.path, 50, likelihood=likelihoods.Normal(0.7))
+        answer = self.signature()(tf.constant(X))
+        expected = tfbdl.predict(model, X, 50, seed=0, likelihood=likelihoods.Normal(0.7))
+        self.assertEqual(set(answer), {"mean", "stddev", "epistemic_stddev"})
+        for name, value in answer.items():
+            self.assertAllClose(value, getattr(expected, name), 1e-3, 1e-5, name)
+
+    def test_subclassed_models_and_vaes(self):
+        vae = tfbdl.models.VAE(2, (5,))
+        for i, (model, x) in enumerate(((Subclassed(), X), (vae, RNG.random((N, 2, 3))))):
+            model(tf.constant(x, tf.float32))
+            path = self.folder / f"{i}"
+            tfbdl.export(model, path, 5)
+            serve = tf.saved_model.load(str(path)).signatures["serving_default"]
+            answer = serve(tf.constant(x, tf.float32))
+            expected = tfbdl.predict(model, x, 5, seed=0)
+            self.assertAllClose(answer["mean"], expected.mean, 1e-4, 1e-5)
+            self.assertAllClose(answer["stddev"], expected.stddev, 1e-2, 1e-4)
+
+    def test_the_format_of_tensorflow_serving(self):
+        tfbdl.export(stack(keras.Input((D,))), self.path, 2)
+        self.assertTrue((self.path / "saved_model.pb").is_file())
+        self.assertTrue((self.path / "variables" / "variables.index").is_file())
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            meta = tf.compat.v1.saved_model.load(session, ["serve"], str(self.path))
+            signature = meta.signature_def["serving_default"]
+            (name,) = (tensor.name for tensor in signature.inputs.values())
+            mean = session.run(signature.outputs["mean"].name, {name: X})
+        self.assertEqual(signature.method_name, "tensorflow/serving/predict")
+        self.assertAllClose(mean, self.signature()(tf.constant(X))["mean"], 1e-5)
+
+    def test_refusals(self):
+        model = stack(keras.Input((D,)))
+        for wrong in (0, -1, 2.5):
+            with self.assertRaisesRegex(ValueError, "^num_samples=.* must be a positive integer$"):
+                tfbdl.export(model, self.path, wrong)
+        with self.assertRaisesRegex(ValueError, "^model=.* must be built"):
+            tfbdl.export(stack(), self.path)
+        plain = keras.Sequential([keras.Input((D,)), keras.layers.Dense(2)], name="plain")
+        with self.assertRaisesRegex(ValueError, "^model=plain has no random layer"):
+            tfbdl.export(plain, self.path)
+        self.assertFalse(self.path.exists())
+        self.path.mkdir(parents=True)
+        with self.assertRaisesRegex(FileExistsError, "exists; name a new folder"):
+            tfbdl.export(model, self.path)
+        self.assertEqual(list(self.path.iterdir()), [])
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,84 @@
+"""``tfbdl summary``: what each layer of a saved model has learned of its weights."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from tfbdl.cli.model import load_model
+
+if TYPE_CHECKING:
+    from tfbdl.posteriors import Posterior
+
+_EXAMPLE = """\
+example:
+  tfbdl summary model.keras
+
+For each posterior: the number of weights, root mean squares of their means and standard
+deviations, the quartiles of their signal to noise |mean| / sd in decibels (below 0 a weight is
+mostly noise), and the KL to the prior in nats. For learned dropout: the keep probabilities.
+"""
+
+
+def add_command(subparsers: argparse._SubParsersAction) -> None:
+    """Add ``summary`` to the parser."""
+    parser = subparsers.add_parser(
+        "summary",
+        help="show what a model has learned of its weights",
+        description="Show the posterior of a saved model, layer by layer.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL.keras", help="what model.save wrote")
+    parser.set_defaults(run=_summary)
+
+
+def _summary(args: argparse.Namespace) -> int:
+    model = load_model(args.model)
+    from tfbdl.keras_private import walk  # noqa: PLC0415 (slow)
+    from tfbdl.layers import ConcreteDropout, MCDropout  # noqa: PLC0415
+    from tfbdl.posteriors import Posterior  # noqa: PLC0415
+
+    weights = Table(box=SIMPLE_HEAD, show_edge=False)
+    weights.add_column("posterior", overflow="fold")
+    for column in ("weights", "mean", "sd", "signal to noise (dB)", "KL (nats)"):
+        weights.add_column(column, justify="right", no_wrap=True)
+    dropout = Table(box=SIMPLE_HEAD, show_edge=False)
+    for column in ("dropout", "keep probability"):
+        dropout.add_column(column)
+    for layer in walk(model):
+        if isinstance(layer, Posterior) and layer.built:
+            weights.add_row(*_row(layer))
+        elif isinstance(layer, ConcreteDropout):
+            keep = np.ravel(layer.keep_prob)
+            spread = f" ({keep.min():.3f} to {keep.max():.3f})" if keep.size > 1 else ""
+            dropout.add_row(layer.name, f"{keep.mean():.3f}{spread}, learned")
+        elif isinstance(layer, MCDropout):
+            dropout.add_row(layer.name, f"{1.0 - layer.rate:.3f}")
+    if not weights.row_count and not dropout.row_count:
+        raise ValueError(f"{args.model} has no layer of tfbdl; keras' model.summary() shows it")
+    console = Console(highlight=False)
+    for table in (weights, dropout):
+        if table.row_count:
+            console.print(table)
+    return 0
+
+
+def _row(posterior: Posterior) -> tuple[str, ...]:
+    import tensorflow as tf  # noqa: PLC0415 (slow)
+
+    mean, stddev = np.ravel(posterior.mean), np.ravel(posterior.stddev)
+    with np.errstate(divide="ignore"):
+        decibels = 10.0 * np.log10(np.abs(mean) / np.maximum(stddev, 1e-30) + 1e-30)
+    low, middle, high = np.percentile(decibels, [25, 50, 75])
+    kl = float(posterior.kl(tf.constant([0, 0, 0])))
+    path = "/".join(posterior.path.split("/")[-2:])
+    rms = [f"{np.sqrt(np.mean(np.square(values))):.4g}" for values in (mean, stddev)]
+    noise = f"{low:.1f} {middle:.1f} {high:.1f}" if stddev.any() else "exact"
+    return (path, f"{mean.size:,}", *rms, noise, f"{kl:.4g}")
