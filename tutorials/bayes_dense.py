@@ -16,10 +16,10 @@ import argparse
 import common
 import keras
 import matplotlib.pyplot as plt
-import numpy as np
 from part2_mc_dropout import uncertainty_figures
 
 import tfbdl
+from tfbdl import plots
 from tfbdl.layers import BayesDense
 
 
@@ -91,19 +91,10 @@ def visualize(args: argparse.Namespace) -> None:
 
 def weights(model: keras.Model) -> plt.Figure:
     """What training did to the posterior: means, standard deviations, and their ratio."""
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
     layers = [layer for layer in model.layers if isinstance(layer, BayesDense)]
-    for i, layer in enumerate(layers, start=1):
-        mu, sigma = np.ravel(layer.kernel.mean), np.ravel(layer.kernel.stddev)
-        ratio = 10.0 * np.log10(np.abs(mu) / sigma + 1e-6)
-        for ax, values in zip(axes, (mu, sigma, ratio), strict=True):
-            ax.hist(values, 80, density=True, histtype="step", label=f"layer {i}")
-    axes[0].set_xlabel(r"mean $\mu$ of a weight")
-    axes[1].set_xlabel(r"standard deviation $\sigma$ of a weight")
-    axes[2].set_xlabel(r"signal to noise $|\mu| / \sigma$ (dB)")
-    axes[2].set_xlim(-30, 30)
-    axes[0].set_ylabel("density over weights")
-    axes[0].legend()
+    kernels = {f"layer {i}": layer.kernel for i, layer in enumerate(layers, start=1)}
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
+    plots.weight_posteriors(kernels, axes)
     figure.suptitle("the learned posterior")
     return figure
 

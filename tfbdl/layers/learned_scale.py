@@ -49,7 +49,8 @@ class LearnedScale(keras.layers.Layer):
         return tf.concat([x, tf.zeros_like(x) + raw], axis=-1)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        return (*input_shape[:-1], 2 * input_shape[-1])
+        d = input_shape[-1]
+        return (*input_shape[:-1], None if d is None else 2 * d)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "initial_scale": self.initial_scale}

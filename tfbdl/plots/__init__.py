@@ -1,10 +1,13 @@
 """Figures; each takes an `ax` and returns it. matplotlib is imported when one is drawn."""
 
-from tfbdl.plots.functions import function_draws
+from tfbdl.plots.calibration import reliability_diagram, risk_coverage
+from tfbdl.plots.entropy import uncertainty_histograms
+from tfbdl.plots.functions import function_draws, predictive_bands
 from tfbdl.plots.images import class_distributions, image_grid, reconstructions
 from tfbdl.plots.keep import keep_probabilities
 from tfbdl.plots.latent import latent_scatter, manifold
 from tfbdl.plots.logs import log_curves
+from tfbdl.plots.weights import weight_posteriors
 
 __all__ = [
     "class_distributions",
@@ -14,5 +17,10 @@ __all__ = [
     "latent_scatter",
     "log_curves",
     "manifold",
+    "predictive_bands",
     "reconstructions",
+    "reliability_diagram",
+    "risk_coverage",
+    "uncertainty_histograms",
+    "weight_posteriors",
 ]

@@ -11,6 +11,8 @@ from tfbdl.plots.axes import new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from tfbdl.predictive import Prediction
+
 
 def function_draws(
     x: np.ndarray,
@@ -41,4 +43,39 @@ def function_draws(
     ax.plot(np.ravel(data[0]), np.ravel(data[1]), ".", color="C3", markersize=4, label="data")
     ax.set_xlabel("x")
     ax.set_ylabel("y")
+    return ax
+
+
+def predictive_bands(
+    x: np.ndarray,
+    prediction: Prediction,
+    data: tuple[np.ndarray, np.ndarray] | None = None,
+    level: float = 0.95,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws a regression: the mean, how far functions differ, and where new data will lie.
+
+    Args:
+        x: inputs, shape (n,) or (n, 1), increasing.
+        prediction: `tfbdl.predict(model, x, ...)` with one output.
+        data: (x, y) of the training points.
+        level: of the interval of y, in (0, 1).
+        ax: where to draw; None makes a new pyplot figure.
+
+    Raises:
+        ValueError: if `level` is not in (0, 1).
+    """
+    ax = new_axes(ax, figsize=(5, 3.5))
+    x, mean = np.ravel(x), np.ravel(prediction.mean)
+    low, high = (np.ravel(end) for end in prediction.interval(level))
+    spread = 2 * np.ravel(prediction.epistemic_stddev)
+    new = "new y" if prediction.likelihood is not None else "functions"
+    ax.fill_between(x, low, high, color="C0", alpha=0.15, label=f"{100 * level:g} % of {new}")
+    ax.fill_between(
+        x, mean - spread, mean + spread, color="C0", alpha=0.35, label="mean ± 2 epistemic sd"
+    )
+    ax.plot(x, mean, color="C0", label="predictive mean")
+    if data is not None:
+        ax.plot(np.ravel(data[0]), np.ravel(data[1]), ".", color="C3", markersize=4, label="data")
+    ax.set(xlabel="x", ylabel="y")
     return ax

@@ -1,0 +1,115 @@
+"""Figures of uncertainty: what is drawn are the numbers that were given."""
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+import tensorflow as tf
+
+import tfbdl
+from tfbdl import layers, likelihoods, metrics, plots
+
+RNG = np.random.default_rng(0)
+N, C = 200, 4
+P = RNG.dirichlet(np.ones(C), N)
+LABELS = np.array([RNG.choice(C, p=p) for p in P])
+ENTROPY = -np.sum(P * np.log(P), axis=-1)
+X = np.linspace(-2, 2, 40, dtype="float32")[:, None]
+
+
+class FigureCase(tf.test.TestCase):
+    def tearDown(self):
+        plt.close("all")
+        super().tearDown()
+
+    def line(self, ax, label):
+        (found,) = (line for line in ax.lines if line.get_label().startswith(label))
+        return found.get_xydata()
+
+    def assert_readable(self, ax):
+        self.assertTrue(ax.get_xlabel())
+        self.assertTrue(ax.get_ylabel())
+        self.assertIsNotNone(ax.get_legend())
+        self.assertIs(ax.figure, plt.gcf())
+
+
+class CalibrationTest(FigureCase):
+    def test_reliability_diagram(self):
+        ax = plots.reliability_diagram(LABELS, P, 10)
+        self.assert_readable(ax)
+        found = metrics.reliability(LABELS, P, 10)
+        filled = found.count > 0
+        points = self.line(ax, "at the mean confidence")
+        self.assertAllClose(points[:, 0], found.confidence[filled])
+        self.assertAllClose(points[:, 1], found.accuracy[filled])
+        accuracy, share = (bars.patches for bars in ax.containers)
+        self.assertAllClose([bar.get_height() for bar in accuracy], found.accuracy[filled])
+        self.assertAllClose(sum(bar.get_height() for bar in share), 1.0)
+        for bar, confidence in zip(accuracy, found.confidence[filled], strict=True):
+            self.assertBetween(confidence, bar.get_x(), bar.get_x() + bar.get_width())
+        error = metrics.expected_calibration_error(LABELS, P, 10)
+        self.assertIn(f"{100 * error:.1f} %", ax.get_title())
+
+    def test_risk_coverage(self):
+        figure, ax = plt.subplots()
+        self.assertIs(plots.risk_coverage({"a": (LABELS, P, ENTROPY)}, ax), ax)
+        self.assert_readable(ax)
+        curve = self.line(ax, "a, area")
+        self.assertAllClose(curve[-1], [1.0, 100 * np.mean(P.argmax(-1) != LABELS)])
+        self.assertIs(ax.figure, figure)
+
+
+class HistogramTest(FigureCase):
+    def test_equal_bins_and_densities(self):
+        ax = plots.uncertainty_histograms({"in": ENTROPY, "out": ENTROPY + 0.5})
+        self.assert_readable(ax)
+        self.assertIn("nats", ax.get_xlabel())
+        edges = []
+        for bars in ax.containers:
+            widths = np.array([bar.get_width() for bar in bars])
+            heights = np.array([bar.get_height() for bar in bars])
+            self.assertAllClose(np.sum(widths * heights), 1.0, 1e-6)
+            edges.append([bar.get_x() for bar in bars])
+        self.assertAllClose(*edges)
+
+    def test_weight_posteriors(self):
+        layer = layers.BayesDense(30, num_data=10)
+        layer.build((None, 20))
+        axes = plots.weight_posteriors({"layer": layer.kernel})
+        means = axes[0].patches[0].get_xy()[:, 0]
+        mu = np.ravel(layer.kernel.mean)
+        self.assertAllClose([means.min(), means.max()], [mu.min(), mu.max()], 1e-5)
+        ratio = 10 * np.log10(np.abs(mu) / np.ravel(layer.kernel.stddev))
+        self.assertAllClose(axes[2].patches[0].get_xy()[:, 0].max(), ratio.max(), 1e-4)
+        for ax in axes:
+            self.assertTrue(ax.get_xlabel())
+
+
+class BandsTest(FigureCase):
+    def test_bands_are_those_of_the_prediction(self):
+        model = keras.Sequential([keras.Input((1,)), layers.BayesDense(1, num_data=10)])
+        for likelihood in (likelihoods.Normal(0.3), None):
+            prediction = tfbdl.predict(model, X, 50, seed=1, likelihood=likelihood)
+            ax = plots.predictive_bands(X, prediction, (X, X), level=0.8)
+            ax.legend()
+            self.assert_readable(ax)
+            outer, inner = (np.array(band.get_paths()[0].vertices) for band in ax.collections)
+            low, high = prediction.interval(0.8)
+            for band, bottom, top in (
+                (outer, low, high),
+                (
+                    inner,
+                    prediction.mean - 2 * prediction.epistemic_stddev,
+                    prediction.mean + 2 * prediction.epistemic_stddev,
+                ),
+            ):
+                at_zero = band[np.isclose(band[:, 0], X[0, 0]), 1]
+                self.assertAllClose([at_zero.min(), at_zero.max()], [bottom[0, 0], top[0, 0]], 1e-4)
+            self.assertAllClose(self.line(ax, "predictive mean")[:, 1], prediction.mean[:, 0])
+
+
+if __name__ == "__main__":
+    tf.test.main()

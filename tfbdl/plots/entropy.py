@@ -1,0 +1,35 @@
+"""How sure a model is of what it has seen, and of what it has not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfbdl.plots.axes import new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def uncertainty_histograms(
+    uncertainties: Mapping[str, np.ndarray],
+    label: str = "predictive entropy (nats)",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws the distribution of an uncertainty in several data sets, as densities in equal bins.
+
+    Args:
+        uncertainties: shape (N,) each, by the name of the data set.
+        label: what they are, and their unit.
+        ax: where to draw; None makes a new pyplot figure.
+    """
+    ax = new_axes(ax, figsize=(5, 3.5))
+    top = max(float(np.max(values)) for values in uncertainties.values())
+    bins = np.linspace(0.0, max(top, 1e-6), 51).tolist()
+    for name, values in uncertainties.items():
+        ax.hist(values, bins, density=True, alpha=0.5, label=f"{name}, mean {np.mean(values):.2f}")
+    ax.set(xlabel=label, ylabel="density", xlim=(0, bins[-1]))
+    ax.legend(fontsize=8)
+    return ax

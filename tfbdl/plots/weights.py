@@ -1,0 +1,42 @@
+"""What training did to the posterior over the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tfbdl.posteriors import Posterior
+
+
+def weight_posteriors(
+    posteriors: Mapping[str, Posterior], axes: Sequence[Axes] | None = None
+) -> Sequence[Axes]:
+    """Draws, over the weights, their means, standard deviations, and signal to noise ratios.
+
+    The ratio is 10 log10(|mu| / sigma), as in Blundell et al. (2015), figure 5: below 0 dB a
+    weight is mostly noise, and pruning starts there.
+
+    Args:
+        posteriors: by name, as `{"layer 1": layer.kernel}`.
+        axes: three axes; None makes a new pyplot figure.
+    """
+    if axes is None:
+        import matplotlib.pyplot as plt  # noqa: PLC0415
+
+        axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")[1]
+    for name, posterior in posteriors.items():
+        mu, sigma = np.ravel(posterior.mean), np.ravel(posterior.stddev)
+        ratio = 10.0 * np.log10(np.abs(mu) / np.maximum(sigma, 1e-30) + 1e-6)
+        for ax, values in zip(axes, (mu, sigma, np.clip(ratio, -30, 30)), strict=True):
+            ax.hist(values, 80, density=True, histtype="step", label=name)
+    axes[0].set_xlabel(r"mean $\mu$ of a weight")
+    axes[1].set_xlabel(r"standard deviation $\sigma$ of a weight")
+    axes[2].set_xlabel(r"signal to noise $|\mu| / \sigma$ (dB)")
+    axes[0].set_ylabel("density over weights")
+    axes[0].legend(fontsize=8)
+    return axes
