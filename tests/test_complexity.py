@@ -58,7 +58,11 @@ class ComplexityTest(tf.test.TestCase, parameterized.TestCase):
         layer.complexity.observe = seen.append
         layer(tf.ones([1, 2]), training=True)
         layer(tf.ones([1, 2]), training=False)
-        self.assertAllEqual([terms["kl"] for terms in seen], [3.0])
+        layer.complexity.weight.assign(0.5)
+        layer(tf.ones([1, 2]), training=True)
+        terms = [{name: float(value) for name, value in step.items()} for step in seen]
+        expected = {"kl": 3.0, "cost": 0.3}
+        self.assertAllClose(terms, [{**expected, "loss": 0.3}, {**expected, "loss": 0.15}])
 
     def test_weight_is_saved_with_the_model(self):
         model = keras.Sequential([keras.Input((2,)), layers.BayesDense(1, num_data=5)])

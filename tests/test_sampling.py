@@ -1,6 +1,5 @@
 """A draw is one function: for all x, in any batch, on any device, whatever was traced before."""
 
-
 import keras
 import numpy as np
 import scipy.stats

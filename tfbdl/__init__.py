@@ -12,18 +12,23 @@ if not startup.is_command():
     if startup.is_quiet():
         startup.import_tensorflow()
 
-    from tfbdl import data, layers, likelihoods, models, plots, posteriors, priors
+    from tfbdl import data, layers, likelihoods, metrics, models, plots, posteriors, priors
+    from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
     from tfbdl.serving import export
     from tfbdl.training.callbacks import KLAnnealing, TrainLogger
     from tfbdl.training.checkpoint import CheckpointError
     from tfbdl.training.log import LogError, TrainLog, read_log
     from tfbdl.training.loop import TrainingError, train
+    from tfbdl.training.observer import Bound
+    from tfbdl.training.tensorboard import PosteriorBoard
 
     __all__ = [
+        "Bound",
         "CheckpointError",
         "KLAnnealing",
         "LogError",
+        "PosteriorBoard",
         "Prediction",
         "TrainLog",
         "TrainLogger",
@@ -34,11 +39,15 @@ if not startup.is_command():
         "layers",
         "likelihoods",
         "log_predictive_density",
+        "metrics",
         "models",
         "plots",
         "posteriors",
         "predict",
         "priors",
         "read_log",
+        "to_bayesian",
+        "to_deterministic",
+        "to_mc_dropout",
         "train",
     ]

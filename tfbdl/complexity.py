@@ -30,7 +30,8 @@ class Complexity(keras.layers.Layer):
         cost: the cost at the last call, unscaled, in nats per data set.
         terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
             `model.losses` they are to be read straight after the forward pass.
-        observe: where set, called with `terms` in training steps.
+        observe: where set, called in training steps with `terms`, and with the cost and its
+            weighted part of the loss in nats per example, as "cost" and "loss".
 
     Raises:
         ValueError: if `num_data` is not a positive integer.
@@ -53,11 +54,13 @@ class Complexity(keras.layers.Layer):
 
         A layer that a model calls several times has one set of weights and costs once.
         """
-        set_loss(self, self.weight * cost / self.num_data)
+        per_example = cost / self.num_data
+        loss = self.weight * per_example
+        set_loss(self, loss)
         self.cost = cost
         self.terms = terms
         if training and self.observe is not None:
-            self.observe(terms)
+            self.observe({**terms, "cost": per_example, "loss": loss})
 
     def get_config(self) -> dict:
         return {**super().get_config(), "num_data": self.num_data, "names": self.names}

@@ -403,6 +403,64 @@ class TrainLoggerTest(CallbackCase):
         self.assertAllClose(loaded.predict(X, verbose=0), model.predict(X, verbose=0), 1e-6, 1e-6)
 
 
+class BoundTest(CallbackCase):
+    def test_parts_of_the_bound(self):
+        """The loss is nll + weight * KL / N, and the elbo counts the whole KL."""
+        for weight in (1.0, 0.25):
+            model = toy(rate=0.0)
+            model.layers[0].complexity.weight.assign(weight)
+            kl = first_toy(model) / N
+            history = self.fit(model, callbacks=[tfbdl.Bound()], epochs=2, batch_size=N)
+            nll = history["cent"]
+            self.assertAllClose(history["nll"], nll, 1e-5)
+            self.assertAllClose(history["kl_per_example"], [kl, kl], 1e-5)
+            self.assertAllClose(history["elbo"], -(np.array(nll) + kl), 1e-5)
+            self.assertAllClose(history["loss"], np.array(nll) + weight * kl, 1e-5)
+
+    def test_beside_a_logger(self):
+        history = self.fit(
+            bayes(), callbacks=[tfbdl.Bound(), tfbdl.TrainLogger(self.path, ["elbo", "kl"])]
+        )
+        log = tfbdl.read_log(self.path)
+        self.assertAllClose(log.metrics["elbo"], history["elbo"], 0, 1e-6)
+        self.assertAllClose(log.metrics["kl"] / N, history["kl_per_example"], 1e-5)
+
+    def test_models_without_random_weights(self):
+        history = self.fit(classifier(), callbacks=[tfbdl.Bound()], epochs=1)
+        self.assertAllClose(history["nll"], history["loss"])
+        self.assertEqual(history["kl_per_example"], [0.0])
+
+
+class PosteriorBoardTest(CallbackCase):
+    def events(self):
+        """What was written: values by name and step; histograms as their counts and bounds."""
+        found = {}
+        for path in self.folder.rglob("events*"):
+            for event in tf.compat.v1.train.summary_iterator(str(path)):
+                for value in event.summary.value:
+                    found[value.tag, event.step] = tf.make_ndarray(value.tensor)
+        return found
+
+    def test_scalars_and_histograms(self):
+        model = classifier(
+            lambda: tfbdl.layers.ConcreteDropout(
+                keras.layers.Dense(8, "tanh"), num_data=N, name="drop"
+            ),
+            lambda: tfbdl.layers.BayesDense(6, num_data=N, name="bayes"),
+        )
+        history = self.fit(model, callbacks=[tfbdl.PosteriorBoard(self.folder / "board")], epochs=2)
+        found = self.events()
+        for name in ("elbo", "nll", "kl_per_example", "acc"):
+            self.assertAllClose([found[name, 1], found[name, 2]], history[name], 1e-5)
+        self.assertAllClose(found["drop/keep", 2], model.layers[0].keep_prob, 1e-6)
+        kernel = model.layers[1].kernel
+        for name, values in (("mu", kernel.mean), ("sigma", kernel.stddev)):
+            buckets = found[f"bayes/kernel/{name}", 2]
+            self.assertAllClose(buckets[[0, -1], [0, 1]], [np.min(values), np.max(values)], 1e-5)
+            self.assertEqual(buckets[:, 2].sum(), 48)
+        self.assertIn(("bayes/kernel/signal_to_noise_db", 1), found)
+
+
 class KLAnnealingTest(CallbackCase):
     def test_under_fit(self):
         model = toy(rate=0.0)

@@ -59,7 +59,7 @@ def predict(
     if num_samples and not is_random(model):
         raise ValueError(
             f"model={model.name} has no random layer, so all functions are equal; use "
-            "num_samples=0, or build or convert it with layers of tfbdl"
+            "num_samples=0, tfbdl.to_mc_dropout or tfbdl.to_bayesian"
         )
     if likelihood is None:
         likelihood = likelihoods.of_loss(getattr(model, "loss", None))

@@ -10,11 +10,11 @@ import keras
 import tensorflow as tf
 
 from tfbdl import complexity
-from tfbdl.training.inputs import check_told_of_training
 from tfbdl.training.log_writer import LogWriter
+from tfbdl.training.observer import Observer
 
 
-class TrainLogger(keras.callbacks.Callback):
+class TrainLogger(Observer):
     """Writes the `train.log` of `tfbdl.train` while `model.fit` trains.
 
     The terms of the package's layers (kl, wd, ent: nats per data set, means over the epoch's
@@ -43,20 +43,12 @@ class TrainLogger(keras.callbacks.Callback):
         self.columns = columns
         self.verbose = verbose
 
-    def set_model(self, model: keras.Model) -> None:
-        check_told_of_training(model)
-        super().set_model(model)
-        with model.distribute_strategy.scope():
-            self._observers = [(cost, _Means(cost)) for cost in complexity.costs(model)]
-        model.train_function = None
-
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._log = LogWriter(self.path, echo=_print if self.verbose else None)
-        self._observe(True)
+        super().on_train_begin(logs)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        for _, means in self._observers:
-            means.reset()
+        super().on_epoch_begin(epoch, logs)
         learning_rate = tf.convert_to_tensor(self.model.optimizer.learning_rate)
         self._log.start(epoch + 1, float(learning_rate))
         self._started = time.perf_counter()
@@ -67,9 +59,7 @@ class TrainLogger(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = {} if logs is None else logs
-        for _, means in self._observers:
-            for name, value in means.results().items():
-                logs[name] = logs.get(name, 0.0) + value
+        logs |= self.terms()
         missing = [name for name in self.columns or () if name not in logs]
         if missing:
             raise ValueError(f"columns has {missing[0]!r}; fit reports {', '.join(logs)}")
@@ -79,13 +69,8 @@ class TrainLogger(keras.callbacks.Callback):
         self._log.end(epoch + 1, seconds, {name: logs[name] for name in self.columns or logs})
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        self._observe(False)
-        self.model.train_function = None
+        super().on_train_end(logs)
         self._log.close()
-
-    def _observe(self, on: bool) -> None:
-        for cost, means in self._observers:
-            cost.observe = means.update if on else None
 
 
 class KLAnnealing(keras.callbacks.Callback):
@@ -110,24 +95,6 @@ class KLAnnealing(keras.callbacks.Callback):
         weight = min(max((epoch + 1 - self.start) / (self.end - self.start), 0.0), 1.0)
         for cost in complexity.costs(self.model):
             cost.weight.assign(weight)
-
-
-class _Means:
-    """Running means of one layer's terms, in the graph of the training step."""
-
-    def __init__(self, cost: complexity.Complexity) -> None:
-        self._means = {name: keras.metrics.Mean(name=name) for name in cost.names}
-
-    def update(self, terms: dict[str, tf.Tensor]) -> None:
-        for name, value in terms.items():
-            self._means[name].update_state(value)
-
-    def results(self) -> dict[str, float]:
-        return {name: float(mean.result()) for name, mean in self._means.items()}
-
-    def reset(self) -> None:
-        for mean in self._means.values():
-            mean.reset_state()
 
 
 def _print(text: str) -> None:

@@ -1,0 +1,527 @@
+"""Conversions: the same predictions, weights and graph, and what cannot be converted is named."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+from tfbdl import layers as bayes
+from tfbdl import posteriors, priors
+from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
+from tfbdl.keras_private import walk
+from tfbdl.sampling import Sampler, make_draw
+
+L = keras.layers
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(6, 4)).astype("float32")
+IMAGES = RNG.normal(size=(3, 32, 32, 3)).astype("float32")
+
+
+def own(x):
+    """An activation that Keras does not know."""
+    return tf.sin(x)
+
+
+def sequential():
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            L.Dense(5, own, name="first"),
+            L.BatchNormalization(),
+            L.Dropout(0.5, seed=3, name="drop"),
+            L.Dense(5, own),
+            L.Activation(own),
+            L.GaussianDropout(0.3),
+            L.Dense(2, use_bias=False, name="last"),
+        ],
+        name="stack",
+    )
+
+
+def built_on_data():
+    model = keras.Sequential([L.Dense(3, "relu"), L.Dropout(0.5), L.Dense(2)])
+    model(X[:5])
+    return model
+
+
+def nested():
+    """A layer and a nested model that two levels share, operations, dicts at both ends."""
+    shared = L.Dense(4, "tanh", name="shared")
+    inputs = keras.Input((4,))
+    inner = keras.Model(inputs, L.Dropout(0.2)(shared(inputs)), name="inner")
+    stack = keras.Sequential([keras.Input((4,)), inner, L.Dense(4), L.LayerNormalization()])
+    a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
+    twice = 2.0 * stack(shared(a)) + stack(b)[:, ::-1]
+    outputs = {"head": L.Dense(1, name="head")(twice), "rest": [inner(a), L.Lambda(own)(twice)]}
+    return keras.Model({"a": a, "b": b}, outputs, name="outer")
+
+
+def branches():
+    """A shared layer and a shared nested model, at one level, as Keras' files can hold them."""
+    a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
+    shared = L.Dense(4, "tanh", name="shared")
+    layers = [keras.Input((4,)), L.Dropout(0.2), L.BatchNormalization(), L.Dense(4)]
+    stack = keras.Sequential(layers, name="stack")
+    y = stack(shared(a)) - stack(shared(b))
+    return keras.Model([a, b], [L.Dense(1, name="head")(y), y], name="outer")
+
+
+def half():
+    policy = "mixed_bfloat16"
+    return keras.Sequential(
+        [keras.Input((4,)), L.Dense(3, dtype=policy), L.Dropout(0.5, dtype=policy), L.Dense(2)]
+    )
+
+
+MODELS = {f.__name__: f for f in (sequential, built_on_data, branches, nested, half)}
+
+
+def trained(model):
+    """Every weight and statistic away from where it started."""
+    rng = np.random.default_rng(1)
+    for v in model.weights:
+        if "float" in v.dtype:
+            v.assign(rng.uniform(0.5, 1.5, v.shape) if "variance" in v.path else v + rng.normal())
+    return model
+
+
+def made(name):
+    return trained(MODELS[name]())
+
+
+def inputs_of(model):
+    if model.name != "outer":
+        return X
+    return {"a": X, "b": X[::-1]} if isinstance(model.input, dict) else [X, X[::-1]]
+
+
+def leaves(model):
+    return list({id(v): v for v in walk(model) if not isinstance(v, keras.Model)}.values())
+
+
+def of_type(model, *kinds):
+    return [layer for layer in walk(model) if type(layer) in kinds]
+
+
+def drawn(model, x, sample=0):
+    return keras.tree.flatten(Sampler(model)(x, draw=make_draw(0, sample)))
+
+
+class ConvertTest(tf.test.TestCase, parameterized.TestCase):
+    def assert_same_predictions(self, model, other, x=None, **kwargs):
+        x = inputs_of(model) if x is None else x
+        expected, got = model(x, training=False), other(x, training=False)
+        keras.tree.map_structure(lambda a, b: self.assertAllClose(a, b, **kwargs), expected, got)
+
+    def assert_same_weights(self, model, other):
+        for a, b in zip(model.get_weights(), other.get_weights(), strict=True):
+            self.assertAllEqual(a, b)
+
+    def through_file(self, model):
+        path = f"{self.get_temp_dir()}/model.keras"
+        model.save(path)
+        return keras.models.load_model(path, safe_mode=True)
+
+    def assert_refused(self, message, convert, *args, **kwargs):
+        with self.assertRaisesRegex(ValueError, message) as context:
+            convert(*args, **kwargs)
+        self.assertNotIn("\n", str(context.exception))
+
+
+class AnyConversionTest(ConvertTest):
+    """What holds for all three, in one walk around: m -> Bayesian, drawable -> m."""
+
+    @parameterized.parameters(*MODELS)
+    def test_there_and_back(self, name):
+        model = made(name)
+        x, before = inputs_of(model), model.get_weights()
+        converted = to_mc_dropout(to_bayesian(model, num_data=10))
+        back = to_deterministic(converted)
+        for other in (converted, back):
+            self.assert_same_predictions(model, other, rtol=1e-6, atol=1e-6)
+            self.assertIs(type(other), type(model))
+            self.assertEqual(other.name, model.name)
+            self.assertEqual([v.name for v in other.layers], [v.name for v in model.layers])
+            self.assertFalse(other.compiled)
+        self.assert_same_weights(model, back)
+        self.assertEmpty([v for v in walk(back) if type(v).__module__.startswith("tfbdl")])
+        for v in converted.trainable_variables:
+            v.assign(v + 1.0)
+        for a, b in zip(before, model.get_weights(), strict=True):
+            self.assertAllEqual(a, b)
+        keras.tree.map_structure(self.assertAllEqual, model(x), model(x))
+        self.assertFalse({id(v) for v in leaves(model)} & {id(v) for v in leaves(converted)})
+
+    @parameterized.parameters(*MODELS)
+    def test_draws(self, name):
+        """One function a draw, other functions in other draws."""
+        model = to_mc_dropout(to_bayesian(made(name), num_data=10))
+        x = keras.tree.map_structure(lambda x: np.repeat(x[:1], 3, axis=0), inputs_of(model))
+        for a, b in zip(drawn(model, x, 0), drawn(model, x, 1), strict=True):
+            self.assertAllClose(a[1:], a[:-1], 1e-6)
+            self.assertNotAllClose(a, b)
+
+    def test_compile_state_and_original_config_are_left(self):
+        model = made("sequential")
+        model.compile("adam", lambda y, f: tf.reduce_sum(y - f))
+        config = model.get_config()
+        self.assertFalse(to_mc_dropout(model).compiled)
+        self.assertTrue(model.compiled)
+        self.assertEqual(json.dumps(model.get_config()), json.dumps(config))
+        self.assertLen(model.get_layer("drop")._inbound_nodes, 1)
+
+    def test_frozen_layers_stay_frozen(self):
+        model = made("nested")
+        model.get_layer("inner").trainable = False
+        model.layers[-1].trainable = False
+        expected = {v.name: v.trainable for v in leaves(model)}
+        for converted in (to_mc_dropout(model), to_bayesian(model, num_data=10)):
+            got = {v.name: v.trainable for v in leaves(converted)}
+            self.assertEqual({name: got[name] for name in expected}, expected)
+            inner = converted.get_layer("inner")
+            self.assertEmpty(inner.trainable_variables)
+
+    def test_fit(self):
+        model = to_bayesian(to_mc_dropout(made("sequential")), num_data=6)
+        model.compile("adam", "mse")
+        before = model.get_weights()
+        history = model.fit(X, X[:, :2], epochs=2, verbose=0).history["loss"]
+        self.assertAllInRange(history, 0.0, 1e4)
+        changed = [np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True)]
+        self.assertGreater(sum(changed), len(changed) // 2)
+        self.assert_same_predictions(model, to_deterministic(model), atol=1e-6)
+
+    @parameterized.parameters("built_on_data", "branches")
+    def test_converted_models_can_be_saved(self, name):
+        model = made(name)
+        converted = to_mc_dropout(to_bayesian(model, num_data=10))
+        loaded, x = self.through_file(converted), inputs_of(model)
+        self.assert_same_predictions(converted, loaded)
+        for a, b in zip(drawn(converted, x), drawn(loaded, x), strict=True):
+            self.assertAllEqual(a, b)
+
+    def test_state_that_is_no_weight(self):
+        """A vocabulary, and the statistics of Normalization."""
+        words, numbers = L.TextVectorization(output_sequence_length=3), L.Normalization()
+        words.adapt(["a b c", "a b"])
+        numbers.adapt(X)
+        text, x = keras.Input((), dtype="string", name="text"), keras.Input((4,), name="x")
+        y = L.Flatten()(L.Embedding(9, 2)(words(text)))
+        y = L.Dropout(0.5)(L.Concatenate()([y, numbers(x)]))
+        model = keras.Model([text, x], L.Dense(1)(y))
+        data = [tf.constant(["a c d", "b"]), tf.constant(X[:2])]
+        self.assert_same_predictions(model, to_mc_dropout(model), data)
+        self.assert_same_predictions(model, to_bayesian(model, num_data=10), data)
+
+
+class MCDropoutTest(ConvertTest):
+    def test_layers(self):
+        """Each kind by its rate, name and seed, and its mask by the axes it is the same along."""
+        x = keras.Input((8, 8, 40))
+        y = L.Dropout(0.1, (None, 1, None, None), seed=7, name="a")(x)
+        y = L.SpatialDropout2D(0.2, name="b")(y)
+        y = L.SpatialDropout2D(0.3, data_format="channels_first", name="c")(y)
+        y = L.GaussianDropout(0.4, name="d")(y)
+        y = L.SpatialDropout3D(0.5, name="f")(L.Reshape((2, 4, 8, 40))(y))
+        model = keras.Model(x, L.SpatialDropout1D(0.6, name="e")(L.Reshape((64, 40))(y)))
+        converted = to_mc_dropout(model)
+        found = of_type(converted, bayes.MCDropout, bayes.MCGaussianDropout)
+        self.assertEqual(
+            {v.name: (type(v).__name__, v.rate, v.noise_shape, v.seed.seed) for v in found},
+            {
+                "a": ("MCDropout", 0.1, (None, 1, None, None), 7),
+                "b": ("MCDropout", 0.2, (None, 1, 1, None), None),
+                "c": ("MCDropout", 0.3, (None, None, 1, 1), None),
+                "d": ("MCGaussianDropout", 0.4, None, None),
+                "e": ("MCDropout", 0.6, (None, 1, None), None),
+                "f": ("MCDropout", 0.5, (None, 1, 1, 1, None), None),
+            },
+        )
+        ones = np.ones((4, 8, 8, 40), "float32")
+        for original in (model, to_deterministic(converted)):
+            for name in "abc":
+                both = [m.get_layer(name) for m in (original, converted)]
+                masks = [layer(ones, training=True).numpy() for layer in both]
+                same = [[np.all(m == m.take([0], axis)) for axis in range(4)] for m in masks]
+                self.assertAllEqual(*same)
+                self.assertAllClose(*(mask.max() for mask in masks))
+
+    @parameterized.parameters("EfficientNetB0", "MobileNet")
+    def test_applications(self, name):
+        build = getattr(keras.applications, name)
+        model = build(weights=None, input_shape=(32, 32, 3), classes=5)
+        model = trained(model)
+        converted = to_mc_dropout(model)
+        self.assert_same_predictions(model, converted, IMAGES)
+        self.assertEmpty(of_type(converted, L.Dropout))
+        for old, new in zip(model.layers, converted.layers, strict=True):
+            self.assertEqual(old.name, new.name)
+            if isinstance(old, L.BatchNormalization):
+                self.assert_same_weights(old, new)
+        self.assert_same_weights(model, to_deterministic(converted))
+
+    def test_some(self):
+        self.assertEqual(
+            [
+                [v.name for v in of_type(to_mc_dropout(made("sequential"), layers=layers), *kinds)]
+                for layers in ("drop", ["drop"], lambda layer: layer.rate == 0.5)
+                for kinds in [(bayes.MCDropout, bayes.MCGaussianDropout)]
+            ],
+            [["drop"]] * 3,
+        )
+
+    def test_attention(self):
+        """It holds a Dropout of its own: one of rate 0 is let be, others are refused if chosen."""
+
+        def model(rate):
+            x = keras.Input((5, 4))
+            y = L.MultiHeadAttention(2, 3, dropout=rate, name="attention")(x, x)
+            return trained(keras.Model(x, L.Dropout(0.5, name="drop")(y)))
+
+        x = RNG.normal(size=(2, 5, 4)).astype("float32")
+        for rate, layers in ((0.0, None), (0.1, "drop")):
+            attentive = model(rate)
+            self.assert_same_predictions(attentive, to_mc_dropout(attentive, layers=layers), x)
+        inside = r"\(Dropout\) lies inside 'attention' \(MultiHeadAttention\)"
+        self.assert_refused(inside, to_mc_dropout, model(0.1))
+
+    def test_refusals(self):
+        class Mine(L.Dropout):
+            pass
+
+        def of(*layers):
+            return keras.Sequential([keras.Input((3, 4)), *layers], name="m")
+
+        cases = {
+            r"^model='m' holds nothing to convert, which is: Dropout, Spatial": of(L.Dense(2)),
+            r"^layer='d' \(Dropout\) lies inside 't' \(TimeDistributed\)": of(
+                L.TimeDistributed(L.Dropout(0.5, name="d"), name="t")
+            ),
+            r"^layer='d' \(Mine\) is of a subclass": of(Mine(0.5, name="d")),
+            r"^layer='d' \(Dropout\) has rate=1, which": of(L.Dropout(1, name="d")),
+        }
+        for message, model in cases.items():
+            self.assert_refused(message, to_mc_dropout, model)
+
+
+class BayesianTest(ConvertTest):
+    def test_starts_around_the_trained_weights(self):
+        """MOPED: mean w and sigma |w| / 10; the KL is that of two normals, by hand."""
+        model = made("sequential")
+        w = model.get_layer("first").kernel.numpy()
+        model.get_layer("first").kernel.assign(np.where(w > 1.0, 0.0, w))
+        converted = to_bayesian(model, num_data=7, prior=2.0)
+        kl = 0.0
+        for layer in of_type(converted, bayes.BayesDense):
+            old = model.get_layer(layer.name)
+            self.assertEqual(layer.activation, old.activation)
+            for q, w in ((layer.kernel, old.kernel), (layer.bias, old.bias)):
+                if w is None:
+                    self.assertIsNone(q)
+                    continue
+                mu = w.numpy().astype("float64")
+                sigma = np.maximum(0.1 * np.abs(mu), 1e-6)
+                self.assertAllEqual(q.mean, mu)
+                self.assertAllClose(q.stddev, sigma, rtol=1e-5)
+                kl += np.sum(np.log(2.0 / sigma) + (sigma**2 + mu**2) / 8.0 - 0.5)
+        converted(X)
+        self.assertAllClose(sum(converted.losses), kl / 7, rtol=1e-5)
+        self.assertAllEqual(np.unique(model.get_layer("first").kernel == 0.0), [False, True])
+
+    def test_initial_sigma(self):
+        def first(**kwargs):
+            return to_bayesian(model, num_data=7, **kwargs).get_layer("first").kernel
+
+        model = made("sequential")
+        w = np.abs(model.get_layer("first").kernel.numpy())
+        self.assertAllClose(first(initial_sigma=0.5).stddev, 0.5 * w, 1e-5)
+        noisy = {"posterior": "multiplicative", "prior": "log_uniform"}
+        self.assertAllClose(first(**noisy, initial_sigma=0.3).stddev, 0.3 * w, 1e-5)
+        start = keras.initializers.Constant(-4.0)
+        own_start = first(posterior=posteriors.MeanFieldNormal(start), initial_sigma=None)
+        self.assertAllEqual(own_start.rho, np.full(w.shape, -4.0))
+        self.assertAllEqual(first(posterior="point").stddev, 0.0 * w)
+        for q in (first(**noisy), first(posterior="point")):
+            self.assertAllEqual(np.abs(q.mean), w)
+
+    def test_arguments_reach_the_layers(self):
+        prior = priors.Normal(3.0)
+        converted = to_bayesian(made("sequential"), num_data=7, prior=prior, estimator="flipout")
+        found = of_type(converted, bayes.BayesDense)
+        self.assertLen(found, 3)
+        for layer in found:
+            self.assertEqual((layer.num_data, layer.prior.scale), (7, 3.0))
+            self.assertEqual(type(layer.estimator).__name__, "Flipout")
+        self.assertLen({id(layer.prior) for layer in found}, 3)
+        self.assertLen({int(layer.seed.state.value[0]) for layer in found}, 3)
+
+    def test_some(self):
+        for layers in ("last", ["last"], lambda layer: layer.units == 2):
+            converted = to_bayesian(made("sequential"), num_data=7, layers=layers)
+            self.assertEqual([v.name for v in of_type(converted, bayes.BayesDense)], ["last"])
+
+    def test_shared_layers_stay_shared(self):
+        converted = to_bayesian(made("nested"), num_data=10)
+        shared = [v for v in of_type(converted, bayes.BayesDense) if v.name == "shared"]
+        self.assertLen(shared, 1)
+        converted(inputs_of(converted))
+        self.assertLen(converted.losses, 3)
+
+    def test_an_application(self):
+        net = keras.applications.MobileNetV2((32, 32, 3), 0.35, weights=None, classes=5)
+        model = trained(net)
+        converted = to_bayesian(model, num_data=10)
+        self.assert_same_predictions(model, converted, IMAGES)
+        self.assertLen(of_type(converted, bayes.BayesDense), 1)
+        self.assert_same_weights(model, to_deterministic(converted))
+
+    def test_regularizers_give_way_with_a_warning(self):
+        layer = L.Dense(2, kernel_regularizer="l2", activity_regularizer="l1", name="d")
+        model = keras.Sequential([keras.Input((4,)), layer])
+        with self.assertWarnsRegex(UserWarning, r"^layer='d' \(Dense\) loses its kernel_reg"):
+            converted = to_bayesian(model, num_data=10)
+        converted(X)
+        self.assertLen(converted.losses, 2)  # the KL, and that of the activity
+        self.assert_same_predictions(model, converted)
+
+    def test_refusals(self):
+        class Mine(L.Dense):
+            pass
+
+        class Subclassed(keras.Model):
+            pass
+
+        def of(*layers, shape=(3, 4)):
+            return keras.Sequential([keras.Input(shape), *layers], name="m")
+
+        shared, x = L.Dense(4, name="d"), keras.Input((3, 4))
+        parted = keras.Model(x, L.Dropout(0.5)(L.TimeDistributed(shared)(shared(x))))
+        low_rank = of(L.Dense(8, name="d"))
+        low_rank.layers[0].enable_lora(2)
+        cases = {
+            "^model='m' holds nothing to convert, which is: Dense$": of(L.Dropout(0.5)),
+            r"^layer='d' \(Dense\) lies inside 't' \(TimeDist": of(
+                L.TimeDistributed(L.Dense(2, name="d"), name="t")
+            ),
+            r"^layer='d' \(Mine\) is of a subclass": of(Mine(2, name="d")),
+            r"^layer='d' \(Dense\) is quantized or has LoRA": low_rank,
+            r"^layer='d' \(Dense\) has a kernel_constraint": of(
+                L.Dense(2, kernel_constraint="non_neg", name="d")
+            ),
+            r"^layer='d' \(Dense\) is shared by 'd' and 'time_distr": parted,
+            "^model='s' is not built": keras.Sequential([L.Dense(2)], name="s"),
+            r"^model='own' \(Subclassed\) is no functional or Seq": Subclassed(name="own"),
+        }
+        for message, model in cases.items():
+            self.assert_refused(message, to_bayesian, model, num_data=10)
+
+    @parameterized.parameters(
+        (r"^layers=\['lost'\] are unknown; what can be converted is: .*first, last", ["lost"]),
+        (r"^layers=\['drop'\] are unknown", "drop"),
+        (r"^layers=\[\] chooses none", []),
+        (r"^layers=<function .*> chooses none", lambda layer: False),
+    )
+    def test_layers_is_checked(self, message, layers):
+        self.assert_refused(message, to_bayesian, sequential(), num_data=10, layers=layers)
+
+    @parameterized.parameters(
+        ("initial_sigma", 0.0),
+        ("initial_sigma", 1.5),
+        ("num_data", 0),
+        ("prior", "mystery"),
+        ("posterior", "multiplicative"),
+        ("estimator", "mystery"),
+    )
+    def test_arguments_are_checked(self, name, value):
+        arguments = {"num_data": 10, name: value}
+        self.assert_refused(f"{name}|prior", to_bayesian, sequential(), **arguments)
+
+
+class DeterministicTest(ConvertTest):
+    def model(self):
+        noise = bayes.ConcreteDropout(L.Dense(3, "relu", name="inside"), num_data=10, name="around")
+        layers = [
+            bayes.BayesDense(5, "tanh", num_data=10, name="bayes"),
+            bayes.VariationalDropout(4, "relu", num_data=10, name="sparse"),
+            bayes.MCDropout(0.2, (None, 1), seed=4, name="drop"),
+            bayes.MCGaussianDropout(0.3, name="noise"),
+            noise,
+        ]
+        return trained(keras.Sequential([keras.Input((4,)), *layers]))
+
+    def test_layers(self):
+        model = self.model()
+        plain = to_deterministic(model)
+        kinds = [(v.name, type(v)) for v in plain.layers]
+        self.assertEqual(
+            kinds,
+            [
+                ("bayes", L.Dense),
+                ("sparse", L.Dense),
+                ("drop", L.Dropout),
+                ("noise", L.GaussianDropout),
+                ("inside", L.Dense),
+            ],
+        )
+        drop = plain.get_layer("drop")
+        self.assertEqual((drop.rate, drop.noise_shape, drop.seed), (0.2, (None, 1), 4))
+        self.assertEqual(plain.get_layer("noise").rate, 0.3)
+        self.assert_same_predictions(model, plain, atol=1e-6)
+        self.assertAllEqual(plain.get_layer("inside").kernel, model.layers[-1].layer.kernel)
+
+    def test_loads_without_this_package(self):
+        model = self.model()
+        folder = self.get_temp_dir()
+        to_deterministic(model).save(f"{folder}/plain.keras")
+        code = (
+            "import sys, keras, numpy as np\n"
+            "model = keras.models.load_model(sys.argv[1])\n"
+            "assert 'tfbdl' not in sys.modules\n"
+            "np.save(sys.argv[3], model(np.load(sys.argv[2])))"
+        )
+        np.save(f"{folder}/x.npy", X)
+        arguments = [f"{folder}/{name}" for name in ("plain.keras", "x.npy", "y.npy")]
+        subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
+        self.assertAllClose(np.load(f"{folder}/y.npy"), model(X), atol=1e-6)
+
+    def test_refusals(self):
+        class Mine(bayes.BayesDense):
+            pass
+
+        def of(*layers):
+            return keras.Sequential([keras.Input((3, 4)), *layers], name="m")
+
+        mean = bayes.BayesDense(2, num_data=10, name="d")
+        cases = {
+            "^model='m' holds nothing to convert, which is: BayesDense, Var": of(L.Dense(2)),
+            r"^layer='d' \(BayesDense\) lies inside 't'": of(L.TimeDistributed(mean, name="t")),
+            r"^layer='d' \(Mine\) is of a subclass": of(Mine(2, num_data=10, name="d")),
+            r"^layer='g' \(MCGaussianDropout\) has noise_shape=": of(
+                bayes.MCGaussianDropout(0.5, (None, 1, None), name="g")
+            ),
+            r"^layer='s' \(LearnedScale\) has no counterpart in Keras": of(
+                bayes.MCDropout(0.5), bayes.LearnedScale(name="s")
+            ),
+        }
+        for message, model in cases.items():
+            self.assert_refused(message, to_deterministic, model)
+
+    def test_a_layer_without_config(self):
+        class Mute(L.Layer):
+            def __init__(self, secret, **kwargs):
+                super().__init__(**kwargs)
+                self.secret = secret
+
+            def call(self, x):
+                return x
+
+        model = keras.Sequential([keras.Input((4,)), Mute(object(), name="mute"), L.Dropout(0.5)])
+        self.assert_refused(r"^layer='mute' \(Mute\) cannot be made again", to_mc_dropout, model)
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,7 @@
+"""Keras models made Bayesian, and back."""
+
+from tfbdl.convert.bayesian import to_bayesian
+from tfbdl.convert.deterministic import to_deterministic
+from tfbdl.convert.mc_dropout import to_mc_dropout
+
+__all__ = ["to_bayesian", "to_deterministic", "to_mc_dropout"]

@@ -1,0 +1,92 @@
+"""Bayesian networks as plain Keras networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from tfbdl.convert.bayesian import COUNTERPARTS
+from tfbdl.convert.copying import copy_layer, copy_state, describe
+from tfbdl.convert.exchange import Layer, Rule, exchange
+from tfbdl.keras_private import walk
+from tfbdl.layers import ConcreteDropout, MCDropout, MCGaussianDropout, VariationalDropout
+
+_ONLY_BAYESIAN = {
+    "num_data",
+    "prior",
+    "posterior",
+    "estimator",
+    "bias_prior",
+    "bias_posterior",
+    "seed",
+    "kl",
+}
+
+
+def to_deterministic(model: keras.Model) -> keras.Model:
+    """A copy of a Bayesian model in Keras' own layers, at the mean of the weights.
+
+    BayesDense and VariationalDropout become Dense, MCDropout becomes Dropout, MCGaussianDropout
+    GaussianDropout, and ConcreteDropout the layer it wraps, under that layer's own name and without
+    the learned rate. Predictions are those of `model` at `training=False`, and the file that the
+    copy is saved to loads without this package.
+
+    Args:
+        model: a functional or a built Sequential model, with models of these kinds in it.
+
+    Returns:
+        The converted model, not compiled, with the inputs and outputs of `model`.
+
+    Raises:
+        ValueError: if there is nothing to convert, or a layer that cannot be.
+    """
+    converted = exchange(model, _RULES)
+    for layer in walk(converted):
+        if type(layer).__module__.split(".")[0] == "tfbdl":
+            raise ValueError(f"{describe(layer)} has no counterpart in Keras; take it out first")
+    return converted
+
+
+def _to(kind: type[Layer]) -> Callable[[Any], Layer]:
+    def make(old: Any) -> Layer:
+        names = old.get_config().keys() - _ONLY_BAYESIAN
+        kept = {name: getattr(old, name) for name in names}
+        return kind(**{**kept, "dtype": old.dtype_policy})
+
+    return make
+
+
+def _take_means(old: Any, new: Any) -> None:
+    new.kernel.assign(old.kernel.mean)
+    if old.bias is not None:
+        new.bias.assign(old.bias.mean)
+
+
+def _dropout(old: MCDropout) -> Layer:
+    return keras.layers.Dropout(
+        old.rate, old.noise_shape, old.seed.seed, name=old.name, dtype=old.dtype_policy
+    )
+
+
+def _gaussian_dropout(old: MCGaussianDropout) -> Layer:
+    if old.noise_shape is not None:
+        raise ValueError(
+            f"{describe(old)} has noise_shape={old.noise_shape}, which Keras' GaussianDropout "
+            "does not have; take it out first"
+        )
+    return keras.layers.GaussianDropout(
+        old.rate, old.seed.seed, name=old.name, dtype=old.dtype_policy
+    )
+
+
+_RULES: dict[type[Layer], Rule] = {
+    **{bayesian: Rule(_to(plain), _take_means) for plain, bayesian in COUNTERPARTS.items()},
+    VariationalDropout: Rule(_to(keras.layers.Dense), _take_means),
+    MCDropout: Rule(_dropout),
+    MCGaussianDropout: Rule(_gaussian_dropout),
+    ConcreteDropout: Rule(
+        lambda old: copy_layer(old.layer), lambda old, new: copy_state(old.layer, new)
+    ),
+}

@@ -1,0 +1,63 @@
+"""Dropout networks whose dropout can be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from tfbdl.convert.copying import describe
+from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
+from tfbdl.layers import MCDropout, MCGaussianDropout
+
+
+def to_mc_dropout(model: keras.Model, *, layers: Selection = None) -> keras.Model:
+    """A copy of a trained model whose dropout layers can be drawn (Gal and Ghahramani 2016).
+
+    Dropout and SpatialDropout1D, 2D, 3D become `MCDropout`, GaussianDropout becomes
+    `MCGaussianDropout`, with their names, rates and seeds. All other layers are copied with their
+    weights and statistics. What drops or adds noise in other ways (`dropout` of recurrent layers,
+    GaussianNoise, AlphaDropout) does so in training only, as before.
+
+    Args:
+        model: a functional or a built Sequential model, with models of these kinds in it.
+        layers: which dropout layers: names, or a function of a layer; by default all.
+
+    Returns:
+        The converted model, not compiled, with the inputs and outputs of `model`.
+
+    Raises:
+        ValueError: if there is nothing to convert, or a layer that cannot be: one inside a wrapper
+            or attention layer, of a subclass, or with a rate of 1.
+    """
+    return exchange(model, _RULES, layers)
+
+
+def _to(kind: type[MCDropout]) -> Callable[[Any], Layer]:
+    def make(old: Any) -> Layer:
+        if old.rate >= 1:
+            raise ValueError(f"{describe(old)} has rate={old.rate}, which drops all; take it out")
+        return kind(
+            old.rate, _noise_shape(old), seed=old.seed, name=old.name, dtype=old.dtype_policy
+        )
+
+    return make
+
+
+def _noise_shape(old: Any) -> tuple[int | None, ...] | None:
+    """That of the mask; spatial dropout layers, which fix the rank, drop whole channels."""
+    if old.input_spec is None:
+        return getattr(old, "noise_shape", None)
+    space = (1,) * (old.input_spec.ndim - 2)
+    channels_first = getattr(old, "data_format", None) == "channels_first"
+    return (None, None, *space) if channels_first else (None, *space, None)
+
+
+_RULES: dict[type[Layer], Rule] = {
+    keras.layers.Dropout: Rule(_to(MCDropout)),
+    keras.layers.SpatialDropout1D: Rule(_to(MCDropout)),
+    keras.layers.SpatialDropout2D: Rule(_to(MCDropout)),
+    keras.layers.SpatialDropout3D: Rule(_to(MCDropout)),
+    keras.layers.GaussianDropout: Rule(_to(MCGaussianDropout)),
+}

@@ -1,0 +1,78 @@
+"""How good predictions and their uncertainties are: functions of arrays, and Keras metrics.
+
+The functions take all examples at once; the metrics of the same name, in capitals, take batches
+and give the same value.
+"""
+
+from __future__ import annotations
+
+from tfbdl.metrics.agreement import Agreement, TotalVariation, agreement, total_variation
+from tfbdl.metrics.calibration import (
+    Reliability,
+    adaptive_calibration_error,
+    expected_calibration_error,
+    maximum_calibration_error,
+    reliability,
+)
+from tfbdl.metrics.calibration_metrics import ExpectedCalibrationError, MaximumCalibrationError
+from tfbdl.metrics.detection import (
+    RiskCoverage,
+    area_under_risk_coverage,
+    aupr,
+    auroc,
+    error_auroc,
+    risk_coverage,
+)
+from tfbdl.metrics.ranked_metrics import (
+    AdaptiveCalibrationError,
+    AreaUnderRiskCoverage,
+    ErrorAUROC,
+)
+from tfbdl.metrics.regression import crps_normal, crps_samples, interval_coverage, interval_width
+from tfbdl.metrics.regression_metrics import IntervalCoverage, NormalCRPS
+from tfbdl.metrics.scores import (
+    BrierDecomposition,
+    BrierScore,
+    NegativeLogLikelihood,
+    brier_decomposition,
+    brier_score,
+    negative_log_likelihood,
+)
+from tfbdl.metrics.temperature import fit_temperature, scale
+
+__all__ = [
+    "AdaptiveCalibrationError",
+    "Agreement",
+    "AreaUnderRiskCoverage",
+    "BrierDecomposition",
+    "BrierScore",
+    "ErrorAUROC",
+    "ExpectedCalibrationError",
+    "IntervalCoverage",
+    "MaximumCalibrationError",
+    "NegativeLogLikelihood",
+    "NormalCRPS",
+    "Reliability",
+    "RiskCoverage",
+    "TotalVariation",
+    "adaptive_calibration_error",
+    "agreement",
+    "area_under_risk_coverage",
+    "aupr",
+    "auroc",
+    "brier_decomposition",
+    "brier_score",
+    "crps_normal",
+    "crps_samples",
+    "error_auroc",
+    "expected_calibration_error",
+    "fit_temperature",
+    "interval_coverage",
+    "interval_width",
+    "maximum_calibration_error",
+    "negative_log_likelihood",
+    "reliability",
+    "risk_coverage",
+    "scale",
+    "total_variation",
+]

@@ -1,0 +1,95 @@
+"""How near predictions are to those of a reference, such as Hamiltonian Monte Carlo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from tfbdl.metrics import checks, outputs
+from tfbdl.metrics.class_mean import ClassMean
+
+
+def agreement(p: ArrayLike, reference: ArrayLike) -> float:
+    """Share of examples for which both predict the same class (Wilson et al. 2021).
+
+    Where several classes are equally probable, the first is the predicted one.
+
+    Args:
+        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
+        reference: those of the reference, of the same examples and classes.
+
+    Raises:
+        ValueError: if either are no probabilities, or their shapes differ.
+    """
+    p, reference = _pair(p, reference)
+    return float(np.mean(p.argmax(axis=1) == reference.argmax(axis=1)))
+
+
+def total_variation(p: ArrayLike, reference: ArrayLike) -> float:
+    """Mean of 1/2 sum_c |p_c - reference_c|, in [0, 1] (Wilson et al. 2021).
+
+    Args:
+        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
+        reference: those of the reference, of the same examples and classes.
+
+    Raises:
+        ValueError: if either are no probabilities, or their shapes differ.
+    """
+    p, reference = _pair(p, reference)
+    return float(0.5 * np.abs(p - reference).sum(axis=1).mean())
+
+
+def _pair(p: ArrayLike, reference: ArrayLike) -> list[np.ndarray]:
+    p, reference = checks.probabilities("p", p), checks.probabilities("reference", reference)
+    return checks.alike(p=p, reference=reference)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class Agreement(ClassMean):
+    """`agreement` over batches; arguments as in `ClassMean`.
+
+    The targets are the reference's class probabilities, shape (B, C), never logits.
+    """
+
+    def __init__(
+        self, from_logits: bool = False, name: str = "agreement", dtype: str = "float64"
+    ) -> None:
+        super().__init__(from_logits, name, dtype)
+
+    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        p, reference = _batch_pair(y_true, y_pred, self.from_logits)
+        difference = tf.reduce_sum(p - reference, axis=-1)
+        same = tf.cast(tf.argmax(p, axis=-1) == tf.argmax(reference, axis=-1), p.dtype)
+        return outputs.unless_nan(difference, same)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class TotalVariation(ClassMean):
+    """`total_variation` over batches; arguments as in `ClassMean`.
+
+    The targets are the reference's class probabilities, shape (B, C), never logits.
+    """
+
+    def __init__(
+        self, from_logits: bool = False, name: str = "total_variation", dtype: str = "float64"
+    ) -> None:
+        super().__init__(from_logits, name, dtype)
+
+    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        p, reference = _batch_pair(y_true, y_pred, self.from_logits)
+        return 0.5 * tf.reduce_sum(tf.abs(p - reference), axis=-1)
+
+
+def _batch_pair(y_true: Any, y_pred: Any, from_logits: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    p = outputs.class_probabilities(y_pred, from_logits)
+    reference = outputs.class_probabilities(y_true, False, "y_true")
+    if not p.shape.is_compatible_with(reference.shape):
+        raise ValueError(
+            f"y_true has shape {tuple(reference.shape)} and y_pred has shape {tuple(p.shape)}; "
+            "give the reference's probabilities of the same classes"
+        )
+    return p, reference

@@ -1,0 +1,100 @@
+"""Calibration: whether predictions of confidence c are right in a share c of cases.
+
+The confidence is the largest class probability, max_c p_c, of two classes too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tfbdl.arguments import positive_integer
+from tfbdl.metrics import checks
+from tfbdl.metrics.bins import bin_index
+from tfbdl.metrics.ties import average_over_ties
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """What a reliability diagram shows, see `reliability`.
+
+    Attributes:
+        confidence: mean confidence in each bin, shape (num_bins,); NaN in an empty one.
+        accuracy: share of right predictions in each bin, shape (num_bins,); NaN in an empty one.
+        count: examples in each bin, shape (num_bins,).
+    """
+
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    count: np.ndarray
+
+
+def reliability(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Reliability:
+    """Confidence and accuracy in equal bins of [0, 1], for a reliability diagram.
+
+    Args:
+        y: integer labels, shape (N,).
+        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
+        num_bins: bins of the confidence, each closed on the right; 15 as in Guo et al. 2017.
+
+    Raises:
+        ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
+    """
+    positive_integer("num_bins", num_bins)
+    confidence, correct = top_class(*checks.classes(y, p))
+    index = bin_index(confidence, num_bins)
+    count = np.bincount(index, minlength=num_bins)
+    per_example = np.where(count > 0, count, np.nan)
+    return Reliability(
+        np.bincount(index, weights=confidence, minlength=num_bins) / per_example,
+        np.bincount(index, weights=correct, minlength=num_bins) / per_example,
+        count,
+    )
+
+
+def expected_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
+    """Mean over examples of |accuracy - confidence| of their bin, in [0, 1] (Guo 2017, eq. 3).
+
+    Arguments and errors as in `reliability`.
+    """
+    bins = reliability(y, p, num_bins)
+    gaps = np.nan_to_num(np.abs(bins.accuracy - bins.confidence))
+    return float(gaps @ bins.count / bins.count.sum())
+
+
+def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
+    """The largest |accuracy - confidence| of a bin that is not empty (Guo 2017, eq. 5).
+
+    Arguments and errors as in `reliability`.
+    """
+    bins = reliability(y, p, num_bins)
+    return float(np.nanmax(np.abs(bins.accuracy - bins.confidence)))
+
+
+def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
+    """The calibration error in bins of as many examples each (Nixon et al. 2019), in [0, 1].
+
+    The examples are sorted by confidence and cut into `num_bins` runs whose lengths differ by one
+    at most; with fewer examples than bins, each is a bin of its own. Examples of equal confidence
+    that lie across a cut count as right by the share of them that is, on each side of it, so that
+    their order does not matter. Nixon et al. sum over all classes; here it is the top class
+    alone, as in the other errors.
+
+    Arguments and errors as in `reliability`.
+    """
+    positive_integer("num_bins", num_bins)
+    return adaptive_error(*top_class(*checks.classes(y, p)), num_bins)
+
+
+def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:
+    """`adaptive_calibration_error` of what `top_class` says."""
+    gaps = average_over_ties(correct, confidence) - confidence
+    runs = np.array_split(gaps[np.argsort(confidence)], num_bins)
+    return float(sum(abs(run.sum()) for run in runs) / len(gaps))
+
+
+def top_class(y: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The largest probability, and whether its class is the label; both of shape (N,)."""
+    return p.max(axis=1), p.argmax(axis=1) == y

@@ -1,0 +1,100 @@
+"""Calibration errors over batches, from sums per bin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.arguments import positive_integer
+from tfbdl.metrics import outputs
+from tfbdl.metrics.bins import inner_edges
+
+
+class BinnedCalibration(keras.metrics.Metric):
+    """Sums per bin of confidence, from which a calibration error follows.
+
+    `sample_weight` is taken: an example of weight 2 counts as two.
+
+    Args:
+        num_bins: equal bins of the confidence, each closed on the right; 15 as in Guo et al. 2017.
+        from_logits: whether the outputs are logits; probabilities by default.
+        name: the name in logs.
+        dtype: of the sums; float64 by default, so that they are exact over many batches.
+
+    Raises:
+        ValueError: if num_bins is no positive integer.
+    """
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str | None = None,
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(dtype=dtype, name=name)
+        self.num_bins = positive_integer("num_bins", num_bins)
+        self.from_logits = from_logits
+        shape = (self.num_bins,)
+        self.weight = self.add_variable(shape, "zeros", dtype=self.dtype, name="weight")
+        self.gap = self.add_variable(shape, "zeros", dtype=self.dtype, name="gap")
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: integer labels, shape (B,) or (B, 1).
+            y_pred: class probabilities or logits, shape (B, C); or of class 1, shape (B, 1).
+            sample_weight: a weight an example, or None.
+        """
+        p = outputs.class_probabilities(y_pred, self.from_logits)
+        confidence, correct = outputs.top_class(y_true, p)
+        weight = tf.ones_like(confidence)
+        if sample_weight is not None:
+            weight *= tf.reshape(tf.cast(sample_weight, weight.dtype), [-1])
+        edges = tf.constant(inner_edges(self.num_bins), confidence.dtype)
+        index = tf.searchsorted(edges, confidence, side="left")
+        for total, values in ((self.weight, weight), (self.gap, weight * (correct - confidence))):
+            sums = tf.math.unsorted_segment_sum(values, index, self.num_bins)
+            total.assign(total + tf.cast(sums, self.dtype))
+
+    def get_config(self) -> dict:
+        config = {"num_bins": self.num_bins, "from_logits": self.from_logits}
+        return {**super().get_config(), **config}
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class ExpectedCalibrationError(BinnedCalibration):
+    """`expected_calibration_error` over batches; arguments as in `BinnedCalibration`."""
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "expected_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_bins, from_logits, name, dtype)
+
+    def result(self) -> tf.Tensor:
+        gaps = tf.reduce_sum(tf.abs(self.gap))
+        return tf.math.divide_no_nan(gaps, tf.reduce_sum(self.weight))
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class MaximumCalibrationError(BinnedCalibration):
+    """`maximum_calibration_error` over batches; arguments as in `BinnedCalibration`."""
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "maximum_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_bins, from_logits, name, dtype)
+
+    def result(self) -> tf.Tensor:
+        return tf.reduce_max(tf.math.divide_no_nan(tf.abs(self.gap), self.weight))

@@ -1,0 +1,138 @@
+"""Checks of the arrays given to metrics; each refusal is one line."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+SUM_TOLERANCE = 1e-3
+"""By how much the probabilities of a row may miss the sum 1: that of float16 over many classes."""
+
+ROUNDING = 1e-6
+"""By how much a probability may leave [0, 1], as float32 means of probabilities do."""
+
+
+def real(name: str, values: ArrayLike) -> np.ndarray:
+    """The values in float64.
+
+    Raises:
+        ValueError: if they are empty, no real numbers, or not finite.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; give one array") from None
+    if not np.can_cast(array.dtype, np.float64, "same_kind"):
+        raise ValueError(f"{name} has dtype {array.dtype}; give real numbers")
+    if array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}, which is empty; give some examples")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} has {first(array, ~np.isfinite(array))}; leave out NaN and Inf")
+    return array
+
+
+def vector(name: str, values: ArrayLike) -> np.ndarray:
+    """One real number an example, float64 of shape (N,).
+
+    Raises:
+        ValueError: if the values are not that.
+    """
+    array = real(name, values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape}; give one number an example, shape (N,)")
+    return array
+
+
+def alike(**arrays: ArrayLike) -> list[np.ndarray]:
+    """The arrays in float64, all of one shape.
+
+    Raises:
+        ValueError: if an array is not real and finite, or their shapes differ.
+    """
+    checked = {name: real(name, values) for name, values in arrays.items()}
+    (name, reference), *others = checked.items()
+    for other, array in others:
+        if array.shape != reference.shape:
+            raise ValueError(
+                f"{other} has shape {array.shape} and {name} has shape {reference.shape}; "
+                "give both the same shape"
+            )
+    return list(checked.values())
+
+
+def probabilities(name: str, values: ArrayLike) -> np.ndarray:
+    """Class probabilities, float64 of shape (N, C).
+
+    Shape (N,) or (N, 1) is P(y = 1) of two classes and becomes (N, 2). Rows whose sum misses 1 by
+    up to 1e-3 are taken as they are; values outside [0, 1] by up to 1e-6 are set to 0 or 1.
+
+    Raises:
+        ValueError: if the values are no probabilities, with a hint if they look like logits.
+    """
+    p = real(name, values)
+    if p.ndim not in (1, 2):
+        raise ValueError(f"{name} has shape {p.shape}; give probabilities of shape (N, C)")
+    outside = (p < -ROUNDING) | (p > 1 + ROUNDING)
+    if outside.any():
+        raise ValueError(
+            f"{name} has {first(p, outside)}, outside [0, 1]: the rows look like logits; "
+            "apply softmax first"
+        )
+    p = p.clip(0.0, 1.0)
+    if p.ndim == 1 or p.shape[1] == 1:
+        return np.stack([1.0 - p.ravel(), p.ravel()], axis=1)
+    sums = p.sum(axis=1)
+    wrong = np.abs(sums - 1.0) > SUM_TOLERANCE
+    if wrong.any():
+        raise ValueError(
+            f"{name} has a row with the sum {first(sums, wrong)}; "
+            "the probabilities of an example must sum to one"
+        )
+    return p
+
+
+def classes(y: ArrayLike, p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of shape (N,) and the `probabilities` of their classes, shape (N, C).
+
+    Raises:
+        ValueError: if either is not that, or their lengths differ.
+    """
+    checked = probabilities("p", p)
+    return labels(y, "p", checked), checked
+
+
+def labels(y: ArrayLike, name: str, rows: np.ndarray) -> np.ndarray:
+    """Integer labels of shape (N,), one for each of the `rows`, shape (N, C), of argument `name`.
+
+    Raises:
+        ValueError: if y is not that.
+    """
+    vector("y", y)
+    array = np.asarray(y)
+    if array.dtype.kind not in "iub":
+        raise ValueError(f"y has dtype {array.dtype}; give integer labels")
+    same_length("y", array, name, rows)
+    num_classes = rows.shape[1]
+    wrong = (array < 0) | (array >= num_classes)
+    if wrong.any():
+        raise ValueError(
+            f"y has the label {first(array, wrong)}; {name} has {num_classes} classes, "
+            f"so give labels from 0 to {num_classes - 1}"
+        )
+    return array.astype(np.int64)
+
+
+def same_length(name: str, array: np.ndarray, other: str, reference: np.ndarray) -> None:
+    """Raises ValueError unless both arrays have as many examples."""
+    if len(array) != len(reference):
+        raise ValueError(
+            f"{name} has {len(array)} examples and {other} has {len(reference)}; "
+            "give both of the same examples"
+        )
+
+
+def first(array: np.ndarray, where: np.ndarray) -> str:
+    """The first value of a one- or two-dimensional array at which `where` is true, in words."""
+    index = tuple(np.argwhere(where)[0].tolist())
+    return f"{array[index]:g} at index {index[0] if len(index) == 1 else index}"

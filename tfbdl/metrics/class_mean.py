@@ -1,0 +1,44 @@
+"""Metrics that are a mean over examples, of their labels and class probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+class ClassMean(keras.metrics.Mean):
+    """The mean over all examples since the last reset of what `values` says of each.
+
+    `sample_weight` is taken, as Keras' own metrics do: the mean is then weighted.
+
+    Args:
+        from_logits: whether the outputs are logits; probabilities by default, as of a network
+            that ends in softmax. One output, of shape (B,) or (B, 1), speaks of class 1 of two.
+        name: the name in logs.
+        dtype: of the sums; float64 by default, so that they are exact over many batches.
+    """
+
+    def __init__(
+        self, from_logits: bool = False, name: str | None = None, dtype: str = "float64"
+    ) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.from_logits = from_logits
+
+    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        """What is averaged, shape (B,)."""
+        raise NotImplementedError
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: the targets.
+            y_pred: the model's outputs, shape (B, C).
+            sample_weight: a weight an example, or None.
+        """
+        super().update_state(self.values(y_true, y_pred), sample_weight)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "from_logits": self.from_logits}

@@ -1,0 +1,130 @@
+"""Whether uncertainty finds what is out of distribution, or predicted wrongly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tfbdl.metrics import checks
+from tfbdl.metrics.ties import average_over_ties
+
+
+def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
+    """Area under the receiver operating characteristic, in [0, 1].
+
+    The probability that the score of an out-of-distribution example is larger than that of one in
+    the distribution, ties counted one half; 1/2 for scores that say nothing.
+
+    Args:
+        scores_in: uncertainties of examples in the distribution, shape (N,).
+        scores_out: those of examples out of it, shape (M,).
+
+    Raises:
+        ValueError: if the scores are empty, not finite, or no vectors.
+    """
+    return _area(*_pooled(scores_in, scores_out))
+
+
+def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
+    """Area under the precision-recall curve of finding out-of-distribution examples, in [0, 1].
+
+    The average precision, sum over distinct scores of (recall step) x precision, without
+    interpolation; M / (N + M) for scores that say nothing.
+
+    Args:
+        scores_in: uncertainties of examples in the distribution, shape (N,).
+        scores_out: those of examples out of it, shape (M,).
+
+    Raises:
+        ValueError: if the scores are empty, not finite, or no vectors.
+    """
+    from sklearn.metrics import average_precision_score  # noqa: PLC0415
+
+    return float(average_precision_score(*_pooled(scores_in, scores_out)))
+
+
+def error_auroc(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
+    """`auroc` of finding the misclassified examples, in [0, 1].
+
+    NaN if all predictions are right or all are wrong, where it is undefined.
+
+    Args:
+        y: integer labels, shape (N,).
+        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
+        uncertainty: larger where the prediction is less certain, shape (N,), such as the entropy
+            or -max_c p_c.
+
+    Raises:
+        ValueError: if y are no labels, p no probabilities, or the uncertainty does not fit.
+    """
+    return area_of_errors(*_errors(y, p, uncertainty))
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverage:
+    """A risk-coverage curve, see `risk_coverage`.
+
+    Attributes:
+        coverage: share of the examples that are predicted, k / N for k = 1 ... N, shape (N,).
+        risk: share of errors among them, shape (N,).
+    """
+
+    coverage: np.ndarray
+    risk: np.ndarray
+
+
+def risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> RiskCoverage:
+    """The error rate among the k most certain examples (Geifman and El-Yaniv 2017).
+
+    Where examples tie, it is the average over all orders of them.
+
+    Arguments and errors as in `error_auroc`.
+    """
+    return risks(*_errors(y, p, uncertainty))
+
+
+def area_under_risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
+    """Mean risk over the coverages 1/N ... 1, in [0, 1]; small is good.
+
+    Where examples tie, it is the average over all orders of them. It contains the error rate:
+    even the best uncertainty leaves it above 0 if there are errors.
+
+    Arguments and errors as in `error_auroc`.
+    """
+    return float(risk_coverage(y, p, uncertainty).risk.mean())
+
+
+def area_of_errors(errors: np.ndarray, uncertainty: np.ndarray) -> float:
+    """`error_auroc` of examples of which it is known which are errors; both of shape (N,)."""
+    return math.nan if errors.all() or not errors.any() else _area(errors, uncertainty)
+
+
+def risks(errors: np.ndarray, uncertainty: np.ndarray) -> RiskCoverage:
+    """`risk_coverage` of examples of which it is known which are errors; both of shape (N,)."""
+    expected = average_over_ties(errors, uncertainty)[np.argsort(uncertainty)]
+    count = np.arange(1, len(errors) + 1)
+    return RiskCoverage(count / len(errors), np.cumsum(expected) / count)
+
+
+def _errors(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    y, p = checks.classes(y, p)
+    uncertainty = checks.vector("uncertainty", uncertainty)
+    checks.same_length("uncertainty", uncertainty, "y", y)
+    return p.argmax(axis=1) != y, uncertainty
+
+
+def _pooled(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each is out of the distribution, and the scores; both of shape (N + M,)."""
+    inside = checks.vector("scores_in", scores_in)
+    outside = checks.vector("scores_out", scores_out)
+    is_out = np.repeat([False, True], [len(inside), len(outside)])
+    return is_out, np.concatenate([inside, outside])
+
+
+def _area(positive: np.ndarray, scores: np.ndarray) -> float:
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
+
+    return float(roc_auc_score(positive, scores))

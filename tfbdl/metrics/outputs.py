@@ -1,0 +1,112 @@
+"""What a batch of targets and a model's outputs says, in float64; holds in graphs and under XLA.
+
+Wrong shapes are a ValueError. Wrong values are seen only when the graph runs: they are an
+`InvalidArgumentError`, or NaN under XLA, which cannot stop (but labels that are no classes pass
+there). NaN outputs pass and make the metric NaN, so that a training that diverges shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensorflow as tf
+
+from tfbdl.metrics.checks import ROUNDING, SUM_TOLERANCE
+
+
+def class_probabilities(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
+    """Probabilities of shape (B, C), from outputs of shape (B, C), or (B,) or (B, 1) for P(y = 1).
+
+    Raises:
+        ValueError: if the outputs have another shape.
+    """
+    p = _columns(y_pred, from_logits, name)
+    if from_logits:
+        return tf.nn.softmax(p)
+    p = refuse(
+        p,
+        (p < -ROUNDING) | (p > 1.0 + ROUNDING),
+        f"{name} leaves [0, 1]: it looks like logits; use from_logits=True or apply softmax",
+    )
+    p = refuse(
+        p,
+        tf.abs(tf.reduce_sum(p, axis=-1, keepdims=True) - 1.0) > SUM_TOLERANCE,
+        f"{name} has a row that does not sum to one; end the model in softmax",
+    )
+    return tf.clip_by_value(p, 0.0, 1.0)
+
+
+def class_log_probabilities(y_pred: Any, from_logits: bool) -> tf.Tensor:
+    """Logarithms of the `class_probabilities`, finite for all logits.
+
+    Raises:
+        ValueError: if the outputs have another shape.
+    """
+    if from_logits:
+        return tf.nn.log_softmax(_columns(y_pred, from_logits, "y_pred"))
+    return tf.math.log(class_probabilities(y_pred, from_logits))
+
+
+def labels(y_true: Any, p: tf.Tensor) -> tf.Tensor:
+    """Integer labels of shape (B,), from targets of shape (B,) or (B, 1).
+
+    Raises:
+        ValueError: if the targets have another shape.
+    """
+    y = tf.convert_to_tensor(y_true)
+    if y.shape.rank != 1 and y.shape[1:] != [1]:
+        raise ValueError(f"y_true has shape {tuple(y.shape)}; give integer labels of shape (B,)")
+    y = tf.reshape(y, [-1])
+    label = tf.cast(y, tf.int64)
+    is_class = (label >= 0) & (label < tf.shape(p, tf.int64)[1]) & (tf.cast(label, y.dtype) == y)
+    tf.debugging.Assert(tf.reduce_all(is_class), ["y_true has a label that is no class of y_pred"])
+    return label
+
+
+def top_class(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The largest probability, and 1 where its class is the label, else 0; both of shape (B,)."""
+    correct = tf.argmax(p, axis=-1) == labels(y_true, p)
+    confidence = unless_nan(tf.reduce_sum(p, axis=-1), tf.reduce_max(p, axis=-1))
+    return confidence, tf.cast(correct, p.dtype)
+
+
+def halves(y_true: Any, y_pred: Any, meaning: str) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Targets (B, D), and both halves of the outputs (B, 2 D); targets (B,) stand for (B, 1).
+
+    Raises:
+        ValueError: if the shapes are not these; the message says the `meaning` of the halves.
+    """
+    y, outputs = (tf.cast(tf.convert_to_tensor(v), tf.float64) for v in (y_true, y_pred))
+    if outputs.shape.rank != 2 or outputs.shape[-1] is None or outputs.shape[-1] % 2:
+        raise ValueError(f"y_pred has shape {tuple(outputs.shape)}; give (B, 2 D): {meaning}")
+    if y.shape.rank == 1:
+        y = y[:, None]
+    first, second = tf.split(outputs, 2, axis=-1)
+    if not y.shape.is_compatible_with(first.shape):
+        raise ValueError(
+            f"y_true has shape {tuple(y.shape)}; y_pred of shape {tuple(outputs.shape)} needs "
+            f"targets of shape {tuple(first.shape)}"
+        )
+    return y, first, second
+
+
+def unless_nan(evidence: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """The values, but NaN where the evidence is: comparisons and XLA's maximum would hide it."""
+    return tf.where(tf.math.is_nan(evidence), evidence, values)
+
+
+def refuse(values: tf.Tensor, wrong: tf.Tensor, message: str) -> tf.Tensor:
+    """Stops with the message where anything is wrong; XLA returns NaN for those values instead."""
+    tf.debugging.Assert(~tf.reduce_any(wrong), [message])
+    return tf.where(wrong, tf.constant(math.nan, values.dtype), values)
+
+
+def _columns(y_pred: Any, from_logits: bool, name: str) -> tf.Tensor:
+    outputs = tf.cast(tf.convert_to_tensor(y_pred), tf.float64)
+    if outputs.shape.rank not in (1, 2):
+        raise ValueError(f"{name} has shape {tuple(outputs.shape)}; give outputs of shape (B, C)")
+    if outputs.shape.rank == 2 and outputs.shape[1] != 1:
+        return outputs
+    one = tf.reshape(outputs, [-1])
+    return tf.stack([tf.zeros_like(one) if from_logits else 1.0 - one, one], axis=1)

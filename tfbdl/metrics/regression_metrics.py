@@ -1,0 +1,86 @@
+"""Scores of predicted real numbers, over batches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.metrics import outputs
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class IntervalCoverage(keras.metrics.Mean):
+    """`interval_coverage` over batches.
+
+    The outputs have shape (B, 2 D): D lower ends and D upper ends; the targets have shape (B, D),
+    or (B,) for D = 1. `sample_weight` is taken, as Keras' own metrics do.
+
+    Args:
+        name: the name in logs.
+        dtype: of the sums; float64 by default, so that they are exact over many batches.
+    """
+
+    def __init__(self, name: str = "interval_coverage", dtype: str = "float64") -> None:
+        super().__init__(name=name, dtype=dtype)
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: targets, shape (B, D).
+            y_pred: intervals, shape (B, 2 D).
+            sample_weight: a weight an example, or None.
+        """
+        y, lower, upper = outputs.halves(y_true, y_pred, "D lower ends, then D upper ends")
+        width = outputs.refuse(
+            upper - lower, lower > upper, "y_pred has a lower end above its upper"
+        )
+        covered = tf.cast((lower <= y) & (y <= upper), width.dtype)
+        super().update_state(outputs.unless_nan(width, covered), sample_weight)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class NormalCRPS(keras.metrics.Mean):
+    """`crps_normal` over batches.
+
+    The outputs have shape (B, 2 D): D means and D standard deviations; the targets have shape
+    (B, D), or (B,) for D = 1. `sample_weight` is taken, as Keras' own metrics do.
+
+    Args:
+        from_raw: whether the second half are raw scales, softplus of which (and 1e-6) is the
+            standard deviation, as `tfbdl.likelihoods.Normal("predicted")` has it; standard
+            deviations by default.
+        name: the name in logs.
+        dtype: of the sums; float64 by default, so that they are exact over many batches.
+    """
+
+    def __init__(
+        self, from_raw: bool = False, name: str = "normal_crps", dtype: str = "float64"
+    ) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.from_raw = from_raw
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: targets, shape (B, D).
+            y_pred: means and scales, shape (B, 2 D).
+            sample_weight: a weight an example, or None.
+        """
+        y, mean, stddev = outputs.halves(y_true, y_pred, "D means, then D standard deviations")
+        if self.from_raw:
+            stddev = tf.math.softplus(stddev) + 1e-6
+        stddev = outputs.refuse(
+            stddev, stddev <= 0, "y_pred has a standard deviation that is not positive"
+        )
+        z = (y - mean) / stddev
+        density = tf.exp(-0.5 * tf.square(z)) / math.sqrt(2.0 * math.pi)
+        unit = z * tf.math.erf(z / math.sqrt(2.0)) + 2.0 * density - 1.0 / math.sqrt(math.pi)
+        super().update_state(stddev * unit, sample_weight)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "from_raw": self.from_raw}

@@ -1,0 +1,80 @@
+"""Temperature scaling: one number that calibrates a classifier afterwards."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+from numpy.typing import ArrayLike
+
+from tfbdl.arguments import number
+from tfbdl.metrics import checks
+
+
+def scale(logits: ArrayLike, temperature: float) -> np.ndarray:
+    """softmax(logits / temperature), float64 of shape (N, C) (Guo et al. 2017, eq. 9).
+
+    Args:
+        logits: shape (N, C).
+        temperature: > 0; above 1 it makes predictions less certain.
+
+    Raises:
+        ValueError: if the logits are no finite matrix or the temperature is not positive.
+    """
+    holds = "a positive number, such as fit_temperature gives"
+    temperature = number("temperature", temperature, lambda t: 0 < t < math.inf, holds)
+    return scipy.special.softmax(_matrix(logits) / temperature, axis=1)
+
+
+def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
+    """The temperature T > 0 of which softmax(logits / T) has the least negative log likelihood.
+
+    Fit it on held-out examples (Guo et al. 2017, section 4.2). The NLL is convex in b = 1 / T, and
+    its derivative, the mean of E[z] - z[y] under softmax(b z), increases in b: E[z] is the mean
+    logit at b = 0 and the largest one at infinity. The optimum is the root of the derivative,
+    between 0 and a b found by doubling.
+
+    Args:
+        y: integer labels, shape (N,).
+        logits: shape (N, C).
+
+    Raises:
+        ValueError: if y are no labels or the logits no finite matrix; if there is no optimum,
+            because all labels have the largest logit (T would go to 0), or labels' logits are on
+            average no larger than others (T would go to infinity).
+    """
+    z = _matrix(logits)
+    y = checks.labels(y, "logits", z)
+    below_top = z - z.max(axis=1, keepdims=True)
+    spread = -below_top.min() or 1.0
+    below_top = below_top / spread
+    missing = -below_top[np.arange(len(y)), y].mean()
+
+    def derivative(b: float) -> float:
+        p = scipy.special.softmax(b * below_top, axis=1)
+        return float((p * below_top).sum(axis=1).mean() + missing)
+
+    if derivative(0.0) >= 0:
+        raise ValueError(
+            "logits of the labels are on average no larger than the others, so no temperature is "
+            "best; check that y belongs to logits"
+        )
+    if missing == 0:
+        raise ValueError(
+            "logits are largest for the label in all examples, so temperature 0 would be best; "
+            "give more held-out examples, some of them misclassified"
+        )
+    upper = 1.0
+    while derivative(upper) < 0:
+        upper *= 2.0
+    root = scipy.optimize.brentq(derivative, 0.0, upper, xtol=1e-300, rtol=1e-12, maxiter=1000)
+    return float(spread / root)
+
+
+def _matrix(logits: ArrayLike) -> np.ndarray:
+    z = checks.real("logits", logits)
+    if z.ndim != 2 or z.shape[1] < 2:
+        raise ValueError(f"logits has shape {z.shape}; give shape (N, C) of two or more classes")
+    return z

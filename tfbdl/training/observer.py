@@ -1,0 +1,88 @@
+"""What the package's layers cost while `model.fit` trains, measured in the training step."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from tfbdl import complexity
+from tfbdl.training.inputs import check_told_of_training
+
+
+class Observer(keras.callbacks.Callback):
+    """Base of the callbacks that report the layers' costs.
+
+    Raises:
+        ValueError: if the model is subclassed and its `call` takes no `training`.
+    """
+
+    def set_model(self, model: keras.Model) -> None:
+        check_told_of_training(model)
+        super().set_model(model)
+        with model.distribute_strategy.scope():
+            self._observed = [(cost, _Means(cost)) for cost in complexity.costs(model)]
+        model.train_function = None
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        for cost, means in self._observed:
+            means.inner, cost.observe = cost.observe, means.update
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        for cost, means in self._observed:
+            cost.observe = means.inner
+        self.model.train_function = None
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        for _, means in self._observed:
+            means.reset()
+
+    def terms(self) -> dict[str, float]:
+        """Means over the epoch's batches of kl, wd, ent: nats per data set, over all layers."""
+        total: dict[str, float] = {}
+        for cost, means in self._observed:
+            for name in cost.names:
+                total[name] = total.get(name, 0.0) + means.result(name)
+        return total
+
+    def per_example(self, name: str) -> float:
+        """Means of "cost", KL / N, or "loss", the weighted KL / N, over all layers, in nats."""
+        return sum(means.result(name) for _, means in self._observed)
+
+
+class Bound(Observer):
+    """Adds the parts of the evidence lower bound to what `fit` reports after each epoch.
+
+    In nats per example, as means over the epoch's batches: `nll`, the loss without the layers'
+    costs; `kl_per_example`, KL / N, whatever weight `KLAnnealing` gives it; and
+    `elbo` = -(nll + kl_per_example). `nll` is a negative log likelihood where the model's loss
+    is one (Keras' own regularisers count with it).
+    """
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if logs is not None:
+            cost = self.per_example("cost")
+            logs["nll"] = logs["loss"] - self.per_example("loss")
+            logs["kl_per_example"] = cost
+            logs["elbo"] = -(logs["nll"] + cost)
+
+
+class _Means:
+    """Running means of one layer's terms, in the graph of the training step."""
+
+    def __init__(self, cost: complexity.Complexity) -> None:
+        names = (*cost.names, "cost", "loss")
+        self.inner = cost.observe
+        self._means = {name: keras.metrics.Mean(name=name) for name in names}
+
+    def update(self, terms: dict[str, tf.Tensor]) -> None:
+        for name, value in terms.items():
+            self._means[name].update_state(value)
+        if self.inner is not None:
+            self.inner(terms)
+
+    def result(self, name: str) -> float:
+        return float(self._means[name].result())
+
+    def reset(self) -> None:
+        for mean in self._means.values():
+            mean.reset_state()
