@@ -156,7 +156,7 @@ def log(args: argparse.Namespace) -> None:
             cells = (i + 1, column, f"{value:.4f}", f"{mean[i]:.4f}", f"{sd[i]:.4f}", f"{z:+.1f}")
             lines.append(f"| {' | '.join(map(str, cells))} |")
     axes[0].legend()
-    figure.suptitle("MC dropout, epochs 1 to 10: train.log of the slides within that of many seeds")
+    figure.suptitle("MC dropout, epochs 1 to 10: the log of the slides and that of many seeds")
     common.write_text(args.savedir / "log.md", lines)
     common.write_figure(figure, args.savedir / "log.png")
 

@@ -10,7 +10,7 @@ Maximised is the evidence lower bound of log p(x),
 
 with q(z|x) = N(mu(x), sigma(x)^2), one sample z = mu + sigma * eps an image, and a Bernoulli
 likelihood for each pixel. On grey pixels that is no proper likelihood; `--likelihood
-continuous_bernoulli` is, and so is `--binarize dynamic`.
+continuous_bernoulli` is, and so are `--binarize dynamic` and `--binarize static`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sklearn.manifold import TSNE
 
 import tfbdl
 from tfbdl import plots
-from tfbdl.data import binarize
+from tfbdl.data import ImageData, binarize
 from tfbdl.models import VAE
 
 
@@ -41,9 +41,9 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--binarize",
-        choices=("none", "dynamic"),
+        choices=("none", "dynamic", "static"),
         default="none",
-        help="dynamic draws black or white pixels anew in each step",
+        help="black or white pixels: drawn anew in each step, or once",
     )
     parser.add_argument(
         "--k", type=int, default=0, help="importance samples of the test bound on log p(x); 0: none"
@@ -54,14 +54,23 @@ def parser() -> argparse.ArgumentParser:
 def model(args: argparse.Namespace) -> VAE:
     """784-500-500-zdim-500-500-784, as in the slides' model.py."""
     keras.utils.set_random_seed(args.seed)
-    binarize = None if args.binarize == "none" else args.binarize
-    vae = VAE(args.zdim, (500, 500), args.likelihood, binarize=binarize, seed=args.seed)
+    dynamic = "dynamic" if args.binarize == "dynamic" else None
+    vae = VAE(args.zdim, (500, 500), args.likelihood, binarize=dynamic, seed=args.seed)
     vae.compile(common.adam(args))
     return vae
 
 
-def train(args: argparse.Namespace) -> None:
+def images(args: argparse.Namespace) -> ImageData:
+    """The chosen data; for static binarisation black and white once and for all."""
     data = common.images(args)
+    if args.binarize != "static":
+        return data
+    x_train, x_test = binarize(data.x_train, args.seed), binarize(data.x_test, args.seed + 1)
+    return data._replace(x_train=x_train, x_test=x_test)
+
+
+def train(args: argparse.Namespace) -> None:
+    data = images(args)
     vae = model(args)
     tfbdl.train(
         vae,
@@ -77,7 +86,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def test(args: argparse.Namespace) -> None:
-    data = common.images(args)
+    data = images(args)
     vae = common.trained(args.savedir)
     scores = vae.evaluate(data.x_test, batch_size=1000, verbose=0, return_dict=True)
     print(f"test: elbo {scores['elbo']:f}")
@@ -90,7 +99,7 @@ def test(args: argparse.Namespace) -> None:
 
 
 def visualize(args: argparse.Namespace) -> None:
-    data = common.images(args)
+    data = images(args)
     vae = common.trained(args.savedir)
     sets = {"train": (data.x_train, data.y_train), "test": (data.x_test, data.y_test)}
     for name, (x, y) in sets.items():

@@ -25,7 +25,7 @@ from tfbdl import plots
 from tfbdl.data import blend, gapped_sine, noise, rotate
 from tfbdl.layers import MCDropout
 
-LAMBDAS = {"too small": 1e-8, "good": 1e-3, "too large": 1e-1}
+LAMBDAS = {"too small": 1e-8, "good": 3e-3, "too large": 1e-1}
 FIGURE_SAMPLES = 1000
 REGRESSION_RATE = 0.2
 REGRESSION_EPOCHS = 1500

@@ -19,6 +19,7 @@ RUNS = {
     "part1_vae_2d": ("part1_vae", "--zdim 2"),
     "part1_vae_continuous": ("part1_vae", "--likelihood continuous_bernoulli --k 1000"),
     "part1_vae_dynamic": ("part1_vae", "--binarize dynamic --k 1000"),
+    "part1_vae_static": ("part1_vae", "--binarize static --k 1000"),
     "part2_mc_dropout": ("part2_mc_dropout", ""),
     "part3_concrete_dropout": ("part3_concrete_dropout", ""),
     "part3_concrete_dropout_10000": ("part3_concrete_dropout", "--N 10000"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -32,11 +32,7 @@ class Functions:
         self.model = model
         self.likelihood = likelihood
         self._sampler = Sampler(model)
-        jit_compile = model.distribute_strategy.num_replicas_in_sync == 1
-        self._many = tf.function(self._draw_many, jit_compile=jit_compile)
-        self._stacked = tf.function(self._draw_stacked, jit_compile=jit_compile)
-        self._log_probs = tf.function(self._draw_log_probs, jit_compile=jit_compile)
-        self._naive = tf.function(self._naive_moments, jit_compile=jit_compile)
+        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     @classmethod
     def of(cls, model: keras.Model, likelihood: Likelihood | None) -> Functions:
@@ -60,10 +56,10 @@ class Functions:
     def moments(self, batch: Any, seed: int, num_samples: int) -> Iterator[Moments]:
         """The moments of the draws of `seed`, in parts; those of the mean weights for no draws."""
         if num_samples == 0:
-            yield self._naive(batch)
+            yield self._run(self._naive_moments, (batch,))
         for start in range(0, num_samples, DRAWS_PER_CALL):
             stop = min(start + DRAWS_PER_CALL, num_samples)
-            yield self._many(batch, tf.constant(seed), tf.constant(start), tf.constant(stop))
+            yield self._run(self._draw_many, (batch, *_scalars(seed, start, stop)))
 
     def outputs(self, batch: Any, seed: int, num_samples: int) -> np.ndarray:
         """The network's outputs for each draw, shape (S, B, ...); S = 1 for no draws."""
@@ -72,7 +68,7 @@ class Functions:
         parts = []
         for start in range(0, num_samples, DRAWS_PER_CALL):
             count = min(DRAWS_PER_CALL, num_samples - start)
-            part = self._stacked(batch, tf.constant(seed), tf.constant(start), count)
+            part = self._run(self._draw_stacked, (batch, *_scalars(seed, start)), count)
             parts.append(part.numpy())
         return np.concatenate(parts)
 
@@ -83,10 +79,21 @@ class Functions:
         logs, kl = [], 0.0
         for start in range(0, num_samples, DRAWS_PER_CALL):
             count = min(DRAWS_PER_CALL, num_samples - start)
-            part, costs = self._log_probs(x, y, tf.constant(seed), tf.constant(start), count)
+            arguments = (x, y, *_scalars(seed, start))
+            part, costs = self._run(self._draw_log_probs, arguments, count)
             logs.append(part.numpy().astype(np.float64))
             kl += float(tf.reduce_sum(costs)) / num_samples
         return np.concatenate(logs), kl
+
+    def _run(self, function: Callable[..., Any], tensors: tuple[Any, ...], *static: int) -> Any:
+        """`function(*tensors, *static)`, compiled once for the shapes of `tensors`."""
+        specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, tensors)
+        key = (function.__name__, *static, *tf.nest.flatten(specs))
+        if key not in self._compiled:
+            one_device = self.model.distribute_strategy.num_replicas_in_sync == 1
+            compiled = tf.function(lambda *t: function(*t, *static), jit_compile=one_device)
+            self._compiled[key] = compiled.get_concrete_function(*specs)
+        return self._compiled[key](*tf.nest.flatten(tensors))
 
     def _naive_moments(self, batch: Any) -> Moments:
         return of_one(self.model(batch, training=False), self.likelihood)
@@ -115,3 +122,7 @@ class Functions:
             return tf.cast(outputs, tf.float32)
 
         return tf.map_fn(draw, tf.range(count), fn_output_signature=tf.float32)
+
+
+def _scalars(*values: int) -> tuple[tf.Tensor, ...]:
+    return tuple(tf.constant(value) for value in values)
