@@ -1,4 +1,4 @@
-"""The code blocks of README.md run as they stand."""
+"""The code blocks of README.md run as they stand, and links of all pages lead somewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 import unittest
 from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md")
 
 
 class ReadmeTest(unittest.TestCase):
@@ -17,9 +19,10 @@ class ReadmeTest(unittest.TestCase):
             exec(compile(block, str(README), "exec"), {})
 
     def test_links_lead_somewhere(self) -> None:
-        for target in re.findall(r"\]\(([^)]+)\)", README.read_text()):
-            if not target.startswith("http"):
-                self.assertTrue((README.parent / target).exists(), target)
+        for page in PAGES:
+            for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+                if not target.startswith("http"):
+                    self.assertTrue((page.parent / target).exists(), f"{page}: {target}")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,21 @@ import keras
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
+from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
 from tfbdl.likelihoods.normal import Normal
 from tfbdl.likelihoods.poisson import Poisson
 from tfbdl.likelihoods.student_t import StudentT
 
-__all__ = ["Bernoulli", "Categorical", "Likelihood", "Normal", "Poisson", "StudentT", "of_loss"]
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "ContinuousBernoulli",
+    "Likelihood",
+    "Normal",
+    "Poisson",
+    "StudentT",
+    "of_loss",
+]
 
 _OF_KERAS: dict[Any, type[Categorical] | type[Bernoulli]] = {
     keras.losses.SparseCategoricalCrossentropy: Categorical,

@@ -32,9 +32,18 @@ class Likelihood(keras.losses.Loss):
         Raises:
             ValueError: if y has not the shape that the outputs describe.
         """
+        outputs = wide(outputs)
+        return sum_over_example(self.log_prob_of_elements(tf.cast(y, outputs.dtype), outputs))
+
+    def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Log p of each element of y, in nats."""
         distribution = self.distribution(outputs)
-        y = tf.cast(y, distribution.dtype)
-        return sum_over_example(distribution.log_prob(match(y, distribution.batch_shape)))
+        return distribution.log_prob(match(y, distribution.batch_shape))
+
+    def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """One y for the outputs, from the noise of `key` (see `tfbdl.random`)."""
+        seed = tf.stack([key[0], key[1] * 1_000_003 + key[2]])
+        return self.distribution(outputs).sample(seed=seed)
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         """E[y | outputs], shape (B, ...)."""

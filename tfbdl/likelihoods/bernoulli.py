@@ -8,12 +8,22 @@ import keras
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
-from tfbdl.likelihoods.base import Likelihood, check_probabilities, sum_over_example, wide
+from tfbdl.likelihoods.base import (
+    Likelihood,
+    check_probabilities,
+    match,
+    sum_over_example,
+    wide,
+)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
 class Bernoulli(Likelihood):
     """P(y = 1) = sigmoid(outputs), for each element of outputs of shape (B, ...).
+
+    Grey values between 0 and 1 are taken, as the slides do, but y log p + (1 - y) log(1 - p) is no
+    log density then (it does not integrate to 1): only a score in which equal models compare.
+    `ContinuousBernoulli` is the density.
 
     Args:
         from_logits: whether the outputs are logits (the default) or probabilities.
@@ -30,6 +40,11 @@ class Bernoulli(Likelihood):
         if self.from_logits:
             return tfd.Bernoulli(logits=outputs, dtype=outputs.dtype)
         return tfd.Bernoulli(probs=outputs, dtype=outputs.dtype)
+
+    def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        if not self.from_logits:
+            return super().log_prob_of_elements(y, outputs)
+        return -tf.nn.sigmoid_cross_entropy_with_logits(match(y, outputs.shape), outputs)
 
     def check(self, outputs: tf.Tensor) -> None:
         if not self.from_logits:

@@ -82,7 +82,7 @@ class VAE(keras.Model):
         self.likelihood = likelihood
         self.binarize = binarize
         self.activation = activation
-        self._pixels = pixels.get(likelihood)
+        self._pixels = pixels.likelihood_of(likelihood)
         self.seed = random.Seed(seed)
         self.encoder_hidden = [
             keras.layers.Dense(n, activation, name=f"encoder_{i}")
@@ -275,7 +275,7 @@ class VAE(keras.Model):
         return tf.cast(h, tf.float32)
 
     def _log_likelihood(self, x: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_sum(self._pixels.log_prob(x, logits), axis=-1)
+        return self._pixels.log_prob(x, logits)
 
     def _shaped(self, flat: tf.Tensor) -> tf.Tensor:
         return tf.reshape(flat, [-1, *self.data_shape])

@@ -1,4 +1,4 @@
-"""The pixel likelihoods against closed forms, integration, and TensorFlow Probability."""
+"""The likelihoods of pixels against closed forms, integration, and TensorFlow Probability."""
 
 from unittest import mock
 
@@ -9,8 +9,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from absl.testing import parameterized
 
-from tfbdl import random
-from tfbdl.models import pixels
+from tfbdl import likelihoods, random
 
 tfd = tfp.distributions
 KEY = tf.constant([1, 2, 3])
@@ -36,15 +35,17 @@ def mean(h):
 
 
 class BernoulliTest(tf.test.TestCase, parameterized.TestCase):
-    likelihood = pixels.Bernoulli()
+    likelihood = likelihoods.Bernoulli()
 
     def test_log_prob(self):
         x = np.array([[0.0], [1.0]])
-        got = self.likelihood.log_prob(tf.constant(x + 0 * LOGITS), tf.constant(LOGITS + 0 * x))
+        got = self.likelihood.log_prob_of_elements(
+            tf.constant(x + 0 * LOGITS), tf.constant(LOGITS + 0 * x)
+        )
         expected = -np.where(x == 1, np.logaddexp(0, -LOGITS), np.logaddexp(0, LOGITS))
         self.assertAllClose(got, expected, 1e-12, 1e-12)
         p = scipy.special.expit(0.7)
-        grey = self.likelihood.log_prob(tf.constant(0.3), tf.constant(0.7))
+        grey = self.likelihood.log_prob_of_elements(tf.constant(0.3), tf.constant(0.7))
         self.assertAllClose(grey, 0.3 * np.log(p) + 0.7 * np.log(1 - p), 1e-6)
 
     def test_saturated_logits(self):
@@ -52,7 +53,7 @@ class BernoulliTest(tf.test.TestCase, parameterized.TestCase):
         for x in (0.0, 0.5, 1.0):
             with tf.GradientTape() as tape:
                 tape.watch(logits)
-                log_prob = self.likelihood.log_prob(tf.fill([4], x), logits)
+                log_prob = self.likelihood.log_prob_of_elements(tf.fill([4], x), logits)
             expected = np.where(logits < 0, x, x - 1) * np.asarray(logits)
             self.assertAllClose(log_prob, expected)
             self.assertAllClose(tape.gradient(log_prob, logits), x - (np.asarray(logits) > 0))
@@ -68,12 +69,12 @@ class BernoulliTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
-    likelihood = pixels.ContinuousBernoulli()
+    likelihood = likelihoods.ContinuousBernoulli()
 
     @parameterized.parameters(("float64", 1e-9), ("float32", 2e-6))
     def test_log_prob(self, dtype, tolerance):
-        got = self.likelihood.log_prob(
-            tf.constant(X + 0 * LOGITS, dtype), tf.constant(LOGITS, dtype)
+        got = self.likelihood.log_prob_of_elements(
+            tf.constant(X + 0 * LOGITS, dtype), tf.constant(LOGITS + 0 * X, dtype)
         )
         expected = X * LOGITS - log_normaliser(LOGITS)
         self.assertAllClose(got, expected, tolerance, tolerance)
@@ -83,7 +84,9 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(-80.0, -3.0, -0.0999, 1e-6, 0.05, 0.1001, 0.2, 10.0, 80.0)
     def test_density_integrates_to_one(self, logit):
         x = tf.constant(0.5 * (NODES + 1))
-        density = tf.exp(self.likelihood.log_prob(x, tf.fill(x.shape, tf.constant(logit, x.dtype))))
+        density = tf.exp(
+            self.likelihood.log_prob_of_elements(x, tf.fill(x.shape, tf.constant(logit, x.dtype)))
+        )
         self.assertAllClose(np.sum(density * WEIGHTS) / 2, 1.0, 1e-9)
 
     @parameterized.parameters(("float64", 1e-9), ("float32", 5e-6))
@@ -99,7 +102,8 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         logits = tf.constant(LOGITS, dtype)
         with tf.GradientTape() as tape:
             tape.watch(logits)
-            log_prob = self.likelihood.log_prob(tf.constant(0.3, dtype), logits)
+            x = tf.fill(logits.shape, tf.constant(0.3, dtype))
+            log_prob = self.likelihood.log_prob_of_elements(x, logits)
         self.assertAllClose(tape.gradient(log_prob, logits), 0.3 - mean(LOGITS), 1e-5, 1e-5)
 
     def test_gradient_of_mean(self):
@@ -112,12 +116,27 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         variance = 1 / h**2 - 1 / (4 * np.sinh(h / 2) ** 2)
         self.assertAllClose(tape.gradient(mean_, logits), variance, 1e-3, 1e-4)
 
+    def test_variance_entropy_and_cdf(self):
+        """By quadrature, and the distribution function in closed form."""
+        logits = LOGITS[np.abs(LOGITS) > 0.02]
+        h, nodes = logits[:, None], 0.5 * (NODES + 1)
+        log_p = h * nodes - log_normaliser(h)
+        weights = 0.5 * WEIGHTS * np.exp(log_p)
+        variance = weights @ nodes**2 - mean(logits) ** 2
+        got = self.likelihood.variance(tf.constant(logits))
+        self.assertAllClose(got, variance, 1e-5, 1e-9)
+        entropy = -np.sum(weights * log_p, axis=-1)
+        got = self.likelihood.entropy(tf.constant(logits[:, None]))
+        self.assertAllClose(got, entropy, 1e-6, 1e-7)
+        got = self.likelihood.cdf(tf.constant(0.3, tf.float64), tf.constant(logits))
+        self.assertAllClose(got, np.expm1(logits * 0.3) / np.expm1(logits), 1e-6, 1e-9)
+
     def test_saturated_logits(self):
         logits = tf.constant([-1e6, -1e4, -200.0, -100.0, 100.0, 200.0, 1e4, 1e6])
         h = np.asarray(logits, np.float64)
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(logits)
-            log_prob = self.likelihood.log_prob(tf.fill([8], 0.3), logits)
+            log_prob = self.likelihood.log_prob_of_elements(tf.fill([8], 0.3), logits)
             mean_ = self.likelihood.mean(logits)
         expected = 0.3 * h - np.maximum(h, 0) + np.log(np.abs(h))
         self.assertAllClose(log_prob, expected, 1e-6)
@@ -150,16 +169,6 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
             with mock.patch.object(random, "uniform", return_value=u):
                 x = self.likelihood.sample(KEY, tf.fill([5], sign * logit))
             self.assertAllInRange(x, 0.0, 1.0)
-
-
-class GetTest(tf.test.TestCase):
-    def test_names(self):
-        self.assertIsInstance(pixels.get("bernoulli"), pixels.Bernoulli)
-        self.assertIsInstance(pixels.get("continuous_bernoulli"), pixels.ContinuousBernoulli)
-
-    def test_unknown_name_lists_the_known_ones(self):
-        with self.assertRaisesRegex(ValueError, "^likelihood='normal' .*bernoulli, continuous_"):
-            pixels.get("normal")
 
 
 if __name__ == "__main__":
