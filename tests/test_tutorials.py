@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import subprocess
@@ -97,6 +98,29 @@ class TutorialTest(unittest.TestCase):
                 self.run_script("compare", "--table", table, "--seeds", "2", "--S", "2")
         for table in ("accuracy", "log", "keep"):
             self.assertIn("| ", (self.savedir / f"{table}.md").read_text())
+
+    def test_uncertainty(self) -> None:
+        """With inverted digits for clothes, which CI does not have."""
+        uncertainty = importlib.import_module("uncertainty")
+        methods = {name: uncertainty.METHODS[name] for name in ("base", "MC dropout")}
+
+        def inverted(args: argparse.Namespace) -> np.ndarray:
+            return 1 - uncertainty.common.images(args).x_test
+
+        with (
+            mock.patch("uncertainty.METHODS", methods),
+            mock.patch("uncertainty.clothes", inverted),
+            mock.patch("uncertainty.ANGLES", (0, 90)),
+        ):
+            self.run_script("uncertainty", "--split", "tutorial", "--S", "3")
+        for name in ("base", "mc_dropout"):
+            record = json.loads((self.savedir / f"{name}.json").read_text())
+            accuracy = record["rotated"]["accuracy"]
+            self.assertGreater(accuracy[0], accuracy[1] + 0.2)
+            self.assertLess(record["rotated"]["nll"][0], record["rotated"]["nll"][1])
+            self.assertGreater(record["auroc"], 0.6)
+            self.assertGreater(record["error_auroc"], 0.6)
+        self.assertLessEqual({"rotated.png", "clothes.png"}, self.figures())
 
     def test_mistakes_end_in_one_line(self) -> None:
         command = [sys.executable, TUTORIALS / "part2_mc_dropout.py", "--data", "digits"]
