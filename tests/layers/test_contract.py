@@ -67,6 +67,20 @@ class ContractTest(testing.TestCase):
             expected_num_non_trainable_weights=1,
         )
 
+    @parameterized.parameters((4, 5), (4, 2, 1))
+    def test_learned_scale(self, *input_shape):
+        self.run_layer_test(
+            layers.LearnedScale,
+            init_kwargs={"initial_scale": 0.5},
+            input_shape=input_shape,
+            expected_output_shape=(*input_shape[:-1], 2 * input_shape[-1]),
+            expected_num_losses=0,
+            expected_num_trainable_weights=1,
+            expected_num_non_trainable_weights=0,
+            expected_num_seed_generators=0,
+            supports_masking=True,
+        )
+
     @parameterized.parameters(True, False)
     def test_concrete_dropout(self, per_unit):
         self.check(

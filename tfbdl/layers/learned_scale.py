@@ -29,6 +29,7 @@ class LearnedScale(keras.layers.Layer):
         self.initial_scale = number(
             "initial_scale", initial_scale, lambda s: 0 < s < math.inf, "a positive number"
         )
+        self.supports_masking = True
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         start = self.initial_scale + math.log(-math.expm1(-self.initial_scale))
