@@ -1,7 +1,10 @@
 """`predict` against loops over the same draws, and against posteriors known in closed form."""
 
+import io
+import os
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import keras
 import numpy as np
@@ -14,6 +17,7 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import layers, likelihoods
+from tfbdl.predictive import bar
 from tfbdl.predictive.functions import DRAWS_PER_CALL, Functions
 from tfbdl.sampling import Sampler, make_draw
 
@@ -265,6 +269,30 @@ class InputsTest(tf.test.TestCase, parameterized.TestCase):
         got = tfbdl.predict(double, X, 5, seed=1)
         self.assertAllClose(got.mean, expected.mean, 1e-4, 1e-5)
         self.assertAllClose(got.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-5)
+
+
+class BarTest(tf.test.TestCase):
+    def screen(self, patience, verbose=1):
+        """What a terminal gets to see of a prediction in six calls."""
+        screen = io.StringIO()
+        screen.isatty = lambda: True
+        with (
+            mock.patch("sys.stderr", screen),
+            mock.patch.object(bar, "PATIENCE", patience),
+            mock.patch.dict(os.environ, {"TERM": "xterm"}),
+        ):
+            tfbdl.predict(linear(), X, 2 * DRAWS_PER_CALL, batch_size=10, verbose=verbose)
+        return screen.getvalue()
+
+    def test_long_runs_show_a_bar_and_take_it_away(self):
+        shown = self.screen(patience=-1.0)
+        self.assertIn("predict", shown)
+        self.assertIn("100%", shown)
+        self.assertTrue(shown.endswith(("\x1b[2K", "\r\x1b[1A\x1b[2K")), repr(shown[-40:]))
+
+    def test_short_and_silent_runs_show_nothing(self):
+        self.assertEqual(self.screen(patience=100.0), "")
+        self.assertEqual(self.screen(patience=-1.0, verbose=0), "")
 
 
 class IntervalTest(tf.test.TestCase, parameterized.TestCase):

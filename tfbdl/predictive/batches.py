@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
-from rich.console import Console
-from rich.progress import track
 
 from tfbdl.arguments import positive_integer
 
 VALUES_PER_BATCH = 1_000_000
 
 
-def batches(x: Any, batch_size: int | None, verbose: int) -> Iterator[tuple[Any, int]]:
-    """Batches on the device, and how many of their examples count.
+class Batches(NamedTuple):
+    """Batches on the device with the number of their examples that count; how many, if known."""
 
-    The last batch of arrays is filled up with copies of its first example. A progress bar shows
-    in a terminal where there are several.
+    parts: Iterator[tuple[Any, int]]
+    number: int | None
+
+
+def batches(x: Any, batch_size: int | None) -> Batches:
+    """The batches of x; the last one of arrays is filled up with copies of its first example.
 
     Args:
         x: an array, a structure of arrays, or a `tf.data.Dataset` of batches.
         batch_size: None for as many as hold a million numbers, but 32 to 1,000.
-        verbose: 0 for no bar.
 
     Raises:
         ValueError: if x is empty, not finite, of unequal lengths, or `batch_size` out of range.
@@ -35,9 +35,8 @@ def batches(x: Any, batch_size: int | None, verbose: int) -> Iterator[tuple[Any,
     if isinstance(x, tf.data.Dataset):
         if batch_size is not None:
             raise ValueError(f"batch_size={batch_size} is for arrays; batch the data set itself")
-        length = int(x.cardinality())
-        yield from _shown(_of_dataset(x), None if length < 0 else length, verbose)
-        return
+        number = int(x.cardinality())
+        return Batches(_of_dataset(x), None if number < 0 else number)
     x = keras.tree.map_structure(_checked, x)
     leaves = keras.tree.flatten(x)
     lengths = {len(leaf) for leaf in leaves}
@@ -48,7 +47,7 @@ def batches(x: Any, batch_size: int | None, verbose: int) -> Iterator[tuple[Any,
         per_example = sum(math.prod(leaf.shape[1:]) for leaf in leaves)
         batch_size = min(max(VALUES_PER_BATCH // max(per_example, 1), 32), 1000)
     size = min(positive_integer("batch_size", batch_size), num)
-    yield from _shown(_of_arrays(x, num, size), -(-num // size), verbose)
+    return Batches(_of_arrays(x, num, size), -(-num // size))
 
 
 def _of_arrays(x: Any, num: int, size: int) -> Iterator[tuple[Any, int]]:
@@ -62,13 +61,6 @@ def _of_dataset(dataset: tf.data.Dataset) -> Iterator[tuple[Any, int]]:
     for element in dataset:
         batch = keras.utils.unpack_x_y_sample_weight(element)[0]
         yield batch, int(keras.tree.flatten(batch)[0].shape[0])
-
-
-def _shown(parts: Iterator[Any], total: int | None, verbose: int) -> Iterator[Any]:
-    console = Console(file=sys.stderr)
-    if not (verbose and console.is_terminal) or total == 1:
-        return parts
-    return iter(track(parts, "predict", total, console=console, transient=True))
 
 
 def _checked(array: Any) -> np.ndarray:

@@ -100,7 +100,7 @@ def _log_probs(
     seed = make_default_seed() if seed is None else integer("seed", seed)
     functions = Functions.of(model, likelihood)
     columns, kl = [], 0.0
-    for i, ((x_batch, y_batch), size) in enumerate(batches((x, y), batch_size, verbose=0)):
+    for i, ((x_batch, y_batch), size) in enumerate(batches((x, y), batch_size).parts):
         if i == 0:
             functions.check(x_batch)
         logs, kl = functions.log_probs(x_batch, y_batch, seed, num_samples)

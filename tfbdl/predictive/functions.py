@@ -53,6 +53,11 @@ class Functions:
         if self.likelihood is not None:
             self.likelihood.check(output)
 
+    @staticmethod
+    def calls(num_samples: int) -> int:
+        """How many parts `moments` comes in."""
+        return max(-(-num_samples // DRAWS_PER_CALL), 1)
+
     def moments(self, batch: Any, seed: int, num_samples: int) -> Iterator[Moments]:
         """The moments of the draws of `seed`, in parts; those of the mean weights for no draws."""
         if num_samples == 0:

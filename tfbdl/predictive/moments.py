@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.likelihoods import Likelihood
@@ -25,6 +26,10 @@ class Moments(NamedTuple):
     squares: Any
     variance: Any
     entropy: Any
+
+    def first(self, size: int) -> Moments:
+        """Those of the first `size` examples."""
+        return Moments(self.count, *(values[:size] for values in self[1:]))
 
 
 def of_one(outputs: tf.Tensor, likelihood: Likelihood | None) -> Moments:
@@ -51,6 +56,11 @@ def of_many(
 
     first = of_one(function(start), likelihood)
     return tf.while_loop(lambda s, _: s < stop, one_more, (start + 1, first))[1]
+
+
+def on_host(moments: Moments) -> Moments:
+    """The same as NumPy arrays, in float64 so that many can be merged."""
+    return Moments(*(np.asarray(value, np.float64) for value in moments))
 
 
 def merge(a: Moments, b: Moments) -> Moments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import keras
@@ -11,9 +12,10 @@ from tfbdl import likelihoods
 from tfbdl.arguments import integer
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
+from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.batches import batches
 from tfbdl.predictive.functions import Functions
-from tfbdl.predictive.moments import Moments, merge
+from tfbdl.predictive.moments import Moments, merge, on_host
 from tfbdl.predictive.prediction import Prediction
 
 
@@ -67,18 +69,20 @@ def predict(
     functions = Functions.of(model, likelihood)
     moments: list[Moments] = []
     outputs: list[np.ndarray] = []
-    for batch, size in batches(x, batch_size, verbose):
-        if not moments:
-            functions.check(batch)
-        if return_samples:
-            kept = functions.outputs(batch, seed, num_samples)
-            outputs.append(kept[:, :size])
-        moments.append(_of_batch(functions, batch, seed, num_samples, size))
+    parts, number = batches(x, batch_size)
+    num_calls = None if number is None else number * functions.calls(num_samples)
+    with Bar(num_calls, verbose) as bar:
+        for batch, size in parts:
+            if not moments:
+                functions.check(batch)
+            if return_samples:
+                outputs.append(functions.outputs(batch, seed, num_samples)[:, :size])
+            calls = bar.watch(functions.moments(batch, seed, num_samples))
+            moments.append(reduce(merge, map(on_host, calls)).first(size))
     if not moments:
         raise ValueError("x has no batches; give at least one example")
-    _, mean, squares, variance, entropy = (
-        np.concatenate(parts) if np.ndim(parts[0]) else parts[0]
-        for parts in zip(*moments, strict=True)
+    mean, squares, variance, entropy = (
+        np.concatenate(arrays).astype(np.float32) for arrays in list(zip(*moments, strict=True))[1:]
     )
     known = likelihood is not None
     return Prediction(
@@ -95,13 +99,3 @@ def predict(
 def is_random(model: keras.Model) -> bool:
     """Whether anything in the model can be drawn."""
     return any(takes_call_argument(layer, "draw") for layer in walk(model))
-
-
-def _of_batch(functions: Functions, batch: Any, seed: int, num_samples: int, size: int) -> Moments:
-    """The moments of the first `size` examples of a batch, on the host in float64 while merged."""
-    total: Moments | None = None
-    for part in functions.moments(batch, seed, num_samples):
-        host = Moments(*(np.asarray(value, np.float64) for value in part))
-        total = host if total is None else merge(total, host)
-    assert total is not None
-    return Moments(total.count, *(value[:size].astype(np.float32) for value in total[1:]))
