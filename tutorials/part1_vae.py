@@ -29,6 +29,9 @@ from tfbdl import plots
 from tfbdl.data import ImageData, binarize
 from tfbdl.models import VAE
 
+SHOWN = 2000
+"""Points in a picture of the latent space."""
+
 
 def parser() -> argparse.ArgumentParser:
     parser = common.arguments("Part I: variational autoencoder.", "vae")
@@ -114,7 +117,9 @@ def visualize(args: argparse.Namespace) -> None:
 
 
 def latent(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure | SubFigure:
-    """The means of q(z|x) in the plane: as they are for zdim 2, else by t-SNE."""
+    """The means of q(z|x) of some images in the plane: as they are for zdim 2, else by t-SNE."""
+    chosen = np.random.default_rng(0).permutation(len(x))[:SHOWN]
+    x, y = x[chosen], y[chosen]
     mu = np.asarray(vae.encode(x).mu)
     if vae.latent_dim == 2:
         ax = plots.latent_scatter(mu, y)
