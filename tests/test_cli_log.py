@@ -3,6 +3,8 @@
 import contextlib
 import io
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -49,6 +51,18 @@ class LogCommandTest(unittest.TestCase):
         self.assertTrue(err.startswith("tfbdl: error: "), err)
         self.assertEqual(err.count("\n"), 1, err)
         self.assertIn(text, err)
+
+    def test_starts_without_tensorflow(self) -> None:
+        log = self.write("vae", elbo=[-400.0, -300.0])
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "tfbdl", "log", str(log)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertIn("tfbdl.training.log", done.stderr)
+        for slow in ("tensorflow", "keras", "sklearn"):
+            self.assertNotRegex(done.stderr, rf"\| +{slow}\n")
 
     def test_table_and_figure(self) -> None:
         vae = self.write("vae", elbo=[-400.160945, -218.883324, -100.0, -206.140288])

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 import tfbdl
+from tfbdl.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -107,6 +108,16 @@ def test_every_shown_name_has_a_docstring() -> None:
             thing = find(name)
             if isinstance(thing, (types.ModuleType, type)) or inspect.isroutine(thing):
                 assert thing.__doc__, name
+
+
+@pytest.mark.parametrize("command", ["predict", "summary", "log"])
+def test_every_flag_is_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    flags = set(re.findall(r"--\w+", capsys.readouterr().out)) - {"--help"}
+    page = (DOCS / "reference" / "cli.md").read_text()
+    section = page.partition(f"## tfbdl {command}\n")[2].partition("\n## ")[0]
+    assert flags == set(re.findall(r"--\w+", section))
 
 
 def test_nav_lists_every_page() -> None:

@@ -76,7 +76,7 @@ def output_on(model: keras.Model, x: Any) -> Any:
     except (ValueError, tf.errors.InvalidArgumentError) as error:
         emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
         reason = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()[0]
-        shapes = ", ".join(str(tuple(leaf.shape)) for leaf in keras.tree.flatten(x))
+        shapes = ", ".join(str(tuple(leaf.shape[1:])) for leaf in keras.tree.flatten(x))
         raise ValueError(
             f"x has examples of shape {shapes}, which model={model.name} does not take: {reason}"
         ) from None

@@ -15,7 +15,11 @@ from pathlib import Path
 
 def is_command() -> bool:
     """Whether this process is `tfbdl` or `python -m tfbdl`."""
-    return Path((sys.argv or [""])[0]).name == "tfbdl" or sys.orig_argv[1:3] == ["-m", "tfbdl"]
+    name = (sys.argv or [""])[0]
+    if name == "-m":  # while Python looks for the module
+        words = sys.orig_argv
+        return "-mtfbdl" in words or ("-m", "tfbdl") in zip(words, words[1:], strict=False)
+    return Path(name).name == "tfbdl"
 
 
 def is_quiet() -> bool:

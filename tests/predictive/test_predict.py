@@ -401,7 +401,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         (X[:0], r"^x has shape \(0, 4\); give at least one example$"),
         (np.where(X > 2, np.nan, X), "^x is not finite in example"),
         (np.where(X > 2, np.inf, X), "^x is not finite in example"),
-        (X[:, :2], r"^x has examples of shape \(2, 2\), which model=.* does not take: .*4"),
+        (X[:, :2], r"^x has examples of shape \(2,\), which model=.* does not take: .*4"),
         (np.array(["a"]), "^x has dtype <U1; give an array of numbers$"),
         (np.float32(1.0), r"^x has shape \(\); give at least one example$"),
     )

@@ -109,7 +109,9 @@ class ArrayTest(InputCase):
         self.refuse("^y has shape", y=np.float32(1.0))
 
     def test_other_features(self):
-        self.refuse(r"^x has shape \(12, 3\), which model=.* does not take: .*4", x=X[:, :3])
+        self.refuse(
+            r"^x has examples of shape \(3,\), which model=.* does not take: .*4", x=X[:, :3]
+        )
 
         class Subclassed(keras.Model):
             def __init__(self):
@@ -123,7 +125,7 @@ class ArrayTest(InputCase):
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         model(X)
         self.refuse(
-            r"^x has shape .* model=subclassed\S* does not take: .* value 4", model, x=X[:, :3]
+            r"^x has examples .* model=subclassed\S* does not take: .* value 4", model, x=X[:, :3]
         )
 
     def test_not_finite(self):

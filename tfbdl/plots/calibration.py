@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfbdl import metrics
 from tfbdl.plots.axes import new_axes
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ def reliability_diagram(
     Raises:
         ValueError: if y and p are no labels and probabilities.
     """
+    from tfbdl import metrics  # noqa: PLC0415 (slow)
+
     found = metrics.reliability(y, p, num_bins)
     error = metrics.expected_calibration_error(y, p, num_bins)
     ax = new_axes(ax, figsize=(4.2, 4.2))
@@ -67,6 +68,8 @@ def risk_coverage(
     Raises:
         ValueError: if y and p are no labels and probabilities.
     """
+    from tfbdl import metrics  # noqa: PLC0415 (slow)
+
     ax = new_axes(ax, figsize=(5, 3.5))
     for name, (y, p, uncertainty) in methods.items():
         curve = metrics.risk_coverage(y, p, uncertainty)

@@ -30,6 +30,7 @@ class Bar(AbstractContextManager["Bar"]):
         self._may_show = bool(verbose) and console.is_terminal
         self._progress = Progress(console=console, transient=True)
         self._task = self._progress.add_task("predict", total=total)
+        self._shown = False
         self._begun = time.monotonic()
 
     def watch(self, calls: Iterable[T]) -> Iterator[T]:
@@ -37,8 +38,10 @@ class Bar(AbstractContextManager["Bar"]):
         for result in calls:
             self._progress.advance(self._task)
             if self._may_show and time.monotonic() - self._begun > PATIENCE:
+                self._shown = True
                 self._progress.start()
             yield result
 
     def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
+        if self._shown:
+            self._progress.stop()
