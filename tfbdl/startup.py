@@ -7,6 +7,7 @@ missing GPUs set aside; should the import fail, they are shown.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
@@ -18,7 +19,7 @@ def is_command() -> bool:
     name = (sys.argv or [""])[0]
     if name == "-m":  # while Python looks for the module
         words = sys.orig_argv
-        return "-mtfbdl" in words or ("-m", "tfbdl") in zip(words, words[1:], strict=False)
+        return "-mtfbdl" in words or ("-m", "tfbdl") in itertools.pairwise(words)
     return Path(name).name == "tfbdl"
 
 
