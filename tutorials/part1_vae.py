@@ -109,7 +109,7 @@ def visualize(args: argparse.Namespace) -> None:
         common.write_figure(latent(vae, x, y, name), args.savedir / f"latent_{name}.png")
         figure = reconstruction(vae, x, y, name)
         common.write_figure(figure, args.savedir / f"reconstruction_{name}.png")
-    common.write_figure(samples(vae), args.savedir / "samples.png")
+    common.write_figure(samples(vae, args.binarize), args.savedir / "samples.png")
     if args.zdim == 2:
         ax = plots.manifold(vae)
         ax.set_title("mean of p(x | z) over the plane of z (cells of equal prior probability)")
@@ -142,7 +142,7 @@ def reconstruction(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure 
     return axes[0].figure
 
 
-def samples(vae: VAE) -> Figure | SubFigure:
+def samples(vae: VAE, binarize: str) -> Figure | SubFigure:
     """What the model takes for digits: means of p(x | z) for z ~ N(0, I), and x drawn from it."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 4.3), layout="constrained")
     for ax, mean, title in zip(
@@ -150,7 +150,7 @@ def samples(vae: VAE) -> Figure | SubFigure:
     ):
         images = common.square(vae.sample(100, mean=mean, seed=1))
         plots.image_grid(images, 10, ax).set_title(title)
-    figure.suptitle(f"z ~ N(0, I), likelihood {vae.likelihood}, binarize {vae.binarize}")
+    figure.suptitle(f"z ~ N(0, I), likelihood {vae.likelihood}, binarisation {binarize}")
     return figure
 
 
