@@ -5,13 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+INSTALLED_DOCS := $(VENV)/installed-docs
 
-.PHONY: help demo test lint types wheel results clean
+.PHONY: help demo test lint types wheel docs notebooks results clean
 
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
 	@echo "make test     run all tests"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
+	@echo "make docs     build the documentation into site/;  make notebooks: run the tutorials as notebooks"
 	@echo "make results  train the tutorials on MNIST (TFBDL_DATA names its folder); an hour or two"
 	@echo "make clean    remove the environment and what runs have written"
 
@@ -51,8 +53,22 @@ wheel: $(INSTALLED)
 		&& bin/tfbdl --help > /dev/null
 	@rm -rf .venv-wheel
 
+$(INSTALLED_DOCS): $(INSTALLED)
+	@echo "==> installing what the documentation is built with"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+docs: $(INSTALLED_DOCS)
+	@echo "==> building the documentation into site/"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+notebooks: $(INSTALLED_DOCS)
+	@echo "==> running the tutorials as notebooks on embedded digits, into docs/notebooks"
+	@$(BIN)/python tutorials/notebooks.py
+
 results: $(INSTALLED)
 	@$(BIN)/python tutorials/results.py
 
 clean:
-	rm -rf $(VENV) .venv-wheel build dist runs *.egg-info
+	rm -rf $(VENV) .venv-wheel build dist site docs/notebooks runs *.egg-info

@@ -1,0 +1,125 @@
+"""The pages of docs/: their code runs, their links lead somewhere, the reference is complete."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import matplotlib.pyplot as plt
+import pytest
+
+import tfbdl
+from tfbdl.cli import main
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
+BLOCK = re.compile(r"^```python\n(.*?)^```$", flags=re.S | re.M)
+FENCED = re.compile(r"^```.*?^```$", flags=re.S | re.M)
+WITH_CODE = [page for page, path in PAGES.items() if BLOCK.search(path.read_text())]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working directory; figures and the precision policy are put back after use."""
+    monkeypatch.chdir(tmp_path)
+    plt.switch_backend("Agg")
+    yield tmp_path
+    plt.close("all")
+    keras.config.set_dtype_policy("float32")
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_python_blocks_run(page: str, folder: Path) -> None:
+    text = PAGES[page].read_text()
+    namespace: dict[str, Any] = {"__name__": f"docs.{page}"}
+    for block in BLOCK.finditer(text):
+        lines_before = text.count("\n", 0, block.start(1))
+        code = compile("\n" * lines_before + block[1], PAGES[page], "exec")
+        exec(code, namespace)
+
+
+def test_most_python_is_run() -> None:
+    """Blocks marked `py` are shown only: code for packages that are not installed here."""
+    shown = sum(path.read_text().count("\n```py ") for path in PAGES.values())
+    run = sum(len(BLOCK.findall(path.read_text())) for path in PAGES.values())
+    assert shown <= run / 4
+
+
+def test_the_ten_lines_are_those_of_the_readme() -> None:
+    blocks = BLOCK.findall((DOCS / "index.md").read_text())
+    assert blocks
+    assert blocks[0] in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", PAGES[page].read_text())):
+        if link.startswith("http"):
+            continue
+        file, _, anchor = link.partition("#")
+        target = PAGES[page].parent / file if file else PAGES[page]
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.read_text()), link
+
+
+def anchors(text: str) -> set[str]:
+    """Of the headings and the documented objects of a page."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", text), flags=re.M)
+    slugs = {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", h).strip().lower()) for h in headings}
+    return slugs | set(directives(text))
+
+
+def directives(text: str) -> list[str]:
+    """The objects whose docstrings a page shows."""
+    return re.findall(r"^::: (\S+)$", text, flags=re.M)
+
+
+def find(name: str) -> Any:
+    """The object of a dotted name; where a module and a function share one, the module."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        parent, _, last = name.rpartition(".")
+        return getattr(find(parent), last)
+
+
+def test_reference_is_complete() -> None:
+    pages = sorted((DOCS / "reference").glob("*.md"))
+    shown = {id(find(name)) for page in pages for name in directives(page.read_text())}
+    inside = [m.name for m in pkgutil.iter_modules(tfbdl.__path__) if m.ispkg]
+    for module in (tfbdl, *(find(f"tfbdl.{name}") for name in inside)):
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            assert id(thing) in shown, f"{module.__name__}.{name} is on no page of the reference"
+
+
+def test_every_shown_name_has_a_docstring() -> None:
+    for path in (DOCS / "reference").glob("*.md"):
+        for name in directives(path.read_text()):
+            thing = find(name)
+            if isinstance(thing, (types.ModuleType, type)) or inspect.isroutine(thing):
+                assert thing.__doc__, name
+
+
+@pytest.mark.parametrize("command", ["predict", "summary", "log"])
+def test_every_flag_is_listed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    flags = set(re.findall(r"--\w+", capsys.readouterr().out)) - {"--help"}
+    page = (DOCS / "reference" / "cli.md").read_text()
+    section = page.partition(f"## tfbdl {command}\n")[2].partition("\n## ")[0]
+    assert flags == set(re.findall(r"--\w+", section))
+
+
+def test_nav_lists_every_page() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    assert sorted(re.findall(r"\S+\.md", nav)) == sorted(PAGES)
