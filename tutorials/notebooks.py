@@ -50,7 +50,7 @@ def notebook(script: str, folder: Path, n_epochs: int) -> nbformat.NotebookNode:
     loose: list[ast.stmt] = []  # imports and constants, which share a cell
     for node in tree.body[1:]:
         if isinstance(node, ast.FunctionDef):
-            cells += [new_code_cell(lines(source, loose))] if loose else []
+            cells += [new_code_cell(quiet(lines(source, loose)))] if loose else []
             cells += function_cells(source, node) if node.name != "main" else []
             loose = []
         elif not isinstance(node, ast.If):
@@ -75,6 +75,11 @@ def function_cells(source: str, node: ast.FunctionDef) -> list[nbformat.Notebook
 def lines(source: str, nodes: Sequence[ast.stmt]) -> str:
     """The source from the first to the last of the nodes."""
     return "\n".join(source.splitlines()[nodes[0].lineno - 1 : nodes[-1].end_lineno])
+
+
+def quiet(code: str) -> str:
+    """Code whose last line, the words below a constant, Jupyter does not show as a result."""
+    return f"{code};" if code.endswith('"""') else code
 
 
 def closing_cells(short: str | None, n_epochs: int) -> list[nbformat.NotebookNode]:
