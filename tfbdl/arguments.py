@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import keras
@@ -44,6 +44,17 @@ def number(name: str, value: Any, holds: Callable[[float], bool], requirement: s
     if isinstance(value, bool) or not (isinstance(value, numbers.Real) and holds(float(value))):
         raise ValueError(f"{name}={value!r} must be {requirement}")
     return float(value)
+
+
+def option(name: str, value: Any, known: Iterable[str]) -> str:
+    """`value`, if it is one of the `known` words.
+
+    Raises:
+        ValueError: if it is not; the message lists them.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(sorted(known))}")
+    return value
 
 
 def choose(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.models.functional import Functional
 from keras.src.random.seed_generator import make_default_seed
 from keras.src.saving.saving_lib import _walk_saveable
@@ -18,6 +19,7 @@ __all__ = [
     "make_default_seed",
     "pair_layers",
     "rebuild",
+    "serialize_shared",
     "set_loss",
     "takes_call_argument",
     "takes_training",
@@ -41,6 +43,16 @@ def set_loss(layer: keras.layers.Layer, loss: Any) -> None:
     """
     layer._clear_losses()
     layer.add_loss(loss)
+
+
+def serialize_shared(layer: keras.layers.Layer) -> dict[str, Any]:
+    """The config of `layer`; in a file with its identity, so that all that hold it share it again.
+
+    Keras writes this key too, but loses it where a layer is an argument of several others.
+    """
+    config = keras.saving.serialize_keras_object(layer)
+    saving = get_global_attribute("shared_objects/id_to_config_map") is not None
+    return {**config, "shared_object_id": id(layer)} if saving and layer.variables else config
 
 
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:

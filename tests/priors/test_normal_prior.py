@@ -94,7 +94,9 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(priors.get(keras.saving.serialize_keras_object(prior)).scale, 3.0)
 
     def test_unknown_name_lists_the_known_ones(self):
-        with self.assertRaisesRegex(ValueError, "^prior='gauss' .*flat, log_uniform, normal$"):
+        with self.assertRaisesRegex(
+            ValueError, "^prior='gauss' .*flat, laplace, log_uniform, normal, "
+        ):
             priors.get("gauss")
 
     @parameterized.parameters(0, -1.0, True, float("nan"))

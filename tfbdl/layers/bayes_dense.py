@@ -29,10 +29,13 @@ class BayesDense(BayesLinear):
         posterior: the family of q(w): a `tfbdl.posteriors.Posterior` or its name. The default
             `"mean_field"` has sigma = softplus(rho), rho starting uniform in [-3, -2].
         estimator: how outputs are sampled in training: `"reparameterization"`,
-            `"local_reparameterization"` or `"flipout"`.
+            `"local_reparameterization"`, `"flipout"` or `"per_example"`.
         use_bias: whether there is a b.
-        bias_prior: p(b), by default that of the kernel.
+        bias_prior: p(b), by default that of the kernel; where that is over rows or columns of a
+            matrix, N(0, 1).
         bias_posterior: q(b), by default the family of the kernel.
+        kl: `"auto"` takes the closed form of the KL where there is one; `"sample"` always
+            log q(w) - log p(w) at the weights drawn, as Blundell et al. (2015, equation 2).
         kernel_initializer: where the kernel's means start.
         bias_initializer: where the bias' means start.
         seed: as in Keras: an integer for noise that is the same in every run.

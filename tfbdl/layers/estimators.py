@@ -20,11 +20,9 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import choose
-from tfbdl.posteriors import MeanFieldNormal, MultiplicativeNormal, PointMass, Posterior
+from tfbdl.posteriors import Posterior
 
 Linear = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-
-INDEPENDENT_NORMAL = (MeanFieldNormal, MultiplicativeNormal, PointMass)
 
 
 class Estimator:
@@ -80,7 +78,7 @@ class LocalReparameterization(Estimator):
     """
 
     def check(self, posterior: Posterior) -> None:
-        if not isinstance(posterior, INDEPENDENT_NORMAL):
+        if not posterior.independent_normal:
             raise ValueError(
                 "estimator='local_reparameterization' needs independent normal weights, not "
                 f"posterior={type(posterior).__name__}; use 'reparameterization'"
@@ -116,7 +114,7 @@ class Flipout(Estimator):
     """
 
     def check(self, posterior: Posterior) -> None:
-        if not isinstance(posterior, INDEPENDENT_NORMAL):
+        if not posterior.symmetric:
             raise ValueError(
                 "estimator='flipout' needs independent weights symmetric about their mean, not "
                 f"posterior={type(posterior).__name__}; use 'reparameterization'"

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl.arguments import option
 from tfbdl.layers.bayes_dense import BayesDense
 from tfbdl.posteriors import MeanFieldNormal, MultiplicativeNormal
 from tfbdl.priors.log_uniform import LogUniform, log_alpha
@@ -39,8 +40,7 @@ class VariationalDropout(BayesDense):
         kl: str = "molchanov",
         **kwargs: Any,
     ) -> None:
-        if kl not in ("kingma", "molchanov"):
-            raise ValueError(f"kl={kl!r} is unknown; choose one of: kingma, molchanov")
+        self.approximation = option("kl", kl, ("kingma", "molchanov"))
         sparse = MeanFieldNormal(rho_initializer=keras.initializers.Constant(-5.0))
         defaults = {
             "prior": LogUniform(kl),
@@ -50,7 +50,6 @@ class VariationalDropout(BayesDense):
             "bias_posterior": "point",
         }
         super().__init__(units, activation, num_data=num_data, **{**defaults, **kwargs})
-        self.kl = kl
 
     @property
     def log_alpha(self) -> tf.Tensor:
@@ -75,4 +74,4 @@ class VariationalDropout(BayesDense):
             self.kernel.rho.assign(tf.where(keep > 0, self.kernel.rho, -22.0))
 
     def get_config(self) -> dict:
-        return {**super().get_config(), "kl": self.kl}
+        return {**super().get_config(), "kl": self.approximation}

@@ -7,13 +7,22 @@ from tfbdl.posteriors.base import Posterior
 from tfbdl.posteriors.mean_field import MeanFieldNormal
 from tfbdl.posteriors.multiplicative import MultiplicativeNormal
 from tfbdl.posteriors.point import PointMass
+from tfbdl.posteriors.prior_itself import PriorItself
 
-__all__ = ["MeanFieldNormal", "MultiplicativeNormal", "PointMass", "Posterior", "get"]
+__all__ = [
+    "MeanFieldNormal",
+    "MultiplicativeNormal",
+    "PointMass",
+    "Posterior",
+    "PriorItself",
+    "get",
+]
 
 _NAMES: dict[str, type[Posterior]] = {
     "mean_field": MeanFieldNormal,
     "multiplicative": MultiplicativeNormal,
     "point": PointMass,
+    "prior": PriorItself,
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
+from tfbdl.kl import kl_divergence
 from tfbdl.priors import Prior
 
 Self = TypeVar("Self", bound="Posterior")
@@ -17,12 +18,28 @@ class Posterior(keras.layers.Layer):
 
     A posterior given to a layer is a template: the layer makes one for each of its weights with
     `create`. All variables keep their own precision under mixed-precision policies.
+
+    Attributes:
+        independent_normal: whether elements are independent and normal, so that sums of them are
+            normal with variances that add up (what local reparameterisation needs).
+        symmetric: whether elements are independent and symmetric about their mean, so that signs
+            can be flipped one by one (what flipout needs).
+        prior: p(w).
+        exact: whether a closed form of the KL is used where one is known.
     """
 
+    independent_normal = False
+    symmetric = False
     prior: Prior
+    exact = True
 
     def check_prior(self, prior: Prior) -> None:
         """Raises ValueError where the family cannot be held against this prior."""
+        if prior.discrete:
+            raise ValueError(
+                f"prior={type(prior).__name__} is over two values and posterior="
+                f"{type(self).__name__} over all reals; use posterior='relaxed_bernoulli'"
+            )
 
     def create(
         self: Self,
@@ -31,11 +48,15 @@ class Posterior(keras.layers.Layer):
         shape: tuple[int, ...],
         initializer: keras.initializers.Initializer,
         prior: Prior,
+        *,
+        exact: bool = True,
     ) -> Self:
         """A posterior like this one over a weight of `owner` with variables of its own."""
         config: dict[str, Any] = {**self.get_config(), "name": name, "dtype": owner.dtype_policy}
         posterior = type(self).from_config(config)
+        prior.attach(shape)
         posterior.prior = prior
+        posterior.exact = exact
         posterior.initializer = initializer
         posterior.build(shape)
         return posterior
@@ -70,10 +91,21 @@ class Posterior(keras.layers.Layer):
         """One w, differentiable in the parameters, from the noise of `key`."""
         raise NotImplementedError
 
-    def kl(self, key: tf.Tensor) -> tf.Tensor:
-        """KL(q || prior), in nats; `key` is used where it can only be estimated."""
+    def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        """Log density in nats: of each element where these are independent, else of all."""
         raise NotImplementedError
 
+    def exact_kl(self) -> tf.Tensor | None:
+        """KL(q || prior) in nats; None where no closed form is known."""
+        return None
+
+    def kl(self, key: tf.Tensor) -> tf.Tensor:
+        """KL(q || prior), in nats; `key` is used where it can only be estimated."""
+        exact = self.exact_kl() if self.exact else None
+        return kl_divergence(exact, self.log_prob, self.prior, lambda: self.sample(key))
+
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """`sample(key)` and the KL, which families may compute together."""
-        return self.sample(key), self.kl(key)
+        """`sample(key)`, and the KL, estimated at that w where it is estimated."""
+        w = self.sample(key)
+        exact = self.exact_kl() if self.exact else None
+        return w, kl_divergence(exact, self.log_prob, self.prior, lambda: w)

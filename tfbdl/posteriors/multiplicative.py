@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import number
+from tfbdl.kl import normal_log_prob
 from tfbdl.posteriors.base import Posterior
 from tfbdl.priors import LogUniform, Prior
 
@@ -33,6 +34,9 @@ class MultiplicativeNormal(Posterior):
         self.initial_alpha = number(
             "initial_alpha", initial_alpha, lambda a: 0 < a <= 1, "in (0, 1]"
         )
+
+    independent_normal = True
+    symmetric = True
 
     def check_prior(self, prior: Prior) -> None:
         if not isinstance(prior, LogUniform):
@@ -62,7 +66,10 @@ class MultiplicativeNormal(Posterior):
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         return self.mean + self.stddev * random.normal(key, self.mu.shape, self.mu.dtype)
 
-    def kl(self, key: tf.Tensor) -> tf.Tensor:
+    def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        return normal_log_prob(w, self.mean, self.stddev)
+
+    def exact_kl(self) -> tf.Tensor:
         return self.prior.kl_from_log_alpha(self.log_alpha)
 
     def get_config(self) -> dict:

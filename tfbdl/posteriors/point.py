@@ -12,6 +12,9 @@ from tfbdl.posteriors.base import Posterior
 class PointMass(Posterior):
     """q(w) = delta(w - mu). Its KL is -log p(mu) up to a constant, so training finds the MAP."""
 
+    independent_normal = True
+    symmetric = True
+
     def build(self, shape: tuple[int, ...]) -> None:
         self.mu = self.add_parameter("mu", shape, self.initializer)
         self.built = True
@@ -24,8 +27,11 @@ class PointMass(Posterior):
     def stddev(self) -> tf.Tensor:
         return tf.zeros_like(self.mean)
 
+    def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        return tf.zeros_like(w)
+
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         return self.mean
 
-    def kl(self, key: tf.Tensor) -> tf.Tensor:
+    def exact_kl(self) -> tf.Tensor:
         return -tf.reduce_sum(self.prior.log_prob(self.mean))

@@ -7,12 +7,31 @@ from numbers import Real
 from tfbdl.arguments import choose
 from tfbdl.priors.base import Prior
 from tfbdl.priors.flat import Flat
+from tfbdl.priors.laplace import Laplace
 from tfbdl.priors.log_uniform import LogUniform
 from tfbdl.priors.normal import Normal
+from tfbdl.priors.scale_mixture import ScaleMixture
+from tfbdl.priors.student_t import StudentT
 
-__all__ = ["Flat", "LogUniform", "Normal", "Prior", "get"]
+__all__ = [
+    "Flat",
+    "Laplace",
+    "LogUniform",
+    "Normal",
+    "Prior",
+    "ScaleMixture",
+    "StudentT",
+    "get",
+]
 
-_NAMES: dict[str, type[Prior]] = {"flat": Flat, "log_uniform": LogUniform, "normal": Normal}
+_NAMES: dict[str, type[Prior]] = {
+    "flat": Flat,
+    "laplace": Laplace,
+    "log_uniform": LogUniform,
+    "normal": Normal,
+    "scale_mixture": ScaleMixture,
+    "student_t": StudentT,
+}
 
 
 def get(identifier: float | str | dict | Prior, argument: str = "prior") -> Prior:

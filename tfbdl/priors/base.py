@@ -1,27 +1,65 @@
-"""What a prior over one weight tensor answers, and how a user names one."""
+"""What a prior over one weight tensor answers."""
 
 from __future__ import annotations
 
+import math
+
 import keras
 import tensorflow as tf
+
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class Prior(keras.layers.Layer):
     """p(w) over a weight tensor.
 
     A prior is a Keras layer so that its hyper-parameters are variables of the model: saved, and
-    learned where they are trainable. A new family defines `log_prob` and `sample`; it may define
-    `kl_from_normal` where a closed form exists.
+    learned where they are trainable. One object given to several layers is one prior with shared
+    hyper-parameters. A new family defines `log_prob` and `sample`; it may define
+    `expected_log_prob`, which gives every normal posterior its KL in closed form.
+
+    Attributes:
+        discrete: whether w takes two values only, so that no density over the reals fits it.
     """
 
+    discrete = False
+
+    def attach(self, shape: tuple[int, ...]) -> None:
+        """Makes the hyper-parameters for a weight of `shape`; every weight does so once."""
+        if not self.built:
+            self.build(shape)
+
+    def claim(self) -> bool:
+        """True for the first that asks: the layer that adds `kl()`, once, to its cost."""
+        first, self._claimed = not getattr(self, "_claimed", False), True
+        return first
+
+    def for_bias(self) -> Prior:
+        """What governs the bias of a layer where the user names no prior for it."""
+        return self
+
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        """Log density of each element, in nats, of the shape of `w`."""
+        """Log density in nats: of each element where these are independent, else of all."""
         raise NotImplementedError
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
         """One weight tensor of `shape`, from the noise of `key` (see `tfbdl.random`)."""
         raise NotImplementedError
 
+    def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor | None:
+        """E[log p(w)] of each element under N(mu, sigma^2), in nats; None where none is known.
+
+        For independent elements it holds for every q with these marginals, correlated or not.
+        """
+        return None
+
     def kl_from_normal(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor | None:
         """KL(N(mu, sigma^2) || p) summed over the tensor, in nats; None where none is known."""
-        return None
+        expected = self.expected_log_prob(mu, sigma)
+        if expected is None:
+            return None
+        return -tf.reduce_sum(tf.math.log(sigma) + (0.5 + HALF_LOG_2PI) + expected)
+
+    def kl(self) -> tf.Tensor | float:
+        """KL of the hyper-parameters' own posterior from their prior, in nats; 0 without one."""
+        return 0.0

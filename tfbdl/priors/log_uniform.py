@@ -9,6 +9,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
+from tfbdl.arguments import option
 from tfbdl.priors.base import Prior
 
 
@@ -56,10 +57,7 @@ class LogUniform(Prior):
 
     def __init__(self, approximation: str = "molchanov", **kwargs: object) -> None:
         super().__init__(**kwargs)
-        if approximation not in _APPROXIMATIONS:
-            known = ", ".join(sorted(_APPROXIMATIONS))
-            raise ValueError(f"approximation={approximation!r} is unknown; choose one of: {known}")
-        self.approximation = approximation
+        self.approximation = option("approximation", approximation, _APPROXIMATIONS)
         self.built = True
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:

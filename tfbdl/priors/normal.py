@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import number
-from tfbdl.priors.base import Prior
+from tfbdl.priors.base import HALF_LOG_2PI, Prior
+from tfbdl.priors.scale import Scale
+
+FAN_IN = "fan_in"
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
@@ -18,30 +21,53 @@ class Normal(Prior):
 
     Args:
         scale: the standard deviation, > 0 (the slides' `gamma`, which multiplies I in their
-            formula but is a scale in their code; the code counts).
+            formula but is a scale in their code; the code counts), or `"fan_in"` for
+            sigma / sqrt(H), H the number of inputs that a unit adds up, with which networks of
+            growing width tend to a Gaussian process (Neal 1995). A bias has H = 1.
+        sigma: the numerator of `"fan_in"`, > 0.
+        trainable: whether `scale`, or `sigma`, is learned through the bound.
 
     Raises:
-        ValueError: if `scale` is not a positive finite number.
+        ValueError: if `scale` or `sigma` is not a positive finite number.
     """
 
-    def __init__(self, scale: float = 1.0, **kwargs: object) -> None:
-        super().__init__(**kwargs)
-        self.scale = number(
-            "scale", scale, lambda s: 0 < s < math.inf, "a positive number: a standard deviation"
-        )
+    def __init__(
+        self,
+        scale: float | str = 1.0,
+        *,
+        sigma: float = 1.0,
+        trainable: bool = False,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(trainable=trainable, **kwargs)
+        self.by_fan_in = scale == FAN_IN
+        name, value = ("sigma", sigma) if self.by_fan_in else ("scale", scale)
+        self._scale = Scale(self, name, value)
         self.built = True
 
+    @property
+    def scale(self) -> tf.Tensor:
+        """The standard deviation, or sigma, as it is now."""
+        return self._scale()
+
+    def _scale_of(self, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+        fan_in = math.prod(shape[:-1]) if self.by_fan_in else 1
+        return self._scale(dtype) / math.sqrt(fan_in)
+
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        return -0.5 * tf.square(w / self.scale) - math.log(self.scale * math.sqrt(2 * math.pi))
+        scale = self._scale_of(w.shape, w.dtype)
+        return -0.5 * tf.square(w / scale) - tf.math.log(scale) - HALF_LOG_2PI
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-        return self.scale * random.normal(key, shape)
+        return self._scale_of(shape, tf.float32) * random.normal(key, shape)
 
-    def kl_from_normal(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
-        """Sum of log(scale / sigma) + (sigma^2 + mu^2) / (2 scale^2) - 1/2."""
-        ratio, shift = sigma / self.scale, mu / self.scale
-        terms = tf.square(ratio) + tf.square(shift) - 1.0 - 2.0 * tf.math.log(ratio)
-        return 0.5 * tf.reduce_sum(terms)
+    def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
+        """-(mu^2 + sigma^2) / (2 scale^2) - log scale - log(2 pi) / 2."""
+        scale = self._scale_of(mu.shape, mu.dtype)
+        second_moment = tf.square(mu / scale) + tf.square(sigma / scale)
+        return -0.5 * second_moment - tf.math.log(scale) - HALF_LOG_2PI
 
     def get_config(self) -> dict:
-        return {**super().get_config(), "scale": self.scale}
+        initial = self._scale.initial
+        scales = {"scale": FAN_IN, "sigma": initial} if self.by_fan_in else {"scale": initial}
+        return {**super().get_config(), **scales}

@@ -1,0 +1,115 @@
+"""What all layers with random weights share: posteriors over them, and KL / N in the losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl import posteriors, priors, random
+from tfbdl.arguments import option
+from tfbdl.complexity import Complexity
+from tfbdl.keras_private import serialize_shared
+from tfbdl.posteriors import Posterior
+from tfbdl.sampling import accept_draws, make_draw
+
+
+class BayesLayer(keras.layers.Layer):
+    """Owns weights w ~ q and their priors; a subclass says what it computes with them.
+
+    It may stand before a Keras layer among the bases of a class, whose arguments it passes on. Its
+    own are described where users meet them, in `BayesDense`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        num_data: int,
+        prior: float | str | dict | priors.Prior = 1.0,
+        posterior: str | dict | Posterior = "mean_field",
+        bias_prior: float | str | dict | priors.Prior | None = None,
+        bias_posterior: str | dict | Posterior | None = None,
+        kl: str = "auto",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.prior = priors.get(prior)
+        self.posterior = posteriors.get(posterior)
+        self._given_bias = (
+            None if bias_prior is None else priors.get(bias_prior, "bias_prior"),
+            None if bias_posterior is None else posteriors.get(bias_posterior, "bias_posterior"),
+        )
+        self.bias_prior = self._given_bias[0] or self.prior.for_bias()
+        self.bias_posterior = self._given_bias[1] or self.posterior
+        self.posterior.check_prior(self.prior)
+        self.bias_posterior.check_prior(self.bias_prior)
+        self.kl = option("kl", kl, ("auto", "sample"))
+        self.complexity = Complexity(num_data)
+        self.seed = random.Seed(seed)
+        self._random_weights: list[str] = []
+        self._owned_priors: list[priors.Prior] = []
+        accept_draws(self)
+
+    @property
+    def num_data(self) -> int:
+        """N, the number of training examples."""
+        return self.complexity.num_data
+
+    def add_random_weight(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        initializer: keras.initializers.Initializer,
+        *,
+        is_bias: bool = False,
+    ) -> None:
+        """Makes the posterior `self.<name>` over a weight of `shape`."""
+        posterior = self.bias_posterior if is_bias else self.posterior
+        prior = self.bias_prior if is_bias else self.prior
+        made = posterior.create(self, name, shape, initializer, prior, exact=self.kl == "auto")
+        setattr(self, name, made)
+        self._random_weights.append(name)
+        if prior.claim():
+            self._owned_priors.append(prior)
+
+    def weights_at(self, draw: tf.Tensor | None) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """The weights of a drawn function, or their means, in the order made; and the KL."""
+        key = self.seed.at(make_draw(0, 0) if draw is None else draw)
+        weights, kl = [], self.kl_of_priors()
+        for stream, name in enumerate(self._random_weights):
+            q = getattr(self, name)
+            stream_key = random.fold_in(key, stream)
+            w = q.mean if draw is None else q.sample(stream_key)
+            weights.append(tf.cast(w, self.compute_dtype))
+            kl += q.kl(stream_key)
+        return weights, kl
+
+    def sampled_weights(self) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """One new sample of the weights for a training step, in the order made; and the KL."""
+        key = self.seed.next()
+        weights, kl = [], self.kl_of_priors()
+        for stream, name in enumerate(self._random_weights):
+            w, weight_kl = getattr(self, name).sample_and_kl(random.fold_in(key, stream))
+            weights.append(tf.cast(w, self.compute_dtype))
+            kl += weight_kl
+        return weights, kl
+
+    def kl_of_priors(self) -> tf.Tensor | float:
+        """KL of the hyper-parameters of those priors that this layer was the first to use."""
+        return sum((prior.kl() for prior in self._owned_priors), 0.0)
+
+    def get_config(self) -> dict:
+        serialize = keras.saving.serialize_keras_object
+        bias_prior, bias_posterior = self._given_bias
+        return {
+            **super().get_config(),
+            "num_data": self.num_data,
+            "prior": serialize_shared(self.prior),
+            "posterior": serialize(self.posterior),
+            "bias_prior": None if bias_prior is None else serialize_shared(bias_prior),
+            "bias_posterior": None if bias_posterior is None else serialize(bias_posterior),
+            "kl": self.kl,
+            "seed": self.seed.seed,
+        }

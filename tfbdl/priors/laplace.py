@@ -1,0 +1,54 @@
+"""The Laplace prior, whose mode sets weights to zero (and whose samples do not)."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.priors.base import Prior
+from tfbdl.priors.scale import Scale
+
+
+@keras.saving.register_keras_serializable(package="tfbdl.priors")
+class Laplace(Prior):
+    """p(w) = exp(-|w| / scale) / (2 scale), independently for each weight.
+
+    Args:
+        scale: b > 0; the standard deviation is b sqrt(2). An L1 penalty of l |w| beside a mean
+            loss is b = 1 / (l N).
+        trainable: whether `scale` is learned through the bound.
+
+    Raises:
+        ValueError: if `scale` is not a positive finite number.
+    """
+
+    def __init__(self, scale: float = 1.0, *, trainable: bool = False, **kwargs: object) -> None:
+        super().__init__(trainable=trainable, **kwargs)
+        self._scale = Scale(self, "scale", scale)
+        self.built = True
+
+    @property
+    def scale(self) -> tf.Tensor:
+        """The scale b as it is now."""
+        return self._scale()
+
+    def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        scale = self._scale(w.dtype)
+        return -tf.abs(w) / scale - tf.math.log(2.0 * scale)
+
+    def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
+        u = random.uniform(key, shape) - 0.5
+        return -self.scale * tf.sign(u) * tf.math.log1p(-2.0 * tf.abs(u))
+
+    def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
+        """Through the mean of the folded normal, sigma sqrt(2/pi) exp(-z^2) + mu erf(z)."""
+        scale = self._scale(mu.dtype)
+        z = mu / (math.sqrt(2.0) * sigma)
+        folded = math.sqrt(2.0 / math.pi) * sigma * tf.exp(-tf.square(z)) + mu * tf.math.erf(z)
+        return -folded / scale - tf.math.log(2.0 * scale)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "scale": self._scale.initial}

@@ -1,0 +1,41 @@
+"""The scales of priors: fixed numbers, or learned through the bound (empirical Bayes)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.arguments import number
+
+
+class Scale:
+    """A positive number of a prior: fixed, or exp of a variable where the prior is trainable.
+
+    Args:
+        prior: the layer that owns the variable.
+        name: the argument it was given as, for messages and for the variable.
+        value: the number, or where learning starts.
+
+    Raises:
+        ValueError: if `value` is not a positive finite number.
+    """
+
+    def __init__(self, prior: keras.layers.Layer, name: str, value: Any) -> None:
+        self.initial = number(
+            name, value, lambda s: 0 < s < math.inf, "a positive number: a standard deviation"
+        )
+        self.log: keras.Variable | None = None
+        if prior.trainable:
+            start = keras.initializers.Constant(math.log(self.initial))
+            self.log = prior.add_weight(
+                shape=(), initializer=start, autocast=False, name=f"log_{name}"
+            )
+
+    def __call__(self, dtype: tf.DType = tf.float32) -> tf.Tensor:
+        """The number as it is now."""
+        if self.log is None:
+            return tf.constant(self.initial, dtype)
+        return tf.cast(tf.exp(tf.convert_to_tensor(self.log)), dtype)

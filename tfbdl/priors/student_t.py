@@ -1,0 +1,57 @@
+"""Student's t prior: heavy tails, and an influence that falls off for large weights."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import tensorflow as tf
+from tensorflow_probability import distributions as tfd
+
+from tfbdl import random
+from tfbdl.arguments import number
+from tfbdl.priors.base import Prior
+from tfbdl.priors.scale import Scale
+
+
+@keras.saving.register_keras_serializable(package="tfbdl.priors")
+class StudentT(Prior):
+    """p(w) = t(w / scale; df) / scale, independently for each weight.
+
+    It is N(0, tau^2) with tau^2 ~ InverseGamma(df / 2, df scale^2 / 2) integrated out; for that
+    hierarchy with its own posterior over tau see `InverseGammaScale`.
+
+    Args:
+        df: degrees of freedom, > 0; 1 is the Cauchy distribution, and the variance exists above 2.
+        scale: > 0.
+        trainable: whether `scale` is learned through the bound.
+
+    Raises:
+        ValueError: if `df` or `scale` is not a positive finite number.
+    """
+
+    def __init__(
+        self, df: float = 3.0, scale: float = 1.0, *, trainable: bool = False, **kwargs: object
+    ) -> None:
+        super().__init__(trainable=trainable, **kwargs)
+        self.df = number("df", df, lambda d: 0 < d < math.inf, "positive: degrees of freedom")
+        self._scale = Scale(self, "scale", scale)
+        self.built = True
+
+    @property
+    def scale(self) -> tf.Tensor:
+        """The scale as it is now."""
+        return self._scale()
+
+    def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        scale, half = self._scale(w.dtype), 0.5 * (self.df + 1.0)
+        constant = math.lgamma(half) - math.lgamma(half - 0.5) - 0.5 * math.log(math.pi * self.df)
+        ratio = w / scale
+        return constant - tf.math.log(scale) - half * tf.math.log1p(tf.square(ratio) / self.df)
+
+    def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
+        quantile = tfd.StudentT(tf.constant(self.df), 0.0, 1.0).quantile
+        return self.scale * quantile(random.uniform(key, shape))
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "df": self.df, "scale": self._scale.initial}
