@@ -72,6 +72,7 @@ def all_noise(k):
         "bernoulli": random.bernoulli(k, [2001], 0.3),
         "rademacher": random.rademacher(k, [2001]),
         "folded": random.bits(random.fold_in(k, 7), [9]),
+        "split": random.bits(random.split(k, 9)[7], [9]),
     }
 
 
@@ -278,6 +279,10 @@ class StreamsTest(tf.test.TestCase):
         keys += [random.fold_in(k, i) for k in keys for i in range(5)]
         unique, counts = np.unique(np.stack(keys), axis=0, return_counts=True)
         self.assertEmpty(unique[counts > 1].tolist())
+
+    def test_splitting_is_folding(self):
+        key = tf.constant([5, -6, 7])
+        self.assertAllEqual(random.split(key, 9), [random.fold_in(key, i) for i in range(9)])
 
     def test_folding_collides_nowhere(self):
         """As far as the VAE's bounds fold: 60 batches of 1,000 images, 5,000 samples."""

@@ -65,6 +65,12 @@ def fold_in(key: tf.Tensor, data: int | tf.Tensor) -> tf.Tensor:
     return tf.stack([key[0], key[1], salt])
 
 
+def split(key: tf.Tensor, num: int | tf.Tensor) -> tf.Tensor:
+    """The keys of the sub-streams 0 to num - 1, as `fold_in` gives them, shape (num, 3)."""
+    salts = tf.range(1, num + 1) * _STREAM_MULTIPLIER + key[2] * _SALT_MULTIPLIER
+    return tf.stack([tf.fill([num], key[0]), tf.fill([num], key[1]), salts], axis=1)
+
+
 def bits(key: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Uniform 32-bit words, a uint32 tensor of `shape`."""
     size = _size(shape)

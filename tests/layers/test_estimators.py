@@ -1,4 +1,4 @@
-"""The three ways to sample outputs: their exact means and covariances, and their gradients."""
+"""The ways to sample outputs: their exact means and covariances, and their gradients."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from absl.testing import parameterized
 from tfbdl import posteriors
 from tfbdl.layers import BayesDense, estimators
 
-NAMES = ("reparameterization", "local_reparameterization", "flipout")
+NAMES = ("reparameterization", "local_reparameterization", "flipout", "per_example")
 FAMILIES = {"mean_field": 1.0, "multiplicative": "log_uniform", "point": 1.0}
 NUM = 20_000
 RNG = np.random.default_rng(0)
@@ -65,14 +65,18 @@ def parameters(layer):
 
 
 class LawTest(tf.test.TestCase, parameterized.TestCase):
-    @parameterized.product(estimator=NAMES, x=("batch", "sequence"))
-    def test_mean_and_covariance(self, estimator, x):
-        """N(x mu + mu_b, .) with noise shared by the rows, or each row's own.
+    @parameterized.parameters(*itertools.product(NAMES, ("batch", "sequence")))
+    def test_mean_and_covariance(self, estimator, kind):
+        """N(x mu + mu_b, .) with noise shared by the rows of the batch, or of the example.
 
         Weights are independent, so outputs of different units are; the covariance of rows n and m
         at unit j is sum_i x_ni x_mi sigma_ij^2 + sigma_bj^2 where they share the weights, else 0.
         """
-        x = X if x == "batch" else SEQUENCE
+        if (estimator, kind) == ("local_reparameterization", "sequence"):
+            with self.assertRaisesRegex(ValueError, "^estimator='local_.* use 'flipout'$"):
+                BayesDense(2, num_data=10, estimator=estimator)(SEQUENCE)
+            return
+        x = X if kind == "batch" else SEQUENCE
         layer = dense(estimator)
         y = samples(layer, x)
         rows = x.reshape(-1, 3)
@@ -81,7 +85,9 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         covariance = np.einsum("ni,mi,ij,jk->njmk", rows, rows, variance, np.eye(2))
         covariance += np.einsum("j,jk->jk", variance_b, np.eye(2))[None, :, None, :]
         if estimator != "reparameterization":
-            covariance *= np.eye(len(rows))[:, None, :, None]
+            positions = x.shape[1] if kind == "sequence" else 1
+            same_example = np.kron(np.eye(len(x)), np.ones((positions, positions)))
+            covariance *= same_example[:, None, :, None]
         deviation = y - mean
         error = y.std(axis=0) / np.sqrt(NUM)
         self.assertLess(np.max(np.abs(deviation.mean(axis=0)) / error), 5)
@@ -216,7 +222,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(y[0], [0.0, 0.0], atol=1e-12)
 
     def test_gradients_are_unbiased_and_agree(self):
-        """E[d/dsigma of c . y^2], known in closed form, for all three."""
+        """E[d/dsigma of c . y^2], known in closed form, for all."""
         x, c = X.astype("float32"), self.C.astype("float32")
         for name in NAMES:
             layer = dense(name)
@@ -248,6 +254,7 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
         ("reparameterization", "Reparameterization"),
         ("local_reparameterization", "LocalReparameterization"),
         ("flipout", "Flipout"),
+        ("per_example", "PerExample"),
     )
     def test_name_object_or_config(self, name, class_name):
         estimator = estimators.get(name)
@@ -258,9 +265,29 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters("flip", None, 3)
     def test_unknown_name_lists_the_known_ones(self, name):
-        known = "flipout, local_reparameterization, reparameterization"
+        known = "flipout, local_reparameterization, per_example, reparameterization"
         with self.assertRaisesRegex(ValueError, f"^estimator={name!r} .*{known}$"):
             estimators.get(name)
+
+    @parameterized.parameters(*NAMES)
+    def test_sampled_kl_counts_once(self, name):
+        """The mean of the estimates is the KL, for any number of examples in the batch."""
+        exact = dense(name)
+        exact(X.astype("float32"))
+        expected = float(exact.losses[0])
+        layer = dense(name, kl="sample")
+        layer.set_weights(exact.get_weights())
+        for batch in (X[:1], np.repeat(X, 5, axis=0)):
+
+            def once(_, x=batch.astype("float32")):
+                layer(x, training=True)
+                return layer.losses[0]
+
+            repeat = tf.function(tf.map_fn, jit_compile=True)
+            got = repeat(once, tf.range(4000), fn_output_signature=tf.float32).numpy()
+            self.assertGreater(got.std(), 0.0)
+            error = got.std() / np.sqrt(len(got))
+            self.assertLess(abs(got.mean() - expected), 4 * error, name)
 
     @parameterized.parameters("local_reparameterization", "flipout")
     def test_posterior_must_be_independent_and_normal(self, name):

@@ -29,7 +29,7 @@ class BayesDense(BayesLinear):
         posterior: the family of q(w): a `tfbdl.posteriors.Posterior` or its name. The default
             `"mean_field"` has sigma = softplus(rho), rho starting uniform in [-3, -2].
         estimator: how outputs are sampled in training: `"reparameterization"`,
-            `"local_reparameterization"`, `"flipout"` or `"per_example"`.
+            `"local_reparameterization"` (inputs of two axes), `"flipout"` or `"per_example"`.
         use_bias: whether there is a b.
         bias_prior: p(b), by default that of the kernel; where that is over rows or columns of a
             matrix, N(0, 1).
@@ -72,6 +72,11 @@ class BayesDense(BayesLinear):
         d_in = input_shape[-1]
         if d_in is None:
             raise ValueError(f"input_shape={input_shape} must have a known last dimension")
+        if len(input_shape) > 2 and isinstance(self.estimator, estimators.LocalReparameterization):
+            raise ValueError(
+                f"estimator='local_reparameterization' draws outputs one by one, but those of "
+                f"input_shape={input_shape} share weights over positions; use 'flipout'"
+            )
         self.create_weights((d_in, self.units), (self.units,))
         self.input_spec = keras.layers.InputSpec(min_ndim=2, axes={-1: d_in})
         self.built = True

@@ -4,8 +4,12 @@ All are unbiased for E_q[f(x W + b)] inside the expected log likelihood and diff
 the examples of a batch share their noise, which sets the variance of the gradient:
 
 - `Reparameterization`: one weight sample for the batch (Blundell et al. 2015, section 3.2);
+- `PerExample`: one weight sample for each example (the same section, taken literally);
 - `LocalReparameterization`: the output's own normal distribution (Kingma et al. 2015, section 3);
 - `Flipout`: one sample, decorrelated by random signs (Wen et al. 2018, section 3).
+
+Axes between the first, of examples, and the last, of channels, are positions of one example, which
+share its weights.
 
 An estimator maps (x, linear, kernel, bias, key) to (outputs before the activation, KL in nats),
 where `linear(x, w)` applies the layer's linear map.
@@ -71,10 +75,40 @@ class Reparameterization(Estimator):
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
+class PerExample(Estimator):
+    """y_n = x_n W_n + b_n with a (W_n, b_n) ~ q for each example n of the batch.
+
+    Its gradient has the least variance of those that hold for every posterior, and its memory is
+    that of all weights times the batch. The KL counts once, however many samples there are: where
+    it is estimated, it is the mean of the examples' estimates.
+    """
+
+    def __call__(
+        self,
+        x: tf.Tensor,
+        linear: Linear,
+        kernel: Posterior,
+        bias: Posterior | None,
+        key: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        one_sample = Reparameterization()
+
+        def of_example(example: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+            x_n, key_n = example
+            y_n, kl_n = one_sample(x_n[tf.newaxis], linear, kernel, bias, key_n)
+            return y_n[0], kl_n
+
+        y, kl = tf.vectorized_map(of_example, (x, random.split(key, tf.shape(x)[0])))
+        return y, tf.reduce_mean(kl)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
 class LocalReparameterization(Estimator):
     """y ~ N(x mu + mu_b, x^2 sigma^2 + sigma_b^2), drawn for each example on its own.
 
-    Variances are computed in the precision of the weights, also under mixed precision.
+    Outputs at several positions of an example would not be independent, so it holds for one
+    position only. Variances are computed in the precision of the weights, also under mixed
+    precision.
     """
 
     def check(self, posterior: Posterior) -> None:
@@ -108,6 +142,8 @@ class LocalReparameterization(Estimator):
 @keras.saving.register_keras_serializable(package="tfbdl")
 class Flipout(Estimator):
     """y = x mu + ((x * s) dW + t db) * r + mu_b, with signs s, t, r drawn for each example.
+
+    Signs hold for a channel at all positions of an example.
 
     dW = W - mu is shared by the batch. The signs leave each example's distribution as it is,
     since dW is symmetric about zero, and make the examples uncorrelated.
@@ -143,6 +179,7 @@ class Flipout(Estimator):
 _NAMES: dict[str, type[Estimator]] = {
     "flipout": Flipout,
     "local_reparameterization": LocalReparameterization,
+    "per_example": PerExample,
     "reparameterization": Reparameterization,
 }
 
@@ -157,8 +194,10 @@ def get(identifier: str | dict | Estimator) -> Estimator:
 
 
 def _signs(key: tf.Tensor, stream: int, like: tf.Tensor) -> tf.Tensor:
-    signs = random.rademacher(random.fold_in(key, stream), tf.shape(like), like.dtype)
-    return tf.ensure_shape(signs, like.shape)
+    channels = like.shape[-1]
+    shape = [tf.shape(like)[0], *[1] * (len(like.shape) - 2), channels]
+    signs = random.rademacher(random.fold_in(key, stream), tf.stack(shape), like.dtype)
+    return tf.ensure_shape(signs, [like.shape[0], *shape[1:]])
 
 
 def _safe_sqrt(variance: tf.Tensor) -> tf.Tensor:
