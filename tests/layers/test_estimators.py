@@ -277,9 +277,10 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
         expected = float(exact.losses[0])
         layer = dense(name, kl="sample")
         layer.set_weights(exact.get_weights())
-        for batch in (X[:1], np.repeat(X, 5, axis=0)):
+        rows = X.astype("float32")
+        for batch in (rows[:1], np.repeat(rows, 5, axis=0)):
 
-            def once(_, x=batch.astype("float32")):
+            def once(_, x=batch):
                 layer(x, training=True)
                 return layer.losses[0]
 
