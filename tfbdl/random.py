@@ -117,6 +117,18 @@ def bernoulli(
     return tf.cast(bits(key, shape) < _word(int(prob * 2.0**32)), dtype)
 
 
+def relaxed_bernoulli(
+    key: tf.Tensor, logits: tf.Tensor, temperature: float, shape: Shape
+) -> tf.Tensor:
+    """A sample of `tfp.distributions.RelaxedBernoulli(temperature, logits=logits)`.
+
+    Drawn as sigmoid((logits + logistic noise) / temperature) (Maddison et al. 2017, appendix B),
+    because the gradient of TFP's own sampler is NaN at low temperatures. It exceeds 1/2 with
+    probability sigmoid(logits), whatever the temperature.
+    """
+    return tf.sigmoid((logits + logistic(key, shape, logits.dtype)) / temperature)
+
+
 def rademacher(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:
     """Signs, +1 or -1 with probability 1/2 each."""
     top_bit = tf.bitwise.right_shift(bits(key, shape), _word(31))

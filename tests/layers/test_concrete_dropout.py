@@ -12,8 +12,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from absl.testing import parameterized
 
+from tfbdl import random
 from tfbdl.layers import BayesDense, ConcreteDropout
-from tfbdl.layers.concrete_dropout import entropy, relaxed_bernoulli
+from tfbdl.layers.concrete_dropout import entropy
 from tfbdl.sampling import make_draw
 
 tfd = tfp.distributions
@@ -29,7 +30,7 @@ def logit(p):
 
 def masks(keep, temperature, num=NUM):
     logits = tf.constant(logit(keep), tf.float32)
-    return relaxed_bernoulli(KEY, logits, temperature, [num]).numpy().astype(np.float64)
+    return random.relaxed_bernoulli(KEY, logits, temperature, [num]).numpy().astype(np.float64)
 
 
 def expectation(f, keep, temperature, points=80_001):
@@ -91,7 +92,7 @@ class MaskTest(tf.test.TestCase, parameterized.TestCase):
         logits = tf.constant([-1e4, -100.0, -20.0, 0.0, 20.0, 100.0, 1e4])
         with tf.GradientTape() as tape:
             tape.watch(logits)
-            mask = relaxed_bernoulli(KEY, logits, temperature, [1000, 7])
+            mask = random.relaxed_bernoulli(KEY, logits, temperature, [1000, 7])
         self.assertTrue(np.all(np.isfinite(mask)))
         self.assertTrue(np.all(np.isfinite(tape.gradient(mask, logits))))
         self.assertAllClose(tf.reduce_mean(mask, 0)[:2], [0.0, 0.0])
@@ -102,7 +103,7 @@ class MaskTest(tf.test.TestCase, parameterized.TestCase):
         logits = tf.fill([NUM], tf.constant(0.7))
         with tf.GradientTape() as tape:
             tape.watch(logits)
-            mask = relaxed_bernoulli(KEY, logits, 0.1, [NUM])
+            mask = random.relaxed_bernoulli(KEY, logits, 0.1, [NUM])
         gradient = tape.gradient(mask, logits).numpy().astype(np.float64)
         h = 1e-3
         above, below = (

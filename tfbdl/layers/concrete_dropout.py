@@ -22,18 +22,6 @@ from tfbdl.complexity import Complexity
 from tfbdl.sampling import accept_draws
 
 
-def relaxed_bernoulli(
-    key: tf.Tensor, logits: tf.Tensor, temperature: float, shape: random.Shape
-) -> tf.Tensor:
-    """A sample of `tfp.distributions.RelaxedBernoulli(temperature, logits=logits)`.
-
-    Drawn as sigmoid((logits + logistic noise) / temperature) (Maddison et al. 2017, appendix B),
-    because the gradient of TFP's own sampler is NaN at low temperatures.
-    """
-    noise = random.logistic(key, shape, logits.dtype)
-    return tf.sigmoid((logits + noise) / temperature)
-
-
 def entropy(logits: tf.Tensor) -> tf.Tensor:
     """Entropy of Bernoulli(sigmoid(logits)) in nats, elementwise; exact however large the logit."""
     kept = tf.sigmoid(logits) * tf.math.log_sigmoid(logits)
@@ -129,7 +117,7 @@ class ConcreteDropout(keras.layers.Wrapper):
         if key is not None:
             batch = tf.shape(x)[0] if draw is None else 1
             shape = tf.stack([batch] + [1] * (len(x.shape) - 2) + [x.shape[-1]])
-            mask = relaxed_bernoulli(key, self.keep_logit, self.temperature, shape)
+            mask = random.relaxed_bernoulli(key, self.keep_logit, self.temperature, shape)
             x *= tf.cast(mask / self.keep_prob, x.dtype)
         y = self.layer(x)
         wd, ent = self.weight_term(), self.entropy_term()
