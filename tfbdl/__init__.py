@@ -13,11 +13,13 @@ if not startup.is_command():
         startup.import_tensorflow()
 
     from tfbdl import data, layers, likelihoods, metrics, models, plots, posteriors, priors
+    from tfbdl.complexity import set_weight as set_kl_weight
     from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
     from tfbdl.serving import export
-    from tfbdl.training.callbacks import KLAnnealing, TrainLogger
+    from tfbdl.training.callbacks import TrainLogger
     from tfbdl.training.checkpoint import CheckpointError
+    from tfbdl.training.kl_weight import KLAnnealing, MinibatchKL
     from tfbdl.training.log import LogError, TrainLog, read_log
     from tfbdl.training.loop import TrainingError, train
     from tfbdl.training.observer import Bound
@@ -28,6 +30,7 @@ if not startup.is_command():
         "CheckpointError",
         "KLAnnealing",
         "LogError",
+        "MinibatchKL",
         "PosteriorBoard",
         "Prediction",
         "TrainLog",
@@ -46,6 +49,7 @@ if not startup.is_command():
         "predict",
         "priors",
         "read_log",
+        "set_kl_weight",
         "to_bayesian",
         "to_deterministic",
         "to_mc_dropout",

@@ -66,6 +66,16 @@ class Complexity(keras.layers.Layer):
         return {**super().get_config(), "num_data": self.num_data, "names": self.names}
 
 
+def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
+    """Sets the weight of the KL in all layers of `model`; saved with it.
+
+    1 is the posterior; less is a cold posterior whose temperature is the weight (Wenzel et al.
+    2020; for a variational posterior the likelihood counts 1 / weight times).
+    """
+    for cost in costs(model):
+        cost.weight.assign(weight)
+
+
 def terms(model: keras.Model) -> dict[str, tf.Tensor]:
     """The named terms of all layers of `model`, summed by name (nats per data set).
 

@@ -1,4 +1,4 @@
-"""`TrainLogger` under `model.fit` writes the log of `tfbdl.train`; `KLAnnealing` warms up."""
+"""`TrainLogger` under `model.fit` writes the log of `tfbdl.train`."""
 
 import contextlib
 import gc
@@ -459,40 +459,6 @@ class PosteriorBoardTest(CallbackCase):
             self.assertAllClose(buckets[[0, -1], [0, 1]], [np.min(values), np.max(values)], 1e-5)
             self.assertEqual(buckets[:, 2].sum(), 48)
         self.assertIn(("bayes/kernel/signal_to_noise_db", 1), found)
-
-
-class KLAnnealingTest(CallbackCase):
-    def test_under_fit(self):
-        model = toy(rate=0.0)
-        log, _ = self.log(model, callbacks=[tfbdl.KLAnnealing(1, 3)], epochs=4, batch_size=N)
-        kl = first_toy(model)
-        penalty = log.metrics["loss"] - log.metrics["cent"]
-        self.assertAllClose(log.metrics["kl"], [kl] * 4, 1e-5)
-        self.assertAllClose(penalty, np.array([0.0, 0.5, 1.0, 1.0]) * kl / N, 1e-5, 1e-5)
-
-    def test_from_the_beginning(self):
-        """start=0: epoch 1 already has a share."""
-        model = toy(rate=0.0)
-        annealing = tfbdl.KLAnnealing(0, 2)
-        log, _ = self.log(model, callbacks=[annealing], epochs=3, batch_size=N)
-        kl = first_toy(model)
-        penalty = log.metrics["loss"] - log.metrics["cent"]
-        self.assertAllClose(penalty, np.array([0.5, 1.0, 1.0]) * kl / N, 1e-5, 1e-5)
-
-    def test_gradients_are_without_kl_at_first(self):
-        """With weight 0 the KL pulls at nothing."""
-        model = toy(rate=0.0)
-        self.fit(model, callbacks=[tfbdl.KLAnnealing(5, 6)], epochs=1)
-        with tf.GradientTape() as tape:
-            model(X, training=True)
-            penalty = tf.add_n(model.losses)
-        gradient = tape.gradient(penalty, model.layers[0].kernel.value)
-        self.assertAllEqual(gradient, tf.zeros_like(gradient))
-
-    def test_bad_arguments(self):
-        for start, end in ((-1, 3), (3, 3), (4, 3)):
-            with self.subTest(start=start, end=end), self.assertRaisesRegex(ValueError, "^start="):
-                tfbdl.KLAnnealing(start, end)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Keras callbacks: `train.log` for `model.fit`, and the warm-up of the KL."""
+"""The `train.log` of `tfbdl.train` for `model.fit`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import time
 from collections.abc import Sequence
 
-import keras
 import tensorflow as tf
 
-from tfbdl import complexity
 from tfbdl.training.log_writer import LogWriter
 from tfbdl.training.observer import Observer
 
@@ -71,30 +69,6 @@ class TrainLogger(Observer):
     def on_train_end(self, logs: dict | None = None) -> None:
         super().on_train_end(logs)
         self._log.close()
-
-
-class KLAnnealing(keras.callbacks.Callback):
-    """Warms the KL up: weight 0 until epoch `start`, then linearly to 1 at epoch `end`.
-
-    Args:
-        start: last epoch (counted from 1) with weight 0; 0 to begin at once.
-        end: first epoch with weight 1.
-
-    Raises:
-        ValueError: unless 0 <= start < end.
-    """
-
-    def __init__(self, start: int, end: int) -> None:
-        super().__init__()
-        if not 0 <= start < end:
-            raise ValueError(f"start={start!r}, end={end!r}: need 0 <= start < end")
-        self.start = start
-        self.end = end
-
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        weight = min(max((epoch + 1 - self.start) / (self.end - self.start), 0.0), 1.0)
-        for cost in complexity.costs(self.model):
-            cost.weight.assign(weight)
 
 
 def _print(text: str) -> None:

@@ -18,6 +18,7 @@ import tensorflow as tf
 from tfbdl.arguments import output_on
 from tfbdl.keras_private import build_all
 from tfbdl.training import inputs
+from tfbdl.training.kl_weight import MinibatchKL
 from tfbdl.training.progress import Progress
 from tfbdl.training.run import open_run
 from tfbdl.training.steps import Steps
@@ -59,7 +60,8 @@ def train(
             finished one is left as it is. None writes nothing.
         columns: of the log. By default the loss, the compiled metrics, and the terms of the
             layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's batches.
-        callbacks: Keras callbacks, called around training and epochs (not batches).
+        callbacks: Keras callbacks, called around training and epochs (not batches, but
+            `MinibatchKL` holds).
         seed: of the order of the examples.
         jit_compile: whether XLA compiles the step; never under several replicas.
         verbose: 0 for silence, 1 for the lines of the log and, in a terminal, a progress bar.
@@ -75,7 +77,8 @@ def train(
     data = tuple(_on_device(array) for array in (x, y) if array is not None)
     inputs.check_labels(model, y, output_on(model, data[0][:1]))
     build_all(model, tuple(array[:1] for array in data))
-    steps = Steps(model, data, batch_size, jit_compile)
+    minibatch_kl = next((c for c in callbacks if isinstance(c, MinibatchKL)), None)
+    steps = Steps(model, data, batch_size, jit_compile, minibatch_kl)
     unknown = [name for name in columns or () if name not in steps.names]
     if unknown:
         raise ValueError(f"columns has {unknown[0]!r}; this model has {', '.join(steps.names)}")

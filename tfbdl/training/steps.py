@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import complexity
+from tfbdl.training.kl_weight import MinibatchKL
 
 STEPS_PER_CALL = 100
 """Steps between two looks of the Python side: Ctrl-C and the progress bar wait so long at most."""
@@ -22,6 +23,7 @@ class Steps:
         data: (x,) or (x, y), tensors of N examples each.
         batch_size: examples a step, over all replicas.
         jit_compile: whether XLA compiles the step; under several replicas it cannot.
+        minibatch_kl: weighs the KL of each batch; None leaves the weight as it is.
 
     Attributes:
         finite: whether the loss has been so in every step of this epoch.
@@ -33,10 +35,12 @@ class Steps:
         data: tuple[tf.Tensor, ...],
         batch_size: int,
         jit_compile: bool,
+        minibatch_kl: MinibatchKL | None = None,
     ) -> None:
         self.model = model
         self.data = data
         self.batch_size = batch_size
+        self.minibatch_kl = minibatch_kl
         self.strategy = model.distribute_strategy
         self.replicas = self.strategy.num_replicas_in_sync
         if batch_size % self.replicas:
@@ -103,6 +107,9 @@ class Steps:
         step = start
         while step < stop and finite:
             batch = tf.slice(order, [step * self.batch_size], [self.batch_size])
+            if self.minibatch_kl is not None:
+                weight = self.minibatch_kl.weight(step, len(self.data[0]) // self.batch_size)
+                complexity.set_weight(self.model, weight)
             loss, terms = self._on_replicas(batch)
             finite = tf.math.is_finite(loss)
             sums += terms
