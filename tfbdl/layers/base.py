@@ -62,12 +62,10 @@ class BayesLayer(keras.layers.Layer):
         name: str,
         shape: tuple[int, ...],
         initializer: keras.initializers.Initializer,
-        *,
-        is_bias: bool = False,
+        prior: priors.Prior,
+        posterior: Posterior,
     ) -> None:
         """Makes the posterior `self.<name>` over a weight of `shape`."""
-        posterior = self.bias_posterior if is_bias else self.posterior
-        prior = self.bias_prior if is_bias else self.prior
         made = posterior.create(self, name, shape, initializer, prior, exact=self.kl == "auto")
         setattr(self, name, made)
         self._random_weights.append(name)

@@ -42,17 +42,25 @@ class BayesLinear(BayesLayer):
     def create_weights(self, kernel_shape: tuple[int, ...], bias_shape: tuple[int, ...]) -> None:
         """Makes `self.kernel` and `self.bias`, the posteriors over the weights."""
         self.bias = None
-        self.add_random_weight("kernel", kernel_shape, self.kernel_initializer)
+        self.add_random_weight(
+            "kernel", kernel_shape, self.kernel_initializer, self.prior, self.posterior
+        )
         if self.use_bias:
-            self.add_random_weight("bias", bias_shape, self.bias_initializer, is_bias=True)
+            self.add_random_weight(
+                "bias", bias_shape, self.bias_initializer, self.bias_prior, self.bias_posterior
+            )
 
     def linear(self, x: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-        """The layer's linear map, without the bias."""
+        """The layer's linear map, without the bias; channels are the last axis of both."""
         raise NotImplementedError
 
     def call(
         self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
+        return self.activation(self.pre_activation(x, training, draw))
+
+    def pre_activation(self, x: tf.Tensor, training: bool, draw: tf.Tensor | None) -> tf.Tensor:
+        """linear(x, W) + b with W and b sampled, drawn, or at their means."""
         if training and draw is None:
             y, kl = self.estimator(x, self.linear, self.kernel, self.bias, self.seed.next())
             kl += self.kl_of_priors()
@@ -60,7 +68,7 @@ class BayesLinear(BayesLayer):
             (w, *b), kl = self.weights_at(draw)
             y = self.linear(x, w) + b[0] if b else self.linear(x, w)
         self.complexity.add(kl, training, kl=kl)
-        return self.activation(y)
+        return y
 
     def get_config(self) -> dict:
         return {
