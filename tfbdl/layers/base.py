@@ -72,12 +72,16 @@ class BayesLayer(keras.layers.Layer):
         if prior.claim():
             self._owned_priors.append(prior)
 
+    @property
+    def random_weights(self) -> list[Posterior]:
+        """The posteriors over the layer's weights, in the order made."""
+        return [getattr(self, name) for name in self._random_weights]
+
     def weights_at(self, draw: tf.Tensor | None) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The weights of a drawn function, or their means, in the order made; and the KL."""
         key = self.seed.at(make_draw(0, 0) if draw is None else draw)
         weights, kl = [], self.kl_of_priors()
-        for stream, name in enumerate(self._random_weights):
-            q = getattr(self, name)
+        for stream, q in enumerate(self.random_weights):
             stream_key = random.fold_in(key, stream)
             w = q.mean if draw is None else q.sample(stream_key)
             weights.append(tf.cast(w, self.compute_dtype))
@@ -88,8 +92,8 @@ class BayesLayer(keras.layers.Layer):
         """One new sample of the weights for a training step, in the order made; and the KL."""
         key = self.seed.next()
         weights, kl = [], self.kl_of_priors()
-        for stream, name in enumerate(self._random_weights):
-            w, weight_kl = getattr(self, name).sample_and_kl(random.fold_in(key, stream))
+        for stream, q in enumerate(self.random_weights):
+            w, weight_kl = q.sample_and_kl(random.fold_in(key, stream))
             weights.append(tf.cast(w, self.compute_dtype))
             kl += weight_kl
         return weights, kl
