@@ -4,25 +4,45 @@ from __future__ import annotations
 
 from tfbdl.arguments import choose
 from tfbdl.posteriors.base import Posterior
+from tfbdl.posteriors.full_covariance import FullCovarianceNormal
+from tfbdl.posteriors.inverse_cdf import InverseCDF
+from tfbdl.posteriors.laplace import Laplace
+from tfbdl.posteriors.logistic import Logistic
+from tfbdl.posteriors.low_rank import LowRankNormal
+from tfbdl.posteriors.matrix_normal import MatrixNormal
 from tfbdl.posteriors.mean_field import MeanFieldNormal
 from tfbdl.posteriors.multiplicative import MultiplicativeNormal
 from tfbdl.posteriors.point import PointMass
 from tfbdl.posteriors.prior_itself import PriorItself
+from tfbdl.posteriors.relaxed_bernoulli import RelaxedBernoulli
 
 __all__ = [
+    "FullCovarianceNormal",
+    "InverseCDF",
+    "Laplace",
+    "Logistic",
+    "LowRankNormal",
+    "MatrixNormal",
     "MeanFieldNormal",
     "MultiplicativeNormal",
     "PointMass",
     "Posterior",
     "PriorItself",
+    "RelaxedBernoulli",
     "get",
 ]
 
 _NAMES: dict[str, type[Posterior]] = {
+    "full_covariance": FullCovarianceNormal,
+    "laplace": Laplace,
+    "logistic": Logistic,
+    "low_rank": LowRankNormal,
+    "matrix_normal": MatrixNormal,
     "mean_field": MeanFieldNormal,
     "multiplicative": MultiplicativeNormal,
     "point": PointMass,
     "prior": PriorItself,
+    "relaxed_bernoulli": RelaxedBernoulli,
 }
 
 

@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.kl import kl_divergence, normal_log_prob
-from tfbdl.posteriors.base import Posterior
+from tfbdl.posteriors.location_scale import LocationScale
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")
-class MeanFieldNormal(Posterior):
+class MeanFieldNormal(LocationScale):
     """q(w) = N(mu, sigma^2) for each weight on its own, with sigma = softplus(rho).
 
     Args:
@@ -19,28 +19,13 @@ class MeanFieldNormal(Posterior):
             sigma between 0.05 and 0.13.
     """
 
-    def __init__(
-        self,
-        rho_initializer: str | keras.initializers.Initializer | None = None,
-        **kwargs: object,
-    ) -> None:
-        super().__init__(**kwargs)
-        if rho_initializer is None:
-            rho_initializer = keras.initializers.RandomUniform(-3.0, -2.0)
-        self.rho_initializer = keras.initializers.get(rho_initializer)
-
     independent_normal = True
     symmetric = True
 
     def build(self, shape: tuple[int, ...]) -> None:
-        self.mu = self.add_parameter("mu", shape, self.initializer)
+        super().build(shape)
         self.rho = self.add_parameter("rho", shape, self.rho_initializer)
         self._compiled = tf.function(self._sample_and_kl, jit_compile=True)
-        self.built = True
-
-    @property
-    def mean(self) -> tf.Tensor:
-        return tf.convert_to_tensor(self.mu)
 
     @property
     def stddev(self) -> tf.Tensor:
@@ -70,7 +55,3 @@ class MeanFieldNormal(Posterior):
         return w, kl_divergence(
             exact, lambda w: normal_log_prob(w, mu, sigma), self.prior, lambda: w
         )
-
-    def get_config(self) -> dict:
-        rho_initializer = keras.initializers.serialize(self.rho_initializer)
-        return {**super().get_config(), "rho_initializer": rho_initializer}

@@ -6,6 +6,7 @@ from numbers import Real
 
 from tfbdl.arguments import choose
 from tfbdl.priors.base import Prior
+from tfbdl.priors.bernoulli import Bernoulli
 from tfbdl.priors.flat import Flat
 from tfbdl.priors.laplace import Laplace
 from tfbdl.priors.log_uniform import LogUniform
@@ -14,6 +15,7 @@ from tfbdl.priors.scale_mixture import ScaleMixture
 from tfbdl.priors.student_t import StudentT
 
 __all__ = [
+    "Bernoulli",
     "Flat",
     "Laplace",
     "LogUniform",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 _NAMES: dict[str, type[Prior]] = {
+    "bernoulli": Bernoulli,
     "flat": Flat,
     "laplace": Laplace,
     "log_uniform": LogUniform,

@@ -20,9 +20,11 @@ class Prior(keras.layers.Layer):
 
     Attributes:
         discrete: whether w takes two values only, so that no density over the reals fits it.
+        mean: E[w], the same for each weight.
     """
 
     discrete = False
+    mean = 0.0
 
     def attach(self, shape: tuple[int, ...]) -> None:
         """Makes the hyper-parameters for a weight of `shape`; every weight does so once."""

@@ -1,0 +1,49 @@
+"""What normal families share whose elements are correlated."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from tfbdl.posteriors.location_scale import LocationScale
+from tfbdl.priors.base import HALF_LOG_2PI
+
+
+class CorrelatedNormal(LocationScale):
+    """q(w) = N(mu, Sigma) over all D elements of a weight together.
+
+    A family says what Sigma is. Elements are counted in row-major order. The closed form of the KL
+    is that of priors whose elements are independent and have an expected log density; against
+    priors over whole matrices it is estimated.
+    """
+
+    def covariance(self) -> tf.Tensor:
+        """Sigma, shape (D, D)."""
+        raise NotImplementedError
+
+    def half_log_det(self) -> tf.Tensor:
+        """Half the log determinant of Sigma."""
+        raise NotImplementedError
+
+    def squared_distance(self, deviation: tf.Tensor) -> tf.Tensor:
+        """deviation^T Sigma^-1 deviation, for w - mu in the shape of w."""
+        raise NotImplementedError
+
+    def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        """Log density of all elements together, in nats, shape ()."""
+        distance = self.squared_distance(w - self.mean)
+        return -0.5 * distance - self.half_log_det() - self.size * HALF_LOG_2PI
+
+    def exact_kl(self) -> tf.Tensor | None:
+        """Entropy and E[log p(w)], of which the latter depends on the marginals alone."""
+        expected = self.prior.expected_log_prob(self.mean, self.stddev)
+        if expected is None:
+            return None
+        entropy = self.half_log_det() + self.size * (0.5 + HALF_LOG_2PI)
+        return -entropy - tf.reduce_sum(expected)
+
+    @property
+    def size(self) -> int:
+        """D, the number of elements."""
+        return math.prod(self.mu.shape)

@@ -1,0 +1,48 @@
+"""The normal posterior with a full covariance over one weight tensor."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.posteriors.correlated import CorrelatedNormal
+from tfbdl.posteriors.triangular import Triangular
+
+
+@keras.saving.register_keras_serializable(package="tfbdl.posteriors")
+class FullCovarianceNormal(CorrelatedNormal):
+    """w = mu + L e over all D elements of one weight, e standard normal; Cov(w) = L L^T.
+
+    Kernel and bias are independent of each other. L is lower triangular with diagonal
+    softplus(rho), and starts diagonal, where q is mean field. It has D (D + 1) / 2 numbers, and a
+    sample costs D^2: this is for small layers, such as the last one.
+
+    Args:
+        rho_initializer: where rho starts. The default, uniform in [-3, -2] as in the slides, is a
+            sigma between 0.05 and 0.13.
+
+    Raises:
+        ValueError: when it is built over more than 10,000 weights.
+    """
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        super().build(shape)
+        self.factor = Triangular(self, "", self.size, self.rho_initializer, "weights")
+
+    @property
+    def stddev(self) -> tf.Tensor:
+        return tf.reshape(self.factor.row_norms(), self.mu.shape)
+
+    def covariance(self) -> tf.Tensor:
+        return self.factor.gram()
+
+    def sample(self, key: tf.Tensor) -> tf.Tensor:
+        e = random.normal(key, (self.size,), self.mu.dtype)
+        return self.mean + tf.reshape(tf.linalg.matvec(self.factor(), e), self.mu.shape)
+
+    def half_log_det(self) -> tf.Tensor:
+        return self.factor.log_det()
+
+    def squared_distance(self, deviation: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.square(self.factor.solve(tf.reshape(deviation, (self.size, 1)))))

@@ -1,0 +1,39 @@
+"""What the families share that spread about a mean mu by scales sigma = softplus(rho)."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from tfbdl.posteriors.base import Posterior
+
+
+class LocationScale(Posterior):
+    """q(w) with mean mu; a family makes its scales in `build`, each softplus of a variable.
+
+    Args:
+        rho_initializer: where the variables of the scales start. The default, uniform in [-3, -2]
+            as in the slides, is a sigma between 0.05 and 0.13.
+    """
+
+    def __init__(
+        self,
+        rho_initializer: str | keras.initializers.Initializer | None = None,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(**kwargs)
+        if rho_initializer is None:
+            rho_initializer = keras.initializers.RandomUniform(-3.0, -2.0)
+        self.rho_initializer = keras.initializers.get(rho_initializer)
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        self.mu = self.add_parameter("mu", shape, self.initializer)
+        self.built = True
+
+    @property
+    def mean(self) -> tf.Tensor:
+        return tf.convert_to_tensor(self.mu)
+
+    def get_config(self) -> dict:
+        rho_initializer = keras.initializers.serialize(self.rho_initializer)
+        return {**super().get_config(), "rho_initializer": rho_initializer}

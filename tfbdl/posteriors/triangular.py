@@ -1,0 +1,78 @@
+"""Lower triangular matrices with a positive diagonal: the Cholesky factors of covariances."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from tfbdl.posteriors.base import Posterior
+
+LARGEST = 10_000
+
+
+class Triangular:
+    """An (n, n) factor: softplus(rho) on the diagonal, n (n - 1) / 2 numbers below, from zero.
+
+    Args:
+        posterior: the layer that owns the variables.
+        prefix: of their names.
+        n: rows of the factor.
+        rho_initializer: where rho starts.
+        over: what has n elements, for the message.
+
+    Raises:
+        ValueError: if n exceeds `LARGEST`, at which a factor takes 0.4 GB in float32 and training
+            several times that.
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        prefix: str,
+        n: int,
+        rho_initializer: keras.initializers.Initializer,
+        over: str,
+    ) -> None:
+        if n > LARGEST:
+            numbers = n * (n + 1) // 2
+            raise ValueError(
+                f"posterior={type(posterior).__name__} over {n:,} {over} needs {numbers:,} numbers "
+                f"({4e-9 * numbers:,.1f} GB in float32) and stops at {LARGEST:,} {over}; use "
+                "'low_rank' or 'mean_field'"
+            )
+        self.rho = posterior.add_parameter(f"{prefix}rho", (n,), rho_initializer)
+        self.below: keras.Variable | None = None
+        if n > 1:
+            shape, zeros = (n * (n - 1) // 2,), keras.initializers.Zeros()
+            self.below = posterior.add_parameter(f"{prefix}below", shape, zeros)
+
+    def __call__(self) -> tf.Tensor:
+        """The factor as it is now, shape (n, n)."""
+        diagonal = tf.linalg.diag(self.diagonal)
+        if self.below is None:
+            return diagonal
+        below = tfp.math.fill_triangular(tf.convert_to_tensor(self.below))
+        return diagonal + tf.pad(below, [[1, 0], [0, 1]])
+
+    @property
+    def diagonal(self) -> tf.Tensor:
+        """softplus(rho), shape (n,)."""
+        return tf.math.softplus(tf.convert_to_tensor(self.rho))
+
+    def gram(self) -> tf.Tensor:
+        """The factor times its transpose, shape (n, n)."""
+        factor = self()
+        return tf.matmul(factor, factor, transpose_b=True)
+
+    def row_norms(self) -> tf.Tensor:
+        """Square roots of the diagonal of `gram`, shape (n,)."""
+        return tf.sqrt(tf.reduce_sum(tf.square(self()), axis=1))
+
+    def log_det(self) -> tf.Tensor:
+        """Log determinant of the factor."""
+        return tf.reduce_sum(tf.math.log(self.diagonal))
+
+    def solve(self, right: tf.Tensor) -> tf.Tensor:
+        """The inverse of the factor times `right`, shape (n, m)."""
+        return tf.linalg.triangular_solve(self(), right, lower=True)
