@@ -95,7 +95,7 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_unknown_name_lists_the_known_ones(self):
         with self.assertRaisesRegex(
-            ValueError, "^prior='gauss' .*flat, laplace, log_uniform, normal, "
+            ValueError, "^prior='gauss' .* a scale or one of: ard, .*normal, .*student_t$"
         ):
             priors.get("gauss")
 

@@ -5,34 +5,55 @@ from __future__ import annotations
 from numbers import Real
 
 from tfbdl.arguments import choose
+from tfbdl.priors.ard import ARD
 from tfbdl.priors.base import Prior
 from tfbdl.priors.bernoulli import Bernoulli
 from tfbdl.priors.flat import Flat
+from tfbdl.priors.hierarchical import Hierarchical
+from tfbdl.priors.horseshoe import Horseshoe
+from tfbdl.priors.inverse_gamma_scale import InverseGammaScale
+from tfbdl.priors.kronecker_normal import KroneckerNormal
 from tfbdl.priors.laplace import Laplace
 from tfbdl.priors.log_uniform import LogUniform
+from tfbdl.priors.matrix_normal import MatrixNormal
+from tfbdl.priors.multivariate_normal import MultivariateNormal
 from tfbdl.priors.normal import Normal
 from tfbdl.priors.scale_mixture import ScaleMixture
+from tfbdl.priors.spatial_normal import SpatialNormal
 from tfbdl.priors.student_t import StudentT
 
 __all__ = [
+    "ARD",
     "Bernoulli",
     "Flat",
+    "GammaScale",
+    "Hierarchical",
+    "Horseshoe",
+    "InverseGammaScale",
+    "KroneckerNormal",
     "Laplace",
     "LogUniform",
+    "MatrixNormal",
+    "MultivariateNormal",
     "Normal",
     "Prior",
     "ScaleMixture",
+    "SpatialNormal",
     "StudentT",
     "get",
 ]
 
 _NAMES: dict[str, type[Prior]] = {
+    "ard": ARD,
     "bernoulli": Bernoulli,
     "flat": Flat,
+    "horseshoe": Horseshoe,
+    "inverse_gamma_scale": InverseGammaScale,
     "laplace": Laplace,
     "log_uniform": LogUniform,
     "normal": Normal,
     "scale_mixture": ScaleMixture,
+    "spatial_normal": SpatialNormal,
     "student_t": StudentT,
 }
 

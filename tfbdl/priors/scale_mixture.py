@@ -6,6 +6,7 @@ import math
 
 import keras
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from tfbdl import random
 from tfbdl.arguments import number
@@ -60,7 +61,7 @@ class ScaleMixture(Prior):
         sigma1, sigma2 = self._sigma1(w.dtype), self._sigma2(w.dtype)
         first = math.log(self.pi) - tf.math.log(sigma1) - 0.5 * tf.square(w / sigma1)
         second = math.log1p(-self.pi) - tf.math.log(sigma2) - 0.5 * tf.square(w / sigma2)
-        return first + tf.math.softplus(second - first) - HALF_LOG_2PI
+        return tfp.math.log_add_exp(first, second) - HALF_LOG_2PI
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
         first = random.bernoulli(random.fold_in(key, 0), shape, self.pi) > 0

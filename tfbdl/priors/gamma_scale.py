@@ -1,0 +1,49 @@
+"""A Gamma prior over a positive scale that is stored before its softplus."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import tensorflow as tf
+from tensorflow_probability import distributions as tfd
+
+from tfbdl import random
+from tfbdl.arguments import number
+from tfbdl.priors.base import Prior
+
+
+@keras.saving.register_keras_serializable(package="tfbdl.priors")
+class GammaScale(Prior):
+    """softplus(w) ~ Gamma(concentration, rate): for the raw scale of `tfbdl.layers.LearnedScale`.
+
+    The default is the lecture's prior of the noise, sigma0 ~ Gamma(1/2, 1).
+
+    Args:
+        concentration: > 0; the mean is concentration / rate.
+        rate: > 0.
+
+    Raises:
+        ValueError: if either is not a positive finite number.
+    """
+
+    def __init__(self, concentration: float = 0.5, rate: float = 1.0, **kwargs: object) -> None:
+        super().__init__(trainable=False, **kwargs)
+        self.concentration = number(
+            "concentration", concentration, lambda c: 0 < c < math.inf, "a positive number"
+        )
+        self.rate = number("rate", rate, lambda r: 0 < r < math.inf, "a positive number")
+        self.built = True
+
+    def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        """That of the scale, and the logarithm of its slope in w, sigmoid(w)."""
+        a, b = (tf.constant(v, w.dtype) for v in (self.concentration, self.rate))
+        return tfd.Gamma(a, b).log_prob(tf.math.softplus(w)) + tf.math.log_sigmoid(w)
+
+    def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
+        gamma = tfd.Gamma(tf.constant(self.concentration), self.rate)
+        scale = gamma.quantile(random.uniform(key, shape))
+        return scale + tf.math.log(-tf.math.expm1(-scale))
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "concentration": self.concentration, "rate": self.rate}

@@ -1,0 +1,109 @@
+"""Priors whose scales are unknown, w ~ N(0, s^2) and s ~ p(s), with their own posterior over s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.priors.base import HALF_LOG_2PI, Prior
+from tfbdl.priors.groups import Groups
+from tfbdl.priors.hyperpriors import Hyperprior
+from tfbdl.priors.log_normal import LogNormal
+from tfbdl.priors.normal import Normal
+
+
+class Hierarchical(Prior):
+    """p(w, s) = N(w; 0, s^2) p(s), where s is a product of scales that groups of weights share.
+
+    Scales have log-normal posteriors, independent of each other and of q(w), which are learned
+    with it. With KL(q(s) || p(s)) in the loss beside E_q(s)[KL(q(w) || p(w | s))], the bound is one
+    on the evidence of the whole hierarchy; both are in closed form, but for the quadrature of some
+    p(s).
+
+    An object holds the scales of one weight; it may be given to several weights of one shape, which
+    then share them. Biases that are given no prior of their own have `Normal(1.0)`.
+
+    Args:
+        scales: for each factor of s its name, the groups that share it, and its p(s).
+        trainable: whether q(s) is learned; if not it stays where it starts, near p(s).
+        **kwargs: as in `keras.layers.Layer`.
+
+    Raises:
+        ValueError: when it is given to weights of different shapes, or of a shape without such
+            groups.
+    """
+
+    def __init__(
+        self,
+        scales: Mapping[str, tuple[Groups, Hyperprior]],
+        *,
+        trainable: bool = True,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(trainable=trainable, **kwargs)
+        self._scales = [(name, *scale) for name, scale in scales.items()]
+
+    def attach(self, shape: tuple[int, ...]) -> None:
+        super().attach(shape)
+        if tuple(shape) != self._weight_shape:
+            raise ValueError(
+                f"prior={type(self).__name__} holds the scales of a weight of shape "
+                f"{self._weight_shape}; give that of shape {tuple(shape)} a prior of its own"
+            )
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        self._weight_shape = tuple(shape)
+        self._posteriors = [
+            LogNormal(self, name, groups, self._weight_shape, hyperprior)
+            for name, groups, hyperprior in self._scales
+        ]
+
+    def get_build_config(self) -> None:
+        """None: it is the weight that says which shape it has."""
+
+    def for_bias(self) -> Prior:
+        return Normal(1.0)
+
+    @property
+    def scale(self) -> tf.Tensor:
+        """The median of s under q, in a shape that broadcasts against the weight's."""
+        return tf.exp(self._log_scale(tf.float32)[0])
+
+    def _log_scale(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of log s under q, which broadcast against the weight."""
+
+        def total(values: list[tf.Tensor]) -> tf.Tensor:
+            pairs = zip(self._scales, values, strict=True)
+            spread = [g.spread(value, self._weight_shape) for (_, g, _), value in pairs]
+            return tf.cast(sum(spread[1:], spread[0]), dtype)
+
+        return (
+            total([q.mean for q in self._posteriors]),
+            total([tf.square(q.stddev) for q in self._posteriors]),
+        )
+
+    def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        """E_q(s)[log N(w; 0, s^2)] of each element."""
+        return self.expected_log_prob(w, tf.zeros_like(w))
+
+    def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
+        """E_q(s)[E log N(w; 0, s^2)] under w ~ N(mu, sigma^2), from E[log s] and E[s^-2]."""
+        mean, variance = self._log_scale(mu.dtype)
+        root_precision = tf.exp(variance - mean)
+        second_moment = tf.square(mu * root_precision) + tf.square(sigma * root_precision)
+        return -0.5 * second_moment - mean - HALF_LOG_2PI
+
+    def kl(self) -> tf.Tensor:
+        """KL(q(s) || p(s)), in nats."""
+        return tf.add_n([q.kl() for q in self._posteriors])
+
+    def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
+        """Scales from p(s), weights from p(w | s)."""
+        log_scales = [
+            groups.spread(hyperprior.sample(random.fold_in(key, i), groups.shape(shape)), shape)
+            for i, (_, groups, hyperprior) in enumerate(self._scales)
+        ]
+        noise = random.normal(random.fold_in(key, len(log_scales)), shape)
+        return tf.exp(sum(log_scales[1:], log_scales[0])) * noise

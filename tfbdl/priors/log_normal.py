@@ -1,0 +1,64 @@
+"""The posterior of scales, q(log s) = N(m, v^2)."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import tensorflow as tf
+
+from tfbdl.priors.base import HALF_LOG_2PI, Prior
+from tfbdl.priors.groups import Groups
+from tfbdl.priors.hyperpriors import Hyperprior
+
+
+class LogNormal:
+    """q(log s) = N(m, v^2), v = softplus(rho), for the scale s of each group of one weight.
+
+    m starts at the mode of p(log s), since nothing is known about the weights yet. v starts where
+    it will end if the posterior is near normal: a group of n weights adds 2 n to the curvature of
+    log p(log s), whatever the weights are.
+
+    Args:
+        prior: the layer that owns the variables.
+        name: of the scale, for the variables.
+        groups: of weights that share one s.
+        weight_shape: of the weight.
+        hyperprior: p(s).
+    """
+
+    def __init__(
+        self,
+        prior: Prior,
+        name: str,
+        groups: Groups,
+        weight_shape: tuple[int, ...],
+        hyperprior: Hyperprior,
+    ) -> None:
+        v = (2.0 * groups.size(weight_shape) + hyperprior.curvature) ** -0.5
+        self.hyperprior = hyperprior
+        self.m, self.rho = (
+            prior.add_weight(
+                shape=groups.shape(weight_shape),
+                initializer=keras.initializers.Constant(start),
+                autocast=False,
+                name=f"{name}_{parameter}",
+            )
+            for parameter, start in (("m", hyperprior.mode), ("rho", math.log(math.expm1(v))))
+        )
+
+    @property
+    def mean(self) -> tf.Tensor:
+        """E[log s] of each group."""
+        return tf.convert_to_tensor(self.m)
+
+    @property
+    def stddev(self) -> tf.Tensor:
+        """Standard deviation of log s of each group."""
+        return tf.math.softplus(tf.convert_to_tensor(self.rho))
+
+    def kl(self) -> tf.Tensor:
+        """KL(q(s) || p(s)) summed over the groups, in nats."""
+        m, v = self.mean, self.stddev
+        entropy = tf.math.log(v) + (0.5 + HALF_LOG_2PI)
+        return -tf.reduce_sum(entropy + self.hyperprior.expected_log_prob(m, v))
