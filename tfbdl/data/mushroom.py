@@ -1,0 +1,90 @@
+"""The UCI Mushroom data set: descriptions of 23 species of gilled mushrooms, edible or not."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tfbdl.data.errors import DataError
+
+FILE = "agaricus-lepiota.data"
+SOURCE = "https://archive.ics.uci.edu/dataset/73/mushroom"
+MD5 = "9aaf236b8e254a8107e595473aec9cab"
+
+
+class MushroomError(DataError):
+    """The file is missing or not the published one; no other data set can stand in for it."""
+
+    __str__ = ValueError.__str__
+
+
+class Mushrooms(NamedTuple):
+    """What 8,124 mushrooms look like, and whether they can be eaten.
+
+    Attributes:
+        x: float32 (8124, 117), each of the 22 attributes as one of K: K is the number of values it
+            takes in the file, in alphabetical order; a missing stalk-root, "?", is one of them.
+        edible: bool (8124,); 4,208 are. The others are poisonous, or not recommended.
+
+    """
+
+    x: np.ndarray
+    edible: np.ndarray
+
+
+def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
+    """Load the mushrooms, in the order of the file.
+
+    Args:
+        directory: Where `agaricus-lepiota.data` is, directly or in a subfolder `mushroom`. By
+            default the environment variable `TFBDL_DATA` says where. Nothing is downloaded.
+
+    Returns:
+        Attributes and edibility; see `Mushrooms`.
+
+    Raises:
+        DataError: If the file is missing or not the published one.
+
+    """
+    path = _find(directory)
+    rows = path.read_bytes().split()
+    found = hashlib.md5(b"\n".join(rows), usedforsecurity=False).hexdigest()
+    if found != MD5:
+        raise MushroomError(
+            f"{path} is not the published file: the md5 of its lines is {found}, not {MD5}; "
+            f"replace it by that of {SOURCE}"
+        )
+    return encode(np.array([row.decode().split(",") for row in rows]))
+
+
+def encode(table: np.ndarray) -> Mushrooms:
+    """Turn letters into numbers.
+
+    Args:
+        table: (N, 1 + attributes), the class "e" or "p", then the values of the attributes.
+
+    Returns:
+        Attributes as one of K each, and edibility.
+
+    """
+    one_of_k = [column[:, None] == np.unique(column) for column in table.T[1:]]
+    return Mushrooms(np.concatenate(one_of_k, axis=1).astype(np.float32), table[:, 0] == "e")
+
+
+def _find(directory: str | os.PathLike[str] | None) -> Path:
+    source = "directory"
+    if directory is None:
+        source, directory = "TFBDL_DATA", os.environ.get("TFBDL_DATA") or None
+    if directory is None:
+        raise MushroomError(
+            f"TFBDL_DATA is not set: make it the folder that holds {FILE}, of {SOURCE}"
+        )
+    root = Path(os.path.expanduser(directory))
+    for path in (root / "mushroom" / FILE, root / FILE):
+        if path.is_file():
+            return path
+    raise MushroomError(
+        f"{source}={os.fspath(directory)!r} has no {FILE}: put that of {SOURCE} there"
+    )
