@@ -1,0 +1,126 @@
+"""The families, each with a prior that goes with it, and their laws by NumPy and SciPy."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+
+from tfbdl import posteriors, priors
+
+KEY = tf.constant([1, 2, 3])
+SHAPE = (3, 4)
+NORMAL = ("mean_field", "full_covariance", "matrix_normal", "low_rank")
+OTHERS = ("logistic", "laplace")
+CONTINUOUS = {**dict.fromkeys(NORMAL + OTHERS, 1.0), "multiplicative": "log_uniform"}
+FAMILIES = {**CONTINUOUS, "point": 1.0, "prior": 1.0, "relaxed_bernoulli": "bernoulli"}
+
+
+def make(family, prior=None, shape=SHAPE, dtype="float64", **kwargs):
+    """A posterior of `family` over a weight of `shape`, its parameters away from their start.
+
+    Numbers below a diagonal near 0.1 move less, so that covariances can be inverted in float32.
+    """
+    keras.utils.set_random_seed(0)
+    owner = keras.layers.Layer(dtype=dtype)
+    rng = np.random.default_rng(0)
+    prior = priors.get(FAMILIES[family] if prior is None else prior)
+    start = keras.initializers.GlorotUniform(0)
+    q = posteriors.get(family).create(owner, "kernel", shape, start, prior, **kwargs)
+    for variable in q.trainable_variables:
+        spread = 0.05 if "below" in variable.name else 0.3
+        variable.assign(variable + rng.normal(0, spread, variable.shape))
+    return q
+
+
+def keys(num):
+    i = tf.range(num)
+    return tf.stack([tf.ones_like(i), i, tf.zeros_like(i)], axis=1)
+
+
+def samples(q, num):
+    """`num` weights, shape (num, D), in row-major order."""
+    draw = tf.function(lambda keys: tf.vectorized_map(q.sample, keys))
+    return draw(keys(num)).numpy().reshape(num, -1).astype(np.float64)
+
+
+class Law(NamedTuple):
+    """Of a weight of D elements: mean (D,), covariance (D, D), and SciPy's distributions."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    logpdf: Callable[[np.ndarray], float]
+    marginals: list
+    entropy: float
+
+
+def law(q):
+    """What a continuous q is, from its variables alone, in float64."""
+    value = {v.name: np.asarray(v.value, np.float64) for v in q.variables}
+    mu = value["mu"].ravel()
+    if isinstance(q, (posteriors.MeanFieldNormal, posteriors.InverseCDF)):
+        return independent(q, mu, softplus(value["rho"]).ravel())
+    if isinstance(q, posteriors.MultiplicativeNormal):
+        alpha = np.exp(np.minimum(value["log_alpha"], 0)).ravel()
+        return independent(q, mu, np.sqrt(alpha) * np.abs(mu))
+    if isinstance(q, posteriors.FullCovarianceNormal):
+        factor = triangular(value["rho"], value.get("below"))
+        covariance = factor @ factor.T
+    elif isinstance(q, posteriors.MatrixNormal):
+        row, column = (
+            triangular(value[f"{name}_rho"], value.get(f"{name}_below"))
+            for name in ("row", "column")
+        )
+        covariance = np.kron(row @ row.T, column @ column.T)
+        return normal(mu, covariance, matrix_logpdf(mu, row @ row.T, column @ column.T))
+    else:
+        covariance = np.diag(softplus(value["rho"]) ** 2) + value["v"] @ value["v"].T
+    return normal(mu, covariance)
+
+
+def normal(mu, covariance, logpdf=None):
+    joint = scipy.stats.multivariate_normal(mu, covariance)
+    marginals = [
+        scipy.stats.norm(m, s) for m, s in zip(mu, np.sqrt(np.diag(covariance)), strict=True)
+    ]
+    return Law(mu, covariance, logpdf or joint.logpdf, marginals, float(joint.entropy()))
+
+
+def matrix_logpdf(mu, rows, columns):
+    shape = (len(rows), len(columns))
+    joint = scipy.stats.matrix_normal(mu.reshape(shape), rows, columns)
+    return lambda w: joint.logpdf(w.reshape(shape))
+
+
+def independent(q, mu, sigma):
+    kind, scale = {
+        posteriors.Logistic: (scipy.stats.logistic, np.sqrt(3) / np.pi),
+        posteriors.Laplace: (scipy.stats.laplace, np.sqrt(0.5)),
+    }.get(type(q), (scipy.stats.norm, 1.0))
+    marginals = [kind(m, scale * s) for m, s in zip(mu, sigma, strict=True)]
+    entropy = sum(float(m.entropy()) for m in marginals)
+    return Law(
+        mu,
+        np.diag(sigma**2),
+        lambda w: sum(m.logpdf(v) for m, v in zip(marginals, w, strict=True)),
+        marginals,
+        entropy,
+    )
+
+
+def triangular(rho, below):
+    """As `tfp.math.fill_triangular` lays it out: `below` wound into rows from the last one up."""
+    n = len(rho)
+    factor = np.diag(softplus(rho))
+    if n > 1:
+        m = n - 1
+        packed = np.concatenate([below[m:], below[::-1]]).reshape(m, m)
+        factor[1:, :-1] += np.tril(packed)
+    return factor
+
+
+def softplus(x):
+    return np.logaddexp(0, x)
