@@ -14,6 +14,7 @@ from keras.src.saving.saving_lib import _walk_saveable
 __all__ = [
     "build_all",
     "copy_lambda",
+    "drop_seed_generator",
     "inherit_call_argument",
     "is_graph",
     "make_default_seed",
@@ -34,6 +35,12 @@ def inherit_call_argument(layer: keras.layers.Layer, name: str) -> None:
     them; this asks for the same for another name.
     """
     layer._register_call_context_args(name)
+
+
+def drop_seed_generator(layer: keras.layers.Layer) -> None:
+    """Takes from a stock layer its generator of noise, whose state is a variable of the model."""
+    layer._tracker.untrack(layer.seed_generator)
+    del layer.seed_generator
 
 
 def set_loss(layer: keras.layers.Layer, loss: Any) -> None:
@@ -87,7 +94,9 @@ def is_graph(layer: keras.layers.Layer) -> bool:
     return type(layer) in (Functional, keras.Sequential) and bool(getattr(layer, "inputs", None))
 
 
-def rebuild(model: keras.Model, replace: Callable[[Any], Any]) -> keras.Model:
+def rebuild(
+    model: keras.Model, replace: Callable[[Any], Any], dtype: str | None = None
+) -> keras.Model:
     """A model like `model`, with `replace(layer)` in the place of each layer and operation.
 
     Name, inputs, graph and structure of the outputs are those of `model`. As
@@ -96,10 +105,14 @@ def rebuild(model: keras.Model, replace: Callable[[Any], Any]) -> keras.Model:
     Args:
         model: of which `is_graph` is true.
         replace: gives the new layer, the same one each time it is asked about a layer.
+        dtype: of inputs that are floating, by default as they were.
     """
 
     def fresh(tensor: keras.KerasTensor) -> keras.KerasTensor:
-        return keras.layers.InputLayer(**tensor._keras_history.operation.get_config()).output
+        config = tensor._keras_history.operation.get_config()
+        if dtype is not None and tensor.dtype.startswith("float"):
+            config["dtype"] = dtype
+        return keras.layers.InputLayer(**config).output
 
     if isinstance(model, keras.Sequential):
         stack = [fresh(model.inputs[0]), *map(replace, model.layers)]

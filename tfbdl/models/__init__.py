@@ -1,5 +1,6 @@
-"""Models that bring their own loss."""
+"""Models with a way of their own: with their own loss, or with many weights for one network."""
 
+from tfbdl.models.ensemble import Ensemble
 from tfbdl.models.vae import VAE
 
-__all__ = ["VAE"]
+__all__ = ["VAE", "Ensemble"]

@@ -9,6 +9,7 @@ from tfbdl.priors.ard import ARD
 from tfbdl.priors.base import Prior
 from tfbdl.priors.bernoulli import Bernoulli
 from tfbdl.priors.flat import Flat
+from tfbdl.priors.gamma_scale import GammaScale
 from tfbdl.priors.hierarchical import Hierarchical
 from tfbdl.priors.horseshoe import Horseshoe
 from tfbdl.priors.inverse_gamma_scale import InverseGammaScale

@@ -1,0 +1,303 @@
+"""The log posterior of a Keras model: by hand in float64, in chunks, in chains, its symmetries."""
+
+import keras
+import numpy as np
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+from absl.testing import parameterized
+
+from tfbdl import layers, likelihoods, priors
+from tfbdl.inference import LogPosterior
+
+RNG = np.random.default_rng(0)
+N = 12
+X = RNG.normal(size=(N, 3))
+Y = RNG.normal(size=(N, 1))
+CLASSES = RNG.integers(0, 4, N)
+
+
+def network(activation="tanh", units=(5,), outputs=1, **kwargs):
+    keras.utils.set_random_seed(0)
+    hidden = [keras.layers.Dense(u, activation, **kwargs) for u in units]
+    return keras.Sequential([keras.Input((3,)), *hidden, keras.layers.Dense(outputs, **kwargs)])
+
+
+def regression(**kwargs):
+    arguments = {"prior": 0.7, "dtype": "float64", **kwargs}
+    return LogPosterior(network(), likelihoods.Normal(0.3), x=X, y=Y, **arguments)
+
+
+def by_hand(theta):
+    """Log posterior of `regression`, and its gradient, in NumPy."""
+    w1, b1 = theta[:15].reshape(3, 5), theta[15:20]
+    w2, b2 = theta[20:25].reshape(5, 1), theta[25:]
+    h = np.tanh(X @ w1 + b1)
+    error = Y - h @ w2 - b2
+    value = scipy.stats.norm.logpdf(error, scale=0.3).sum()
+    value += scipy.stats.norm.logpdf(theta, scale=0.7).sum()
+    d_output = error / 0.09
+    d_h = d_output @ w2.T * (1 - h**2)
+    parts = [X.T @ d_h, d_h.sum(0), h.T @ d_output, d_output.sum(0)]
+    return value, np.concatenate([p.ravel() for p in parts]) - theta / 0.49
+
+
+def value_and_gradient(target, theta):
+    theta = tf.constant(theta, target.dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(theta)
+        value = target(theta)
+    return value.numpy(), tape.gradient(value, theta).numpy()
+
+
+class ValueTest(tf.test.TestCase, parameterized.TestCase):
+    THETA = RNG.normal(size=26)
+
+    @parameterized.parameters(None, 1, 5, 12, 100)
+    def test_value_and_gradient_by_hand(self, chunk_size):
+        target = regression(chunk_size=chunk_size)
+        value, gradient = value_and_gradient(target, self.THETA)
+        expected, slope = by_hand(self.THETA)
+        self.assertAllClose(value, expected, 1e-13)
+        self.assertAllClose(gradient, slope, 1e-12, 1e-12)
+
+    @parameterized.product(chunk_size=(None, 5), jit_compile=(False, True))
+    def test_chains(self, chunk_size, jit_compile):
+        target = regression(chunk_size=chunk_size)
+        thetas = RNG.normal(size=(4, 26))
+        compiled = tf.function(lambda t: value_and_slope(target, t), jit_compile=jit_compile)
+        values, gradients = compiled(tf.constant(thetas))
+        for theta, value, gradient in zip(thetas, values, gradients, strict=True):
+            expected, slope = by_hand(theta)
+            self.assertAllClose(value, expected, 1e-12)
+            self.assertAllClose(gradient, slope, 1e-11, 1e-11)
+
+    def test_parts_add_up(self):
+        target = regression()
+        theta = tf.constant(self.THETA)
+        prior = scipy.stats.norm.logpdf(self.THETA, scale=0.7).sum()
+        self.assertAllClose(target.log_prior(theta), prior, 1e-13)
+        self.assertAllClose(target.log_likelihood(theta), by_hand(self.THETA)[0] - prior, 1e-12)
+
+    def test_theta_starts_at_the_model(self):
+        model = network()
+        target = LogPosterior(model, likelihoods.Normal(0.3), 1.0, X, Y)
+        expected = np.concatenate([np.ravel(v) for v in model.get_weights()])
+        self.assertAllEqual(target.theta, expected)
+        before = model.get_weights()
+        target(target.theta + 1.0)
+        for a, b in zip(before, model.get_weights(), strict=True):
+            self.assertAllEqual(a, b)
+
+    def test_classes(self):
+        target = LogPosterior(
+            network(outputs=4), likelihoods.Categorical(), 1.0, X, CLASSES, dtype="float64"
+        )
+        f = target.flat(target.theta, tf.constant(X)).numpy()
+        expected = scipy.special.log_softmax(f, axis=1)[np.arange(N), CLASSES].sum()
+        self.assertAllClose(target.log_likelihood(target.theta), expected, 1e-12)
+
+    def test_unknown_noise_with_a_prior_of_its_own(self):
+        """The lecture's sigma0 ~ Gamma(1/2, 1), as a density of the unbounded raw scale."""
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential(
+            [keras.Input((3,)), keras.layers.Dense(1), layers.LearnedScale(0.4)]
+        )
+        target = LogPosterior(
+            model,
+            likelihoods.Normal("predicted"),
+            {"learned_scale": priors.GammaScale(0.5, 1.0), "*": np.sqrt(5.0)},
+            X,
+            Y,
+            dtype="float64",
+        )
+        theta = target.theta.numpy()
+        w, b, raw = theta[:3], theta[3], theta[4]
+        scale = np.logaddexp(0, raw)
+        expected = scipy.stats.norm.logpdf(Y[:, 0], X @ w + b, scale + 1e-6).sum()
+        expected += scipy.stats.norm.logpdf(theta[:4], scale=np.sqrt(5)).sum()
+        expected += scipy.stats.gamma.logpdf(scale, 0.5) + np.log(scipy.special.expit(raw))
+        self.assertAllClose(target(target.theta), expected, 1e-10)
+
+
+def value_and_slope(target, theta):
+    with tf.GradientTape() as tape:
+        tape.watch(theta)
+        value = target(theta)
+    return value, tape.gradient(value, theta)
+
+
+class PriorTest(tf.test.TestCase, parameterized.TestCase):
+    def log_prior(self, prior):
+        target = LogPosterior(network(), likelihoods.Normal(), prior, X, Y, dtype="float64")
+        theta = RNG.normal(size=26)
+        return float(target.log_prior(tf.constant(theta))), theta, target
+
+    def test_by_layer_and_by_weight(self):
+        model = network()
+        first, last = model.layers[0].name, f"{model.layers[1].name}/bias"
+        target = LogPosterior(
+            model, likelihoods.Normal(), {first: 0.1, last: "laplace", "*": 2.0}, X, Y
+        )
+        theta = RNG.normal(size=26).astype("float32")
+        expected = scipy.stats.norm.logpdf(theta[:20], scale=0.1).sum()
+        expected += scipy.stats.norm.logpdf(theta[20:25], scale=2.0).sum()
+        expected += scipy.stats.laplace.logpdf(theta[25:]).sum()
+        self.assertAllClose(target.log_prior(tf.constant(theta)), expected, 1e-5)
+
+    def test_joint_over_all_layers(self):
+        a = RNG.normal(size=(26, 26))
+        covariance = a @ a.T + np.eye(26)
+        joint = priors.MultivariateNormal(covariance)
+        joint.attach((26,))
+        got, theta, _ = self.log_prior(joint.log_prob)
+        expected = scipy.stats.multivariate_normal.logpdf(theta, cov=covariance)
+        self.assertAllClose(got, expected, 1e-5)
+
+    def test_what_is_not_named(self):
+        model = network()
+        first = model.layers[0].name
+        with self.assertRaisesRegex(ValueError, "^prior names none for the weight '.*kernel'"):
+            LogPosterior(model, likelihoods.Normal(), {first: 1.0}, X, Y)
+        with self.assertRaisesRegex(ValueError, "^prior names 'absent'; the weights are "):
+            LogPosterior(model, likelihoods.Normal(), {"absent": 1.0, "*": 1.0}, X, Y)
+
+
+class SymmetryTest(tf.test.TestCase):
+    """Weights that give the same function: the posterior of a network has many equal modes."""
+
+    def target(self, activation):
+        model = network(activation, units=(6, 5))
+        return LogPosterior(model, likelihoods.Normal(), 1.0, X, Y, dtype="float64")
+
+    def test_permuted_units(self):
+        target = self.target("tanh")
+        w1, b1, w2, b2, w3, b3 = target.flat.unflatten(target.theta + 0.3)
+        p, q = RNG.permutation(6), RNG.permutation(5)
+        permuted = [
+            tf.gather(w1, p, axis=1),
+            tf.gather(b1, p),
+            tf.gather(tf.gather(w2, p), q, axis=1),
+            tf.gather(b2, q),
+            tf.gather(w3, q),
+            b3,
+        ]
+        theta = tf.concat([tf.reshape(w, [-1]) for w in permuted], 0)
+        self.assertNotAllClose(theta, target.theta + 0.3)
+        self.assertAllClose(target(theta), target(target.theta + 0.3), 1e-13)
+
+    def test_scaled_relu_units(self):
+        """The likelihood does not change, and the prior does."""
+        target = self.target("relu")
+        weights = target.flat.unflatten(target.theta + 0.1)
+        c = np.exp(RNG.normal(size=6))
+        w1, b1, w2, *rest = weights
+        theta = tf.concat(
+            [tf.reshape(w, [-1]) for w in (w1 * c, b1 * c, w2 / c[:, None], *rest)], 0
+        )
+        start = target.theta + 0.1
+        self.assertAllClose(target.log_likelihood(theta), target.log_likelihood(start), 1e-13)
+        self.assertNotAllClose(target.log_prior(theta), target.log_prior(start), 1e-3)
+
+    def test_mirrored_tanh_units(self):
+        target = self.target("tanh")
+        w1, b1, w2, *rest = target.flat.unflatten(target.theta + 0.1)
+        signs = np.array([1, -1, -1, 1, -1, 1.0])
+        mirrored = (w1 * signs, b1 * signs, w2 * signs[:, None], *rest)
+        theta = tf.concat([tf.reshape(w, [-1]) for w in mirrored], 0)
+        self.assertAllClose(target(theta), target(target.theta + 0.1), 1e-13)
+
+
+class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
+    """Outputs at theta are those of the model with these weights; so are gradients in chains."""
+
+    def conv(self):
+        return keras.Sequential(
+            [
+                keras.Input((6, 6, 2)),
+                keras.layers.Conv2D(3, 3, activation="relu"),
+                keras.layers.BatchNormalization(),
+                keras.layers.Dropout(0.5),
+                keras.layers.Flatten(),
+                keras.layers.Dense(1),
+            ]
+        )
+
+    def lstm(self):
+        return keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(4), keras.layers.Dense(1)])
+
+    def functional(self):
+        a = keras.Input((3,))
+        h = keras.layers.Dense(4, "relu")(a)
+        return keras.Model(a, keras.layers.Dense(1)(keras.layers.Concatenate()([a, h])))
+
+    def subclassed(self):
+        class Mine(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.inner = keras.layers.Dense(4, "tanh")
+                self.outer = keras.layers.Dense(1)
+
+            def call(self, x):
+                return self.outer(self.inner(x))
+
+        model = Mine()
+        model(np.zeros((1, 3), "float32"))
+        return model
+
+    @parameterized.parameters("conv", "lstm", "functional", "subclassed")
+    def test_any_model(self, kind):
+        keras.utils.set_random_seed(1)
+        model = getattr(self, kind)()
+        shape = {"conv": (6, 6, 2), "lstm": (5, 3)}.get(kind, (3,))
+        x = RNG.normal(size=(N, *shape)).astype("float32")
+        target = LogPosterior(model, likelihoods.Normal(), 1.0, x, Y)
+        thetas = target.theta + RNG.normal(0, 0.3, (3, target.size)).astype("float32")
+        values, gradients = tf.function(lambda t: value_and_slope(target, t))(thetas)
+        for theta, value, gradient in zip(thetas, values, gradients, strict=True):
+            target.flat.assign(theta)
+            f = model(x, training=False).numpy()
+            expected = scipy.stats.norm.logpdf(Y, f).sum() + scipy.stats.norm.logpdf(theta).sum()
+            self.assertAllClose(value, expected, 1e-5)
+            _, slope = value_and_gradient(target, theta)
+            self.assertAllClose(gradient, slope, 1e-3, 1e-3)
+
+
+class RefusalTest(tf.test.TestCase):
+    def test_not_built(self):
+        model = keras.Sequential([keras.layers.Dense(1)], name="fresh")
+        with self.assertRaisesRegex(ValueError, "^model='fresh' is not built; call it on a batch"):
+            LogPosterior(model, likelihoods.Normal(), 1.0, X, Y)
+
+    def test_random_layers(self):
+        for layer in (layers.BayesDense(1, num_data=3), layers.MCDropout(0.5)):
+            model = keras.Sequential([keras.Input((3,)), layer, keras.layers.Dense(1)])
+            with self.assertRaisesRegex(ValueError, f"has the random layer '{layer.name}'"):
+                LogPosterior(model, likelihoods.Normal(), 1.0, X, Y)
+
+    def test_dropout_left_on(self):
+        class AlwaysOn(keras.layers.Dropout):
+            def call(self, x, training=False):
+                return super().call(x, training=True)
+
+        model = keras.Sequential(
+            [keras.Input((3,)), AlwaysOn(0.5, name="noisy"), keras.layers.Dense(1)]
+        )
+        with self.assertRaisesRegex(ValueError, "random in inference mode; layer='noisy' drops"):
+            LogPosterior(model, likelihoods.Normal(), 1.0, X, Y)
+
+    def test_data_that_do_not_fit(self):
+        with self.assertRaisesRegex(ValueError, "^y has 3 targets for the 12 examples of x$"):
+            LogPosterior(network(), likelihoods.Normal(), 1.0, X, Y[:3])
+        for chunk_size in (0, -1, 2.5):
+            with self.assertRaisesRegex(ValueError, "^chunk_size="):
+                regression(chunk_size=chunk_size)
+
+    def test_a_class_of_its_own_keeps_its_precision(self):
+        model = AnyModelTest().subclassed()
+        with self.assertRaisesRegex(ValueError, "^dtype='float64': .*set_floatx"):
+            LogPosterior(model, likelihoods.Normal(), 1.0, X, Y, dtype="float64")
+
+
+if __name__ == "__main__":
+    tf.test.main()

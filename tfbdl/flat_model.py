@@ -1,0 +1,133 @@
+"""A Keras model as a pure function of one vector, all its trainable weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.keras_private import is_graph, rebuild, takes_call_argument, takes_training, walk
+
+
+class FlatModel:
+    """f(theta, x) for the D trainable weights theta of a built model, in inference mode.
+
+    Weights lie in theta in the order of `model.trainable_variables`, each row-major. The model
+    itself is not changed by calls.
+
+    Args:
+        model: built, and deterministic in inference mode.
+
+    Attributes:
+        shapes: of the weights, by their path in the model.
+        size: D.
+
+    Raises:
+        ValueError: if the model is not built, has nothing to train, or holds a layer that draws
+            its weights or activations.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        if not model.built or not model.variables:
+            raise ValueError(f"model={model.name!r} is not built; call it on a batch first")
+        for layer in walk(model):
+            if layer is not model and takes_call_argument(layer, "draw"):
+                raise ValueError(
+                    f"model={model.name!r} has the random layer {layer.name!r} "
+                    f"({type(layer).__name__}); inference over weights needs a deterministic "
+                    "model, such as tfbdl.to_deterministic gives"
+                )
+        if not model.trainable_variables:
+            raise ValueError(f"model={model.name!r} has no trainable weights")
+        self.model = model
+        self.shapes = {v.path: tuple(v.shape) for v in model.trainable_variables}
+        self.sizes = [math.prod(shape) for shape in self.shapes.values()]
+        self.size = sum(self.sizes)
+        self._inference = {"training": False} if takes_training(model) else {}
+        self.dtype = tf.as_dtype(model.trainable_variables[0].dtype)
+
+    @property
+    def theta(self) -> tf.Tensor:
+        """The model's weights as they are now, shape (D,)."""
+        return flatten([tf.convert_to_tensor(v) for v in self.model.trainable_variables])
+
+    @property
+    def state(self) -> list[tf.Tensor]:
+        """The variables that are not trained, such as the statistics of BatchNormalization."""
+        return [tf.convert_to_tensor(v) for v in self.model.non_trainable_variables]
+
+    def unflatten(self, theta: tf.Tensor) -> list[tf.Tensor]:
+        """The weights of theta, shape (D,), each in its own shape."""
+        parts = tf.split(theta, self.sizes)
+        return [tf.reshape(w, s) for w, s in zip(parts, self.shapes.values(), strict=True)]
+
+    def __call__(self, theta: tf.Tensor, x: Any, state: Sequence[tf.Tensor] | None = None) -> Any:
+        """The outputs for x with the weights theta, shape (D,), and the `state`, now or given."""
+        state = self.state if state is None else state
+        return self.model.stateless_call(self.unflatten(theta), state, x, **self._inference)[0]
+
+    def assign(self, theta: tf.Tensor) -> None:
+        """Puts theta into the model."""
+        for variable, w in zip(self.model.trainable_variables, self.unflatten(theta), strict=True):
+            variable.assign(w)
+
+    def check_deterministic(self, x: Any) -> None:
+        """Raises ValueError where the same weights and inputs give two different outputs."""
+        first, second = (keras.tree.flatten(self.model(x, **self._inference)) for _ in range(2))
+        if not all(
+            np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True)
+        ):
+            random = [layer for layer in walk(self.model) if getattr(layer, "rate", 0.0)]
+            named = f"; layer={random[0].name!r} drops units" if random else ""
+            raise ValueError(
+                f"model={self.model.name!r} is random in inference mode{named}; "
+                "call it with training=False throughout"
+            )
+
+
+def flatten(weights: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The weights one behind the other, shape (D,)."""
+    return tf.concat([tf.reshape(w, [-1]) for w in weights], axis=0)
+
+
+def in_precision(model: keras.Model, dtype: str) -> keras.Model:
+    """`model`, or a copy of it that computes in another floating type.
+
+    Args:
+        model: a functional or Sequential model; one of a class of its own only in its own type.
+        dtype: "float32" or "float64".
+
+    Raises:
+        ValueError: if a model of a class of its own would have to change its type.
+    """
+    if model.dtype_policy.compute_dtype == dtype and all(
+        v.dtype == dtype for v in model.trainable_variables
+    ):
+        return model
+
+    if not is_graph(model):
+        raise ValueError(
+            f"dtype={dtype!r}: model={model.name!r} ({type(model).__name__}) has a class of its "
+            f"own and {model.dtype}; make it under keras.config.set_floatx({dtype!r})"
+        )
+    made: dict[int, Any] = {}
+
+    def recast(layer: Any) -> Any:
+        if id(layer) not in made:
+            if is_graph(layer):
+                copy = rebuild(layer, recast, dtype)
+                copy.dtype_policy = dtype  # models, too, round their inputs
+            else:
+                config = layer.get_config()
+                own = {"dtype": dtype} if isinstance(layer, keras.layers.Layer) else {}
+                copy = type(layer).from_config({**config, **own})
+            made[id(layer)] = copy
+        return made[id(layer)]
+
+    copy = recast(model)
+    copy.set_weights(model.get_weights())
+    return copy

@@ -1,0 +1,176 @@
+"""Log p(y, w | x) of a Keras model, as a pure function of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl import priors
+from tfbdl.arguments import positive_integer
+from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.likelihoods import Likelihood
+from tfbdl.priors import Prior
+
+Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
+PriorLike: TypeAlias = float | str | Prior
+OTHERS = "*"
+
+
+class LogPosterior:
+    """Log p(y | x, theta) + log p(theta), in nats, for the flat weights theta of a model.
+
+    It is the log posterior up to log p(y | x), which does not depend on theta. An unknown scale of
+    the noise is a weight like the others: let the model end in `tfbdl.layers.LearnedScale`, take
+    the likelihood `Normal("predicted")`, and give that layer the prior `GammaScale`.
+
+    Args:
+        model: any built Keras model that is deterministic in inference mode. BatchNormalization
+            keeps its statistics.
+        likelihood: p(y | f(x)).
+        prior: p(w): one for all weights (a `tfbdl.priors.Prior`, its name, or the scale of a
+            normal); or a mapping from names of layers, or of weights as `"dense/kernel"`, to such,
+            with `"*"` for all others; or a function of theta, shape (D,), to its log density, for
+            a joint prior over all layers such as `MultivariateNormal(covariance).log_prob`.
+        x: inputs, shape (N, ...).
+        y: targets, shape (N, ...).
+        chunk_size: examples at a time, to bound the memory; None takes all at once. Gradients
+            then are of first order only.
+        dtype: "float32" or "float64", of theta and of all that is computed.
+
+    Attributes:
+        flat: the model as a function of theta.
+        size: D, the number of weights.
+
+    Raises:
+        ValueError: if the model is not built or random, a weight has no prior or a name in `prior`
+            no weight, or x and y do not fit.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        likelihood: Likelihood,
+        prior: PriorLike | Mapping[str, PriorLike] | Density,
+        x: Any,
+        y: Any,
+        *,
+        chunk_size: int | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        self.flat = FlatModel(in_precision(model, dtype))
+        self.size = self.flat.size
+        self.likelihood = likelihood
+        self.dtype = tf.as_dtype(dtype)
+        self.x, self.y = (_constant(a, self.dtype) for a in (x, y))
+        self.num_data = len(self.x)
+        if not self.num_data or len(self.y) != self.num_data:
+            raise ValueError(f"y has {len(self.y)} targets for the {self.num_data} examples of x")
+        self.chunk_size = None if chunk_size is None else positive_integer("chunk_size", chunk_size)
+        self._log_prior_of_one = _prior_density(prior, self.flat)
+        self.flat.check_deterministic(self.x[:2])
+        likelihood.check(self.flat(self.flat.theta, self.x[:2]))
+
+    @property
+    def theta(self) -> tf.Tensor:
+        """The model's weights as they are now, shape (D,)."""
+        return self.flat.theta
+
+    def __call__(self, theta: tf.Tensor) -> tf.Tensor:
+        """Log p(y, theta | x) in nats, shape () for theta (D,), and (C,) for C chains (C, D)."""
+        return self.log_likelihood(theta) + self.log_prior(theta)
+
+    def log_likelihood(self, theta: tf.Tensor) -> tf.Tensor:
+        """Log p(y | x, theta) in nats, of the shape that `__call__` has."""
+        if self.chunk_size is None or self.chunk_size >= self.num_data:
+            return self._log_likelihood_of(theta, self.x, self.y)
+        return self._in_chunks(theta)
+
+    def log_prior(self, theta: tf.Tensor) -> tf.Tensor:
+        """Log p(theta) in nats, of the shape that `__call__` has."""
+        return _over_chains(self._log_prior_of_one, theta)
+
+    def _log_likelihood_of(self, theta: tf.Tensor, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        def of_one(theta: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_sum(self.likelihood.log_prob(y, self.flat(theta, x)))
+
+        return _over_chains(of_one, theta)
+
+    def _in_chunks(self, theta: tf.Tensor) -> tf.Tensor:
+        """The sum over chunks of the data, whose gradient is summed on the way."""
+        whole, rest = divmod(self.num_data, self.chunk_size or self.num_data)
+
+        @tf.custom_gradient
+        def total(theta: tf.Tensor) -> tuple[tf.Tensor, Density]:
+            def add(x: tf.Tensor, y: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
+                with tf.GradientTape() as tape:
+                    tape.watch(theta)
+                    part = self._log_likelihood_of(theta, x, y)
+                return sums[0] + part, sums[1] + tape.gradient(part, theta)
+
+            _, *sums = tf.while_loop(
+                lambda i, *_: i < whole,
+                lambda i, *sums: (i + 1, *add(*self._chunk(i), *sums)),
+                (tf.constant(0), tf.zeros(theta.shape[:-1], self.dtype), tf.zeros_like(theta)),
+            )
+            value, gradient = add(self.x[-rest:], self.y[-rest:], *sums) if rest else sums
+            return value, lambda upstream: upstream[..., tf.newaxis] * gradient
+
+        return total(theta)
+
+    def _chunk(self, i: tf.Tensor) -> list[tf.Tensor]:
+        """Examples i * chunk_size to (i + 1) * chunk_size of x and y."""
+        arrays = (self.x, self.y)
+        return [
+            tf.slice(a, [i * self.chunk_size] + [0] * (a.ndim - 1), [self.chunk_size, *a.shape[1:]])
+            for a in arrays
+        ]
+
+
+def _over_chains(function: Density, theta: tf.Tensor) -> tf.Tensor:
+    """`function` of theta (D,), or of each of C chains (C, D)."""
+    return function(theta) if theta.shape.rank == 1 else tf.vectorized_map(function, theta)
+
+
+def _constant(array: Any, dtype: tf.DType) -> tf.Tensor:
+    array = np.asarray(array)
+    return tf.constant(array, dtype if array.dtype.kind == "f" else None)
+
+
+def _prior_density(
+    prior: PriorLike | Mapping[str, PriorLike] | Density, flat: FlatModel
+) -> Density:
+    """Log p(theta) as a function of theta, shape (D,)."""
+    if callable(prior) and not isinstance(prior, Prior):
+        return prior
+    chosen = _prior_of_each(prior, list(flat.shapes))
+    for p, shape in zip(chosen, flat.shapes.values(), strict=True):
+        p.attach(shape)
+
+    def density(theta: tf.Tensor) -> tf.Tensor:
+        weights = flat.unflatten(theta)
+        return tf.add_n(
+            [tf.reduce_sum(p.log_prob(w)) for p, w in zip(chosen, weights, strict=True)]
+        )
+
+    return density
+
+
+def _prior_of_each(prior: PriorLike | Mapping[str, PriorLike], paths: list[str]) -> list[Prior]:
+    if not isinstance(prior, Mapping):
+        return [priors.get(prior)] * len(paths)
+    found = {name: priors.get(p, f"prior[{name!r}]") for name, p in prior.items()}
+    chosen = []
+    for path in paths:
+        names = [name for name in found if f"/{name}/" in f"/{path}/"]
+        best = max(names, key=len, default=OTHERS)
+        if best not in found:
+            raise ValueError(f"prior names none for the weight {path!r}; add it, or '{OTHERS}'")
+        chosen.append(found[best])
+    unused = [n for n in found if n != OTHERS and not any(f"/{n}/" in f"/{p}/" for p in paths)]
+    if unused:
+        raise ValueError(f"prior names {unused[0]!r}; the weights are {', '.join(paths)}")
+    return chosen

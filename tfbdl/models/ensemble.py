@@ -1,0 +1,132 @@
+"""Several weight samples of one network: members of an ensemble, or samples of a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.flat_model import FlatModel, flatten
+from tfbdl.sampling import accept_draws
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class Ensemble(keras.Model):
+    """K functions f(theta_k, x) of one network, each as probable as the others.
+
+    Draw number s is member s modulo K, whatever the seed, so that `tfbdl.predict` takes each once.
+    Called without a draw it gives the mean of the members' outputs.
+
+    Args:
+        model: the network, built; its weights are not used.
+        members: theta_1 .. theta_K, shape (K, D), in the order of `model.trainable_variables`.
+        states: what else differs between members (statistics of BatchNormalization), shape (K, E)
+            in the order of the floating `model.non_trainable_variables`; by default those of
+            `model` for all.
+
+    Raises:
+        ValueError: if `model` is not built or random, or the shapes do not fit.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        members: Any,
+        states: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._flat = FlatModel(model)
+        states = _floats(self._flat.state)[None] if states is None else states
+        self.members = self._hold("members", members, self._flat.size)
+        self.states = self._hold("states", states, int(_floats(self._flat.state).shape[0]))
+        accept_draws(self)
+        self.built = True
+
+    @classmethod
+    def of(cls, models: Sequence[keras.Model], **kwargs: Any) -> Ensemble:
+        """An ensemble of networks of equal architecture, with copies of their weights.
+
+        Raises:
+            ValueError: if there is none, or they differ in the shapes of their weights.
+        """
+        if not models:
+            raise ValueError("models is empty; give at least one")
+        flats = [FlatModel(model) for model in models]
+        if len({tuple(flat.shapes.values()) for flat in flats}) > 1:
+            raise ValueError("models differ in the shapes of their weights; give equal networks")
+        members = np.stack([flat.theta.numpy() for flat in flats])
+        states = np.stack([_floats(flat.state).numpy() for flat in flats])
+        return cls(models[0], members, states, **kwargs)
+
+    def _hold(self, name: str, values: Any, width: int) -> keras.Variable:
+        values = np.asarray(values)
+        if values.ndim != 2 or len(values) == 0 or values.shape[1] != width:
+            raise ValueError(f"{name} has shape {values.shape}; give (K, {width})")
+        return self.add_weight(
+            shape=values.shape,
+            dtype=self._flat.dtype.name,
+            initializer=lambda shape, dtype: tf.constant(values, dtype),
+            trainable=False,
+            autocast=False,
+            name=name,
+        )
+
+    @property
+    def num_functions(self) -> int:
+        """K, beyond which draws repeat."""
+        return self.members.shape[0]
+
+    def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
+        if draw is not None:
+            return self._member(draw[1] % self.num_functions, x)
+        _, total = tf.while_loop(
+            lambda k, total: k < self.num_functions,
+            lambda k, total: (k + 1, total + self._member(k, x)),
+            (tf.constant(1), self._member(tf.constant(0), x)),
+        )
+        return total / self.num_functions
+
+    def _member(self, k: tf.Tensor, x: Any) -> Any:
+        theta = tf.convert_to_tensor(self.members)[k]
+        states = tf.convert_to_tensor(self.states)
+        last = self.states.shape[0] - 1  # one state may serve all members
+        return self._flat(theta, x, self._restore(states[tf.minimum(k, last)]))
+
+    def _restore(self, floats: tf.Tensor) -> list[tf.Tensor]:
+        """All variables that are not trained, the floating ones from one vector."""
+        state, start = [], 0
+        for variable in self._flat.state:
+            if variable.dtype.is_floating:
+                size = int(np.prod(variable.shape))
+                part = floats[start : start + size]
+                state.append(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
+                start += size
+            else:
+                state.append(variable)
+        return state
+
+    def get_config(self) -> dict:
+        return {
+            "name": self.name,
+            "model": keras.saving.serialize_keras_object(self._flat.model),
+            "num_members": self.num_functions,
+            "num_states": self.states.shape[0],
+        }
+
+    @classmethod
+    def from_config(cls, config: dict, custom_objects: Any = None) -> Ensemble:
+        model = keras.saving.deserialize_keras_object(config["model"])
+        flat = FlatModel(model)
+        members = np.zeros((config["num_members"], flat.size))
+        states = np.zeros((config["num_states"], int(_floats(flat.state).shape[0])))
+        return cls(model, members, states, name=config["name"])
+
+
+def _floats(state: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The floating variables among these as one vector, in float32 at least."""
+    parts = [tf.cast(v, tf.float32) for v in state if v.dtype.is_floating]
+    return flatten(parts) if parts else tf.zeros([0])
