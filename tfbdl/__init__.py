@@ -12,9 +12,19 @@ if not startup.is_command():
     if startup.is_quiet():
         startup.import_tensorflow()
 
-    from tfbdl import data, layers, likelihoods, metrics, models, plots, posteriors, priors
+    from tfbdl import (
+        data,
+        inference,
+        layers,
+        likelihoods,
+        metrics,
+        models,
+        plots,
+        posteriors,
+        priors,
+    )
     from tfbdl.complexity import set_weight as set_kl_weight
-    from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
+    from tfbdl.convert import prune, to_bayesian, to_deterministic, to_mc_dropout
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
     from tfbdl.serving import export
     from tfbdl.training.callbacks import TrainLogger
@@ -39,6 +49,7 @@ if not startup.is_command():
         "data",
         "elbo",
         "export",
+        "inference",
         "layers",
         "likelihoods",
         "log_predictive_density",
@@ -48,6 +59,7 @@ if not startup.is_command():
         "posteriors",
         "predict",
         "priors",
+        "prune",
         "read_log",
         "set_kl_weight",
         "to_bayesian",

@@ -1,7 +1,8 @@
-"""Keras models made Bayesian, and back."""
+"""Keras models made Bayesian, and back, and smaller."""
 
 from tfbdl.convert.bayesian import to_bayesian
 from tfbdl.convert.deterministic import to_deterministic
 from tfbdl.convert.mc_dropout import to_mc_dropout
+from tfbdl.convert.prune import prune
 
-__all__ = ["to_bayesian", "to_deterministic", "to_mc_dropout"]
+__all__ = ["prune", "to_bayesian", "to_deterministic", "to_mc_dropout"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import option
@@ -68,10 +69,7 @@ class VariationalDropout(BayesDense):
 
         They count as pruned from then on, unless the layer is trained further.
         """
-        keep = tf.cast(self.log_alpha <= threshold, self.kernel.mu.dtype)
-        self.kernel.mu.assign(self.kernel.mu * keep)
-        if isinstance(self.kernel, MeanFieldNormal):
-            self.kernel.rho.assign(tf.where(keep > 0, self.kernel.rho, -22.0))
+        self.kernel.remove(np.asarray(self.log_alpha > threshold))
 
     def get_config(self) -> dict:
         return {**super().get_config(), "kl": self.approximation}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.kl import kl_divergence
@@ -86,6 +87,17 @@ class Posterior(keras.layers.Layer):
     def stddev(self) -> tf.Tensor:
         """Standard deviation of each element."""
         raise NotImplementedError
+
+    def remove(self, where: np.ndarray) -> None:
+        """Sets the weights at `where`, a mask of the weight's shape, to 0 and takes their noise.
+
+        Raises:
+            ValueError: if the family has no weights that stand alone.
+        """
+        raise ValueError(
+            f"posterior={type(self).__name__} ties weights together, so that none can be removed; "
+            "pruning needs one such as 'mean_field'"
+        )
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         """One w, differentiable in the parameters, from the noise of `key`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.posteriors.location_scale import LocationScale
+from tfbdl.posteriors.location_scale import IndependentScales
 from tfbdl.priors import Normal
 
 
-class InverseCDF(LocationScale):
+class InverseCDF(IndependentScales):
     """w = mu + sigma Q(u) for each weight on its own, u uniform on (0, 1), sigma = softplus(rho).
 
     A family gives Q, the inverse distribution function of its member with mean 0 and variance 1,
@@ -34,14 +34,6 @@ class InverseCDF(LocationScale):
     def standard_log_prob(self, z: tf.Tensor) -> tf.Tensor:
         """Log density of Q(u) at z, elementwise, in nats."""
         raise NotImplementedError
-
-    def build(self, shape: tuple[int, ...]) -> None:
-        super().build(shape)
-        self.rho = self.add_parameter("rho", shape, self.rho_initializer)
-
-    @property
-    def stddev(self) -> tf.Tensor:
-        return tf.math.softplus(tf.convert_to_tensor(self.rho))
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         u = random.uniform(key, self.mu.shape, self.mu.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.posteriors.base import Posterior
@@ -37,3 +38,23 @@ class LocationScale(Posterior):
     def get_config(self) -> dict:
         rho_initializer = keras.initializers.serialize(self.rho_initializer)
         return {**super().get_config(), "rho_initializer": rho_initializer}
+
+
+class IndependentScales(LocationScale):
+    """A sigma = softplus(rho) for each weight on its own."""
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        super().build(shape)
+        self.rho = self.add_parameter("rho", shape, self.rho_initializer)
+
+    @property
+    def stddev(self) -> tf.Tensor:
+        return tf.math.softplus(tf.convert_to_tensor(self.rho))
+
+    def remove(self, where: np.ndarray) -> None:
+        self.mu.assign(np.where(where, 0.0, self.mu))
+        self.rho.assign(np.where(where, _NO_NOISE, self.rho))
+
+
+_NO_NOISE = -22.0
+"""The rho of a sigma of 3e-10, whose logarithm is finite."""

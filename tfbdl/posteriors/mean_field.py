@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.kl import kl_divergence, normal_log_prob
-from tfbdl.posteriors.location_scale import LocationScale
+from tfbdl.posteriors.location_scale import IndependentScales
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")
-class MeanFieldNormal(LocationScale):
+class MeanFieldNormal(IndependentScales):
     """q(w) = N(mu, sigma^2) for each weight on its own, with sigma = softplus(rho).
 
     Args:
@@ -24,12 +24,7 @@ class MeanFieldNormal(LocationScale):
 
     def build(self, shape: tuple[int, ...]) -> None:
         super().build(shape)
-        self.rho = self.add_parameter("rho", shape, self.rho_initializer)
         self._compiled = tf.function(self._sample_and_kl, jit_compile=True)
-
-    @property
-    def stddev(self) -> tf.Tensor:
-        return tf.math.softplus(tf.convert_to_tensor(self.rho))
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         return self.mean + self.stddev * random.normal(key, self.mu.shape, self.mu.dtype)

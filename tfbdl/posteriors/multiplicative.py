@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
@@ -62,6 +63,9 @@ class MultiplicativeNormal(Posterior):
     @property
     def stddev(self) -> tf.Tensor:
         return tf.exp(0.5 * self.log_alpha) * tf.abs(self.mean)
+
+    def remove(self, where: np.ndarray) -> None:
+        self.mu.assign(np.where(where, 0.0, self.mu))
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         return self.mean + self.stddev * random.normal(key, self.mu.shape, self.mu.dtype)

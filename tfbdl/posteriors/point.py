@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.posteriors.base import Posterior
@@ -29,6 +30,9 @@ class PointMass(Posterior):
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         return tf.zeros_like(w)
+
+    def remove(self, where: np.ndarray) -> None:
+        self.mu.assign(np.where(where, 0.0, self.mu))
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         return self.mean
