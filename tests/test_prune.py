@@ -65,8 +65,8 @@ class PruneTest(tf.test.TestCase, parameterized.TestCase):
         model = network()
         kernel = model.layers[0].kernel
         kernel.mu.assign(tf.where(tf.range(8) < 2, 1e-6, kernel.mu))
-        model.layers[0].bias.mu.assign(tf.where(tf.range(8) < 2, 0.0, 5.0))
-        model.layers[1].bias.mu.assign([5.0] * 3)
+        model.layers[0].bias.mu.assign(tf.where(tf.range(8) < 2, 0.0, 0.5))
+        model.layers[1].bias.mu.assign([0.5] * 3)
         pruned = tfbdl.prune(model, 12 / (5 * 8 + 8 + 8 * 3 + 3))
         first = keras.Sequential([keras.Input((5,)), pruned.layers[0]])
         found = tfbdl.predict(first, X, 20, return_samples=True).samples
