@@ -1,0 +1,113 @@
+"""Pruning by signal to noise: how much of a network can go before it errs more.
+
+    python tutorials/bayes_by_backprop/mnist.py --mode train --savedir runs/bayes_by_backprop_mnist
+    python tutorials/bayes_by_backprop/pruning.py --run runs/bayes_by_backprop_mnist
+
+Weights are ranked by |mu| / sigma over all layers, the least are removed (mean and noise), and the
+rest stays as it is: Blundell et al. (2015), section 5.2, table 3 and figure 5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import common
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+
+import tfbdl
+from tfbdl.convert.prune import random_weights, signal_to_noise
+
+FRACTIONS = (0.0, 0.5, 0.75, 0.95, 0.98)
+CURVE = (0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 0.99, 0.995)
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = common.arguments("Pruning by signal to noise.", "pruning", split="full")
+    parser.add_argument(
+        "--run",
+        type=Path,
+        default=Path("runs/bayes_by_backprop_mnist"),
+        help="folder of mnist.py, with a trained network in bayes/",
+    )
+    parser.add_argument("--S", type=int, default=10, help="drawn functions a prediction")
+    return parser
+
+
+def errors(
+    model: keras.Model, fraction: float, args: argparse.Namespace, x: np.ndarray, y: np.ndarray
+) -> dict[str, float]:
+    """Test error after pruning, in percent: at the mean weights, and averaged over functions."""
+    pruned = tfbdl.prune(model, fraction)
+    pruned.compile(loss=model.loss)
+    found = {}
+    for kind, num_samples in (("naive", 0), ("mc", args.S)):
+        p = tfbdl.predict(pruned, x, num_samples, seed=args.seed, verbose=0).mean
+        found[kind] = 100.0 * float(np.mean(p.argmax(-1) != y))
+    return found
+
+
+def ratios(model: keras.Model) -> np.ndarray:
+    """|mu| / sigma of all weights in decibels, 10 log10 as in the paper."""
+    both = np.concatenate([signal_to_noise(q).ravel() for q in random_weights(model)])
+    return 10.0 * np.log10(np.maximum(both, 1e-6))
+
+
+def signal_figure(values: np.ndarray) -> plt.Figure:
+    """Density and distribution function of the ratios, as figure 5 of the paper."""
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    shown = np.clip(values, -30, 30)
+    axes[0].hist(shown, 120, density=True, color="C0")
+    axes[0].set_ylabel("density over weights")
+    axes[1].plot(np.sort(shown), np.linspace(0, 1, len(shown)), color="C0")
+    axes[1].set_ylabel("fraction of weights below")
+    for fraction in (0.75, 0.95):
+        threshold = float(np.quantile(shown, fraction))
+        for ax in axes:
+            ax.axvline(threshold, color="C1" if fraction == 0.75 else "C3", linewidth=1)
+        axes[1].text(threshold, 0.02, f" {100 * fraction:g} %", fontsize=8)
+    for ax in axes:
+        ax.set_xlabel(r"signal to noise $|\mu| / \sigma$ (dB)")
+    return figure
+
+
+def error_figure(curve: dict[str, dict[str, float]]) -> plt.Figure:
+    figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+    removed = 100.0 * np.array([float(f) for f in curve])
+    for kind, label in (("naive", "mean weights"), ("mc", "average over functions")):
+        ax.plot(removed, [e[kind] for e in curve.values()], "o-", markersize=3, label=label)
+    ax.set(xlabel="weights removed (%)", ylabel="test error (%)", yscale="log")
+    ax.grid(alpha=0.3, which="both")
+    ax.legend()
+    return figure
+
+
+def prune(args: argparse.Namespace) -> None:
+    data = common.images(args)
+    model = common.trained(args.run / "bayes")
+    x, y = data.x_test, data.y_test
+    curve = {str(f): errors(model, f, args, x, y) for f in sorted({*FRACTIONS, *CURVE})}
+    lines = [
+        f"| removed | test error, mean weights | test error, S = {args.S} |",
+        "|---|---|---|",
+    ]
+    for fraction in FRACTIONS:
+        found = curve[str(fraction)]
+        lines.append(f"| {100 * fraction:g} % | {found['naive']:.2f} % | {found['mc']:.2f} % |")
+    common.write_text(args.savedir / "pruning.md", lines)
+    common.write_figure(signal_figure(ratios(model)), args.savedir / "signal_to_noise.png")
+    common.write_figure(error_figure(curve), args.savedir / "error.png")
+    common.write_metrics(args.savedir, args, test_error=curve)
+
+
+def main() -> None:
+    common.run(parser(), prune)
+
+
+if __name__ == "__main__":
+    main()
