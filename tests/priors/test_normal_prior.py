@@ -153,7 +153,7 @@ class TrainableTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
             q.mu.trainable = q.rho.trainable = False
         model.compile(keras.optimizers.SGD(0.1), lambda y, f: 0.0 * f)
         x = np.ones((10, 3), "float32")
-        model.fit(x, x[:, :1], epochs=200, batch_size=10, verbose=0)
+        model.fit(x, x[:, :1], epochs=60, batch_size=10, verbose=0)
         second_moments = [
             np.ravel(np.square(q.mean) + np.square(q.stddev)) for q in (layer.kernel, layer.bias)
         ]

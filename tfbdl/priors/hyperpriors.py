@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from tfbdl import random
+from tfbdl.priors.gamma import log_gamma
 
 # The trapezoidal rule for E[f(z)], z ~ N(0, 1), whose error falls exponentially for analytic f.
 _NODES = np.linspace(-6.0, 6.0, 41)
@@ -57,14 +58,7 @@ class InverseGamma(Hyperprior):
         return constant - 2.0 * self.shape * m - self.rate * precision
 
     def sample(self, key: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
-        """Gamma(a) as Gamma(a + 1) U^(1/a), in logarithms, so that small shapes do not underflow.
-
-        Marsaglia and Tsang 2000, "A simple method for generating gamma variables", section 6.
-        """
-        first, second = (random.uniform(random.fold_in(key, i), shape) for i in range(2))
-        gamma = tfp.math.igammainv(tf.fill(tf.shape(first), self.shape + 1.0), first)
-        log_precision = tf.math.log(gamma / self.rate) + tf.math.log(second) / self.shape
-        return -0.5 * log_precision
+        return 0.5 * (math.log(self.rate) - log_gamma(key, self.shape, shape))
 
 
 class HalfCauchy(Hyperprior):

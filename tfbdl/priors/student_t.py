@@ -6,11 +6,11 @@ import math
 
 import keras
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl import random
 from tfbdl.arguments import number
 from tfbdl.priors.base import Prior
+from tfbdl.priors.gamma import log_gamma
 from tfbdl.priors.scale import Scale
 
 
@@ -50,8 +50,10 @@ class StudentT(Prior):
         return constant - tf.math.log(scale) - half * tf.math.log1p(tf.square(ratio) / self.df)
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-        quantile = tfd.StudentT(tf.constant(self.df), 0.0, 1.0).quantile
-        return self.scale * quantile(random.uniform(key, shape))
+        """Normal noise over the root of a Gamma(df / 2) precision of mean 1."""
+        log_precision = log_gamma(random.fold_in(key, 0), 0.5 * self.df, shape)
+        stddev = tf.exp(0.5 * (math.log(0.5 * self.df) - log_precision))
+        return self.scale * stddev * random.normal(random.fold_in(key, 1), shape)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "df": self.df, "scale": self._scale.initial}
