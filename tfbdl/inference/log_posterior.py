@@ -131,8 +131,26 @@ class LogPosterior:
 
 
 def _over_chains(function: Density, theta: tf.Tensor) -> tf.Tensor:
-    """`function` of theta (D,), or of each of C chains (C, D)."""
-    return function(theta) if theta.shape.rank == 1 else tf.vectorized_map(function, theta)
+    """`function` of theta (D,), or of each of C chains (C, D).
+
+    The gradient of chains is taken inside the map: that of the map itself would, under XLA, depend
+    on theta as a constant, and compile again for each theta.
+    """
+    if theta.shape.rank == 1:
+        return function(theta)
+
+    def value_and_gradient(theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(theta)
+            value = function(theta)
+        return value, tape.gradient(value, theta, unconnected_gradients="zero")
+
+    @tf.custom_gradient
+    def of_each(theta: tf.Tensor) -> tuple[tf.Tensor, Density]:
+        values, gradients = tf.vectorized_map(value_and_gradient, theta)
+        return values, lambda upstream: upstream[:, tf.newaxis] * gradients
+
+    return of_each(theta)
 
 
 def _constant(array: Any, dtype: tf.DType) -> tf.Tensor:
