@@ -20,6 +20,7 @@ __all__ = [
     "make_default_seed",
     "pair_layers",
     "rebuild",
+    "schedule_of",
     "serialize_shared",
     "set_loss",
     "takes_call_argument",
@@ -60,6 +61,11 @@ def serialize_shared(layer: keras.layers.Layer) -> dict[str, Any]:
     config = keras.saving.serialize_keras_object(layer)
     saving = get_global_attribute("shared_objects/id_to_config_map") is not None
     return {**config, "shared_object_id": id(layer)} if saving and layer.variables else config
+
+
+def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
+    """The learning rate as it was given: a schedule, or a variable."""
+    return optimizer._learning_rate
 
 
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:

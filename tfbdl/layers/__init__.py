@@ -1,6 +1,14 @@
 """Keras layers with random weights or activations."""
 
+from tfbdl.layers.bayes_conv import BayesConv1D, BayesConv2D, BayesConv3D
+from tfbdl.layers.bayes_conv_transpose import (
+    BayesConv1DTranspose,
+    BayesConv2DTranspose,
+    BayesConv3DTranspose,
+)
 from tfbdl.layers.bayes_dense import BayesDense
+from tfbdl.layers.bayes_embedding import BayesEmbedding
+from tfbdl.layers.bayes_recurrent import BayesGRU, BayesLSTM
 from tfbdl.layers.concrete_dropout import ConcreteDropout
 from tfbdl.layers.learned_scale import LearnedScale
 from tfbdl.layers.mc_dropout import MCDropout
@@ -8,7 +16,16 @@ from tfbdl.layers.mc_gaussian_dropout import MCGaussianDropout
 from tfbdl.layers.variational_dropout import VariationalDropout
 
 __all__ = [
+    "BayesConv1D",
+    "BayesConv1DTranspose",
+    "BayesConv2D",
+    "BayesConv2DTranspose",
+    "BayesConv3D",
+    "BayesConv3DTranspose",
     "BayesDense",
+    "BayesEmbedding",
+    "BayesGRU",
+    "BayesLSTM",
     "ConcreteDropout",
     "LearnedScale",
     "MCDropout",

@@ -1,0 +1,101 @@
+"""The embedding with a distribution over its table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl import posteriors, priors
+from tfbdl.arguments import positive_integer
+from tfbdl.layers.one_sample import OneSample
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class BayesEmbedding(OneSample):
+    """Rows of a table E ~ q for integers, and KL(q || p) / num_data in the model's losses.
+
+    `training=True` samples the table, `training=False` uses its mean, and a draw
+    (`tfbdl.sampling`) names one table. Equal integers have equal vectors in a training step and in
+    a draw. At the mean it is `keras.layers.Embedding`. Input (...) of integers below `input_dim`,
+    output (..., output_dim).
+
+    Args:
+        input_dim: number of rows: the greatest integer and one.
+        output_dim: length of the vectors.
+        embeddings_initializer: where the table's means start.
+        mask_zero: whether 0 is padding, which later layers skip.
+        weights: where the table's means start, in the place of the initializer: an array of shape
+            (input_dim, output_dim). As in Keras, the configuration does not hold it.
+        num_data: N, the number of training examples; required, since the KL enters as KL / N.
+        prior: p(w), as in `BayesDense`; an input unit is a row.
+        posterior: the family of q(w), as in `BayesDense`.
+        **kwargs: `kl` and `seed` as in `BayesDense`, and as in `keras.layers.Layer`.
+
+    Raises:
+        ValueError: if an argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: str | keras.initializers.Initializer = "uniform",
+        mask_zero: bool = False,
+        weights: Any = None,
+        *,
+        num_data: int,
+        prior: float | str | dict | priors.Prior = 1.0,
+        posterior: str | dict | posteriors.Posterior = "mean_field",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_data=num_data, prior=prior, posterior=posterior, **kwargs)
+        if self._given_bias != (None, None):
+            raise ValueError("bias_prior and bias_posterior must be None: an embedding has no bias")
+        self.input_dim = positive_integer("input_dim", input_dim)
+        self.output_dim = positive_integer("output_dim", output_dim)
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.mask_zero = mask_zero
+        self.supports_masking = mask_zero
+        self.autocast = False  # integers given as floats would be rounded
+        self._start = None if weights is None else np.reshape(weights, np.shape(weights)[-2:])
+        if self._start is not None and self._start.shape != (input_dim, output_dim):
+            raise ValueError(
+                f"weights of shape {np.shape(weights)} must have the shape "
+                f"(input_dim, output_dim)={(input_dim, output_dim)}"
+            )
+
+    def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
+        start = self._start
+        initializer = (
+            self.embeddings_initializer
+            if start is None
+            else lambda shape, dtype=None: tf.constant(start, dtype)
+        )
+        shape = (self.input_dim, self.output_dim)
+        self.add_random_weight("embeddings", shape, initializer, self.prior, self.posterior)
+        self.built = True
+
+    def call(
+        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        (table,) = self.weights_now(training, draw)
+        rows = x if x.dtype in (tf.int32, tf.int64) else tf.cast(x, tf.int32)
+        return tf.gather(table, rows)
+
+    def compute_mask(self, x: tf.Tensor, mask: Any = None) -> tf.Tensor | None:
+        return keras.ops.not_equal(x, 0) if self.mask_zero else None
+
+    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        return (*input_shape, self.output_dim)
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "input_dim": self.input_dim,
+            "output_dim": self.output_dim,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+            "mask_zero": self.mask_zero,
+        }

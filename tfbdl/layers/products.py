@@ -1,0 +1,117 @@
+"""Convolutions as sums of matrix products, one for each position of the kernel.
+
+Slower than those of TensorFlow where all examples have one kernel, but made of operations that
+`tf.vectorized_map` can vectorise over kernels, with and without XLA. Channels are last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+Size: TypeAlias = int | tf.Tensor
+
+
+def convolution(
+    x: tf.Tensor,
+    w: tf.Tensor,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    dilation_rate: Sequence[int],
+    groups: int,
+) -> tf.Tensor:
+    """As `keras.ops.conv` of x (B, ..., groups * in) with w (*kernel_size, in, out)."""
+    if padding == "same":
+        extents = _extents(w, dilation_rate)
+        lengths = _lengths(x)
+        missing = [
+            tf.maximum((length - 1) // stride * stride + extent - length, 0)
+            for length, stride, extent in zip(lengths, strides, extents, strict=True)
+        ]
+        x = _pad(x, [(total // 2, total - total // 2) for total in missing])
+    return _correlate(x, w, strides, dilation_rate, groups)
+
+
+def transposed_convolution(
+    x: tf.Tensor,
+    w: tf.Tensor,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    output_padding: Sequence[int] | None,
+    dilation_rate: Sequence[int],
+) -> tf.Tensor:
+    """As `keras.ops.conv_transpose` of x (B, ..., in) with w (*kernel_size, in, out).
+
+    It is the convolution of x, with zeros between its elements, with the kernel turned round.
+    """
+    around = []
+    for axis, (extent, stride) in enumerate(zip(_extents(w, dilation_rate), strides, strict=True)):
+        extra = None if output_padding is None else output_padding[axis]
+        if padding == "same":
+            one = stride if extra is None else extent % 2 + extra  # the output's length for one x
+            cut = max(extent - one, 0) // 2
+        else:
+            one = extent + (max(stride - extent, 0) if extra is None else extra)
+            cut = 0
+        around.append((extent - 1 - cut, one - 1 + cut))
+    turned = tf.reverse(w, list(range(len(strides))))
+    spread = _pad(_with_zeros_between(x, strides), around)
+    return _correlate(spread, turned, [1] * len(strides), dilation_rate, groups=1)
+
+
+def _correlate(
+    x: tf.Tensor, w: tf.Tensor, strides: Sequence[int], dilation_rate: Sequence[int], groups: int
+) -> tf.Tensor:
+    """sum_k x[..., position * stride + k * dilation, :] w[k], without padding."""
+    *kernel_size, d_in, d_out = w.shape
+    counts = [
+        (length - extent) // stride + 1
+        for length, extent, stride in zip(
+            _lengths(x), _extents(w, dilation_rate), strides, strict=True
+        )
+    ]
+    y = 0.0
+    for position in np.ndindex(*kernel_size):
+        starts = [int(k * d) for k, d in zip(position, dilation_rate, strict=True)]
+        window = [slice(None)] + [
+            slice(start, start + (count - 1) * stride + 1, stride)
+            for start, count, stride in zip(starts, counts, strides, strict=True)
+        ]
+        part = x[tuple(window)]
+        shape = tf.concat([tf.shape(part)[:-1], [groups, d_in]], axis=0)
+        of_groups = tf.reshape(w[position], (d_in, groups, d_out // groups))
+        y += tf.einsum("...gi,igo->...go", tf.reshape(part, shape), of_groups)
+    return tf.reshape(y, tf.concat([tf.shape(y)[:-2], [d_out]], axis=0))
+
+
+def _with_zeros_between(x: tf.Tensor, strides: Sequence[int]) -> tf.Tensor:
+    """`x` with stride - 1 zeros between neighbours."""
+    for axis, stride in enumerate(strides, start=1):
+        shape = tf.shape(x)
+        column = tf.expand_dims(x, axis + 1)
+        pads = [(0, 0)] * len(column.shape)
+        pads[axis + 1] = (0, stride - 1)
+        merged = [shape[:axis], [shape[axis] * stride], shape[axis + 1 :]]
+        x = tf.reshape(tf.pad(column, pads), tf.concat(merged, axis=0))
+        window = [slice(None)] * axis + [slice((shape[axis] - 1) * stride + 1)]
+        x = x[tuple(window)]
+    return x
+
+
+def _pad(x: tf.Tensor, around: Sequence[tuple[Size, Size]]) -> tf.Tensor:
+    return tf.pad(x, [(0, 0), *around, (0, 0)])
+
+
+def _extents(w: tf.Tensor, dilation_rate: Sequence[int]) -> list[int]:
+    """How many positions of x the kernel spans."""
+    return [(k - 1) * d + 1 for k, d in zip(w.shape[:-2], dilation_rate, strict=True)]
+
+
+def _lengths(x: tf.Tensor) -> list[Size]:
+    shape = tf.shape(x)
+    return [shape[i] if n is None else n for i, n in enumerate(x.shape)][1:-1]
