@@ -80,11 +80,11 @@ class LogNormalTest(tf.test.TestCase, parameterized.TestCase):
         expected = -np.sum(cross) - np.sum(scipy.stats.norm(m, v).entropy())
         self.assertAllClose(q.kl(), expected, 1e-8, 1e-6)
 
-    @parameterized.parameters(*HYPERPRIORS)
-    def test_starts_at_the_mode(self, make, log_pdf_of, arguments):
+    @parameterized.parameters(*HYPERPRIORS, (HalfCauchy, half_cauchy, (5.0,)))
+    def test_start(self, make, log_pdf_of, arguments):
         hyperprior = make(*arguments)
         q, owner = self.make(hyperprior, groups="layer")
-        self.assertAllClose(q.mean, [[hyperprior.mode]], 1e-12)
+        self.assertAllClose(q.mean, [[max(hyperprior.mode, 0.0)]], 1e-12)
         self.assertAllClose(q.stddev, [[(70 + hyperprior.curvature) ** -0.5]], 1e-12)
         self.assertEqual([v.name for v in owner.trainable_variables], ["s_m", "s_rho"])
 

@@ -27,7 +27,7 @@ class Hierarchical(Prior):
 
     Args:
         scales: for each factor of s its name, the groups that share it, and its p(s).
-        trainable: whether q(s) is learned; if not it stays where it starts, near p(s).
+        trainable: whether q(s) is learned; if not it stays where it starts (see `LogNormal`).
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:

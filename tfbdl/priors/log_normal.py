@@ -15,9 +15,10 @@ from tfbdl.priors.hyperpriors import Hyperprior
 class LogNormal:
     """q(log s) = N(m, v^2), v = softplus(rho), for the scale s of each group of one weight.
 
-    m starts at the mode of p(log s), since nothing is known about the weights yet. v starts where
-    it will end if the posterior is near normal: a group of n weights adds 2 n to the curvature of
-    log p(log s), whatever the weights are.
+    m starts at the mode of p(log s), or at log 1 where that is higher: under a narrow prior weights
+    are pulled to zero before they have seen the data, and the scales follow them. v starts near
+    where it ends: a group of n weights adds 2 n to the curvature of log p(log s), whatever they
+    are.
 
     Args:
         prior: the layer that owns the variables.
@@ -44,7 +45,10 @@ class LogNormal:
                 autocast=False,
                 name=f"{name}_{parameter}",
             )
-            for parameter, start in (("m", hyperprior.mode), ("rho", math.log(math.expm1(v))))
+            for parameter, start in (
+                ("m", max(hyperprior.mode, 0.0)),
+                ("rho", math.log(math.expm1(v))),
+            )
         )
 
     @property
