@@ -108,6 +108,34 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(answer["mean"], expected.mean, 1e-4, 1e-5)
             self.assertAllClose(answer["stddev"], expected.stddev, 1e-2, 1e-4)
 
+    @parameterized.parameters("list", "dict")
+    def test_several_inputs_go_by_their_names(self, structure):
+        number, word = (
+            keras.Input((2,), name="number"),
+            keras.Input((2,), name="word", dtype="int32"),
+        )
+        vectors = keras.layers.Flatten()(keras.layers.Embedding(5, 3)(word))
+        joined = layers.MCDropout(0.5)(keras.layers.Concatenate()([number, vectors]))
+        x = {"number": X[:, :2], "word": RNG.integers(0, 5, (N, 2)).astype("int32")}
+        inputs = [number, word] if structure == "list" else {"number": number, "word": word}
+        model = keras.Model(inputs, keras.layers.Dense(1)(joined))
+        tfbdl.export(model, self.path, 6, seed=2)
+        answer = self.signature()(**{name: tf.constant(array) for name, array in x.items()})
+        expected = tfbdl.predict(model, list(x.values()) if structure == "list" else x, 6, seed=2)
+        self.assertAllClose(answer["mean"], expected.mean, 1e-4, 1e-5)
+        self.assertAllClose(answer["stddev"], expected.stddev, 1e-2, 1e-4)
+
+    def test_the_input_has_the_type_and_the_open_lengths_of_the_model(self):
+        words = keras.Input((None,), dtype="int32")
+        h = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(9, 4)(words))
+        model = keras.Model(words, keras.layers.Dense(2)(layers.MCDropout(0.5)(h)))
+        tfbdl.export(model, self.path, 5, seed=1)
+        serve = self.signature()
+        for length in (3, 6):
+            x = RNG.integers(0, 9, (N, length)).astype("int32")
+            expected = tfbdl.predict(model, x, 5, seed=1)
+            self.assertAllClose(serve(tf.constant(x))["mean"], expected.mean, 1e-4, 1e-5)
+
     def test_the_format_of_tensorflow_serving(self):
         tfbdl.export(stack(keras.Input((D,))), self.path, 2)
         self.assertTrue((self.path / "saved_model.pb").is_file())
@@ -125,16 +153,42 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         for wrong in (0, -1, 2.5):
             with self.assertRaisesRegex(ValueError, "^num_samples=.* must be a positive integer$"):
                 tfbdl.export(model, self.path, wrong)
-        with self.assertRaisesRegex(ValueError, "^model=.* must be built"):
+        with self.assertRaisesRegex(ValueError, "^model=.* is not built; call it on data first$"):
             tfbdl.export(stack(), self.path)
         plain = keras.Sequential([keras.Input((D,)), keras.layers.Dense(2)], name="plain")
         with self.assertRaisesRegex(ValueError, "^model=plain has no random layer"):
             tfbdl.export(plain, self.path)
+        with self.assertRaisesRegex(ValueError, "^model='m.keras' is no keras.Model"):
+            tfbdl.export("m.keras", self.path)
+        with self.assertRaisesRegex(ValueError, "^likelihood='normal' must be an object"):
+            tfbdl.export(model, self.path, likelihood="normal")
+        x = keras.Input((D,))
+        dropped = layers.MCDropout(0.5)(x)
+        two = keras.Model(x, [keras.layers.Dense(2)(dropped), keras.layers.Dense(3)(dropped)])
+        with self.assertRaisesRegex(ValueError, "^model=.* has several outputs"):
+            tfbdl.export(two, self.path)
+        file = self.folder / "file"
+        file.touch()
+        with self.assertRaisesRegex(OSError, "^path=.* cannot be written .*; name another$"):
+            tfbdl.export(model, file / "1")
         self.assertFalse(self.path.exists())
         self.path.mkdir(parents=True)
         with self.assertRaisesRegex(FileExistsError, "exists; name a new folder"):
             tfbdl.export(model, self.path)
         self.assertEqual(list(self.path.iterdir()), [])
+
+    @parameterized.parameters(
+        (None, likelihoods.Categorical(from_logits=False), "logits; use from_logits=True$"),
+        ("softmax", likelihoods.Categorical(), "probabilities; use from_logits=False$"),
+        ("sigmoid", likelihoods.Bernoulli(), "probabilities; use from_logits=False$"),
+        (None, likelihoods.Normal("predicted"), r"^outputs has shape \(1, 3\)"),
+    )
+    def test_outputs_that_the_likelihood_does_not_take(self, activation, likelihood, message):
+        head = keras.layers.Dense(3, activation, bias_initializer=keras.initializers.Constant(2.0))
+        model = keras.Sequential([keras.Input((D,)), layers.MCDropout(0.5), head])
+        with self.assertRaisesRegex(ValueError, message):
+            tfbdl.export(model, self.path, likelihood=likelihood)
+        self.assertFalse(self.path.exists())
 
 
 if __name__ == "__main__":

@@ -75,6 +75,19 @@ def choose(
     return known[identifier]()
 
 
+def keras_model(name: str, value: Any) -> keras.Model:
+    """`value`, if it is a Keras model.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(value, keras.Model):
+        raise ValueError(
+            f"{name}={value!r} is no keras.Model; give one, a saved one by keras.models.load_model"
+        )
+    return value
+
+
 def output_on(model: keras.Model, x: Any) -> Any:
     """The model's output in inference mode; builds a model that has no weights yet.
 
@@ -87,6 +100,7 @@ def output_on(model: keras.Model, x: Any) -> Any:
     except (ValueError, tf.errors.InvalidArgumentError) as error:
         emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
         reason = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()[0]
+        reason = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", reason).strip()
         shapes = ", ".join(str(tuple(leaf.shape[1:])) for leaf in keras.tree.flatten(x))
         raise ValueError(
             f"x has examples of shape {shapes}, which model={model.name} does not take: {reason}"

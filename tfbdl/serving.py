@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfbdl import likelihoods
-from tfbdl.arguments import integer, positive_integer
+from tfbdl.arguments import integer, keras_model, positive_integer
 from tfbdl.likelihoods import Likelihood
+from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
 from tfbdl.predictive.predict import is_random
 from tfbdl.sampling import Sampler, make_draw
@@ -29,10 +31,11 @@ def export(
     `serving_default` takes a batch of any size and gives a dictionary: `mean`, `stddev` (total),
     `epistemic_stddev`, and for classes also `entropy` (nats, total) and `mutual_information`
     (nats, epistemic). TensorFlow alone loads it, and so does TensorFlow Serving, where `path` ends
-    in a version number as in `models/digits/1`.
+    in a version number as in `models/digits/1`. The signature takes `x`, or where the model has
+    several inputs each by its name.
 
     Args:
-        model: built, with one input and one output.
+        model: built, with one output; subclassed, with one input.
         path: a folder that does not exist yet.
         num_samples: S, the number of drawn functions in each answer, the same ones in all: equal
             requests get equal answers.
@@ -40,22 +43,29 @@ def export(
         likelihood: as in `tfbdl.predict`.
 
     Raises:
-        ValueError: if the model is not built, has several inputs, or `num_samples` is out of range.
+        ValueError: if the model is not built, has several outputs or such as do not fit the
+            likelihood, or `num_samples` is out of range.
         FileExistsError: if `path` exists.
+        OSError: if it cannot be written.
     """
+    keras_model("model", model)
     num_samples, seed = positive_integer("num_samples", num_samples), integer("seed", seed)
     path = Path(path)
     if path.exists():
         raise FileExistsError(f"path={path} exists; name a new folder, or remove it first")
-    if not model.built or len(getattr(model, "inputs", None) or ()) > 1:
-        raise ValueError(f"model={model.name} must be built, with one input; call it on data first")
+    if not model.built:
+        raise ValueError(f"model={model.name} is not built; call it on data first")
     if not is_random(model):
         raise ValueError(f"model={model.name} has no random layer; use model.export")
-    if likelihood is None:
-        likelihood = likelihoods.of_loss(getattr(model, "loss", None))
+    likelihood = known_likelihood(model, likelihood)
+    specs = _input_specs(model)
+    examples = _examples(specs)
+    if examples is not None:
+        check_outputs(model, _as_called(model, examples), likelihood)
     sampler = Sampler(model)
 
-    def serve(x: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        x = _as_called(model, inputs)
         moments = of_many(
             lambda s: sampler(x, draw=make_draw(seed, s)),
             tf.constant(0),
@@ -76,17 +86,36 @@ def export(
 
     archive = keras.export.ExportArchive()
     archive.track(model)
-    shape = (None, *_example_shape(model))
-    archive.add_endpoint(
-        "serve", serve, input_signature=[tf.TensorSpec(shape, keras.config.floatx(), name="x")]
-    )
-    archive.write_out(str(path), verbose=False)
+    archive.add_endpoint("serve", serve, input_signature=specs)
+    try:
+        archive.write_out(str(path), verbose=False)
+    except tf.errors.OpError as error:
+        raise OSError(f"path={path} cannot be written ({error.message}); name another") from None
 
 
-def _example_shape(model: keras.Model) -> tuple[int | None, ...]:
-    if getattr(model, "inputs", None):
-        return tuple(model.inputs[0].shape[1:])
+def _input_specs(model: keras.Model) -> list[tf.TensorSpec]:
+    """What the signature takes: batches of any size."""
+    inputs = getattr(model, "inputs", None) or ()
+    if len(inputs) > 1:
+        return [tf.TensorSpec((None, *i.shape[1:]), i.dtype, name=i.name) for i in inputs]
+    if inputs:
+        return [tf.TensorSpec((None, *inputs[0].shape[1:]), inputs[0].dtype, name="x")]
     shape = (model.get_build_config() or {}).get("input_shape")
     if not isinstance(shape, tuple):
         raise ValueError(f"model={model.name} has no single input shape; call it on an array first")
-    return tuple(shape[1:])
+    return [tf.TensorSpec((None, *shape[1:]), keras.config.floatx(), name="x")]
+
+
+def _as_called(model: keras.Model, inputs: Sequence[tf.Tensor]) -> Any:
+    """The inputs in the structure in which the model takes them."""
+    if isinstance(model, keras.Sequential) or not getattr(model, "inputs", None):
+        return inputs[0]
+    return keras.tree.pack_sequence_as(model.input, list(inputs))
+
+
+def _examples(specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor] | None:
+    """One example that a model will take; None where a length is open."""
+    if any(None in spec.shape[1:] for spec in specs):
+        return None
+    shapes = [[1, *spec.shape[1:]] for spec in specs]
+    return [tf.ones(shape, spec.dtype) for shape, spec in zip(shapes, specs, strict=True)]

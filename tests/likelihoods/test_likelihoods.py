@@ -216,8 +216,47 @@ class CategoricalTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "^outputs do not sum to one"):
             likelihood.check(tf.constant(0.9 * P, tf.float32))
         likelihoods.Categorical().check(LOGITS)
+        likelihoods.Categorical().check(tf.zeros((B, C)))
+        with self.assertRaisesRegex(ValueError, "^outputs sum to one .* use from_logits=False$"):
+            likelihoods.Categorical().check(tf.constant(P, tf.float16))
         with self.assertRaisesRegex(ValueError, "^outputs leave .* look like logits"):
             likelihoods.Bernoulli(from_logits=False).check(OUTPUTS)
+
+
+class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
+    """What XLA would compute with in silence."""
+
+    @parameterized.parameters(-1, C, C + 100)
+    def test_a_label_that_is_no_class_has_no_probability(self, label):
+        y = tf.constant(np.r_[LABELS[:-1], label])
+        likelihood = likelihoods.Categorical()
+        compiled = tf.function(likelihood.log_prob, jit_compile=True)
+        got = compiled(y, tf.constant(LOGITS))
+        self.assertAllClose(got[:-1], likelihood.log_prob(LABELS[:-1], LOGITS[:-1]), 1e-5)
+        self.assertTrue(np.isnan(got[-1]))
+
+    def test_a_negative_probability_has_no_logarithm(self):
+        log_prob = likelihoods.Categorical(from_logits=False).log_prob(LABELS, LOGITS)
+        self.assertAllEqual(np.isnan(log_prob), (LOGITS < 0).any(axis=-1))
+
+    @parameterized.product(
+        family=[("softmax", likelihoods.Categorical), ("sigmoid", likelihoods.Bernoulli)],
+        jit_compile=[False, True],
+    )
+    def test_probabilities_are_not_trained_as_logits(self, family, jit_compile):
+        activation, kind = family
+        y = np.eye(C)[LABELS]
+        model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, activation)])
+        model.compile("sgd", kind(), jit_compile=jit_compile)
+        with self.assertRaisesRegex(ValueError, f"but outputs end in {activation}: "):
+            model.fit(OUTPUTS, y, verbose=0)
+        model.compile("sgd", kind(from_logits=False), jit_compile=jit_compile)
+        loss = model.evaluate(OUTPUTS, y, verbose=0)
+        p = model.predict(OUTPUTS, verbose=0).astype(np.float64)
+        logs = np.log(p) if activation == "softmax" else y * np.log(p) + (1 - y) * np.log1p(-p)
+        if activation == "softmax":
+            logs *= y
+        self.assertAllClose(loss, -logs.sum(-1).mean(), 1e-5)
 
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
@@ -251,7 +290,13 @@ class OfLossTest(tf.test.TestCase, parameterized.TestCase):
         found = likelihoods.of_loss(loss)
         self.assertEqual((type(found).__name__, found.from_logits), (family, from_logits))
 
-    @parameterized.parameters("mse", None, [["mse", "mse"]], lambda y, p: y - p)
+    @parameterized.parameters(
+        "mse",
+        None,
+        [["mse", "mse"]],
+        lambda y, p: y - p,
+        keras.losses.CategoricalCrossentropy(axis=1),
+    )
     def test_others_are_none(self, loss):
         self.assertIsNone(likelihoods.of_loss(loss))
 

@@ -38,7 +38,7 @@ _OF_KERAS: dict[Any, type[Categorical] | type[Bernoulli]] = {
 def of_loss(loss: Any) -> Likelihood | None:
     """The likelihood whose negative logarithm a Keras loss is; None where it is none of ours.
 
-    Cross-entropies are known. Squared error is not: it leaves the noise open.
+    Cross-entropies over the last axis are known. Squared error is not: it leaves the noise open.
 
     Args:
         loss: what was given to `compile`: an object, a name, a function, or None.
@@ -48,6 +48,8 @@ def of_loss(loss: Any) -> Likelihood | None:
     loss = keras.losses.get(loss)
     if isinstance(loss, Likelihood):
         return loss
+    if isinstance(loss, keras.losses.Loss) and loss.get_config().get("axis", -1) != -1:
+        return None
     kind = loss if callable(loss) and not isinstance(loss, keras.losses.Loss) else type(loss)
     family = _OF_KERAS.get(kind)
     return None if family is None else family(bool(getattr(loss, "from_logits", False)))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
@@ -63,6 +64,12 @@ class Likelihood(keras.losses.Loss):
 
     def check(self, outputs: tf.Tensor) -> None:
         """Raises ValueError where a network's outputs cannot be what this likelihood takes."""
+        self.distribution(outputs)
+
+    def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
+        """Raises ValueError where y, (N, ...), cannot be observed under outputs like these."""
+        size = min(len(y), len(outputs))
+        self.log_prob(y[:size], outputs[:size])
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor | None:
         """Entropy of the prediction whose mean is `mean`, shape (B,), in nats.
@@ -102,12 +109,31 @@ def sum_over_example(values: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(values, axis=tf.range(1, tf.rank(values)))
 
 
-def check_probabilities(outputs: tf.Tensor, sums_to_one: bool) -> None:
-    """Raises ValueError unless all values are in [0, 1] and, if asked, rows sum to one."""
+def check_probabilities(outputs: tf.Tensor) -> None:
+    """Raises ValueError unless all values are in [0, 1]."""
     if tf.reduce_any((outputs < 0) | (outputs > 1)):
         raise ValueError("outputs leave [0, 1]: they look like logits; use from_logits=True")
-    if sums_to_one and tf.reduce_any(tf.abs(tf.reduce_sum(outputs, axis=-1) - 1.0) > 1e-3):
-        raise ValueError("outputs do not sum to one over the last axis; end the model in softmax")
+
+
+def refuse_activation(outputs: tf.Tensor, operation: str) -> None:
+    """Raises ValueError where logits are known to be the result of TensorFlow's `operation`.
+
+    That is known while a graph is made, as in `fit`, and where nothing lies between the two.
+    """
+    made_by = None if tf.executing_eagerly() else outputs.op.type
+    if made_by == operation:
+        raise ValueError(
+            f"from_logits=True, but outputs end in {operation.lower()}: they are probabilities; "
+            "use from_logits=False"
+        )
+
+
+def check_range(y: Any, low: float, high: float) -> None:
+    """Raises ValueError unless all targets are in [low, high]."""
+    y = np.asarray(y)
+    outside = y[~((y >= low) & (y <= high))]
+    if outside.size:
+        raise ValueError(f"y has the value {outside[0]:g}; give values in [{low:g}, {high:g}]")
 
 
 def split_halves(outputs: tf.Tensor, family: str) -> tuple[tf.Tensor, tf.Tensor]:

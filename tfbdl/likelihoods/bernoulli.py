@@ -11,7 +11,9 @@ from tensorflow_probability import distributions as tfd
 from tfbdl.likelihoods.base import (
     Likelihood,
     check_probabilities,
+    check_range,
     match,
+    refuse_activation,
     sum_over_example,
     wide,
 )
@@ -38,17 +40,23 @@ class Bernoulli(Likelihood):
     def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
         outputs = wide(outputs)
         if self.from_logits:
+            refuse_activation(outputs, "Sigmoid")
             return tfd.Bernoulli(logits=outputs, dtype=outputs.dtype)
         return tfd.Bernoulli(probs=outputs, dtype=outputs.dtype)
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         if not self.from_logits:
             return super().log_prob_of_elements(y, outputs)
+        refuse_activation(outputs, "Sigmoid")
         return -tf.nn.sigmoid_cross_entropy_with_logits(match(y, outputs.shape), outputs)
 
     def check(self, outputs: tf.Tensor) -> None:
         if not self.from_logits:
-            check_probabilities(wide(outputs), sums_to_one=False)
+            check_probabilities(wide(outputs))
+
+    def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
+        super().check_targets(y, outputs)
+        check_range(y, 0, 1)
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor:
         other = 1.0 - mean

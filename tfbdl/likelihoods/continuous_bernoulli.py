@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 from tfbdl import random
-from tfbdl.likelihoods.base import Likelihood, match, wide
+from tfbdl.likelihoods.base import Likelihood, check_range, match, wide
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
@@ -26,6 +28,10 @@ class ContinuousBernoulli(Likelihood):
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         return match(y, outputs.shape) * outputs - _log_normaliser(outputs)
+
+    def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
+        super().check_targets(y, outputs)
+        check_range(y, 0, 1)
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         """1 / (1 - exp(-h)) - 1 / h for logits h."""

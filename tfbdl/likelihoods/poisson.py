@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
+import numpy as np
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
@@ -23,6 +26,13 @@ class Poisson(Likelihood):
 
     def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
         return tfd.Poisson(log_rate=wide(outputs))
+
+    def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
+        super().check_targets(y, outputs)
+        y = np.asarray(y)
+        wrong = y[(y < 0) | (y != np.floor(y))]
+        if wrong.size:
+            raise ValueError(f"y has the value {wrong[0]:g}; give counts 0, 1, ...")
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
         """Lambda (1 - log lambda) + E[log k!], summed over the example, in nats.

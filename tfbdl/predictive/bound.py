@@ -8,12 +8,12 @@ import keras
 import numpy as np
 import scipy.special
 
-from tfbdl import likelihoods
-from tfbdl.arguments import integer, positive_integer
+from tfbdl.arguments import integer, keras_model, positive_integer
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import Likelihood
-from tfbdl.predictive.batches import batches
-from tfbdl.predictive.functions import Functions
+from tfbdl.predictive.batches import labelled_batches
+from tfbdl.predictive.functions import Functions, known_likelihood
+from tfbdl.predictive.predict import num_functions
 
 
 class ELBO(NamedTuple):
@@ -27,7 +27,7 @@ class ELBO(NamedTuple):
 def elbo(
     model: keras.Model,
     x: Any,
-    y: Any,
+    y: Any = None,
     num_samples: int = 10,
     *,
     batch_size: int | None = None,
@@ -40,16 +40,18 @@ def elbo(
     number N that the KL is divided by is the layers' own `num_data`; KL annealing is left out.
 
     Args:
-        model: with layers of this package.
-        x: inputs, shape (N, ...).
-        y: targets, shape (N, ...).
+        model: with layers of this package. One without draws the same function S times.
+        x: inputs as in `predict`, or a `tf.data.Dataset` of batches (x, y); sample weights in it
+            do not count.
+        y: targets, shape (N, ...); None if x is a data set.
         num_samples: S, the number of functions.
         batch_size: as in `predict`.
         seed: as in `predict`.
         likelihood: as in `predict`.
 
     Raises:
-        ValueError: as `predict`, and if no likelihood is known.
+        ValueError: if an argument is out of its range, x or y is empty or not finite or does not
+            fit the model or its likelihood, or no likelihood is known.
     """
     logs, kl = _log_probs(
         model, x, y, num_samples, batch_size=batch_size, seed=seed, likelihood=likelihood
@@ -61,7 +63,7 @@ def elbo(
 def log_predictive_density(
     model: keras.Model,
     x: Any,
-    y: Any,
+    y: Any = None,
     num_samples: int = 100,
     *,
     batch_size: int | None = None,
@@ -70,7 +72,9 @@ def log_predictive_density(
 ) -> np.ndarray:
     """Log 1/S sum_s p(y | f_s(x)) of each example, shape (N,), in nats.
 
-    Its mean is the test log likelihood that the literature reports. Arguments as in `elbo`.
+    Its mean is the test log likelihood that the literature reports. On average over draws it is too
+    small, the less so the larger S (Burda, Grosse, Salakhutdinov 2016, theorem 1). Arguments as in
+    `elbo`.
 
     Raises:
         ValueError: as `elbo`.
@@ -92,17 +96,20 @@ def _log_probs(
     likelihood: Likelihood | None,
 ) -> tuple[np.ndarray, float]:
     """Log p(y | f_s(x)) of each draw and example, (S, N), and the mean KL / N."""
-    num_samples = positive_integer("num_samples", num_samples)
-    if likelihood is None:
-        likelihood = likelihoods.of_loss(getattr(model, "loss", None))
+    keras_model("model", model)
+    num_samples = min(positive_integer("num_samples", num_samples), num_functions(model))
+    likelihood = known_likelihood(model, likelihood)
     if likelihood is None:
         raise ValueError("likelihood=None: the model was not compiled with one; give it here")
     seed = make_default_seed() if seed is None else integer("seed", seed)
     functions = Functions.of(model, likelihood)
     columns, kl = [], 0.0
-    for i, ((x_batch, y_batch), size) in enumerate(batches((x, y), batch_size).parts):
+    for i, ((x_batch, y_batch), size) in enumerate(labelled_batches(x, y, batch_size).parts):
         if i == 0:
-            functions.check(x_batch)
+            outputs = functions.check(x_batch)
+        likelihood.check_targets(y_batch, outputs)
         logs, kl = functions.log_probs(x_batch, y_batch, seed, num_samples)
         columns.append(logs[:, :size])
+    if not columns:
+        raise ValueError("x has no batches; give at least one example")
     return np.concatenate(columns, axis=1), kl

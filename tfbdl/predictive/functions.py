@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import complexity
+from tfbdl import complexity, likelihoods
 from tfbdl.arguments import output_on
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, of_many, of_one
@@ -19,6 +19,37 @@ DRAWS_PER_CALL = 100
 """Draws between two looks of the Python side: Ctrl-C waits so long at most."""
 
 _CACHE = "_tfbdl_functions"
+
+
+def known_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood | None:
+    """`given`, or that of the loss the model was compiled with; None where neither says.
+
+    Raises:
+        ValueError: if `given` is no likelihood.
+    """
+    if given is None:
+        return likelihoods.of_loss(getattr(model, "loss", None))
+    if not isinstance(given, Likelihood):
+        raise ValueError(
+            f"likelihood={given!r} must be an object of tfbdl.likelihoods, such as Categorical()"
+        )
+    return given
+
+
+def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None) -> tf.Tensor:
+    """The outputs at the mean weights.
+
+    Raises:
+        ValueError: unless the model takes the batch and its outputs are as expected.
+    """
+    output = output_on(model, batch)
+    if not tf.is_tensor(output):
+        raise ValueError(
+            f"model={model.name} has several outputs; make a keras.Model of one of them"
+        )
+    if likelihood is not None:
+        likelihood.check(output)
+    return output
 
 
 class Functions:
@@ -43,15 +74,19 @@ class Functions:
             cache[key] = cls(model, likelihood)
         return cache[key]
 
-    def check(self, batch: Any) -> None:
-        """Raises ValueError unless the model takes the batch and its outputs are as expected."""
-        output = output_on(self.model, keras.tree.map_structure(lambda a: a[:2], batch))
-        if not tf.is_tensor(output):
+    def check(self, batch: Any) -> tf.Tensor:
+        """The outputs at the mean weights for the first examples of a batch.
+
+        Raises:
+            ValueError: as `check_outputs`, and if the outputs are NaN.
+        """
+        first = keras.tree.map_structure(lambda a: a[:2], batch)
+        output = check_outputs(self.model, first, self.likelihood)
+        if output.dtype.is_floating and tf.reduce_any(tf.math.is_nan(output)):
             raise ValueError(
-                f"model={self.model.name} has several outputs; make a keras.Model of one of them"
+                f"model={self.model.name} has outputs that are NaN; its training has diverged"
             )
-        if self.likelihood is not None:
-            self.likelihood.check(output)
+        return output
 
     @staticmethod
     def calls(num_samples: int) -> int:
@@ -96,7 +131,9 @@ class Functions:
         key = (function.__name__, *static, *tf.nest.flatten(specs))
         if key not in self._compiled:
             one_device = self.model.distribute_strategy.num_replicas_in_sync == 1
-            compiled = tf.function(lambda *t: function(*t, *static), jit_compile=one_device)
+            compiled = tf.function(
+                lambda *t: function(*t, *static), autograph=False, jit_compile=one_device
+            )
             self._compiled[key] = compiled.get_concrete_function(*specs)
         return self._compiled[key](*tf.nest.flatten(tensors))
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from functools import reduce
 from typing import Any
 
 import keras
 import numpy as np
 
-from tfbdl import likelihoods
-from tfbdl.arguments import integer
+from tfbdl.arguments import integer, keras_model
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.batches import batches
-from tfbdl.predictive.functions import Functions
+from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.moments import Moments, merge, on_host
 from tfbdl.predictive.prediction import Prediction
 
@@ -41,8 +41,8 @@ def predict(
         model: any Keras model with layers of this package.
         x: inputs, shape (N, ...), or what `model.predict` takes in their place: a structure of
             arrays, or a `tf.data.Dataset` of batches, with or without targets.
-        num_samples: S, the number of functions. 0 takes the mean weights alone, the naive
-            approximation.
+        num_samples: S, the number of functions; of an ensemble at most as many as it has. 0 takes
+            the mean weights alone, the naive approximation.
         batch_size: examples at a time; by default as many as hold a million numbers, but 32 to
             1,000. A data set has its own.
         seed: equal seeds draw equal functions. None takes one from Keras' global seed.
@@ -56,6 +56,7 @@ def predict(
         ValueError: if an argument is out of its range, x is empty or not finite, nothing in the
             model is random, or its outputs are no probabilities where those are expected.
     """
+    keras_model("model", model)
     if integer("num_samples", num_samples) < 0:
         raise ValueError(f"num_samples={num_samples} must be at least 0")
     if num_samples and not is_random(model):
@@ -63,8 +64,8 @@ def predict(
             f"model={model.name} has no random layer, so all functions are equal; use "
             "num_samples=0, tfbdl.to_mc_dropout or tfbdl.to_bayesian"
         )
-    if likelihood is None:
-        likelihood = likelihoods.of_loss(getattr(model, "loss", None))
+    num_samples = min(num_samples, num_functions(model))
+    likelihood = known_likelihood(model, likelihood)
     seed = make_default_seed() if seed is None else integer("seed", seed)
     functions = Functions.of(model, likelihood)
     moments: list[Moments] = []
@@ -94,6 +95,11 @@ def predict(
         likelihood=likelihood,
         outputs=np.concatenate(outputs, axis=1) if return_samples else None,
     )
+
+
+def num_functions(model: keras.Model) -> int:
+    """How many functions that differ the model can draw; for most there is no bound."""
+    return getattr(model, "num_functions", sys.maxsize)
 
 
 def is_random(model: keras.Model) -> bool:

@@ -28,7 +28,8 @@ class Prediction:
         mean: E[y | x], shape (N, ...); for classes their probabilities, (N, C).
         aleatoric_variance: mean over f of Var[y | f(x)], of the shape of `mean`; None where no
             likelihood is known.
-        epistemic_variance: variance over f of E[y | f(x)], of the shape of `mean`.
+        epistemic_variance: variance over the S functions of E[y | f(x)], of the shape of `mean`.
+            That of the posterior is S / (S - 1) times as large on average.
         expected_entropy: mean over f of the entropy of p(y | f(x)), shape (N,), in nats: the
             aleatoric uncertainty of classes. None where no likelihood is known.
         num_samples: S, the number of functions; 0 for the mean weights alone.
@@ -81,7 +82,8 @@ class Prediction:
     def mutual_information(self) -> np.ndarray:
         """I(y; f | x), shape (N,), in nats: the epistemic uncertainty of classes.
 
-        `entropy` - `expected_entropy` (Houlsby et al. 2011, equation 2), and at least 0.
+        `entropy` - `expected_entropy` (Houlsby et al. 2011, equation 2), and at least 0. It is that
+        of the S functions, at most log S, and on average over draws smaller than the posterior's.
 
         Raises:
             ValueError: as `entropy`.
@@ -103,8 +105,9 @@ class Prediction:
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end of the central interval of y at `level`, each of shape (N, ...).
 
-        From the mixture's own quantiles where the functions were kept (`return_samples=True`),
-        else from those of a normal distribution with the mixture's mean and standard deviation.
+        A new y lies in it with probability `level` if the model is right. From the mixture's own
+        quantiles where the functions were kept (`return_samples=True`), else from those of a normal
+        distribution with the mixture's mean and standard deviation.
         Without a likelihood it is the interval of E[y | f(x)].
 
         Raises:
@@ -128,7 +131,15 @@ class Prediction:
             ValueError: if the functions were not kept, no likelihood is known, or y does not fit.
         """
         likelihood = _known(self.likelihood, "log_prob")
-        logs = np.stack([likelihood.log_prob(y, tf.constant(f)) for f in self._kept()])
+        functions = [tf.constant(f) for f in self._kept()]
+        y = np.asarray(y)
+        if y.dtype.kind not in "fiub" or len(np.atleast_1d(y)) != len(self.mean):
+            raise ValueError(
+                f"y has shape {y.shape} and dtype {y.dtype}; give one y for each of the "
+                f"{len(self.mean)} examples"
+            )
+        likelihood.check_targets(y, functions[0])
+        logs = np.stack([likelihood.log_prob(y, f) for f in functions])
         return scipy.special.logsumexp(logs.astype(np.float64), axis=0) - np.log(len(logs))
 
     def _quantile(self, q: float) -> np.ndarray:
