@@ -40,9 +40,9 @@ class Ensemble(keras.Model):
     ) -> None:
         super().__init__(**kwargs)
         self._flat = FlatModel(model)
-        states = _floats(self._flat.state)[None] if states is None else states
+        states = floats(self._flat.state)[None] if states is None else states
         self.members = self._hold("members", members, self._flat.size)
-        self.states = self._hold("states", states, int(_floats(self._flat.state).shape[0]))
+        self.states = self._hold("states", states, int(floats(self._flat.state).shape[0]))
         accept_draws(self)
         self.built = True
 
@@ -59,7 +59,7 @@ class Ensemble(keras.Model):
         if len({tuple(flat.shapes.values()) for flat in flats}) > 1:
             raise ValueError("models differ in the shapes of their weights; give equal networks")
         members = np.stack([flat.theta.numpy() for flat in flats])
-        states = np.stack([_floats(flat.state).numpy() for flat in flats])
+        states = np.stack([floats(flat.state).numpy() for flat in flats])
         return cls(models[0], members, states, **kwargs)
 
     def _hold(self, name: str, values: Any, width: int) -> keras.Variable:
@@ -122,11 +122,11 @@ class Ensemble(keras.Model):
         model = keras.saving.deserialize_keras_object(config["model"])
         flat = FlatModel(model)
         members = np.zeros((config["num_members"], flat.size))
-        states = np.zeros((config["num_states"], int(_floats(flat.state).shape[0])))
+        states = np.zeros((config["num_states"], int(floats(flat.state).shape[0])))
         return cls(model, members, states, name=config["name"])
 
 
-def _floats(state: Sequence[tf.Tensor]) -> tf.Tensor:
+def floats(state: Sequence[tf.Tensor]) -> tf.Tensor:
     """The floating variables among these as one vector, in float32 at least."""
     parts = [tf.cast(v, tf.float32) for v in state if v.dtype.is_floating]
     return flatten(parts) if parts else tf.zeros([0])

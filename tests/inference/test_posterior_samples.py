@@ -1,0 +1,134 @@
+"""Snapshots of a sampler's weights: which epochs, in memory and on disk, and what they predict."""
+
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl.inference import PosteriorSamples
+from tfbdl.optimizers import SGHMC, SGLD, CyclicalSchedule
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(24, 3)).astype("float32")
+Y = RNG.normal(size=(24, 1)).astype("float32")
+
+
+def network(rate=0.01, kind=SGLD):
+    keras.utils.set_random_seed(0)
+    layers = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((3,)), *layers])
+    model.compile(kind(rate, num_data=24, prior=1.0, seed=1), tfbdl.likelihoods.Normal(0.5))
+    return model
+
+
+class Record(keras.callbacks.Callback):
+    """All variables after each epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = {}
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.weights[epoch + 1] = self.model.get_weights()
+
+
+def fit(model, callbacks, epochs):
+    model.fit(X, Y, batch_size=8, epochs=epochs, callbacks=callbacks, verbose=0)
+
+
+def loop(model, callbacks, epochs):
+    tfbdl.train(model, X, Y, batch_size=8, epochs=epochs, callbacks=callbacks, verbose=0)
+
+
+class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.product(train=(fit, loop), on_disk=(False, True))
+    def test_members_are_the_networks_of_their_epochs(self, train, on_disk):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = PosteriorSamples(2, 3, savedir=Path(folder) / "s" if on_disk else None)
+            record, model = Record(), network()
+            train(model, [kept, record], 9)
+            self.assertEqual(kept.epochs, [5, 8])
+            ensemble = kept.ensemble()
+        found = tfbdl.predict(ensemble, X, return_samples=True)
+        self.assertEqual(found.num_samples, 2)
+        for member, epoch in enumerate(kept_epochs := (5, 8)):
+            model.set_weights(record.weights[epoch])
+            self.assertAllClose(found.samples[member], model(X, training=False), 1e-5, 1e-6)
+        self.assertLen(kept_epochs, found.num_samples)
+        self.assertAllClose(found.aleatoric_stddev, np.full((24, 1), 0.5))
+
+    def test_a_stopped_run_keeps_what_it_had(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+
+            def go(epochs, where):
+                kept = PosteriorSamples(savedir=folder / where / "samples")
+                arguments = {"batch_size": 8, "callbacks": [kept], "verbose": 0}
+                tfbdl.train(
+                    network(), X, Y, epochs=epochs, savedir=folder / where / "run", **arguments
+                )
+                return kept.ensemble()
+
+            whole = go(6, "whole")
+            go(4, "stopped")
+            resumed = go(6, "stopped")
+            self.assertAllClose(resumed.members, whole.members, 1e-6)
+            self.assertAllClose(resumed.states, whole.states, 1e-6)
+            with self.assertRaisesRegex(ValueError, "^savedir=.*samples of another run"):
+                fit(network(), [PosteriorSamples(savedir=folder / "whole" / "samples")], 1)
+
+    @parameterized.parameters(SGLD, SGHMC)
+    def test_cycles(self, kind):
+        """4 epochs a cycle, 3 steps an epoch; the second half of a cycle samples."""
+        schedule = CyclicalSchedule(0.1, 12, exploration=0.5)
+        kept = PosteriorSamples()
+        fit(network(schedule, kind), [kept], 9)
+        self.assertEqual(kept.epochs, [3, 4, 7, 8])
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(ValueError, "^start=-1 must be at least 0$"):
+            PosteriorSamples(-1)
+        with self.assertRaisesRegex(ValueError, "^every=0 must be a positive integer$"):
+            PosteriorSamples(0, 0)
+        kept = PosteriorSamples(5)
+        fit(network(), [kept], 1)
+        with self.assertRaisesRegex(ValueError, "^start=5: no epoch has been kept"):
+            kept.ensemble()
+
+
+class CyclicalScheduleTest(tf.test.TestCase, parameterized.TestCase):
+    def test_against_the_formula(self):
+        schedule = CyclicalSchedule(0.3, 10, exploration=0.65)
+        steps = np.arange(35)
+        expected = 0.15 * (1 + np.cos(np.pi * (steps % 10) / 10))
+        self.assertAllClose([schedule(int(s)) for s in steps], expected, 1e-6)
+        samples = [bool(schedule.samples(int(s))) for s in steps]
+        self.assertAllEqual(samples, steps % 10 >= 7)
+
+    def test_no_noise_while_it_explores(self):
+        """Then the step is that of SGD at the schedule's rate."""
+        schedule = CyclicalSchedule(0.1, 4, exploration=0.5)
+        sampler = SGLD(schedule, num_data=5, seed=0)
+        w = keras.Variable(np.ones(100, "float32"))
+        sampler.build([w])
+        spreads = []
+        for _ in range(8):
+            sampler.apply([tf.ones(100)], [w])
+            spreads.append(w.numpy().std())
+        self.assertAllEqual(np.diff(spreads, prepend=0.0) > 1e-4, [0, 0, 1, 1, 0, 0, 1, 1])
+
+    @parameterized.parameters(
+        ("initial_rate", 0.0), ("steps_per_cycle", 0), ("exploration", 1.0), ("exploration", -0.1)
+    )
+    def test_arguments(self, name, wrong):
+        arguments = {"initial_rate": 0.1, "steps_per_cycle": 5, name: wrong}
+        with self.assertRaisesRegex(ValueError, f"^{name}={wrong} must be"):
+            CyclicalSchedule(**arguments)
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,233 @@
+"""The samplers as optimizers: steps by hand, laws of the discretised dynamics, Keras' ways."""
+
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import scipy.linalg
+import scipy.stats
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tests import two_replicas
+from tfbdl import priors
+from tfbdl.optimizers import SGHMC, SGLD, PreconditionedSGHMC, PreconditionedSGLD
+
+ALL = (SGLD, PreconditionedSGLD, SGHMC, PreconditionedSGHMC)
+N = 20
+CHAINS = 20_000
+
+
+def run(optimizer, curvature, steps, chains=CHAINS):
+    """Many chains on U = curvature w^2 / 2, from 0; where they are after `steps`."""
+    w = keras.Variable(np.zeros(chains, "float32"))
+    optimizer.build([w])
+
+    @tf.function(jit_compile=True)
+    def go():
+        for _ in tf.range(steps):
+            optimizer.apply([curvature * w.value], [w])
+
+    go()
+    return w.numpy().astype(np.float64)
+
+
+def assert_normal(samples, variance):
+    law = scipy.stats.norm(0, np.sqrt(variance))
+    pvalue = scipy.stats.kstest(samples, law.cdf, method="asymp").pvalue
+    assert pvalue > 1e-5, (pvalue, samples.var() / variance)
+
+
+class LawTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.product(lr=(0.05, 0.5), temperature=(1.0, 0.1))
+    def test_sgld_has_the_variance_of_its_discretisation(self, lr, temperature):
+        """w' = (1 - lr a) w + sqrt(2 lr T / N) e, so Var = (T / N) / (a (1 - lr a / 2))."""
+        a = 1.5
+        w = run(SGLD(lr, num_data=N, temperature=temperature, seed=1), a, int(40 / lr))
+        assert_normal(w, temperature / N / (a * (1 - lr * a / 2)))
+
+    @parameterized.product(lr=(0.01, 0.2), momentum=(0.0, 0.5, 0.9))
+    def test_sghmc_has_the_variance_of_its_discretisation(self, lr, momentum):
+        """The covariance of (w, v) solves its discrete Lyapunov equation."""
+        a = 1.5
+        f = np.array([[1 - lr * a, momentum], [-lr * a, momentum]])
+        noise = 2 * (1 - momentum) * lr / N * np.ones((2, 2))
+        expected = scipy.linalg.solve_discrete_lyapunov(f, noise)[0, 0]
+        steps = int(np.log(1e-4) / np.log(np.abs(np.linalg.eigvals(f)).max())) + 5
+        w = run(SGHMC(lr, momentum=momentum, num_data=N, seed=2), a, steps)
+        assert_normal(w, expected)
+
+    @parameterized.parameters((SGLD, {}), (SGHMC, {"momentum": 0.9}))
+    def test_the_bias_vanishes_with_the_step(self, kind, arguments):
+        """Both tend to the posterior's variance T / (N a) as lr goes to 0."""
+        a = 2.0
+        lr = 0.02 if kind is SGLD else 0.004
+        w = run(kind(lr, num_data=N, seed=3, **arguments), a, 1500)
+        error = np.sqrt(2 / CHAINS)
+        self.assertLess(abs(w.var() * N * a - 1), 4 * error + lr * a)
+
+    @parameterized.parameters(PreconditionedSGLD, PreconditionedSGHMC)
+    def test_preconditioned_noise_fits_its_step(self, kind):
+        """With a constant gradient c, V = c^2: steps lr / |c|, and noise of that step."""
+        c, lr = 4.0, 0.01
+        extra = {"momentum": 0.0} if kind is PreconditionedSGHMC else {}
+        optimizer = kind(lr, num_data=N, rho=0.0, epsilon=1e-12, seed=4, **extra)
+        w = keras.Variable(np.zeros(CHAINS, "float32"))
+        optimizer.build([w])
+        optimizer.apply([tf.fill([CHAINS], c)], [w])
+        step = lr / c
+        law = scipy.stats.norm(-step * c, np.sqrt(2 * step / N))
+        self.assertGreater(scipy.stats.kstest(w.numpy(), law.cdf, method="asymp").pvalue, 1e-5)
+
+    @parameterized.parameters(PreconditionedSGLD, PreconditionedSGHMC)
+    def test_preconditioned_samplers_reach_the_posterior(self, kind):
+        """Two curvatures; a slow preconditioner and a small step, within a few percent."""
+        for a in (0.5, 20.0):
+            optimizer = kind(0.002, num_data=N, rho=0.9999, seed=5)
+            w = run(optimizer, a, 20_000, chains=4000)
+            self.assertLess(abs(w.var() * N * a - 1), 0.1)
+
+    @parameterized.parameters(*ALL)
+    def test_noise_differs_between_steps_weights_and_variables(self, kind):
+        optimizer = kind(0.1, num_data=N, seed=6)
+        variables = [keras.Variable(np.zeros(1000, "float32")) for _ in range(2)]
+        optimizer.build(variables)
+        noises = []
+        for _ in range(2):
+            noises += [optimizer.noise(v).numpy() for v in variables]
+            optimizer.apply([tf.ones(1000)] * 2, variables)
+        self.assertLess(np.abs(np.corrcoef(noises) - np.eye(4)).max(), 5 / np.sqrt(1000))
+
+
+class StepTest(tf.test.TestCase, parameterized.TestCase):
+    START = np.random.default_rng(0).normal(size=(3, 2)).astype("float32")
+
+    def after(self, optimizer, steps=5):
+        w = keras.Variable(self.START)
+        for i in range(steps):
+            optimizer.apply([tf.sin(w.value + i)], [w])
+        return w.numpy()
+
+    @parameterized.parameters(
+        (lambda: SGLD(0.1, num_data=N, temperature=0.0), lambda: keras.optimizers.SGD(0.1)),
+        (
+            lambda: SGHMC(0.1, momentum=0.7, num_data=N, temperature=0.0),
+            lambda: keras.optimizers.SGD(0.1, momentum=0.7),
+        ),
+    )
+    def test_at_temperature_0_they_are_sgd(self, sampler, sgd):
+        self.assertAllClose(self.after(sampler()), self.after(sgd()), 1e-6)
+
+    def test_preconditioned_steps_by_hand(self):
+        for kind in (PreconditionedSGLD, PreconditionedSGHMC):
+            optimizer = kind(0.1, num_data=N, temperature=0.0, rho=0.9, epsilon=1e-3)
+            layerwise = kind is PreconditionedSGHMC
+            w, v, squares = self.START.astype("float64"), 0.0, float(layerwise)
+            for i in range(5):
+                g = np.sin(w + i)
+                squares = 0.9 * squares + 0.1 * (np.mean(g**2) if layerwise else g**2)
+                v = (0.9 if layerwise else 0.0) * v - 0.1 / (1e-3 + np.sqrt(squares)) * g
+                w = w + v
+            self.assertAllClose(self.after(optimizer), w, 1e-5)
+
+    @parameterized.parameters(*ALL)
+    def test_prior_enters_once(self, kind):
+        """Its slope is w / (scale^2 N) beside that of the mean loss, where V does not see it."""
+        w = keras.Variable(self.START)
+        optimizer = kind(0.1, num_data=N, temperature=0.0, prior=0.5)
+        optimizer.build([w])
+        gradient = tf.ones((3, 2))
+        expected = 1.0 + self.START / (0.25 * N)
+        self.assertAllClose(optimizer.slope(gradient, w), expected, 1e-6)
+        laplace = kind(0.1, num_data=N, prior=priors.Laplace(0.5))
+        laplace.build([w])
+        expected = 1.0 + np.sign(self.START) / (0.5 * N)
+        self.assertAllClose(laplace.slope(gradient, w), expected, 1e-6)
+
+
+class PosteriorTest(tf.test.TestCase, parameterized.TestCase):
+    def test_linear_regression_through_the_loop(self):
+        """400 chains as the units of one layer; mean and covariance with the step's own bias."""
+        rng = np.random.default_rng(1)
+        n, chains, noise, scale, lr = 30, 400, 0.5, 1.3, 0.02
+        x = rng.normal(size=(n, 2)).astype("float32")
+        y = x @ [1.0, -0.5] + rng.normal(0, noise, n)
+        targets = np.tile(y[:, None], [1, chains]).astype("float32")
+        curvature = (x.T @ x / noise**2 + np.eye(2) / scale**2) / n
+        mean = np.linalg.solve(curvature, x.T @ y / noise**2 / n)
+        covariance = np.linalg.inv(curvature @ (np.eye(2) - 0.5 * lr * curvature)) / n
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(chains, use_bias=False)])
+        sampler = SGLD(lr, num_data=n, prior=scale, seed=3)
+        model.compile(sampler, tfbdl.likelihoods.Normal(noise))
+        tfbdl.train(model, x, targets, epochs=200, batch_size=n, verbose=0)
+        w = model.get_weights()[0].astype(np.float64)
+        error = np.sqrt(np.diag(covariance) / chains)
+        self.assertLess(np.max(np.abs(w.mean(axis=1) - mean) / error), 4)
+        got = np.cov(w)
+        error = np.sqrt((np.outer(*[np.diag(covariance)] * 2) + covariance**2) / chains)
+        self.assertLess(np.max(np.abs(got - covariance) / error), 4)
+
+
+class KerasTest(tf.test.TestCase, parameterized.TestCase):
+    X = np.random.default_rng(2).normal(size=(24, 3)).astype("float32")
+    Y = np.random.default_rng(3).normal(size=(24, 1)).astype("float32")
+
+    def model(self, kind, **arguments):
+        keras.utils.set_random_seed(4)
+        hidden = keras.layers.Dense(4, "tanh")
+        model = keras.Sequential([keras.Input((3,)), hidden, keras.layers.Dense(1)])
+        model.compile(kind(0.01, num_data=24, prior=1.0, seed=5, **arguments), "mse")
+        return model
+
+    def fit(self, model, epochs, initial=0):
+        arguments = {"batch_size": 8, "shuffle": False, "verbose": 0}
+        model.fit(self.X, self.Y, epochs=epochs, initial_epoch=initial, **arguments)
+
+    @parameterized.parameters(*ALL)
+    def test_a_saved_run_goes_on_as_if_it_had_not_stopped(self, kind):
+        whole = self.model(kind)
+        self.fit(whole, 6)
+        model = self.model(kind)
+        self.fit(model, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(Path(folder) / "m.keras")
+            again = keras.models.load_model(Path(folder) / "m.keras")
+        self.assertEqual(again.optimizer.get_config(), model.optimizer.get_config())
+        self.fit(again, 6, initial=3)
+        for a, b in zip(whole.get_weights(), again.get_weights(), strict=True):
+            self.assertAllClose(a, b, 1e-6)
+
+    @parameterized.parameters(*ALL)
+    def test_replicas_stay_in_step(self, kind):
+        alone = self.model(kind)
+        self.fit(alone, 3)
+        with two_replicas.strategy().scope():
+            model = self.model(kind)
+        self.fit(model, 3)
+        for a, b in zip(alone.get_weights(), model.get_weights(), strict=True):
+            self.assertAllClose(a, b, 1e-4, 1e-5)
+
+    @parameterized.parameters(*ALL)
+    def test_arguments(self, kind):
+        for name, wrong in (("num_data", 0), ("temperature", -1.0), ("prior", "gauss")):
+            arguments = {"num_data": 3, name: wrong}
+            with self.assertRaisesRegex(ValueError, f"^{name}="):
+                kind(0.1, **arguments)
+        with self.assertRaises(TypeError):
+            kind(0.1)
+
+    def test_arguments_of_single_samplers(self):
+        for kind, name, wrong in (
+            (SGHMC, "momentum", 1.0),
+            (PreconditionedSGLD, "rho", 1.0),
+            (PreconditionedSGHMC, "epsilon", 0.0),
+        ):
+            with self.assertRaisesRegex(ValueError, f"^{name}={wrong} must be"):
+                kind(0.1, num_data=3, **{name: wrong})
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,108 @@
+"""Keeps weights while a sampler of `tfbdl.optimizers` trains: samples of the posterior."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from tfbdl.arguments import integer, positive_integer
+from tfbdl.flat_model import FlatModel
+from tfbdl.keras_private import schedule_of
+from tfbdl.models.ensemble import Ensemble, floats
+from tfbdl.optimizers import CyclicalSchedule
+
+_PATTERN = "sample_*.npz"
+
+
+class PosteriorSamples(keras.callbacks.Callback):
+    """Keeps the weights after every `every`-th epoch behind `start`; for `fit` and `tfbdl.train`.
+
+    Under a `CyclicalSchedule` epochs that end in its exploring part are left out.
+
+    Args:
+        start: epochs to leave out at the beginning, while the chain is on its way.
+        every: epochs between two samples; less correlated the more.
+        savedir: folder for the samples, one file each, so that memory does not grow and a stopped
+            run loses none; None keeps them in memory.
+
+    Attributes:
+        epochs: those whose weights are kept, counted from 1.
+
+    Raises:
+        ValueError: if an argument is out of its range, or a run begins anew in a folder that holds
+            the samples of another.
+    """
+
+    def __init__(
+        self, start: int = 0, every: int = 1, *, savedir: str | os.PathLike[str] | None = None
+    ) -> None:
+        super().__init__()
+        if integer("start", start) < 0:
+            raise ValueError(f"start={start} must be at least 0")
+        self.start = start
+        self.every = positive_integer("every", every)
+        self.savedir = None if savedir is None else Path(savedir)
+        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    @property
+    def epochs(self) -> list[int]:
+        if self.savedir is None:
+            return sorted(self._kept)
+        return sorted(int(path.stem.split("_")[1]) for path in self.savedir.glob(_PATTERN))
+
+    def ensemble(self) -> Ensemble:
+        """The samples as a model whose functions are drawn by `tfbdl.predict`.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        if not self.epochs:
+            raise ValueError(f"start={self.start}: no epoch has been kept; train longer")
+        members, states = zip(*map(self._read, self.epochs), strict=True)
+        ensemble = Ensemble(self._flat.model, np.stack(members), np.stack(states))
+        if self.model.compiled:
+            ensemble.compile(loss=self.model.loss)
+        return ensemble
+
+    def set_model(self, model: keras.Model) -> None:
+        super().set_model(model)
+        if model.built:
+            self._flat = FlatModel(model)
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        if epoch == 0 and self.savedir is not None and self.epochs:
+            raise ValueError(f"savedir={self.savedir} holds samples of another run; name another")
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        behind = epoch + 1 - self.start
+        if behind <= 0 or behind % self.every or not self._samples():
+            return
+        self._flat = FlatModel(self.model)
+        self._write(epoch + 1, self._flat.theta.numpy(), floats(self._flat.state).numpy())
+
+    def _samples(self) -> bool:
+        schedule = schedule_of(self.model.optimizer)
+        if not isinstance(schedule, CyclicalSchedule):
+            return True
+        return bool(schedule.samples(int(self.model.optimizer.iterations) - 1))
+
+    def _write(self, epoch: int, member: np.ndarray, state: np.ndarray) -> None:
+        if self.savedir is None:
+            self._kept[epoch] = member, state
+            return
+        self.savedir.mkdir(parents=True, exist_ok=True)
+        temporary = self.savedir / f".{epoch}.tmp"
+        with open(temporary, "wb") as file:
+            np.savez(file, member=member, state=state)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.savedir / f"sample_{epoch:08d}.npz")
+
+    def _read(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.savedir is None:
+            return self._kept[epoch]
+        with np.load(self.savedir / f"sample_{epoch:08d}.npz") as file:
+            return file["member"], file["state"]

@@ -1,0 +1,110 @@
+"""What the samplers share: noise that is saved with them, the prior, the temperature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl import priors, random
+from tfbdl.arguments import number, positive_integer
+from tfbdl.keras_private import make_default_seed, schedule_of
+from tfbdl.optimizers.cyclical import CyclicalSchedule
+from tfbdl.priors import Prior
+
+
+class Sampler(keras.optimizers.Optimizer):
+    """An optimizer whose iterates are samples of the posterior of the weights.
+
+    With Keras' mean loss L(w), the negative log likelihood per example, and a prior, the posterior
+    at temperature T is proportional to exp(-N U(w) / T) with U = L - log p(w) / N. The prior enters
+    once: here as `prior`, or in the model as a regularizer or a layer's own loss.
+
+    Args:
+        learning_rate: a number or a schedule, in the scale of the mean loss: at temperature 0 it is
+            that of SGD. The step in units of N U is learning_rate / N.
+        num_data: N, the number of training examples; required, since the noise depends on it.
+        temperature: T >= 0: 1 samples the posterior, less a cold one, 0 optimises.
+        prior: p(w) of all trainable weights: a `tfbdl.priors.Prior`, its name, or the scale of a
+            normal; None where the loss has it already.
+        seed: of the noise; None takes one from Keras' global seed.
+        **kwargs: as in `keras.optimizers.Optimizer`. Gradients that are clipped no longer sample
+            the posterior.
+
+    Raises:
+        ValueError: if an argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        *,
+        num_data: int,
+        temperature: float = 1.0,
+        prior: float | str | dict | Prior | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.num_data = positive_integer("num_data", num_data, ": the number of training examples")
+        self.temperature = number(
+            "temperature",
+            temperature,
+            lambda t: 0 <= t < math.inf,
+            "at least 0; 1 is the posterior",
+        )
+        self.prior = None if prior is None else priors.get(prior)
+        self.seed = seed
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Makes the seed of the noise, a variable so that a resumed run goes on with its noise."""
+        if self.built:
+            return
+        super().build(variables)
+        start = make_default_seed() if self.seed is None else self.seed
+        self._seed = self.add_variable(
+            shape=(),
+            dtype="int32",
+            initializer=lambda shape, dtype: tf.constant(start & 0x7FFFFFFF, dtype),
+            name="seed",
+        )
+
+    def slope(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+        """The gradient of U: that of the loss, and of -log p(w) / N."""
+        gradient = tf.cast(gradient, variable.dtype)
+        if self.prior is None:
+            return gradient
+        w = tf.convert_to_tensor(variable)
+        self.prior.attach(tuple(variable.shape))
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            log_prior = tf.reduce_sum(self.prior.log_prob(w))
+        return gradient - tape.gradient(log_prior, w) / self.num_data
+
+    def noise(self, variable: keras.Variable) -> tf.Tensor:
+        """Standard normal noise for this variable and step, the same on every replica."""
+        step = tf.cast(tf.convert_to_tensor(self.iterations), tf.int32)
+        seed = tf.convert_to_tensor(self._seed)
+        key = tf.stack([seed, step, self._get_variable_index(variable)])
+        return random.normal(key, variable.shape, variable.dtype)
+
+    def heat(self, dtype: str) -> tf.Tensor:
+        """T / N, the variance of the noise's target; 0 where a cyclical schedule explores."""
+        heat = self.temperature / self.num_data
+        schedule = schedule_of(self)
+        if isinstance(schedule, CyclicalSchedule):
+            heat *= tf.cast(schedule.samples(self.iterations), tf.float32)
+        return tf.cast(heat, dtype)
+
+    def get_config(self) -> dict:
+        prior = None if self.prior is None else keras.saving.serialize_keras_object(self.prior)
+        return {
+            **super().get_config(),
+            "num_data": self.num_data,
+            "temperature": self.temperature,
+            "prior": prior,
+            "seed": self.seed,
+        }

@@ -1,0 +1,59 @@
+"""Hamiltonian Monte Carlo with a mass for each weight tensor (Wenzel et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.arguments import number
+from tfbdl.optimizers.sghmc import SGHMC
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class PreconditionedSGHMC(SGHMC):
+    """`SGHMC` with lr / (epsilon + sqrt(V)), V the mean squared gradient of the weight tensor.
+
+    Tensors whose gradients are large have heavy masses. V is a running mean over steps and over the
+    tensor's elements, as the layerwise preconditioner of Wenzel et al. (2020, appendix C), who
+    estimate it between epochs; one mass for a tensor hardly depends on its weights, so that the
+    term of its gradient is left out.
+
+    Args:
+        learning_rate: as in `Sampler`.
+        momentum: as in `SGHMC`.
+        rho: of the running mean, in [0, 1).
+        epsilon: > 0.
+        **kwargs: as in `Sampler`.
+
+    Raises:
+        ValueError: if an argument is out of its range.
+    """
+
+    def __init__(
+        self, learning_rate: Any = 1e-3, *, rho: float = 0.99, epsilon: float = 1e-5, **kwargs: Any
+    ) -> None:
+        super().__init__(learning_rate, **kwargs)
+        self.rho = number("rho", rho, lambda r: 0 <= r < 1, "in [0, 1)")
+        self.epsilon = number("epsilon", epsilon, lambda e: e > 0, "a positive number")
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Makes the running means, 1 at the start, so that the first steps are those of SGHMC."""
+        if self.built:
+            return
+        super().build(variables)
+        self._squares = [
+            self.add_variable(shape=(), dtype=v.dtype, initializer="ones", name=f"square_{i}")
+            for i, v in enumerate(variables)
+        ]
+
+    def step_scale(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+        square = self._squares[self._get_variable_index(variable)]
+        now = tf.reduce_mean(tf.square(tf.cast(gradient, variable.dtype)))
+        self.assign(square, self.rho * square + (1.0 - self.rho) * now)
+        return 1.0 / (self.epsilon + tf.sqrt(tf.convert_to_tensor(square)))
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "rho": self.rho, "epsilon": self.epsilon}

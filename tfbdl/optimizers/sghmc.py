@@ -1,0 +1,57 @@
+"""Stochastic-gradient Hamiltonian Monte Carlo (Chen, Fox, Guestrin 2014)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.arguments import number
+from tfbdl.optimizers.base import Sampler
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class SGHMC(Sampler):
+    """v <- momentum v - lr grad U + sqrt(2 (1 - momentum) lr T / N) e; w <- w + v, e ~ N(0, 1).
+
+    Chen et al. 2014, equation 15, with alpha = 1 - momentum, eta = lr / N, and no estimate of the
+    gradient's noise (beta = 0). At temperature 0 it is SGD with momentum.
+
+    Args:
+        learning_rate: as in `Sampler`.
+        momentum: in [0, 1).
+        **kwargs: as in `Sampler`.
+
+    Raises:
+        ValueError: if an argument is out of its range.
+    """
+
+    def __init__(self, learning_rate: Any = 1e-3, *, momentum: float = 0.9, **kwargs: Any) -> None:
+        super().__init__(learning_rate, **kwargs)
+        self.momentum = number("momentum", momentum, lambda m: 0 <= m < 1, "in [0, 1)")
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Makes the velocities."""
+        if self.built:
+            return
+        super().build(variables)
+        self._velocities = self.add_optimizer_variables(variables, "velocity")
+
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        lr = tf.cast(learning_rate, variable.dtype) * self.step_scale(gradient, variable)
+        velocity = self._velocities[self._get_variable_index(variable)]
+        spread = tf.sqrt(2.0 * (1.0 - self.momentum) * lr * self.heat(variable.dtype))
+        push = spread * self.noise(variable) - lr * self.slope(gradient, variable)
+        self.assign(velocity, self.momentum * velocity + push)
+        self.assign_add(variable, velocity)
+
+    def step_scale(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+        """What the learning rate of this variable is multiplied by: its inverse mass."""
+        return tf.ones((), variable.dtype)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "momentum": self.momentum}

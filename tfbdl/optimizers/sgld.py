@@ -1,0 +1,32 @@
+"""Stochastic-gradient Langevin dynamics (Welling and Teh 2011)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.optimizers.base import Sampler
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class SGLD(Sampler):
+    """w <- w - lr grad U + sqrt(2 lr T / N) e, with e ~ N(0, 1).
+
+    Welling and Teh 2011, equation 4, with their step eps = 2 lr / N. It samples the posterior as lr
+    goes to 0; at a finite lr, on a quadratic U with curvature a, the variance is
+    (T / N) / (a (1 - lr a / 2)), and the noise of minibatches adds to it.
+
+    Arguments as in `tfbdl.optimizers.base.Sampler`.
+    """
+
+    def __init__(self, learning_rate: Any = 0.01, **kwargs: Any) -> None:
+        super().__init__(learning_rate, **kwargs)
+
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        lr = tf.cast(learning_rate, variable.dtype)
+        noise = tf.sqrt(2.0 * lr * self.heat(variable.dtype)) * self.noise(variable)
+        self.assign_add(variable, noise - lr * self.slope(gradient, variable))
