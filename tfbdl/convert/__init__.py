@@ -3,6 +3,6 @@
 from tfbdl.convert.bayesian import to_bayesian
 from tfbdl.convert.deterministic import to_deterministic
 from tfbdl.convert.mc_dropout import to_mc_dropout
-from tfbdl.convert.prune import prune
+from tfbdl.convert.pruning import prune
 
 __all__ = ["prune", "to_bayesian", "to_deterministic", "to_mc_dropout"]

@@ -8,18 +8,29 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
 from tfbdl.arguments import number
 from tfbdl.convert.copying import describe
 from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
-from tfbdl.layers import BayesDense, estimators
+from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.layers import estimators
 
-# Layers with a kernel and a bias, and the Bayesian ones whose arguments have the same names.
-COUNTERPARTS: dict[type[Layer], type[Layer]] = {keras.layers.Dense: BayesDense}
+# Keras' layers, and the Bayesian ones whose arguments have the same names.
+COUNTERPARTS: dict[type[Layer], type[Layer]] = {
+    keras.layers.Dense: bayes.BayesDense,
+    keras.layers.Conv1D: bayes.BayesConv1D,
+    keras.layers.Conv2D: bayes.BayesConv2D,
+    keras.layers.Conv3D: bayes.BayesConv3D,
+    keras.layers.Conv1DTranspose: bayes.BayesConv1DTranspose,
+    keras.layers.Conv2DTranspose: bayes.BayesConv2DTranspose,
+    keras.layers.Conv3DTranspose: bayes.BayesConv3DTranspose,
+    keras.layers.LSTM: bayes.BayesLSTM,
+    keras.layers.GRU: bayes.BayesGRU,
+    keras.layers.Embedding: bayes.BayesEmbedding,
+}
 
-_REGULARIZERS = ("kernel_regularizer", "bias_regularizer")
-_CONSTRAINTS = ("kernel_constraint", "bias_constraint")
-_WEIGHT_FORMATS = ("lora_rank", "lora_alpha", "quantization_config")
+_WEIGHT_FORMATS = {"lora_rank", "lora_alpha", "quantization_config"}
 _LEAST_SIGMA = 1e-6
 
 
@@ -30,10 +41,15 @@ def to_bayesian(
     prior: float | str | dict | priors.Prior = 1.0,
     posterior: str | dict | posteriors.Posterior = "mean_field",
     estimator: str | dict | estimators.Estimator = "reparameterization",
+    bias_prior: float | str | dict | priors.Prior | None = None,
+    bias_posterior: str | dict | posteriors.Posterior | None = None,
     layers: Selection = None,
     initial_sigma: float | None = 0.1,
 ) -> keras.Model:
-    """A copy of a trained model whose Dense layers have distributions around their weights.
+    """A copy of a trained model whose layers have distributions around their weights.
+
+    Dense, Conv1D, Conv2D, Conv3D, their transposes, LSTM, GRU (also in a Bidirectional) and
+    Embedding become the layers of `tfbdl.layers` of these names; all others are copied.
 
     Means start at the trained weights and standard deviations at `initial_sigma * |w|`, as in MOPED
     (Krishnan, Subedar, Tickoo 2020). MOPED's prior is N(w, 1), around the trained weights, which
@@ -43,12 +59,15 @@ def to_bayesian(
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
         num_data: N, the number of training examples.
-        prior: p(w) of kernels and biases, as in `BayesDense`. It takes the place of regularizers,
-            which are left out with a warning: L2(l) beside a mean loss is the normal prior of scale
-            (2 l N)^-1/2.
+        prior: p(w), as in `BayesDense`; each layer has one of its own. It takes the place of
+            regularizers, which are left out with a warning: L2(l) beside a mean loss is the normal
+            prior of scale (2 l N)^-1/2.
         posterior: the family of q(w), as in `BayesDense`.
-        estimator: how outputs are sampled in training, as in `BayesDense`.
-        layers: which Dense layers: names, or a function of a layer; by default all.
+        estimator: how outputs are sampled in training, as in `BayesDense`. Recurrent layers and
+            embeddings take the default only, convolutions all but local reparameterisation.
+        bias_prior: p(b), as in `BayesDense`.
+        bias_posterior: the family of q(b), as in `BayesDense`.
+        layers: which of these layers: names, or a function of a layer; by default all.
         initial_sigma: where standard deviations start, as a fraction of |w| in (0, 1]; None for
             where `posterior` starts them.
 
@@ -57,8 +76,8 @@ def to_bayesian(
 
     Raises:
         ValueError: if an argument is out of its range, there is nothing to convert, or a layer that
-            cannot be: one inside a wrapper such as TimeDistributed, of a subclass, quantized, or
-            with LoRA or a constraint.
+            cannot be: one inside a wrapper such as TimeDistributed, of a subclass, quantized, with
+            LoRA or a constraint, or one that the estimator does not hold for.
     """
     if initial_sigma is not None:
         number("initial_sigma", initial_sigma, lambda s: 0 < s <= 1, "in (0, 1], or None")
@@ -69,6 +88,11 @@ def to_bayesian(
         "posterior": serialize(posteriors.get(posterior)),
         "estimator": serialize(estimators.get(estimator)),
     }
+    if bias_prior is not None:
+        arguments["bias_prior"] = serialize(priors.get(bias_prior, "bias_prior"))
+    if bias_posterior is not None:
+        bias_posterior = posteriors.get(bias_posterior, "bias_posterior")
+        arguments["bias_posterior"] = serialize(bias_posterior)
 
     def rule(kind: type[Layer]) -> Rule:
         return Rule(
@@ -83,25 +107,36 @@ def _make(kind: type[Layer], old: Any, arguments: dict[str, Any]) -> Layer:
     """A Bayesian layer with the arguments of `old` that are not about its weights' values."""
     if getattr(old, "quantization_mode", None) or getattr(old, "lora_enabled", False):
         raise ValueError(f"{describe(old)} is quantized or has LoRA; convert it without these")
-    for name in _CONSTRAINTS:
-        if getattr(old, name) is not None:
+    kept = arguments_of(old)
+    for name in kept.keys() & _WEIGHT_FORMATS:
+        del kept[name]
+    for name in [name for name in kept if name.endswith("_constraint")]:
+        if kept.pop(name) is not None:
             raise ValueError(f"{describe(old)} has a {name}, which random weights cannot keep")
-    for name in _REGULARIZERS:
-        if getattr(old, name) is not None:
+    for name in [name for name in kept if name.endswith("_regularizer")]:
+        if name != "activity_regularizer" and kept.pop(name) is not None:
             warnings.warn(
                 f"{describe(old)} loses its {name}: the prior takes its place", stacklevel=2
             )
-    names = old.get_config().keys() - {*_REGULARIZERS, *_CONSTRAINTS, *_WEIGHT_FORMATS}
-    kept = {name: getattr(old, name) for name in names}
-    return kind(**{**kept, **arguments, "dtype": old.dtype_policy})
+    kept.pop("seed", None)  # of dropout; layers that share it would share the noise of weights
+    if "use_bias" not in kept:
+        arguments = {name: arguments[name] for name in arguments if not name.startswith("bias_")}
+    try:
+        return kind(**{**kept, **arguments})
+    except ValueError as error:
+        raise ValueError(f"{describe(old)}: {error}") from None
 
 
 def _fill(old: Any, new: Any, initial_sigma: float | None) -> None:
-    for q, w in ((new.kernel, old.kernel), (new.bias, old.bias)):
-        if q is not None:
-            q.mu.assign(w)
-            if initial_sigma is not None:
-                _spread(q, initial_sigma)
+    for w, q in pairs_of_weights(old, new):
+        if not hasattr(q, "mu"):
+            raise ValueError(
+                f"posterior={type(q).__name__} has no means to start at the weights of "
+                f"{describe(old)}; choose another"
+            )
+        q.mu.assign(swapped(new, q, w))
+        if initial_sigma is not None:
+            _spread(q, initial_sigma)
 
 
 def _spread(q: posteriors.Posterior, fraction: float) -> None:

@@ -10,6 +10,7 @@ import keras
 from tfbdl.convert.bayesian import COUNTERPARTS
 from tfbdl.convert.copying import copy_layer, copy_state, describe
 from tfbdl.convert.exchange import Layer, Rule, exchange
+from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
 from tfbdl.keras_private import walk
 from tfbdl.layers import ConcreteDropout, MCDropout, MCGaussianDropout, VariationalDropout
 
@@ -20,6 +21,8 @@ _ONLY_BAYESIAN = {
     "estimator",
     "bias_prior",
     "bias_posterior",
+    "recurrent_prior",
+    "recurrent_posterior",
     "seed",
     "kl",
 }
@@ -28,10 +31,11 @@ _ONLY_BAYESIAN = {
 def to_deterministic(model: keras.Model) -> keras.Model:
     """A copy of a Bayesian model in Keras' own layers, at the mean of the weights.
 
-    BayesDense and VariationalDropout become Dense, MCDropout becomes Dropout, MCGaussianDropout
-    GaussianDropout, and ConcreteDropout the layer it wraps, under that layer's own name and without
-    the learned rate. Predictions are those of `model` at `training=False`, and the file that the
-    copy is saved to loads without this package.
+    BayesDense, BayesConv2D, BayesLSTM and so on become the layers of Keras of these names,
+    VariationalDropout becomes Dense, MCDropout Dropout, MCGaussianDropout GaussianDropout, and
+    ConcreteDropout the layer it wraps, under that layer's own name and without the learned rate.
+    Predictions are those of `model` at `training=False`, and the file that the copy is saved to
+    loads without this package.
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
@@ -51,17 +55,15 @@ def to_deterministic(model: keras.Model) -> keras.Model:
 
 def _to(kind: type[Layer]) -> Callable[[Any], Layer]:
     def make(old: Any) -> Layer:
-        names = old.get_config().keys() - _ONLY_BAYESIAN
-        kept = {name: getattr(old, name) for name in names}
-        return kind(**{**kept, "dtype": old.dtype_policy})
+        kept = arguments_of(old)
+        return kind(**{name: kept[name] for name in kept.keys() - _ONLY_BAYESIAN})
 
     return make
 
 
 def _take_means(old: Any, new: Any) -> None:
-    new.kernel.assign(old.kernel.mean)
-    if old.bias is not None:
-        new.bias.assign(old.bias.mean)
+    for w, q in pairs_of_weights(new, old):
+        w.assign(swapped(old, q, q.mean))
 
 
 def _dropout(old: MCDropout) -> Layer:

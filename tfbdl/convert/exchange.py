@@ -50,6 +50,8 @@ def exchange(
     def rule_of(old: Any) -> Rule:
         if is_graph(old):
             return Rule(lambda model: rebuild(model, replace))
+        if {id(inner) for inner in _directions(old)} & chosen:
+            return _bidirectional(rule_of)
         return rules[type(old)] if id(old) in chosen else Rule(copy_layer, copy_state)
 
     def replace(old: Any) -> Any:
@@ -113,7 +115,8 @@ def _check_reach(model: keras.Model, rules: Mapping[type[Layer], Rule], chosen: 
                     "copy would part it; share it by calling it twice"
                 )
             drops_nothing = getattr(layer, "rate", None) == 0  # attention layers hold such
-            if id(layer) in chosen and layer is not outer and not drops_nothing:
+            inside = layer is not outer and not any(layer is v for v in _directions(outer))
+            if id(layer) in chosen and inside and not drops_nothing:
                 raise ValueError(
                     f"{describe(layer)} lies inside {outer.name!r} ({type(outer).__name__}), where "
                     "it cannot be exchanged; take it out, or choose `layers` without it"
@@ -123,6 +126,30 @@ def _check_reach(model: keras.Model, rules: Mapping[type[Layer], Rule], chosen: 
                     f"{describe(layer)} is of a subclass, whose own code would be lost; use a "
                     "layer of tfbdl.layers in its place"
                 )
+
+
+def _directions(layer: Any) -> tuple[Layer, ...]:
+    """The layers of a Bidirectional, which can be exchanged inside it."""
+    if type(layer) is not keras.layers.Bidirectional:
+        return ()
+    return layer.forward_layer, layer.backward_layer
+
+
+def _bidirectional(rule_of: Callable[[Any], Rule]) -> Rule:
+    """How a Bidirectional is exchanged whose layers are."""
+
+    def make(old: Any) -> Layer:
+        forward, backward = (rule_of(inner).make(inner) for inner in _directions(old))
+        return keras.layers.Bidirectional(
+            forward, old.merge_mode, backward_layer=backward, name=old.name, dtype=old.dtype_policy
+        )
+
+    def fill(old: Any, new: Any) -> None:
+        for inner, exchanged in zip(_directions(old), _directions(new), strict=True):
+            exchanged.trainable = inner.trainable
+            rule_of(inner).fill(inner, exchanged)
+
+    return Rule(make, fill)
 
 
 def _leaves(model: keras.Model) -> Iterator[Layer]:

@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import tfbdl
-from tfbdl.convert.prune import random_weights, signal_to_noise
+from tfbdl.convert.pruning import random_weights, signal_to_noise
 
 FRACTIONS = (0.0, 0.5, 0.75, 0.95, 0.98)
 CURVE = (0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 0.99, 0.995)
