@@ -102,7 +102,7 @@ class TutorialTest(unittest.TestCase):
     def test_uncertainty(self) -> None:
         """With the test digits for clothes: nobody can tell these apart."""
         uncertainty = importlib.import_module("uncertainty")
-        methods = {name: uncertainty.METHODS[name] for name in ("base", "MC dropout")}
+        methods = {name: uncertainty.METHODS[name] for name in ("base", "deep ensemble")}
 
         def digits(args: argparse.Namespace) -> np.ndarray:
             return uncertainty.common.images(args).x_test
@@ -112,8 +112,8 @@ class TutorialTest(unittest.TestCase):
             mock.patch("uncertainty.clothes", digits),
             mock.patch("uncertainty.ANGLES", (0, 90)),
         ):
-            self.run_script("uncertainty", "--split", "tutorial", "--S", "3")
-        for name in ("base", "mc_dropout"):
+            self.run_script("uncertainty", "--split", "tutorial", "--S", "3", "--K", "2")
+        for name in ("base", "deep_ensemble"):
             record = json.loads((self.savedir / f"{name}.json").read_text())
             accuracy = record["rotated"]["accuracy"]
             self.assertGreater(accuracy[0], accuracy[1] + 0.2)

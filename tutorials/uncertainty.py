@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import common
@@ -20,12 +21,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import part2_mc_dropout
 import part3_concrete_dropout
-from bayes_dense import network as bayes_network
+from bayes_by_backprop import mnist
 from compare import defaults, once
 
 import tfbdl
 from tfbdl import metrics, plots
-from tfbdl.data import load, rotate
+from tfbdl.data import ImageData, load, rotate
+from tfbdl.inference import DeepEnsemble
 
 ANGLES = tuple(range(0, 91, 15))
 COLUMNS = {
@@ -36,9 +38,19 @@ COLUMNS = {
 }
 
 
-def concrete(args: argparse.Namespace) -> keras.Model:
-    """The network of part III."""
-    return part3_concrete_dropout.network(defaults(part3_concrete_dropout.parser(), args))
+Method = Callable[[argparse.Namespace, ImageData, Path], keras.Model]
+
+
+def plain(args: argparse.Namespace) -> keras.Model:
+    """The network of part II without dropout, under the Keras seed of the moment."""
+    decay = keras.regularizers.L2(0.5 * weight_decay(args))
+
+    def dense(units: int, activation: str | None = None) -> keras.layers.Dense:
+        return keras.layers.Dense(units, activation, kernel_regularizer=decay)
+
+    return keras.Sequential(
+        [keras.Input((784,)), dense(500, "relu"), dense(500, "relu"), dense(10)]
+    )
 
 
 def weight_decay(args: argparse.Namespace) -> float:
@@ -46,11 +58,63 @@ def weight_decay(args: argparse.Namespace) -> float:
     return 1e-4 * 1000 / args.N
 
 
-METHODS: dict[str, Callable[[argparse.Namespace], keras.Model]] = {
-    "base": lambda args: part2_mc_dropout.network(1.0, weight_decay(args), args.seed),
-    "MC dropout": lambda args: part2_mc_dropout.network(0.5, weight_decay(args), args.seed),
-    "Concrete dropout": concrete,
-    "Bayes by Backprop": bayes_network,
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """How all methods train."""
+    return {"epochs": args.n_epochs, "batch_size": args.batch_size}
+
+
+def trained(network: Callable[[argparse.Namespace], keras.Model], optimizer: Any = None) -> Method:
+    """The method that trains one network."""
+
+    def method(args: argparse.Namespace, data: ImageData, folder: Path) -> keras.Model:
+        keras.utils.set_random_seed(args.seed)
+        model = network(args)
+        common.classification(model, (optimizer or common.adam)(args))
+        tfbdl.train(
+            model, data.x_train, data.y_train, savedir=folder, seed=args.seed, **settings(args)
+        )
+        return model
+
+    return method
+
+
+def deep_ensemble(args: argparse.Namespace, data: ImageData, folder: Path) -> keras.Model:
+    """Networks like the base one, from different starts."""
+
+    def build() -> keras.Model:
+        return common.classification(plain(args), common.adam(args))
+
+    members = DeepEnsemble(build, args.K, seed=args.seed)
+    members.fit(data.x_train, data.y_train, savedir=folder, **settings(args))
+    return members.ensemble()
+
+
+def bayes(args: argparse.Namespace) -> keras.Model:
+    """784-500-500-10 with the scale mixture of `bayes_by_backprop/mnist.py`."""
+    return mnist.bayes(bayes_arguments(args))
+
+
+def bayes_arguments(args: argparse.Namespace) -> argparse.Namespace:
+    """The flags of that script."""
+    own = defaults(mnist.parser(), args)
+    own.units, own.pi, own.sigma2 = [500, 500], 0.5, np.exp(-6)
+    own.rho, own.estimator, own.optimizer, own.lr = -3.25, "local_reparameterization", "sgd", 0.1
+    own.batch_size = args.batch_size
+    return own
+
+
+METHODS: dict[str, Method] = {
+    "base": trained(plain),
+    "MC dropout": trained(
+        lambda args: part2_mc_dropout.network(0.5, weight_decay(args), args.seed)
+    ),
+    "Concrete dropout": trained(
+        lambda args: part3_concrete_dropout.network(defaults(part3_concrete_dropout.parser(), args))
+    ),
+    "Bayes by Backprop": trained(
+        bayes, lambda args: mnist.optimizer(bayes_arguments(args), args.n_epochs)
+    ),
+    "deep ensemble": deep_ensemble,
 }
 
 
@@ -64,17 +128,7 @@ def probabilities(model: keras.Model, x: np.ndarray, args: argparse.Namespace) -
 def evaluate(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """Trains a method; its scores at each angle, and the area under the curve for clothes."""
     data = common.images(args)
-    model = common.classification(METHODS[name](args), common.adam(args))
-    folder = args.savedir / "runs" / name.lower().replace(" ", "_")
-    tfbdl.train(
-        model,
-        data.x_train,
-        data.y_train,
-        epochs=args.n_epochs,
-        batch_size=args.batch_size,
-        savedir=folder,
-        seed=args.seed,
-    )
+    model = METHODS[name](args, data, args.savedir / "runs" / name.lower().replace(" ", "_"))
     rotated: dict[str, list[float]] = {column: [] for column in COLUMNS}
     y = data.y_test
     for angle in ANGLES:
@@ -146,10 +200,7 @@ def parser() -> argparse.ArgumentParser:
     parser = common.arguments(
         "Is the uncertainty any good?", "uncertainty", split="full", n_epochs=20
     )
-    parser.add_argument("--gamma", type=float, default=1.0, help="prior scale of Bayes by Backprop")
-    parser.add_argument(
-        "--estimator", default="local_reparameterization", help="of Bayes by Backprop"
-    )
+    parser.add_argument("--K", type=int, default=5, help="networks of the deep ensemble")
     parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
     return parser
 
