@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import re
 import subprocess
@@ -40,6 +39,10 @@ def classifier():
     return model
 
 
+def my_loss(y, p):
+    return keras.ops.mean(p - y)
+
+
 class CommandCase(tf.test.TestCase):
     def setUp(self):
         super().setUp()
@@ -62,12 +65,16 @@ class CommandCase(tf.test.TestCase):
         return code, out.getvalue(), err.getvalue()
 
     def refuse(self, code, message, *args):
-        before = sorted(self.folder.rglob("*"))
+        """One line of error, nothing else shown, no file made, changed or removed."""
+        before = self.files()
         found, out, err = self.run_command(*args)
         self.assertEqual((found, out), (code, ""), err)
         self.assertRegex(err, f"^tfbdl: error: .*{message}.*\n$")
         self.assertEqual(err.count("\n"), 1, err)
-        self.assertEqual(sorted(self.folder.rglob("*")), before)
+        self.assertEqual(self.files(), before)
+
+    def files(self):
+        return {path: path.is_file() and path.read_bytes() for path in self.folder.rglob("*")}
 
 
 class PredictTest(CommandCase):
@@ -102,6 +109,30 @@ class PredictTest(CommandCase):
             self.assertCountEqual(file, ["mean", "stddev"])
             self.assertAllClose(file["mean"], tfbdl.predict(model, X, seed=0).mean, 1e-4, 1e-5)
 
+    def test_several_inputs_go_by_their_names(self):
+        a, b = keras.Input((2,), name="a"), keras.Input((2,), name="b")
+        h = layers.MCDropout(0.5)(keras.layers.Concatenate()([b, a]))
+        model = keras.Model([b, a], keras.layers.Dense(1)(h))
+        model.save(self.model)
+        np.savez(self.inputs, a=X[:, :2], b=X[:, 2:], more=X)
+        code, out, err = self.run_command("predict", self.model, self.inputs)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("No loss of the model says what its outputs mean", out)
+        expected = tfbdl.predict(model, [X[:, 2:], X[:, :2]], seed=0)
+        with np.load(self.folder / "test_predicted.npz") as file:
+            self.assertAllClose(file["stddev"], expected.epistemic_stddev, 1e-4, 1e-5)
+        other = self.folder / "other.npz"
+        np.savez(other, a=X)
+        self.refuse(2, "has arrays a; this model's inputs are b, a", "predict", self.model, other)
+
+    def test_several_labels_an_example_have_no_one_class(self):
+        model = keras.Sequential([keras.Input((D,)), layers.BayesDense(3, num_data=N)])
+        model.compile("sgd", likelihoods.Bernoulli())
+        model.save(self.model)
+        code, out, _ = self.run_command("predict", self.model, self.inputs)
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"example +entropy +mutual information")
+
     def test_nothing_is_overwritten_without_force(self):
         classifier().save(self.model)
         output = self.folder / "test_predicted.npz"
@@ -118,10 +149,20 @@ class PredictTest(CommandCase):
         text = self.folder / "text.npz"
         text.write_text("not numbers")
         self.refuse(2, "text.npz is no .npz file", "predict", self.model, text)
+        text.write_bytes(self.inputs.read_bytes()[:100])
+        self.refuse(2, "text.npz is no .npz file, or is cut off", "predict", self.model, text)
+        np.savez(text)
+        self.refuse(2, "text.npz holds no array", "predict", self.model, text)
+        np.savez(text, x=np.array([{}, 1], dtype=object))
+        self.refuse(2, "text.npz holds Python objects", "predict", self.model, text)
         np.savez(text, a=X, b=X)
         self.refuse(2, "has arrays a, b; name the inputs x", "predict", self.model, text)
         np.savez(text, x=X[:, :2])
         self.refuse(2, "x has examples of shape", "predict", self.model, text)
+        nowhere = self.folder / "none" / "out.npz"
+        self.refuse(
+            1, "folder does not exist", "predict", self.model, self.inputs, "--output", nowhere
+        )
         self.refuse(2, "num_samples=-1", "predict", self.model, self.inputs, "--samples", -1)
 
 
@@ -148,18 +189,50 @@ class SummaryTest(CommandCase):
         keras.Sequential([keras.Input((D,)), keras.layers.Dense(1)]).save(self.model)
         self.refuse(2, "has no layer of tfbdl", "summary", self.model)
 
-    def test_a_model_of_a_newer_version(self):
-        classifier().save(self.model)
-        newer = self.folder / "newer.keras"
-        with zipfile.ZipFile(self.model) as old, zipfile.ZipFile(newer, "w") as new:
+    def edit(self, changes):
+        """A copy of the saved model with text replaced in the files inside it."""
+        copy = self.folder / "edited.keras"
+        with zipfile.ZipFile(self.model) as old, zipfile.ZipFile(copy, "w") as new:
             for name in old.namelist():
                 data = old.read(name)
-                if name == "metadata.json":
-                    data = json.dumps({**json.loads(data), "keras_version": "99.0"}).encode()
-                if name == "config.json":
-                    data = data.replace(b"BayesDense", b"TomorrowsDense")
+                for before, after in changes.get(name, {}).items():
+                    self.assertIn(before.encode(), data)
+                    data = data.replace(before.encode(), after.encode())
                 new.writestr(name, data)
+        return copy
+
+    def test_models_of_other_versions(self):
+        classifier().save(self.model)
+        made_by = {f'"{keras.__version__}"': '"99.0"'}
+        unknown = {"BayesDense": "TomorrowsDense"}
+        newer = self.edit({"metadata.json": made_by, "config.json": unknown})
         self.refuse(2, "made by Keras 99.0, and this is .*; upgrade Keras", "summary", newer)
+        newer = self.edit({"config.json": unknown})
+        self.refuse(2, "tfbdl .* has no TomorrowsDense; use the version that", "summary", newer)
+        newer = self.edit({"config.json": {'"per_example"': '"per_day"'}})
+        self.refuse(2, "knows no {'per_day': False} of MCDropout; use the", "summary", newer)
+
+    def test_layers_of_the_users_own(self):
+        classifier().save(self.model)
+        changes = {"tfbdl>BayesDense": "mine>Mine", '"BayesDense"': '"Mine"'}
+        own = self.edit({"config.json": changes})
+        self.refuse(2, "Mine is unknown; load it in Python, where it is regis", "summary", own)
+
+    def test_a_loss_of_the_users_own(self):
+        """Only a prediction needs it."""
+        model = classifier()
+        model.compile("sgd", my_loss)
+        model.save(self.model)
+        self.assertEqual(self.run_command("summary", self.model)[0], 0)
+        self.refuse(2, "my_loss is unknown; load it in", "predict", self.model, self.inputs)
+
+    def test_damaged_files(self):
+        classifier().save(self.model)
+        whole = self.model.read_bytes()
+        self.model.write_bytes(whole[: len(whole) // 2])
+        self.refuse(2, "is no .keras file, or is cut off", "summary", self.model)
+        self.model.write_bytes(whole)
+        self.refuse(2, "cannot be loaded: ", "summary", self.edit({"config.json": {"{": "["}}))
 
 
 class ProcessTest(CommandCase):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+import tfbdl
 from tfbdl.cli import log, predict, summary
 from tfbdl.cli.errors import NotSaved
 
@@ -29,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Bayesian deep learning for TensorFlow and Keras.",
         epilog="tfbdl COMMAND --help explains a command, with an example.",
     )
+    parser.add_argument("--version", action="version", version=f"tfbdl {tfbdl.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in (log, predict, summary):
         command.add_command(subparsers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -14,14 +15,22 @@ from rich.table import Table
 from tfbdl.cli.errors import NotSaved
 from tfbdl.cli.model import load_model
 
+if TYPE_CHECKING:
+    import keras
+
 _EXAMPLE = """\
 example:
   tfbdl predict model.keras test.npz --samples 100 --output answers.npz
 
-FILE.npz holds the inputs as the array "x", or is a file with one array. The output file has
-mean and stddev, and for classes entropy (nats, total) and mutual_information (nats, epistemic).
-The table shows the examples that the model is least sure of.
+FILE.npz holds the inputs as the array "x", or is a file with one array; for a model with several
+inputs, an array for each by its name. The output file has mean and stddev, and for classes entropy
+(nats, total) and mutual_information (nats, epistemic). The table shows the examples that the model
+is least sure of. What the outputs mean is told by the loss that the model was compiled with.
 """
+_NO_LIKELIHOOD = (
+    "No loss of the model says what its outputs mean: mean and stddev are those of the outputs "
+    "over the functions, without the noise of y. Compile it with its loss before you save it."
+)
 
 
 def add_command(subparsers: argparse._SubParsersAction) -> None:
@@ -48,16 +57,18 @@ def add_command(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _predict(args: argparse.Namespace) -> int:
-    x = _read(args.inputs)
+    arrays = _read(args.inputs)
     output = args.output or args.inputs.with_name(f"{args.inputs.stem}_predicted.npz")
     if output.exists() and not args.force:
         raise NotSaved(f"{output}: already exists; add --force or give another --output")
-    model = load_model(args.model)
+    if not output.parent.is_dir():
+        raise NotSaved(f"{output}: cannot write, its folder does not exist; give another --output")
+    model = load_model(args.model, compiled=True)
     from tfbdl.predictive import predict  # noqa: PLC0415 (slow)
 
-    found = predict(model, x, args.samples, seed=args.seed)
+    found = predict(model, _inputs(model, arrays, args.inputs), args.samples, seed=args.seed)
     answers = {"mean": found.mean, "stddev": found.stddev}
-    ranking, name = found.stddev.reshape(len(x), -1).max(axis=1), "stddev"
+    ranking, name = found.stddev.reshape(len(found.mean), -1).max(axis=1), "stddev"
     if found.likelihood is not None and hasattr(found.likelihood, "from_logits"):
         answers |= {"entropy": found.entropy, "mutual_information": found.mutual_information}
         ranking, name = found.entropy, "entropy"
@@ -67,36 +78,66 @@ def _predict(args: argparse.Namespace) -> int:
     except OSError as error:
         raise NotSaved(f"{output}: cannot write, {error.strerror}; give another --output") from None
     console = Console(highlight=False)
-    console.print(f"{len(x):,} examples, the least sure first (by {name})")
+    console.print(f"{len(found.mean):,} examples, the least sure first (by {name})")
     console.print(_table(answers, ranking))
+    if found.likelihood is None:
+        console.print(_NO_LIKELIHOOD)
     console.print(f"output: {output}", markup=False, soft_wrap=True)
     return 0
 
 
-def _read(path: Path) -> np.ndarray:
+def _read(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of the file by name, at least one."""
     if path.exists() and not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} is no .npz file; write it with numpy.savez(path, x=x)")
-    with np.load(path, allow_pickle=False) as file:
-        names = list(file)
-        if "x" not in names and len(names) != 1:
-            raise ValueError(f"{path} has arrays {', '.join(names)}; name the inputs x")
-        return file["x" if "x" in names else names[0]]
+        raise ValueError(
+            f"{path} is no .npz file, or is cut off; write it with numpy.savez(path, x=x)"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except ValueError:
+        raise ValueError(f"{path} holds Python objects; give arrays of numbers") from None
+    if not arrays:
+        raise ValueError(f"{path} holds no array; write it with numpy.savez(path, x=x)")
+    return arrays
+
+
+def _inputs(model: keras.Model, arrays: dict[str, np.ndarray], path: Path) -> Any:
+    """The inputs in the structure in which the model takes them."""
+    inputs = getattr(model, "inputs", None) or ()
+    if len(inputs) > 1:
+        import keras  # noqa: PLC0415 (slow)
+
+        names = [tensor.name for tensor in inputs]
+        if not set(names) <= set(arrays):
+            raise ValueError(
+                f"{path} has arrays {', '.join(arrays)}; this model's inputs are {', '.join(names)}"
+            )
+        return keras.tree.pack_sequence_as(model.input, [arrays[name] for name in names])
+    if "x" not in arrays and len(arrays) != 1:
+        raise ValueError(f"{path} has arrays {', '.join(arrays)}; name the inputs x")
+    return arrays.get("x", next(iter(arrays.values())))
 
 
 def _table(answers: dict[str, np.ndarray], ranking: np.ndarray) -> Table:
     """The five examples that are least sure."""
+    columns = list(answers)
+    mean = answers["mean"]
+    if "entropy" in answers:
+        columns = ["entropy", "mutual_information"]
+        if mean.ndim == 2 and (mean.shape[1] == 1 or np.allclose(mean.sum(axis=1), 1.0, atol=1e-3)):
+            columns = ["class", "probability", *columns]
+            p = mean if mean.shape[1] > 1 else np.concatenate([1.0 - mean, mean], axis=1)
+            answers = {**answers, "class": p.argmax(axis=1), "probability": p.max(axis=1)}
     table = Table(box=SIMPLE_HEAD, show_edge=False)
-    classes = "entropy" in answers
-    columns = ("example", "class", "probability", "entropy", "mutual information")
-    for column in columns if classes else ("example", "mean", "stddev"):
-        table.add_column(column, justify="right")
+    for column in ("example", *columns):
+        table.add_column(column.replace("_", " "), justify="right")
     for i in np.argsort(-ranking)[:5]:
-        if classes:
-            p = np.atleast_1d(answers["mean"][i])
-            top = int(p.argmax()) if p.size > 1 else int(p[0] > 0.5)
-            cells = [str(top), f"{max(p.max(), 1 - p.max() if p.size == 1 else 0):.3f}"]
-            cells += [f"{answers[key][i]:.3f}" for key in ("entropy", "mutual_information")]
-        else:
-            cells = [np.array2string(answers[key][i], precision=4, threshold=4) for key in answers]
-        table.add_row(str(i), *cells)
+        table.add_row(str(i), *(_cell(answers[column][i]) for column in columns))
     return table
+
+
+def _cell(value: np.ndarray) -> str:
+    if value.ndim:
+        return np.array2string(value, precision=4, threshold=4)
+    return str(value) if value.dtype.kind in "iu" else f"{value:.3f}"

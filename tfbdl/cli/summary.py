@@ -40,7 +40,7 @@ def add_command(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _summary(args: argparse.Namespace) -> int:
-    model = load_model(args.model)
+    model = load_model(args.model, compiled=False)
     from tfbdl.keras_private import walk  # noqa: PLC0415 (slow)
     from tfbdl.layers import ConcreteDropout, MCDropout  # noqa: PLC0415
     from tfbdl.posteriors import Posterior  # noqa: PLC0415
