@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
 if TYPE_CHECKING:
@@ -66,14 +67,15 @@ def risk_coverage(
         ax: where to draw; None makes a new pyplot figure.
 
     Raises:
-        ValueError: if y and p are no labels and probabilities.
+        ValueError: if there are none, or they are no labels, probabilities and uncertainties.
     """
     from tfbdl import metrics  # noqa: PLC0415 (slow)
 
+    checks.not_empty("methods", methods)
+    curves = {name: metrics.risk_coverage(*arrays) for name, arrays in methods.items()}
     ax = new_axes(ax, figsize=(5, 3.5))
-    for name, (y, p, uncertainty) in methods.items():
-        curve = metrics.risk_coverage(y, p, uncertainty)
-        area = metrics.area_under_risk_coverage(y, p, uncertainty)
+    for name, curve in curves.items():
+        area = curve.risk.mean()
         ax.plot(curve.coverage, 100 * curve.risk, label=f"{name}, area {100 * area:.2f} %")
     ax.set(xlim=(0, 1), xlabel="coverage: share of predictions that are kept")
     ax.set_ylabel("error among them (%)")

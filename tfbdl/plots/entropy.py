@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
 if TYPE_CHECKING:
@@ -24,12 +25,18 @@ def uncertainty_histograms(
         uncertainties: shape (N,) each, by the name of the data set.
         label: what they are, and their unit.
         ax: where to draw; None makes a new pyplot figure.
+
+    Raises:
+        ValueError: if there are none, or they are not such arrays.
     """
+    checks.not_empty("uncertainties", uncertainties)
+    arrays = [checks.shaped(f"uncertainties[{n!r}]", v, "N") for n, v in uncertainties.items()]
+    low, high = (float(end([end(values) for values in arrays])) for end in (np.min, np.max))
+    low = min(low, 0.0)
     ax = new_axes(ax, figsize=(5, 3.5))
-    top = max(float(np.max(values)) for values in uncertainties.values())
-    bins = np.linspace(0.0, max(top, 1e-6), 51).tolist()
+    bins = np.linspace(low, max(high, low + 1e-6), 51).tolist()
     for name, values in uncertainties.items():
         ax.hist(values, bins, density=True, alpha=0.5, label=f"{name}, mean {np.mean(values):.2f}")
-    ax.set(xlabel=label, ylabel="density", xlim=(0, bins[-1]))
+    ax.set(xlabel=label, ylabel="density", xlim=(bins[0], bins[-1]))
     ax.legend(fontsize=8)
     return ax

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
 if TYPE_CHECKING:
@@ -29,9 +30,16 @@ def function_draws(
         data: (x, y) of the training points.
         ax: where to draw; None makes a new pyplot figure.
         shown: how many of the S functions are drawn as lines.
+
+    Raises:
+        ValueError: if the arrays are not such.
     """
+    x = checks.curve("x", x)
+    draws = np.asarray(draws)
+    draws = draws[..., 0] if draws.ndim == 3 and draws.shape[2] == 1 else draws
+    draws = checks.shaped("draws", draws, "S", len(x))
+    x_data, y_data = _data(data)
     ax = new_axes(ax, figsize=(5, 3.5))
-    x, draws = np.ravel(x), np.reshape(draws, (len(draws), -1))
     mean, deviation = draws.mean(0), draws.std(0)
     label = f"{min(shown, len(draws))} drawn functions"
     for line in draws[:shown]:
@@ -40,7 +48,7 @@ def function_draws(
     low, high = mean - 2 * deviation, mean + 2 * deviation
     ax.fill_between(x, low, high, color="C0", alpha=0.25, label="mean ± 2 sd of draws")
     ax.plot(x, mean, color="C0", label="mean of draws")
-    ax.plot(np.ravel(data[0]), np.ravel(data[1]), ".", color="C3", markersize=4, label="data")
+    ax.plot(x_data, y_data, ".", color="C3", markersize=4, label="data")
     ax.set_xlabel("x")
     ax.set_ylabel("y")
     return ax
@@ -63,11 +71,15 @@ def predictive_bands(
         ax: where to draw; None makes a new pyplot figure.
 
     Raises:
-        ValueError: if `level` is not in (0, 1).
+        ValueError: if `level` is not in (0, 1), the arrays are not such, or the prediction is not
+            of one real number at each x.
     """
+    x = checks.curve("x", x)
+    ends = prediction.interval(level)
+    mean = checks.curve("prediction.mean", prediction.mean, len(x))
+    low, high = (np.ravel(end) for end in ends)
+    points = None if data is None else _data(data)
     ax = new_axes(ax, figsize=(5, 3.5))
-    x, mean = np.ravel(x), np.ravel(prediction.mean)
-    low, high = (np.ravel(end) for end in prediction.interval(level))
     spread = 2 * np.ravel(prediction.epistemic_stddev)
     new = "new y" if prediction.likelihood is not None else "functions"
     ax.fill_between(x, low, high, color="C0", alpha=0.15, label=f"{100 * level:g} % of {new}")
@@ -75,7 +87,12 @@ def predictive_bands(
         x, mean - spread, mean + spread, color="C0", alpha=0.35, label="mean ± 2 epistemic sd"
     )
     ax.plot(x, mean, color="C0", label="predictive mean")
-    if data is not None:
-        ax.plot(np.ravel(data[0]), np.ravel(data[1]), ".", color="C3", markersize=4, label="data")
+    if points is not None:
+        ax.plot(*points, ".", color="C3", markersize=4, label="data")
     ax.set(xlabel="x", ylabel="y")
     return ax
+
+
+def _data(data: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    x = checks.curve("data[0]", data[0])
+    return x, checks.curve("data[1]", data[1], len(x))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
 if TYPE_CHECKING:
@@ -21,7 +22,14 @@ def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: in
         columns: images in a row.
         ax: where to draw; None makes a new pyplot figure.
         gap: pixels between images.
+
+    Raises:
+        ValueError: if the images are no such array, or `columns` or `gap` is out of its range.
     """
+    images = checks.shaped("images", images, "n", "height", "width")
+    checks.in_unit_interval("images", images, " (divide 8-bit pixels by 255)")
+    if columns < 1 or gap < 0:
+        raise ValueError(f"columns={columns}, gap={gap}: need columns >= 1 and gap >= 0")
     n, height, width = images.shape
     rows = -(-n // columns)
     canvas = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap))
@@ -44,7 +52,12 @@ def reconstructions(
         original: shape (n, height, width).
         reconstructed: of the same shape.
         axes: two axes; None makes a new pyplot figure.
+
+    Raises:
+        ValueError: if the images are no such arrays.
     """
+    original = checks.shaped("original", original, "n", "height", "width")
+    reconstructed = checks.shaped("reconstructed", reconstructed, *original.shape)
     if axes is None:
         import matplotlib.pyplot as plt  # noqa: PLC0415
 
@@ -76,8 +89,17 @@ def class_distributions(
 
     Returns:
         The axes.
+
+    Raises:
+        ValueError: if the arrays are not such, or there are not n titles.
     """
-    n, classes = len(images), probabilities.shape[-1]
+    images = checks.shaped("images", images, "n", "height", "width")
+    n = len(images)
+    probabilities = checks.shaped("probabilities", probabilities, "S", n, "C")
+    checks.in_unit_interval("probabilities", probabilities, ": apply softmax to logits first")
+    if len(titles) != n:
+        raise ValueError(f"titles has {len(titles)} lines for {n} images; give one for each")
+    classes = probabilities.shape[-1]
     if axes is None:
         import matplotlib.pyplot as plt  # noqa: PLC0415
 

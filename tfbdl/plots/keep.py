@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
 if TYPE_CHECKING:
@@ -19,7 +20,14 @@ def keep_probabilities(layers: Mapping[str, np.ndarray], ax: Axes | None = None)
     Args:
         layers: keep probabilities, shape (units,) each, by the layer name that the legend shows.
         ax: where to draw; None makes a new pyplot figure.
+
+    Raises:
+        ValueError: if there are none, or they are no probabilities.
     """
+    checks.not_empty("layers", layers)
+    for name, keep in layers.items():
+        values = checks.shaped(f"layers[{name!r}]", np.ravel(keep), "units")
+        checks.in_unit_interval(f"layers[{name!r}]", values, "")
     ax = new_axes(ax, figsize=(5, 3.5))
     bins = np.linspace(0, 1, 51).tolist()
     for i, (name, keep) in enumerate((n, np.ravel(k)) for n, k in layers.items()):

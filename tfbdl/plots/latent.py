@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 from tfbdl.plots.images import image_grid
 
@@ -22,7 +23,12 @@ def latent_scatter(points: np.ndarray, labels: np.ndarray, ax: Axes | None = Non
         points: shape (n, 2).
         labels: shape (n,), integers; a legend names them.
         ax: where to draw; None makes a new pyplot figure.
+
+    Raises:
+        ValueError: if the arrays are not such.
     """
+    points = checks.shaped("points", points, "n", 2)
+    labels = checks.shaped("labels", labels, len(points))
     ax = new_axes(ax, figsize=(6, 5.5))
     for label in np.unique(labels):
         mine = points[labels == label]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.plots import checks
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -24,7 +26,11 @@ def weight_posteriors(
     Args:
         posteriors: by name, as `{"layer 1": layer.kernel}`.
         axes: three axes; None makes a new pyplot figure.
+
+    Raises:
+        ValueError: if there are none.
     """
+    checks.not_empty("posteriors", posteriors)
     if axes is None:
         import matplotlib.pyplot as plt  # noqa: PLC0415
 

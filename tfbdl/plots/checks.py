@@ -1,0 +1,60 @@
+"""Checks of what a figure is drawn of; each refusal is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from typing import Any
+
+import numpy as np
+
+
+def shaped(name: str, values: Any, *shape: int | str) -> np.ndarray:
+    """The values as an array of `shape`, in which a word stands for any length but 0.
+
+    Raises:
+        ValueError: if they are not, or not finite real numbers.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; give one array") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} has dtype {array.dtype}; give real numbers")
+    fits = array.ndim == len(shape) and all(
+        length == wanted if isinstance(wanted, int) else length > 0
+        for length, wanted in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
+        raise ValueError(f"{name} has shape {array.shape}; give shape ({wanted})")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} is not finite; leave out NaN and Inf")
+    return array
+
+
+def curve(name: str, values: Any, length: int | str = "n") -> np.ndarray:
+    """One number at each x, from values of shape (n,) or (n, 1), as an array of shape (n,).
+
+    Raises:
+        ValueError: as `shaped`.
+    """
+    array = np.asarray(values)
+    return shaped(name, array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array, length)
+
+
+def in_unit_interval(name: str, array: np.ndarray, hint: str) -> np.ndarray:
+    """The array, if its values are between 0 and 1, rounding aside; `hint` ends the message.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    low, high = array.min(), array.max()
+    if low < -1e-3 or high > 1 + 1e-3:
+        raise ValueError(f"{name} ranges from {low:g} to {high:g}; give values in [0, 1]{hint}")
+    return array
+
+
+def not_empty(name: str, things: Mapping[str, Any] | Sized) -> None:
+    """Raises ValueError if there is nothing to draw."""
+    if not len(things):
+        raise ValueError(f"{name} is empty; give at least one to draw")
