@@ -67,13 +67,10 @@ def law(q):
         alpha = np.exp(np.minimum(value["log_alpha"], 0)).ravel()
         return independent(q, mu, np.sqrt(alpha) * np.abs(mu))
     if isinstance(q, posteriors.FullCovarianceNormal):
-        factor = triangular(value["rho"], value.get("below"))
+        factor = triangular(q.factor)
         covariance = factor @ factor.T
     elif isinstance(q, posteriors.MatrixNormal):
-        row, column = (
-            triangular(value[f"{name}_rho"], value.get(f"{name}_below"))
-            for name in ("row", "column")
-        )
+        row, column = triangular(q.row_factor), triangular(q.column_factor)
         covariance = np.kron(row @ row.T, column @ column.T)
         return normal(mu, covariance, matrix_logpdf(mu, row @ row.T, column @ column.T))
     else:
@@ -111,15 +108,15 @@ def independent(q, mu, sigma):
     )
 
 
-def triangular(rho, below):
+def triangular(factor):
     """As `tfp.math.fill_triangular` lays it out: `below` wound into rows from the last one up."""
-    n = len(rho)
-    factor = np.diag(softplus(rho))
+    n = factor.rho.shape[0]
+    matrix = np.diag(softplus(np.asarray(factor.rho, np.float64)))
     if n > 1:
-        m = n - 1
-        packed = np.concatenate([below[m:], below[::-1]]).reshape(m, m)
-        factor[1:, :-1] += np.tril(packed)
-    return factor
+        below = np.asarray(factor.below, np.float64)
+        packed = np.concatenate([below[n - 1 :], below[::-1]]).reshape(n - 1, n - 1)
+        matrix[1:, :-1] += np.tril(packed)
+    return matrix
 
 
 def softplus(x):

@@ -56,8 +56,9 @@ class SizeTest(tf.test.TestCase, parameterized.TestCase):
     def test_full_covariance_of_a_large_layer_is_refused(self):
         with self.assertRaisesRegex(
             ValueError,
-            "^posterior=FullCovarianceNormal over 650,000 weights needs 211,250,325,000 numbers "
-            r"\(845\.0 GB in float32\) and stops at 10,000 weights; use 'low_rank' or 'mean_fie",
+            "^posterior=FullCovarianceNormal over 650,000 weights needs a factor of "
+            r"211,250,325,000 numbers \(845\.0 GB in float32\) and stops at 10,000 rows; use "
+            "posterior='low_rank' or 'mean_field'$",
         ):
             BayesDense(650, num_data=10, posterior="full_covariance").build((None, 1000))
 

@@ -28,7 +28,10 @@ class FullCovarianceNormal(CorrelatedNormal):
 
     def build(self, shape: tuple[int, ...]) -> None:
         super().build(shape)
-        self.factor = Triangular(self, "", self.size, self.rho_initializer, "weights")
+        of = f"posterior={type(self).__name__} over {self.size:,} weights"
+        self.factor = Triangular(
+            self.size, self.rho_initializer, of, name="factor", dtype=self.dtype_policy
+        )
 
     @property
     def stddev(self) -> tf.Tensor:
@@ -39,7 +42,7 @@ class FullCovarianceNormal(CorrelatedNormal):
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         e = random.normal(key, (self.size,), self.mu.dtype)
-        return self.mean + tf.reshape(tf.linalg.matvec(self.factor(), e), self.mu.shape)
+        return self.mean + tf.reshape(tf.linalg.matvec(self.factor.matrix(), e), self.mu.shape)
 
     def half_log_det(self) -> tf.Tensor:
         return self.factor.log_det()

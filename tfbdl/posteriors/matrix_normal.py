@@ -39,10 +39,15 @@ class MatrixNormal(CorrelatedNormal):
     def build(self, shape: tuple[int, ...]) -> None:
         super().build(shape)
         self.matrix_shape = (math.prod(shape[:-1]), shape[-1])
-        rows, columns = self.matrix_shape
         identity = keras.initializers.Constant(_SOFTPLUS_IS_1)
-        self.row_factor = Triangular(self, "row_", rows, identity, "rows")
-        self.column_factor = Triangular(self, "column_", columns, self.rho_initializer, "columns")
+        self.row_factor = self._factor("row", self.matrix_shape[0], identity)
+        self.column_factor = self._factor("column", self.matrix_shape[1], self.rho_initializer)
+
+    def _factor(
+        self, name: str, n: int, rho_initializer: keras.initializers.Initializer
+    ) -> Triangular:
+        of = f"posterior={type(self).__name__} over {n:,} {name}s"
+        return Triangular(n, rho_initializer, of, name=f"{name}_factor", dtype=self.dtype_policy)
 
     @property
     def stddev(self) -> tf.Tensor:
@@ -54,9 +59,9 @@ class MatrixNormal(CorrelatedNormal):
         return tf.reshape(products, (self.size, self.size))
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
+        a, b = self.row_factor.matrix(), self.column_factor.matrix()
         e = random.normal(key, self.matrix_shape, self.mu.dtype)
-        deviation = self.row_factor() @ tf.matmul(e, self.column_factor(), transpose_b=True)
-        return self.mean + tf.reshape(deviation, self.mu.shape)
+        return self.mean + tf.reshape(a @ tf.matmul(e, b, transpose_b=True), self.mu.shape)
 
     def half_log_det(self) -> tf.Tensor:
         rows, columns = self.matrix_shape

@@ -6,20 +6,16 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from tfbdl.posteriors.base import Posterior
-
 LARGEST = 10_000
 
 
-class Triangular:
+class Triangular(keras.layers.Layer):
     """An (n, n) factor: softplus(rho) on the diagonal, n (n - 1) / 2 numbers below, from zero.
 
     Args:
-        posterior: the layer that owns the variables.
-        prefix: of their names.
         n: rows of the factor.
         rho_initializer: where rho starts.
-        over: what has n elements, for the message.
+        of: whose factor it is, and over what, for the message.
 
     Raises:
         ValueError: if n exceeds `LARGEST`, at which a factor takes 0.4 GB in float32 and training
@@ -27,27 +23,26 @@ class Triangular:
     """
 
     def __init__(
-        self,
-        posterior: Posterior,
-        prefix: str,
-        n: int,
-        rho_initializer: keras.initializers.Initializer,
-        over: str,
+        self, n: int, rho_initializer: keras.initializers.Initializer, of: str, **kwargs: object
     ) -> None:
+        super().__init__(**kwargs)
         if n > LARGEST:
             numbers = n * (n + 1) // 2
             raise ValueError(
-                f"posterior={type(posterior).__name__} over {n:,} {over} needs {numbers:,} numbers "
-                f"({4e-9 * numbers:,.1f} GB in float32) and stops at {LARGEST:,} {over}; use "
-                "'low_rank' or 'mean_field'"
+                f"{of} needs a factor of {numbers:,} numbers ({4e-9 * numbers:,.1f} GB in float32) "
+                f"and stops at {LARGEST:,} rows; use posterior='low_rank' or 'mean_field'"
             )
-        self.rho = posterior.add_parameter(f"{prefix}rho", (n,), rho_initializer)
+        self.rho = self.add_weight(
+            shape=(n,), initializer=rho_initializer, autocast=False, name="rho"
+        )
         self.below: keras.Variable | None = None
         if n > 1:
-            shape, zeros = (n * (n - 1) // 2,), keras.initializers.Zeros()
-            self.below = posterior.add_parameter(f"{prefix}below", shape, zeros)
+            self.below = self.add_weight(
+                shape=(n * (n - 1) // 2,), initializer="zeros", autocast=False, name="below"
+            )
+        self.built = True
 
-    def __call__(self) -> tf.Tensor:
+    def matrix(self) -> tf.Tensor:
         """The factor as it is now, shape (n, n)."""
         diagonal = tf.linalg.diag(self.diagonal)
         if self.below is None:
@@ -62,12 +57,12 @@ class Triangular:
 
     def gram(self) -> tf.Tensor:
         """The factor times its transpose, shape (n, n)."""
-        factor = self()
+        factor = self.matrix()
         return tf.matmul(factor, factor, transpose_b=True)
 
     def row_norms(self) -> tf.Tensor:
         """Square roots of the diagonal of `gram`, shape (n,)."""
-        return tf.sqrt(tf.reduce_sum(tf.square(self()), axis=1))
+        return tf.sqrt(tf.reduce_sum(tf.square(self.matrix()), axis=1))
 
     def log_det(self) -> tf.Tensor:
         """Log determinant of the factor."""
@@ -75,4 +70,4 @@ class Triangular:
 
     def solve(self, right: tf.Tensor) -> tf.Tensor:
         """The inverse of the factor times `right`, shape (n, m)."""
-        return tf.linalg.triangular_solve(self(), right, lower=True)
+        return tf.linalg.triangular_solve(self.matrix(), right, lower=True)
