@@ -281,6 +281,10 @@ class WrongBatchTest(BatchCase):
             metric = cls()
             tf.function(metric.update_state, jit_compile=True)(Y[:9], LOGITS[:9] * 10)
             self.assertTrue(math.isnan(metric.result()), cls)
+            for label in (-1, 4):
+                metric = cls()
+                tf.function(metric.update_state, jit_compile=True)(np.r_[Y[:8], label], P[:9])
+                self.assertTrue(math.isnan(metric.result()), (cls, label))
 
     def test_nan_stays_nan(self):
         outputs = np.where(np.arange(len(Y))[:, None] == 7, np.nan, P)
@@ -308,6 +312,8 @@ class WrongBatchTest(BatchCase):
                 cls().update_state(one_hot, P)
             with self.assertRaisesRegex(ValueError, "^y_pred has shape .1, 1003, 4.; give outputs"):
                 cls().update_state(Y, P[None])
+            with self.assertRaisesRegex(ValueError, "^y_true has 5 examples and y_pred has 1003;"):
+                cls().update_state(Y[:5], P)
         for cls, _ in OF_REFERENCE.values():
             with self.assertRaisesRegex(ValueError, "^y_true has shape .1003, 2. and y_pred has"):
                 cls().update_state(P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), P)

@@ -1,8 +1,8 @@
 """What a batch of targets and a model's outputs says, in float64; holds in graphs and under XLA.
 
 Wrong shapes are a ValueError. Wrong values are seen only when the graph runs: they are an
-`InvalidArgumentError`, or NaN under XLA, which cannot stop (but labels that are no classes pass
-there). NaN outputs pass and make the metric NaN, so that a training that diverges shows it.
+`InvalidArgumentError`, or NaN under XLA, which cannot stop. NaN outputs pass and make the metric
+NaN, so that a training that diverges shows it.
 """
 
 from __future__ import annotations
@@ -48,25 +48,33 @@ def class_log_probabilities(y_pred: Any, from_logits: bool) -> tf.Tensor:
     return tf.math.log(class_probabilities(y_pred, from_logits))
 
 
-def labels(y_true: Any, p: tf.Tensor) -> tf.Tensor:
-    """Integer labels of shape (B,), from targets of shape (B,) or (B, 1).
+def labels(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Integer labels of shape (B,), from targets of shape (B,) or (B, 1), and p of shape (B, C).
+
+    Under XLA, rows of p whose label is no class are NaN.
 
     Raises:
-        ValueError: if the targets have another shape.
+        ValueError: if the targets have another shape, or there are more or fewer than rows of p.
     """
     y = tf.convert_to_tensor(y_true)
     if y.shape.rank != 1 and y.shape[1:] != [1]:
         raise ValueError(f"y_true has shape {tuple(y.shape)}; give integer labels of shape (B,)")
     y = tf.reshape(y, [-1])
+    if not y.shape.is_compatible_with(p.shape[:1]):
+        raise ValueError(
+            f"y_true has {y.shape[0]} examples and y_pred has {p.shape[0]}; "
+            "give both of the same examples"
+        )
     label = tf.cast(y, tf.int64)
     is_class = (label >= 0) & (label < tf.shape(p, tf.int64)[1]) & (tf.cast(label, y.dtype) == y)
-    tf.debugging.Assert(tf.reduce_all(is_class), ["y_true has a label that is no class of y_pred"])
-    return label
+    message = "y_true has a label that is no class of y_pred"
+    return label, refuse(p, ~is_class[:, tf.newaxis], message)
 
 
 def top_class(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The largest probability, and 1 where its class is the label, else 0; both of shape (B,)."""
-    correct = tf.argmax(p, axis=-1) == labels(y_true, p)
+    label, p = labels(y_true, p)
+    correct = tf.argmax(p, axis=-1) == label
     confidence = unless_nan(tf.reduce_sum(p, axis=-1), tf.reduce_max(p, axis=-1))
     return confidence, tf.cast(correct, p.dtype)
 

@@ -131,7 +131,8 @@ class NegativeLogLikelihood(ClassMean):
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         log_p = outputs.class_log_probabilities(y_pred, self.from_logits)
-        return -tf.gather(log_p, outputs.labels(y_true, log_p), axis=1, batch_dims=1)
+        label, log_p = outputs.labels(y_true, log_p)
+        return -tf.gather(log_p, label, axis=1, batch_dims=1)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -145,5 +146,6 @@ class BrierScore(ClassMean):
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         p = outputs.class_probabilities(y_pred, self.from_logits)
-        outcome = tf.one_hot(outputs.labels(y_true, p), tf.shape(p)[1], dtype=p.dtype)
+        label, p = outputs.labels(y_true, p)
+        outcome = tf.one_hot(label, tf.shape(p)[1], dtype=p.dtype)
         return tf.reduce_sum(tf.square(p - outcome), axis=-1)
