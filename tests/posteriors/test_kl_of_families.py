@@ -88,6 +88,15 @@ class KLTest(tf.test.TestCase, parameterized.TestCase):
             slope = tape.gradient(got, q.prior.trainable_variables[0].value)
             self.assertAllClose(slope, scale * tape.gradient(reference, scale), 1e-5)
 
+    @parameterized.product(family=NORMAL, prior=("inverse_gamma_scale", "ard", "horseshoe"))
+    def test_hierarchical_priors(self, family, prior):
+        """The closed form, of marginals alone, is the mean of estimates at correlated weights."""
+        q = make(family, prior, shape=SHAPE)
+        exact, q.exact = q.exact_kl(), False
+        estimates = tf.function(lambda keys: tf.vectorized_map(q.kl, keys))(keys(NUM)).numpy()
+        error = estimates.std() / np.sqrt(NUM)
+        self.assertLess(abs(estimates.mean() - exact), 4 * error)
+
     @parameterized.parameters(*FAMILIES)
     def test_is_never_negative_and_zero_for_equal_laws(self, family):
         """q with mean 0 and independent elements, against the prior of its own family."""
