@@ -72,6 +72,13 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(value, expected, 1e-12)
             self.assertAllClose(gradient, slope, 1e-11, 1e-11)
 
+    def test_chains_are_no_constant_of_the_compiled_code(self):
+        """XLA would compile again for each value of a constant."""
+        target = regression()
+        compiled = tf.function(lambda t: value_and_slope(target, t), jit_compile=True)
+        code = compiled.experimental_get_compiler_ir(tf.zeros([4, 26], tf.float64))(stage="hlo")
+        self.assertRegex(code, r"f64\[4,26\]\S* parameter\(")
+
     def test_parts_add_up(self):
         target = regression()
         theta = tf.constant(self.THETA)
@@ -245,15 +252,18 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         model(np.zeros((1, 3), "float32"))
         return model
 
-    @parameterized.parameters("conv", "lstm", "functional", "subclassed")
-    def test_any_model(self, kind):
+    @parameterized.product(
+        kind=("conv", "lstm", "functional", "subclassed"), jit_compile=(False, True)
+    )
+    def test_any_model(self, kind, jit_compile):
         keras.utils.set_random_seed(1)
         model = getattr(self, kind)()
         shape = {"conv": (6, 6, 2), "lstm": (5, 3)}.get(kind, (3,))
         x = RNG.normal(size=(N, *shape)).astype("float32")
         target = LogPosterior(model, likelihoods.Normal(), 1.0, x, Y)
         thetas = target.theta + RNG.normal(0, 0.3, (3, target.size)).astype("float32")
-        values, gradients = tf.function(lambda t: value_and_slope(target, t))(thetas)
+        compiled = tf.function(lambda t: value_and_slope(target, t), jit_compile=jit_compile)
+        values, gradients = compiled(thetas)
         for theta, value, gradient in zip(thetas, values, gradients, strict=True):
             target.flat.assign(theta)
             f = model(x, training=False).numpy()

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbdl import priors
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.inference.over_chains import has_loops, over_chains
 from tfbdl.likelihoods import Likelihood
 from tfbdl.priors import Prior
 
@@ -44,6 +45,7 @@ class LogPosterior:
     Attributes:
         flat: the model as a function of theta.
         size: D, the number of weights.
+        priors: that of each weight; None for a joint prior.
 
     Raises:
         ValueError: if the model is not built or random, a weight has no prior or a name in `prior`
@@ -70,8 +72,14 @@ class LogPosterior:
         if not self.num_data or len(self.y) != self.num_data:
             raise ValueError(f"y has {len(self.y)} targets for the {self.num_data} examples of x")
         self.chunk_size = None if chunk_size is None else positive_integer("chunk_size", chunk_size)
-        self._log_prior_of_one = _prior_density(prior, self.flat)
+        self.priors: list[Prior] | None = None
+        if callable(prior) and not isinstance(prior, Prior):
+            self._log_prior_of_one = prior
+        else:
+            self.priors = _prior_of_each(prior, list(self.flat.shapes))
+            self._log_prior_of_one = _independent(self.priors, self.flat)
         self.flat.check_deterministic(self.x[:2])
+        self._has_loops = has_loops(lambda theta: self.flat(theta, self.x[:2]), self.theta)
         likelihood.check(self.flat(self.flat.theta, self.x[:2]))
 
     @property
@@ -91,13 +99,13 @@ class LogPosterior:
 
     def log_prior(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(theta) in nats, of the shape that `__call__` has."""
-        return _over_chains(self._log_prior_of_one, theta)
+        return over_chains(self._log_prior_of_one, theta)
 
     def _log_likelihood_of(self, theta: tf.Tensor, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def of_one(theta: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(self.likelihood.log_prob(y, self.flat(theta, x)))
 
-        return _over_chains(of_one, theta)
+        return over_chains(of_one, theta, one_by_one=self._has_loops)
 
     def _in_chunks(self, theta: tf.Tensor) -> tf.Tensor:
         """The sum over chunks of the data, whose gradient is summed on the way."""
@@ -130,41 +138,13 @@ class LogPosterior:
         ]
 
 
-def _over_chains(function: Density, theta: tf.Tensor) -> tf.Tensor:
-    """`function` of theta (D,), or of each of C chains (C, D).
-
-    The gradient of chains is taken inside the map: that of the map itself would, under XLA, depend
-    on theta as a constant, and compile again for each theta.
-    """
-    if theta.shape.rank == 1:
-        return function(theta)
-
-    def value_and_gradient(theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        with tf.GradientTape() as tape:
-            tape.watch(theta)
-            value = function(theta)
-        return value, tape.gradient(value, theta, unconnected_gradients="zero")
-
-    @tf.custom_gradient
-    def of_each(theta: tf.Tensor) -> tuple[tf.Tensor, Density]:
-        values, gradients = tf.vectorized_map(value_and_gradient, theta)
-        return values, lambda upstream: upstream[:, tf.newaxis] * gradients
-
-    return of_each(theta)
-
-
 def _constant(array: Any, dtype: tf.DType) -> tf.Tensor:
     array = np.asarray(array)
     return tf.constant(array, dtype if array.dtype.kind == "f" else None)
 
 
-def _prior_density(
-    prior: PriorLike | Mapping[str, PriorLike] | Density, flat: FlatModel
-) -> Density:
-    """Log p(theta) as a function of theta, shape (D,)."""
-    if callable(prior) and not isinstance(prior, Prior):
-        return prior
-    chosen = _prior_of_each(prior, list(flat.shapes))
+def _independent(chosen: list[Prior], flat: FlatModel) -> Density:
+    """Log p(theta) as a function of theta, shape (D,), for a prior of each weight."""
     for p, shape in zip(chosen, flat.shapes.values(), strict=True):
         p.attach(shape)
 

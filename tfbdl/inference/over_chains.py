@@ -1,0 +1,48 @@
+"""A function of one vector of weights, for many of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+
+def over_chains(
+    function: Callable[[tf.Tensor], tf.Tensor], theta: tf.Tensor, *, one_by_one: bool = False
+) -> tf.Tensor:
+    """`function` of theta (D,), or of each of C chains (C, D), whose gradients are of first order.
+
+    The gradient of chains is taken inside the map: that of the map itself would, under XLA, depend
+    on theta as a constant, and compile again for each theta.
+
+    Args:
+        function: theta (D,) to a number.
+        theta: shape (D,) or (C, D).
+        one_by_one: chains in a loop, for a function that cannot be vectorised.
+    """
+    if theta.shape.rank == 1:
+        return function(theta)
+
+    def value_and_gradient(theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(theta)
+            value = function(theta)
+        return value, tape.gradient(value, theta, unconnected_gradients="zero")
+
+    @tf.custom_gradient
+    def of_each(theta: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        if one_by_one:
+            types = (theta.dtype, theta.dtype)
+            values, gradients = tf.map_fn(value_and_gradient, theta, fn_output_signature=types)
+        else:
+            values, gradients = tf.vectorized_map(value_and_gradient, theta)
+        return values, lambda upstream: upstream[:, tf.newaxis] * gradients
+
+    return of_each(theta)
+
+
+def has_loops(function: Callable[[tf.Tensor], tf.Tensor], theta: tf.Tensor) -> bool:
+    """Whether `function` has loops, as an LSTM has; XLA does not take them vectorised."""
+    graph = tf.function(function).get_concrete_function(theta).graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    return any(node.op.endswith("While") for node in nodes)
