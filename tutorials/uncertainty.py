@@ -11,17 +11,20 @@ entropy tells clothes from digits. Each method is kept in the output folder as i
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parent / "bayes_by_backprop"))
+
 import common
 import keras
 import matplotlib.pyplot as plt
+import mnist
 import numpy as np
 import part2_mc_dropout
 import part3_concrete_dropout
-from bayes_by_backprop import mnist
 from compare import defaults, once
 
 import tfbdl

@@ -289,7 +289,9 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ("bias_posterior", "full", "mean_field"),
     )
     def test_unknown_names_list_the_known_ones(self, argument, name, known):
-        with self.assertRaisesRegex(ValueError, f"^{argument}='{name}' is unknown; choose .*{known}"):
+        with self.assertRaisesRegex(
+            ValueError, f"^{argument}='{name}' is unknown; choose .*{known}"
+        ):
             BayesDense(3, num_data=10, **{argument: name})
 
     def test_prior_and_posterior_must_go_together(self):
