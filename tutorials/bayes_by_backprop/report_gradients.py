@@ -39,7 +39,7 @@ Arrays = list[np.ndarray]
 
 
 def by_hand(
-    mu: Arrays, rho: Arrays, eps: Arrays, x: np.ndarray, y: np.ndarray, num_data: int
+    mu: Arrays, rho: Arrays, eps: Arrays, x: np.ndarray, y: np.ndarray, *, num_data: int
 ) -> tuple[Arrays, Arrays]:
     """dF/dmu and dF/drho of all weights, for x (m, d_in) and y (m, d_out) in float64."""
     sigma = [np.log1p(np.exp(r)) for r in rho]
@@ -80,8 +80,8 @@ def differences(model: keras.Model, x: np.ndarray, y: np.ndarray) -> dict[str, f
     """
     weights = [q for layer in model.layers for q in layer.random_weights]
     eps = [e for layer in model.layers for e in next_noise(layer)]
-    mu, rho = ([np.array(v) for v in vs] for vs in zip(*((q.mu, q.rho) for q in weights)))
-    expected = by_hand(mu, rho, eps, x, y, model.layers[0].num_data)
+    mu, rho = [np.array(q.mu) for q in weights], [np.array(q.rho) for q in weights]
+    expected = by_hand(mu, rho, eps, x, y, num_data=model.layers[0].num_data)
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(model.loss.call(y, model(x, training=True))) + sum(model.losses)
     found = tape.gradient(loss, [[q.mu.value for q in weights], [q.rho.value for q in weights]])

@@ -1,0 +1,220 @@
+"""Bayes by Backprop on a toy curve: a network that fails to train, and what mends it.
+
+    python tutorials/bayes_by_backprop/regression.py --mode train
+    python tutorials/bayes_by_backprop/regression.py --mode test
+    python tutorials/bayes_by_backprop/regression.py --mode visualize
+    python tutorials/bayes_by_backprop/regression.py --mode gradients   # by hand and by autodiff
+
+The data are those of Blundell et al. (2015, section 5.2),
+
+    y = x + 0.3 sin(2 pi (x + e)) + 0.3 sin(4 pi (x + e)) + e,   e ~ N(0, 0.02^2),  x in [0, 0.5].
+
+The first network of `STEPS` is the report's, which ends as a line through the middle of them; each
+further one changes one thing. Its gradients are right (`--mode gradients`); its model is not. With
+noise of variance 1 the whole curve, whose variance is 0.025, is worth N / 2 * 0.025 = 6.3 nats to
+the 500 points together, and a posterior that tells it costs far more than that in KL: a line is the
+best there is, however it is trained (`WITHOUT`). Where sigma starts near log 2, functions are so
+far apart that learned noise explains them before the mean does. Plain descent then finds the curve,
+but leaves the spread of most weights where it started, so that nothing widens beside the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import common
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+import report_gradients
+from regression_steps import NETWORKS, REPORT, STEPS, WITHOUT, network
+
+import tfbdl
+from tfbdl.data import blundell_curve
+
+TEST_POINTS = 10_000
+INSIDE, OUTSIDE = 0.25, 1.2
+"""Where the width of the 90 % range is measured: among the data, and far from them."""
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Bayes by Backprop on a toy curve.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--N", type=int, default=500, help="training points")
+    parser.add_argument("--S", type=int, default=500, help="drawn functions a prediction")
+    parser.add_argument(
+        "--savedir", type=Path, default=Path("runs/bayes_by_backprop_regression"), help="for output"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of data, weights, noise and order")
+    return parser
+
+
+def train(args: argparse.Namespace) -> None:
+    x, y = blundell_curve(args.N, args.seed)
+    for name, settings in NETWORKS.items():
+        print(f"==> {name}: {settings.title}", flush=True)
+        model = network(settings, args.N, args.seed)
+        tfbdl.train(
+            model,
+            x,
+            y,
+            epochs=settings.n_epochs,
+            batch_size=settings.batch_size,
+            savedir=args.savedir / name,
+            columns=["loss", "kl"],
+            seed=args.seed,
+        )
+        common.save(model, args.savedir / name)
+    test(args)
+
+
+def test(args: argparse.Namespace) -> None:
+    """The bound on the training points, and how well new ones are predicted, in nats a point."""
+    x, y = blundell_curve(args.N, args.seed)
+    x_test, y_test = blundell_curve(TEST_POINTS, args.seed + 1)
+    mean, _ = truth(x_test)
+    best = best_densities(x_test)
+    print("test: best possible " + ", ".join(f"{v:f} ({k})" for k, v in best.items()))
+    found: dict[str, Any] = {"best": best}
+    for name in NETWORKS:
+        model = common.trained(args.savedir / name)
+        bound = tfbdl.elbo(model, x, y, args.S, seed=args.seed)
+        density = tfbdl.log_predictive_density(model, x_test, y_test, args.S, seed=args.seed)
+        predicted = tfbdl.predict(model, x_test, args.S, seed=args.seed).mean
+        inside, outside = widths(model, args)
+        found[name] = {
+            "train_elbo": bound.elbo,
+            "train_kl_per_point": bound.kl,
+            "test_log_density": float(density.mean()),
+            "test_log_density_stderr": float(density.std() / np.sqrt(len(density))),
+            "test_mse_to_mean": float(np.mean(np.square(predicted - mean))),
+            "width_inside": inside,
+            "width_outside": outside,
+        }
+        print(
+            f"test: elbo {bound.elbo:f}, density {found[name]['test_log_density']:f}, "
+            f"mse {found[name]['test_mse_to_mean']:f}, width {inside:f} and {outside:f} ({name})",
+            flush=True,
+        )
+    common.write_metrics(args.savedir, args, **found)
+
+
+def truth(x: np.ndarray, noise_stddev: float = 0.02) -> tuple[np.ndarray, np.ndarray]:
+    """E[y | x] and Var[y | x] of the curve, of the shape of x, by Gauss-Hermite quadrature."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(64)
+    e, p = noise_stddev * nodes, weights / weights.sum()
+    x = x[..., None].astype(float)
+    y = x + 0.3 * np.sin(2 * np.pi * (x + e)) + 0.3 * np.sin(4 * np.pi * (x + e)) + e
+    mean = (y * p).sum(-1)
+    return mean, (np.square(y - mean[..., None]) * p).sum(-1)
+
+
+def best_densities(x: np.ndarray) -> dict[str, float]:
+    """E[log p(y | x)] of the best normal densities there are at x, in nats a point."""
+    _, variance = truth(x)
+    return {
+        "one noise": float(-0.5 * np.log(2 * np.pi * np.e * variance.mean())),
+        "noise of each x": float(-0.5 * np.log(2 * np.pi * np.e * variance).mean()),
+    }
+
+
+def widths(model: keras.Model, args: argparse.Namespace) -> tuple[float, float]:
+    """Of the range that holds 90 % of y, at `INSIDE` and `OUTSIDE`."""
+    x = np.array([[INSIDE], [OUTSIDE]], "float32")
+    drawn = tfbdl.predict(model, x, args.S, seed=args.seed, return_samples=True)
+    low, high = drawn.interval(0.9)
+    inside, outside = np.ravel(high - low)
+    return float(inside), float(outside)
+
+
+def visualize(args: argparse.Namespace) -> None:
+    found = common.read_metrics(args.savedir)
+    for name, figure in (
+        ("steps", panels(args, found, list(STEPS), 3)),
+        ("without", panels(args, found, ["local", *WITHOUT], 4)),
+        ("densities", densities(found)),
+        ("curve", curve(args)),
+    ):
+        common.write_figure(figure, args.savedir / f"{name}.png")
+
+
+def panels(
+    args: argparse.Namespace, found: Mapping[str, Any], names: Sequence[str], columns: int
+) -> plt.Figure:
+    """Predictions of the named networks, with their numbers."""
+    rows = -(-len(names) // columns)
+    size = (3.8 * columns, 3.5 * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for ax, name in zip(axes.flat, names, strict=True):
+        draw(common.trained(args.savedir / name), args, ax)
+        of = found[name]
+        ax.set_title(
+            f"{NETWORKS[name].title}\n"
+            f"bound {of['train_elbo']:.2f}, test {of['test_log_density']:.2f} nats a point",
+            fontsize=10,
+        )
+    axes[0, 0].legend(fontsize=7, loc="lower right")
+    return figure
+
+
+def densities(found: Mapping[str, Any]) -> plt.Figure:
+    """Test log density of each network, beside the best that normal densities reach."""
+    figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+    for names, colour, label in ((STEPS, "C0", "step by step"), (WITHOUT, "C1", "one step back")):
+        values = [found[name]["test_log_density"] for name in names]
+        ax.barh([NETWORKS[name].title for name in names], values, color=colour, label=label)
+    for (name, value), style in zip(found["best"].items(), ("--", ":"), strict=True):
+        ax.axvline(value, color="black", linestyle=style, label=f"best normal density, {name}")
+    ax.invert_yaxis()
+    ax.set_xlabel("test log density (nats a point)")
+    ax.legend(fontsize=8, loc="lower left")
+    return figure
+
+
+def curve(args: argparse.Namespace) -> plt.Figure:
+    """Figure 5 of Blundell et al.: ranges that are narrow on the data and wide beside them."""
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", sharey=True)
+    for ax, name in zip(axes, ("local", "predicted"), strict=True):
+        draw(common.trained(args.savedir / name), args, ax)
+    axes[0].set_title("one noise for all x")
+    axes[1].set_title("noise that varies with x")
+    axes[0].legend(fontsize=8, loc="lower right")
+    return figure
+
+
+def draw(model: keras.Model, args: argparse.Namespace, ax: plt.Axes) -> None:
+    """The data, the truth, the predictive mean, and the ranges that hold half and 90 % of y."""
+    line = np.linspace(-0.2, 1.2, 141, dtype="float32")[:, None]
+    drawn = tfbdl.predict(model, line, args.S, seed=args.seed, return_samples=True)
+    for level, alpha, label in ((0.9, 0.2, "90 % of y"), (0.5, 0.4, "half of y")):
+        low, high = (np.ravel(end) for end in drawn.interval(level))
+        ax.fill_between(line[:, 0], low, high, color="C0", alpha=alpha, label=label, linewidth=0)
+    ax.plot(line, drawn.mean, color="C0", label="predictive mean")
+    ax.plot(line, truth(line)[0], color="black", linewidth=0.8, linestyle="--", label="E[y | x]")
+    x, y = blundell_curve(args.N, args.seed)
+    ax.plot(x, y, ".", color="C3", markersize=2, label=f"{args.N} training points")
+    ax.set(xlabel="x", ylabel="y", xlim=(-0.2, 1.2), ylim=(-1.0, 2.0))
+
+
+def gradients(args: argparse.Namespace) -> None:
+    """Holds the gradients that the report derives against autodiff, in float64."""
+    x, y = (array.astype("float64") for array in blundell_curve(args.N, args.seed))
+    model = network(REPORT, args.N, args.seed, kl="sample", dtype="float64")
+    for name, difference in report_gradients.differences(model, x, y).items():
+        print(f"gradients: {name}: relative difference {difference:.1e}")
+
+
+def main() -> None:
+    common.run_mode(parser(), train=train, test=test, visualize=visualize, gradients=gradients)
+
+
+if __name__ == "__main__":
+    main()
