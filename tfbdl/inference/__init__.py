@@ -1,8 +1,29 @@
 """Posterior inference over the weights of any Keras model."""
 
+from tfbdl.inference.chain_run import SamplingError
 from tfbdl.inference.deep_ensemble import DeepEnsemble
+from tfbdl.inference.diagnostics import ess, rhat
+from tfbdl.inference.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.log_posterior import LogPosterior
+from tfbdl.inference.map import MAP
+from tfbdl.inference.mcmc import MCMC
 from tfbdl.inference.posterior_samples import PosteriorSamples
 from tfbdl.inference.swag import SWAG
 
-__all__ = ["SWAG", "DeepEnsemble", "LogPosterior", "PosteriorSamples"]
+__all__ = [
+    "HMC",
+    "MALA",
+    "MAP",
+    "MCMC",
+    "NUTS",
+    "SWAG",
+    "DeepEnsemble",
+    "Flip",
+    "Langevin",
+    "LogPosterior",
+    "PosteriorSamples",
+    "RandomWalk",
+    "SamplingError",
+    "ess",
+    "rhat",
+]

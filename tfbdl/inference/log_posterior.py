@@ -67,7 +67,7 @@ class LogPosterior:
         self.size = self.flat.size
         self.likelihood = likelihood
         self.dtype = tf.as_dtype(dtype)
-        self.x, self.y = (_constant(a, self.dtype) for a in (x, y))
+        self.x, self.y = (in_type(a, self.dtype) for a in (x, y))
         self.num_data = len(self.x)
         if not self.num_data or len(self.y) != self.num_data:
             raise ValueError(f"y has {len(self.y)} targets for the {self.num_data} examples of x")
@@ -138,7 +138,8 @@ class LogPosterior:
         ]
 
 
-def _constant(array: Any, dtype: tf.DType) -> tf.Tensor:
+def in_type(array: Any, dtype: tf.DType) -> tf.Tensor:
+    """The array on the device, in `dtype` if it is of floating numbers."""
     array = np.asarray(array)
     return tf.constant(array, dtype if array.dtype.kind == "f" else None)
 

@@ -1,0 +1,145 @@
+"""Step sizes and metrics, learned in warm-up: each chain its own.
+
+The step size by dual averaging (Hoffman and Gelman 2014, section 3.2), the metric from variances of
+the chain in windows that double in length (Stan reference manual, "HMC algorithm parameters").
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tfbdl.inference.kernels import Adaptive, Kernel
+
+GAMMA, T_0, KAPPA = 0.05, 10.0, 0.75
+FIRST, WINDOW, LAST = 75, 25, 50
+SHORT = 20
+
+
+class Averaging(NamedTuple):
+    """Dual averaging of log step sizes, each of shape (C,); its symbols are the paper's."""
+
+    mu: tf.Tensor
+    h_bar: tf.Tensor
+    log_step_bar: tf.Tensor
+    t: tf.Tensor
+
+    @classmethod
+    def around(cls, step_size: tf.Tensor) -> Averaging:
+        """A start, drawn towards ten times the given step sizes."""
+        zeros = tf.zeros_like(step_size)
+        return cls(tf.math.log(10.0 * step_size), zeros, tf.math.log(step_size), zeros)
+
+    def update(self, shortfall: tf.Tensor) -> tuple[Averaging, tf.Tensor]:
+        """Equation 6, for delta - alpha; and the next step sizes."""
+        t = self.t + 1.0
+        h_bar = self.h_bar + (shortfall - self.h_bar) / (t + T_0)
+        log_step = self.mu - tf.sqrt(t) / GAMMA * h_bar
+        log_step_bar = self.log_step_bar + t**-KAPPA * (log_step - self.log_step_bar)
+        return Averaging(self.mu, h_bar, log_step_bar, t), tf.exp(log_step)
+
+
+class Variance(NamedTuple):
+    """Welford's running mean and sum of squares, (C, D), of `count` draws, (C,)."""
+
+    count: tf.Tensor
+    mean: tf.Tensor
+    squares: tf.Tensor
+
+    @classmethod
+    def of_none(cls, like: tf.Tensor) -> Variance:
+        """Of no draws yet."""
+        return cls(tf.zeros_like(like[:, 0]), tf.zeros_like(like), tf.zeros_like(like))
+
+    def update(self, theta: tf.Tensor) -> Variance:
+        """With one more draw."""
+        count = self.count + 1.0
+        difference = theta - self.mean
+        mean = self.mean + difference / count[:, None]
+        return Variance(count, mean, self.squares + difference * (theta - mean))
+
+    def scale(self) -> tf.Tensor:
+        """Standard deviations, drawn to 1e-3 as in Stan where there are few draws."""
+        n = self.count[:, None]
+        variance = self.squares / (n - 1.0)
+        return tf.sqrt(n / (n + 5.0) * variance + 1e-3 * 5.0 / (n + 5.0))
+
+
+class Tuning(NamedTuple):
+    """Step sizes (C,) and scales (C, D or 1) as they are now, and what they are learned from."""
+
+    step_size: tf.Tensor
+    scale: tf.Tensor
+    averaging: Averaging
+    variance: Variance
+
+
+class Adaptation:
+    """How a kernel is tuned in a warm-up of `num_warmup` steps.
+
+    Args:
+        kernel: whose settings say what is tuned.
+        num_warmup: steps; below 20 the metric stays as it is.
+    """
+
+    def __init__(self, kernel: Kernel, num_warmup: int) -> None:
+        self.kernel = kernel if isinstance(kernel, Adaptive) else None
+        self.tunes_step = self.kernel is not None and self.kernel.step_size is None
+        self.tunes_scale = self.kernel is not None and self.kernel.mass_matrix == "diagonal"
+        self.starts, self.ends = windows(num_warmup)
+
+    def init(self, theta: tf.Tensor) -> Tuning:
+        """Where tuning begins, for chains at theta, shape (C, D)."""
+        num_chains, size = theta.shape
+        step = 1.0
+        if self.kernel is not None:
+            step = self.kernel.step_size or self.kernel.first_step_size(size)
+        step_size = tf.fill([num_chains], tf.constant(step, theta.dtype))
+        scale = tf.ones([num_chains, size if self.tunes_scale else 1], theta.dtype)
+        return Tuning(step_size, scale, Averaging.around(step_size), Variance.of_none(scale))
+
+    def update(
+        self, tuning: Tuning, step: tf.Tensor, theta: tf.Tensor, accept_prob: tf.Tensor
+    ) -> Tuning:
+        """After step number `step`, counted from 0, which has led to theta, shape (C, D)."""
+        step_size, scale, averaging, variance = tuning
+        if self.tunes_step and self.kernel is not None:
+            averaging, step_size = averaging.update(self.kernel.target_accept - accept_prob)
+        if not (self.tunes_scale and self.ends):
+            return Tuning(step_size, scale, averaging, variance)
+        inside = (step >= self.starts) & (step < self.ends[-1])
+        variance = tf.cond(inside, lambda: variance.update(theta), lambda: variance)
+        learned = Tuning(
+            step_size, variance.scale(), Averaging.around(step_size), Variance.of_none(theta)
+        )
+        at_end = tf.reduce_any(step == tf.constant(self.ends) - 1)
+        now = Tuning(step_size, scale, averaging, variance)
+        return tf.nest.map_structure(lambda a, b: tf.where(at_end, a, b), learned, now)
+
+    def finish(self, tuning: Tuning) -> Tuning:
+        """What sampling uses: the averaged step sizes."""
+        if not self.tunes_step:
+            return tuning
+        return tuning._replace(step_size=tf.exp(tuning.averaging.log_step_bar))
+
+
+def windows(num_warmup: int) -> tuple[int, list[int]]:
+    """Where the first window of the metric begins, and where each ends.
+
+    Before and after them 75 and 50 steps tune the step size alone; the windows have 25, 50, 100 ...
+    steps, the last one what is left. A warm-up too short for that is parted 15 : 75 : 10.
+    """
+    first, window, last = FIRST, WINDOW, LAST
+    if num_warmup < SHORT:
+        return 0, []
+    if num_warmup < first + window + last:
+        first, last = int(0.15 * num_warmup), int(0.1 * num_warmup)
+        window = num_warmup - first - last
+    ends, end = [], first
+    while end < num_warmup - last:
+        left = num_warmup - last - end
+        end += left if left < 3 * window else window
+        ends.append(end)
+        window *= 2
+    return first, ends

@@ -1,0 +1,29 @@
+"""Transitions of Markov chains, one family a file."""
+
+from tfbdl.arguments import choose
+from tfbdl.inference.kernels.base import Adaptive, Kernel
+from tfbdl.inference.kernels.flip import Flip
+from tfbdl.inference.kernels.hmc import HMC
+from tfbdl.inference.kernels.langevin import MALA, Langevin
+from tfbdl.inference.kernels.nuts import NUTS
+from tfbdl.inference.kernels.random_walk import RandomWalk
+
+__all__ = ["HMC", "MALA", "NUTS", "Adaptive", "Flip", "Kernel", "Langevin", "RandomWalk", "get"]
+
+KERNELS: dict[str, type[Kernel]] = {
+    "hmc": HMC,
+    "nuts": NUTS,
+    "mala": MALA,
+    "langevin": Langevin,
+    "rwmh": RandomWalk,
+    "flip": Flip,
+}
+
+
+def get(kernel: str | Kernel) -> Kernel:
+    """The kernel of that name, or `kernel` itself.
+
+    Raises:
+        ValueError: if there is none; the message lists the names.
+    """
+    return choose("kernel", kernel, Kernel, KERNELS)

@@ -1,0 +1,139 @@
+"""The samples of chains in memory, or in a folder from which a killed run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.inference.transitions import Draws, Position
+from tfbdl.whole_file import write_whole
+
+CHECKPOINT = "checkpoint.npz"
+
+
+class Samples:
+    """Arrays of draws that are filled from the front, and how far the chains are.
+
+    In a folder each is a `.npy` file, written in place and read as a memory map, and the checkpoint
+    says how much of them counts.
+
+    Args:
+        draws: of one sample, of all chains, for shapes and types.
+        num_samples: S. A folder may hold fewer: they are what the chains go on from.
+        savedir: the folder; None keeps all in memory.
+        settings: what a run in the folder must have been begun with; JSON values.
+
+    Attributes:
+        arrays: shape (S, C, ...) each.
+        steps: of warm-up and sampling that are done.
+        position: where the chains were then; None for a new run.
+
+    Raises:
+        ValueError: if the folder holds another run.
+        OSError: if it cannot be written.
+    """
+
+    def __init__(
+        self,
+        draws: Draws,
+        num_samples: int,
+        savedir: Path | None,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.savedir = savedir
+        self.settings = dict(settings)
+        self.steps = 0
+        self.position: list[np.ndarray] | None = None
+        if savedir is None:
+            self.arrays = Draws(*(np.empty((num_samples, *a.shape), a.dtype) for a in draws))
+            return
+        try:
+            savedir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"savedir cannot be made ({error.strerror}); name another",
+                str(savedir),
+            ) from None
+        resumed = (savedir / CHECKPOINT).exists()
+        if resumed:
+            self._read()
+        self.arrays = Draws(
+            *(
+                _open(savedir / f"{name}.npy", (num_samples, *a.shape), a.dtype, keep=resumed)
+                for name, a in draws._asdict().items()
+            )
+        )
+
+    def write(self, first: int, draws: Draws) -> None:
+        """Puts draws, (B, C, ...), behind `first` others."""
+        for array, values in zip(self.arrays, draws, strict=True):
+            array[first : first + len(values)] = values
+
+    def save(self, position: Position, steps: int) -> None:
+        """Records where the chains are after so many steps; nothing without a folder."""
+        self.steps = steps
+        if self.savedir is None:
+            return
+        for array in self.arrays:
+            array.flush()
+        leaves = {f"p{i}": leaf for i, leaf in enumerate(tf.nest.flatten(position))}
+        meta = np.array(json.dumps({"settings": self.settings, "steps": steps}))
+        write_whole(self.savedir / CHECKPOINT, lambda file: np.savez(file, meta=meta, **leaves))
+
+    def _read(self) -> None:
+        assert self.savedir is not None
+        path = self.savedir / CHECKPOINT
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                meta = json.loads(str(file["meta"]))
+                self.position = [file[f"p{i}"] for i in range(len(file.files) - 1)]
+        except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{path} is not a readable checkpoint ({error}); name another savedir"
+            ) from None
+        self.steps = meta["steps"]
+        for name, value in self.settings.items():
+            found = meta["settings"].get(name)
+            if not _equal(found, value):
+                raise ValueError(
+                    f"savedir={str(self.savedir)!r} holds a run with {name}={found}, not {value}; "
+                    "name another savedir"
+                )
+
+
+def _equal(found: Any, value: Any) -> bool:
+    """Numbers may differ by rounding, as they do from machine to machine."""
+    if isinstance(value, list):
+        return np.shape(found) == np.shape(value) and np.allclose(found, value, rtol=1e-3)
+    return found == value
+
+
+def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, keep: bool) -> np.memmap:
+    """The array of a file, made where there is none to keep, made longer where it is short."""
+    if not keep:
+        return _make(path, shape, dtype)
+    found = np.load(path, mmap_mode="r+")
+    if len(found) >= shape[0]:
+        return found[: shape[0]]
+    longer = path.with_name(f"{path.name}.tmp")
+    array = _make(longer, shape, dtype)
+    array[: len(found)] = found
+    array.flush()
+    os.replace(longer, path)
+    return array
+
+
+def _make(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.memmap:
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    if hasattr(os, "posix_fallocate") and array.nbytes:
+        with open(path, "r+b") as file:  # a full disk is an error now, not a crash later
+            os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
+    return array

@@ -1,0 +1,51 @@
+"""Chains spread over the replicas of a `tf.distribute` strategy, each replica with its share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+class Spread:
+    """Puts chains on the replicas, and collects what they give back.
+
+    Args:
+        strategy: of one process, such as `tf.distribute.MirroredStrategy`; None for one device.
+        jit_compile: whether XLA compiles what runs on a replica.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy | None, jit_compile: bool) -> None:
+        self.strategy = strategy
+        self.num_replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+        self.jit_compile = jit_compile
+
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` of what `scatter` gives, and of plain tensors, to what `gather` takes."""
+        compiled = tf.function(function, autograph=False, jit_compile=self.jit_compile)
+        if self.strategy is None:
+            return compiled
+        strategy = self.strategy
+        return tf.function(lambda *args: strategy.run(compiled, args), autograph=False)
+
+    def scatter(self, chains: Any) -> Any:
+        """A structure of arrays whose first axis, that of the chains, is shared out."""
+        chains = tf.nest.map_structure(tf.convert_to_tensor, chains)
+        if self.strategy is None:
+            return chains
+        num_chains = tf.nest.flatten(chains)[0].shape[0]
+        share = num_chains // self.num_replicas
+
+        def part(context: tf.distribute.distribution_strategy_context.ValueContext) -> Any:
+            first = context.replica_id_in_sync_group * share
+            return tf.nest.map_structure(lambda a: a[first : first + share], chains)
+
+        return self.strategy.experimental_distribute_values_from_function(part)
+
+    def gather(self, spread: Any, axis: int = 0) -> Any:
+        """The structure of whole arrays of NumPy, put together along the chains' axis."""
+        if self.strategy is None:
+            return tf.nest.map_structure(lambda a: a.numpy(), spread)
+        parts = self.strategy.experimental_local_results(spread)
+        return tf.nest.map_structure(lambda *a: tf.concat(a, axis).numpy(), *parts)

@@ -1,0 +1,138 @@
+"""What there is to look at after a run of chains, as arrays and as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tfbdl.flat_model import FlatModel
+from tfbdl.inference.diagnostics import TAILS, ess, rhat
+
+ROWS = 50
+"""The most numbers that are shown one by one."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Moments and diagnostics of one quantity of any shape; every field has this shape."""
+
+    mean: np.ndarray
+    stddev: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    rhat: np.ndarray
+
+    @classmethod
+    def of(cls, samples: np.ndarray) -> Quantity:
+        """That of samples of shape (S, C, ...).
+
+        Raises:
+            ValueError: if S < 4.
+        """
+        samples = np.asarray(samples, np.float64)
+        low, high = np.quantile(samples, TAILS, axis=(0, 1))
+        return cls(
+            samples.mean(axis=(0, 1)),
+            samples.std(axis=(0, 1), ddof=1),
+            low,
+            high,
+            ess(samples, "bulk"),
+            ess(samples, "tail"),
+            rhat(samples),
+        )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The diagnostics of chains; printed, a table.
+
+    Attributes:
+        quantities: by name: each weight tensor of the model, and `"f(x)"` if x was given. Means,
+            standard deviations, 5 % and 95 % quantiles, effective sample sizes, R-hat.
+        accept_prob: mean acceptance of each chain, shape (C,).
+        num_divergent: samples with a divergent trajectory since the one before.
+        num_samples: S C.
+        num_gradients: of all chains, warm-up not counted.
+        step_size: of each chain, shape (C,).
+    """
+
+    quantities: dict[str, Quantity]
+    accept_prob: np.ndarray
+    num_divergent: int
+    num_samples: int
+    num_gradients: int
+    step_size: np.ndarray
+
+    def __str__(self) -> str:
+        size = sum(q.mean.size for q in self.quantities.values())
+        table = _element_table(self) if size <= ROWS else _tensor_table(self)
+        console = Console(width=120, color_system=None)
+        with console.capture() as capture:
+            console.print(table)
+        lines = [line.rstrip() for line in capture.get().splitlines()]
+        return "\n".join([*lines, *_remarks(self)])
+
+
+def by_weight(theta: np.ndarray, flat: FlatModel) -> dict[str, np.ndarray]:
+    """Samples (S, C, D) as those of each weight in its own shape, (S, C, ...), by its path."""
+    parts = np.split(theta, np.cumsum(flat.sizes)[:-1], axis=2)
+    return {
+        path: part.reshape(*part.shape[:2], *shape)
+        for part, (path, shape) in zip(parts, flat.shapes.items(), strict=True)
+    }
+
+
+def _element_table(summary: Summary) -> Table:
+    table = _table("mean", "sd", "5 %", "95 %", "ess bulk", "ess tail", "r hat")
+    for name, q in summary.quantities.items():
+        for index in np.ndindex(q.mean.shape):
+            values = (q.mean, q.stddev, q.low, q.high)
+            sizes = (q.ess_bulk, q.ess_tail)
+            table.add_row(
+                name + (f"[{','.join(map(str, index))}]" if index else ""),
+                *(f"{value[index]:.3g}" for value in values),
+                *(f"{size[index]:.0f}" for size in sizes),
+                f"{q.rhat[index]:.3f}",
+            )
+    return table
+
+
+def _tensor_table(summary: Summary) -> Table:
+    table = _table("ess bulk: least", "median", "ess tail: least", "r hat: median", "most")
+    for name, q in summary.quantities.items():
+        sizes = (np.min(q.ess_bulk), np.median(q.ess_bulk), np.min(q.ess_tail))
+        table.add_row(
+            f"{name} {q.mean.shape}",
+            *(f"{size:.0f}" for size in sizes),
+            f"{np.median(q.rhat):.3f}",
+            f"{np.max(q.rhat):.3f}",
+        )
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table("", box=None, pad_edge=False, header_style="")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _remarks(summary: Summary) -> list[str]:
+    def per_chain(values: np.ndarray) -> str:
+        return ", ".join(f"{value:.3g}" for value in values[:8]) + (" ..." * (len(values) > 8))
+
+    remarks = [
+        f"acceptance {per_chain(summary.accept_prob)}; step size {per_chain(summary.step_size)}",
+        f"{summary.num_gradients:,} gradients",
+    ]
+    if summary.num_divergent:
+        remarks.append(
+            f"{summary.num_divergent} of {summary.num_samples} samples diverged: take smaller "
+            "steps, by a target_accept nearer to 1"
+        )
+    return remarks
