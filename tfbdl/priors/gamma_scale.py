@@ -28,7 +28,7 @@ class GammaScale(Prior):
     """
 
     def __init__(self, concentration: float = 0.5, rate: float = 1.0, **kwargs: object) -> None:
-        super().__init__(trainable=False, **kwargs)
+        super().__init__(**{"trainable": False, **kwargs})
         self.concentration = number(
             "concentration", concentration, lambda c: 0 < c < math.inf, "a positive number"
         )

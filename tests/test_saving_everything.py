@@ -1,0 +1,252 @@
+"""Whatever the package exports that can be part of a model comes back from its files as it was.
+
+The objects are found in `__all__`, so that a new one is tested or named in a failure. What it takes
+beyond its defaults is in ARGUMENTS; what it is for, in a test of its own.
+"""
+
+import importlib
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import layers, models
+from tfbdl.layers import estimators
+from tfbdl.sampling import Sampler, make_draw
+
+N = 6
+RNG = np.random.default_rng(0)
+KINDS = (
+    keras.layers.Layer,
+    keras.losses.Loss,
+    keras.metrics.Metric,
+    keras.optimizers.Optimizer,
+    keras.optimizers.schedules.LearningRateSchedule,
+    estimators.Estimator,
+)
+BASES = {  # what others derive from
+    "likelihoods.Likelihood",
+    "posteriors.InverseCDF",
+    "posteriors.Posterior",
+    "priors.Hierarchical",
+    "priors.KroneckerNormal",
+    "priors.Prior",
+}
+COVARIANCE = np.eye(4) + 0.5
+ARGUMENTS = {
+    "layers.BayesEmbedding": {"input_dim": 5, "output_dim": 3},
+    "layers.ConcreteDropout": {"layer": keras.layers.Dense(3)},
+    "optimizers.CyclicalSchedule": {"initial_rate": 0.1, "steps_per_cycle": 7},
+    "priors.MatrixNormal": {"row_covariance": COVARIANCE, "column_covariance": np.eye(3)},
+    "priors.MultivariateNormal": {"covariance": np.kron(COVARIANCE, np.eye(3))},
+}
+USUAL = {"num_data": N, "units": 3, "filters": 3, "kernel_size": 2, "rate": 0.5}
+INPUTS = {"1D": (5, 2), "2D": (4, 4, 2), "3D": (3, 3, 3, 2), "GRU": (4, 2), "LSTM": (4, 2)}
+
+
+def exported():
+    """The classes by the name of their package and their own."""
+    found = {}
+    for module in pkgutil.iter_modules(tfbdl.__path__):
+        package = importlib.import_module(f"tfbdl.{module.name}") if module.ispkg else None
+        for name in getattr(package, "__all__", ()):
+            thing = getattr(package, name)
+            if inspect.isclass(thing) and issubclass(thing, KINDS):
+                found[f"{module.name}.{name}"] = thing
+    return found | {f"estimators.{c.__name__}": c for c in estimators._NAMES.values()}
+
+
+CLASSES = {name: kind for name, kind in exported().items() if name not in BASES}
+
+
+def of(package):
+    return tuple(name for name in CLASSES if name.startswith(f"{package}."))
+
+
+def make(name):
+    """An object of the class, by the arguments that it cannot do without."""
+    kind, given = CLASSES[name], ARGUMENTS.get(name, {})
+    if issubclass(kind, keras.optimizers.Optimizer):
+        given = {"num_data": N, **given}
+    parameters = inspect.signature(kind).parameters.values()
+    required = [
+        p.name
+        for p in parameters
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    missing = set(required) - set(given) - set(USUAL)
+    assert not missing, f"{name} needs {missing}: add them to ARGUMENTS of this file"
+    return kind(**given, **{key: USUAL[key] for key in required if key not in given})
+
+
+def config(thing):
+    """As it is written, where tuples are lists."""
+    return json.loads(json.dumps(thing.get_config(), default=lambda part: part.get_config()))
+
+
+def model_of(layer, name=""):
+    shape = next((shape for end, shape in INPUTS.items() if end in name), (4,))
+    words = name == "layers.BayesEmbedding"
+    x = RNG.integers(0, 5, (N, 4)) if words else RNG.normal(size=(N, *shape)).astype("float32")
+    inputs = keras.Input(x.shape[1:], dtype="int32" if words else "float32")
+    return keras.Sequential([inputs, layer, keras.layers.Flatten(), keras.layers.Dense(2)]), x
+
+
+def layer_with(name):
+    """A layer whose weights have the prior, the posterior or the estimator."""
+    part = make(name)
+    if name == "priors.SpatialNormal":
+        return layers.BayesConv2D(3, 2, num_data=N, prior=part)
+    if name.startswith("priors."):
+        posterior = "relaxed_bernoulli" if part.discrete else "mean_field"
+        return layers.BayesDense(3, num_data=N, prior=part, posterior=posterior)
+    if name.startswith("posteriors."):
+        special = {"MultiplicativeNormal": "log_uniform", "RelaxedBernoulli": "bernoulli"}
+        prior = special.get(type(part).__name__, "normal")
+        return layers.BayesDense(3, num_data=N, prior=prior, posterior=part)
+    return layers.BayesDense(3, num_data=N, estimator=part)
+
+
+class SavingTest(tf.test.TestCase, parameterized.TestCase):
+    def file(self, name):
+        return f"{self.get_temp_dir()}/{name}"
+
+    def through_file(self, model):
+        model.save(self.file("model.keras"))
+        return keras.models.load_model(self.file("model.keras"), safe_mode=True)
+
+    def move(self, model, x):
+        """Weights away from where they start, and some noise drawn."""
+        rng = np.random.default_rng(1)
+        for variable in model.trainable_variables:
+            variable.assign(variable + rng.normal(0, 0.1, variable.shape))
+        model(x, training=True)
+
+    def assert_same(self, model, other, x):
+        """Predictions, losses, drawn functions, and the noise of the next training steps."""
+        for training in (False, True, True):
+            outputs = [m(x, training=training) for m in (model, other)]
+            self.assertAllEqual(*outputs)
+            self.assertAllEqual(model.losses, other.losses)
+        drawn = [Sampler(m)(x, draw=make_draw(0, 1)) for m in (model, other)]
+        self.assertAllEqual(*drawn)
+
+    @parameterized.parameters(*of("layers"))
+    def test_layers(self, name):
+        model, x = model_of(make(name), name)
+        self.check(model, x, lambda: model_of(make(name), name)[0])
+
+    @parameterized.parameters(*of("priors"), *of("posteriors"), *of("estimators"))
+    def test_parts_of_layers(self, name):
+        shape = "2D" if name == "priors.SpatialNormal" else ""
+        model, x = model_of(layer_with(name), shape)
+        self.check(model, x, lambda: model_of(layer_with(name), shape)[0])
+
+    def test_autoencoder(self):
+        def make():
+            vae = models.VAE(2, (5,))
+            vae(x)
+            return vae
+
+        x = RNG.random((N, 6)).astype("float32")
+        self.check(make(), x, make)
+
+    def test_ensemble(self):
+        def make():
+            networks = [keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]) for _ in "abc"]
+            return models.Ensemble.of(networks)
+
+        x = RNG.normal(size=(N, 4)).astype("float32")
+        self.check(make(), x, make)
+
+    def check(self, model, x, again):
+        self.move(model, x)
+        loaded = self.through_file(model)
+        same = [(loaded, model)] if not isinstance(model, keras.Sequential) else None
+        for a, b in same or zip(loaded.layers, model.layers, strict=True):
+            self.assertEqual(config(a), config(b))
+        self.assert_same(model, loaded, x)
+        other = again()
+        model.save_weights(self.file("model.weights.h5"))
+        other.load_weights(self.file("model.weights.h5"))
+        self.assert_same(model, other, x)
+
+    @parameterized.parameters(*of("likelihoods"))
+    def test_likelihoods(self, name):
+        model, x = model_of(layers.BayesDense(3, num_data=N))
+        model.compile("sgd", make(name))
+        y = np.zeros((N,) if "Categorical" in name else (N, 2), "float32")
+        loaded = self.through_file(model)
+        self.assertIsInstance(loaded.loss, CLASSES[name])
+        self.assertEqual(loaded.loss.get_config(), model.loss.get_config())
+        self.assertEqual(loaded.evaluate(x, y, verbose=0), model.evaluate(x, y, verbose=0))
+
+    @parameterized.parameters(*of("metrics"))
+    def test_metrics(self, name):
+        model, _ = model_of(layers.BayesDense(3, num_data=N))
+        model.compile("sgd", "mse", metrics=[make(name)], jit_compile=False)
+        loaded = self.through_file(model)
+        self.assertEqual(loaded.get_compile_config(), model.get_compile_config())
+        (metric,) = loaded.get_compile_config()["metrics"]
+        self.assertIsInstance(keras.saving.deserialize_keras_object(metric), CLASSES[name])
+
+    @parameterized.parameters(*of("optimizers"))
+    def test_optimizers(self, name):
+        """A training that goes on from a file is the one that was not stopped."""
+        model, x = model_of(keras.layers.Dense(3))
+        part = make(name)
+        schedule = isinstance(part, keras.optimizers.schedules.LearningRateSchedule)
+        model.compile(keras.optimizers.SGD(part) if schedule else part, "mse")
+        y = RNG.normal(size=(N, 2)).astype("float32")
+        model.fit(x, y, verbose=0)
+        loaded = self.through_file(model)
+        self.assertEqual(loaded.optimizer.get_config(), model.optimizer.get_config())
+        for m in (model, loaded):
+            m.fit(x, y, epochs=2, verbose=0)
+        for a, b in zip(model.get_weights(), loaded.get_weights(), strict=True):
+            self.assertAllClose(a, b, 1e-6, 1e-6)
+
+
+class CompletenessTest(tf.test.TestCase):
+    def test_every_class_is_tested(self):
+        tested = ("layers", "priors", "posteriors", "estimators", "likelihoods", "metrics")
+        left = [n for n in CLASSES if n.split(".")[0] not in (*tested, "optimizers")]
+        self.assertCountEqual(left, ["models.VAE", "models.Ensemble"], "give it a test here")
+
+    def test_names_in_files_are_of_one_class_each(self):
+        names = [keras.saving.get_registered_name(kind) for kind in CLASSES.values()]
+        self.assertLen(set(names), len(names))
+        self.assertEqual([name for name in names if not name.startswith("tfbdl")], [])
+
+    def test_import_alone_registers_all(self):
+        """In a process that does nothing but `import tfbdl`."""
+        code = (
+            "import json, sys, keras, tfbdl\n"
+            "for name, config in json.load(sys.stdin).items():\n"
+            "    thing = keras.saving.deserialize_keras_object(config)\n"
+            "    assert type(thing).__name__ == name.split('.')[1], name\n"
+        )
+        configs = {
+            name: keras.saving.serialize_keras_object(make(name))
+            for name in CLASSES
+            if not name.startswith("models.")
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            input=json.dumps(configs),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+
+
+if __name__ == "__main__":
+    tf.test.main()
