@@ -4,6 +4,7 @@ from tfbdl.inference.chain_run import SamplingError
 from tfbdl.inference.deep_ensemble import DeepEnsemble
 from tfbdl.inference.diagnostics import ess, rhat
 from tfbdl.inference.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
 from tfbdl.inference.mcmc import MCMC
@@ -20,6 +21,7 @@ __all__ = [
     "DeepEnsemble",
     "Flip",
     "Langevin",
+    "Laplace",
     "LogPosterior",
     "PosteriorSamples",
     "RandomWalk",

@@ -1,0 +1,46 @@
+"""Predictions whose distribution of y is known in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_probability import distributions as tfd
+
+from tfbdl.arguments import number
+from tfbdl.likelihoods.base import match
+from tfbdl.predictive import Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedFormPrediction(Prediction):
+    """A `Prediction` without Monte Carlo: densities, intervals and entropies are exact.
+
+    Attributes:
+        joint: p(y | x) of each example over all it holds, of batch shape (N,).
+        marginal: p of each element of y, of the batch shape of `mean`.
+    """
+
+    joint: tfd.Distribution
+    marginal: tfd.Distribution
+
+    @property
+    def entropy(self) -> np.ndarray:
+        """Entropy of p(y | x), shape (N,), in nats."""
+        return self.joint.entropy().numpy()
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """As `Prediction.interval`, exact."""
+        level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
+        low, high = (self.marginal.quantile(0.5 + side * 0.5 * level) for side in (-1, 1))
+        return low.numpy(), high.numpy()
+
+    def log_prob(self, y: np.ndarray) -> np.ndarray:
+        """Log p(y | x) of each example, shape (N,), in nats.
+
+        Raises:
+            ValueError: if y does not fit.
+        """
+        y = match(tf.constant(np.asarray(y), self.joint.dtype), tf.TensorShape(self.mean.shape))
+        return self.joint.log_prob(tf.reshape(y, [len(self.mean), -1])).numpy()

@@ -1,0 +1,86 @@
+"""Batches of bounded size from arrays or data sets, of one shape as far as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+NUMBERS = 50_000_000
+"""Numbers that a batch may take in the making: 200 MB in float32."""
+
+
+class Batch(NamedTuple):
+    """Inputs, targets (None where there are none), and 1 for examples that count, else 0."""
+
+    x: Any
+    y: Any
+    mask: tf.Tensor
+
+
+def batches(x: Any, y: Any, size: int, dtype: tf.DType) -> Iterator[Batch]:
+    """The data in batches of at most `size`; short ones are filled up with their first example.
+
+    Args:
+        x: arrays, shape (N, ...), or a `tf.data.Dataset` of batches x or (x, y).
+        y: targets, shape (N, ...), or None.
+        size: examples in a batch.
+        dtype: of what is floating.
+
+    Raises:
+        ValueError: if there is no example, lengths differ, or x is not finite.
+    """
+    empty = True
+    for data in elements(x, y):
+        num = len(keras.tree.flatten(data[0])[0])
+        size = min(size, num) if empty else size
+        empty = False
+        for start in range(0, num, size):
+            stop = min(start + size, num)
+            chosen = np.r_[start:stop, np.full(size - (stop - start), start)]
+            inputs, targets = keras.tree.map_structure(
+                lambda a, c=chosen: _tensor(a[c], dtype), data, none_is_leaf=False
+            )
+            mask = tf.constant(np.arange(size) < stop - start, dtype)
+            yield Batch(inputs, targets, mask)
+    if empty:
+        raise ValueError("x has no batches; give at least one example")
+
+
+def elements(x: Any, y: Any) -> Iterator[tuple[Any, Any]]:
+    """The batches of a data set, or all of the arrays, as NumPy arrays (x, y).
+
+    Raises:
+        ValueError: as `batches`.
+    """
+    if not isinstance(x, tf.data.Dataset):
+        yield _checked(x, y)
+        return
+    if y is not None:
+        raise ValueError("y is given, but x is a data set; let it hold x and y, and leave y out")
+    for element in x:
+        inputs, targets, _ = keras.utils.unpack_x_y_sample_weight(element)
+        yield _checked(inputs, targets)
+
+
+def _checked(x: Any, y: Any) -> tuple[Any, Any]:
+    x = keras.tree.map_structure(np.asarray, x)
+    y = None if y is None else np.asarray(y)
+    leaves = keras.tree.flatten(x)
+    lengths = {len(leaf) if leaf.ndim else 0 for leaf in leaves}
+    if len(lengths) != 1 or lengths == {0}:
+        raise ValueError(f"x has arrays of {sorted(lengths)} examples; give equally many, and one")
+    if y is not None and {len(y)} != lengths:
+        raise ValueError(f"y has {len(y)} targets for the {lengths.pop()} examples of x")
+    for name, leaf in [("x", leaf) for leaf in leaves] + ([] if y is None else [("y", y)]):
+        if leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
+            where = int(np.argwhere(~np.isfinite(leaf))[0][0])
+            raise ValueError(f"{name} is not finite in example {where}; remove it or fill it in")
+    return x, y
+
+
+def _tensor(array: np.ndarray, dtype: tf.DType) -> tf.Tensor:
+    return tf.constant(array, dtype if array.dtype.kind == "f" else None)

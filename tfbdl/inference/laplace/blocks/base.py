@@ -1,0 +1,65 @@
+"""What one block of the posterior's precision answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from tfbdl.inference.laplace.parts import Part
+
+Tensors: TypeAlias = tuple[tf.Tensor, ...]
+
+
+class Block:
+    """The precision c H + diag(delta) of p weights, for data curvature H = sum_b J_b^T J_b.
+
+    H is gathered over batches: `statistics` of each, in a graph, then `add`, then `finish`. What
+    follows is in float64, and differentiable in delta and c where it says so.
+
+    Args:
+        size: p.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the block takes once it is fitted."""
+        raise NotImplementedError
+
+    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
+        """What a batch tells of H, from J of the block's weights and which examples count."""
+        raise NotImplementedError
+
+    def add(self, total: Tensors | None, statistics: Tensors) -> Tensors:
+        """The statistics of both, in float64."""
+        wide = tuple(tf.cast(s, tf.float64) for s in statistics)
+        return wide if total is None else tuple(a + b for a, b in zip(total, wide, strict=True))
+
+    def finish(self, total: Tensors) -> None:
+        """Takes the statistics of all data."""
+        raise NotImplementedError
+
+    def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
+        """Log det(c H + diag(delta)), differentiable, for delta of shape (p,)."""
+        raise NotImplementedError
+
+    def factors(self, delta: tf.Tensor, c: tf.Tensor) -> Tensors:
+        """What `variance` and `sample` need to know of c H + diag(delta)."""
+        raise NotImplementedError
+
+    def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:
+        """J (c H + diag(delta))^-1 J^T of each example, shape (B, K, K); in a graph."""
+        raise NotImplementedError
+
+    def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:
+        """Draws of N(0, (c H + diag(delta))^-1), shape (n, p), from `noise` of that shape."""
+        raise NotImplementedError
+
+
+def rows(parts: Sequence[Part], dtype: Any) -> tf.Tensor:
+    """J of all the weights together, shape (B, K, p)."""
+    return tf.cast(tf.concat([part.dense() for part in parts], axis=2), dtype)

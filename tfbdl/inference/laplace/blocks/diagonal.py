@@ -1,0 +1,37 @@
+"""A block without correlations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tfbdl.inference.laplace.blocks.base import Block, Tensors
+from tfbdl.inference.laplace.parts import Part, sum_of_squares, variance
+
+
+class DiagonalBlock(Block):
+    """The diagonal of H, shape (p,), of one weight tensor."""
+
+    @property
+    def bytes(self) -> int:
+        """The diagonal and its inverse, in float64."""
+        return 2 * 8 * self.size
+
+    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
+        return (sum_of_squares(parts[0].masked(mask)),)
+
+    def finish(self, total: Tensors) -> None:
+        (self.h,) = total
+
+    def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.math.log(c * self.h + delta))
+
+    def factors(self, delta: tf.Tensor, c: tf.Tensor) -> Tensors:
+        return (1.0 / (c * self.h + delta),)
+
+    def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:
+        return variance(parts[0], tf.cast(factors[0], parts[0].dtype))
+
+    def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:
+        return noise * tf.sqrt(factors[0])

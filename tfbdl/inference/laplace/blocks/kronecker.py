@@ -1,0 +1,75 @@
+"""A block that is a Kronecker product: the kernel of a dense layer or of a convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.inference.laplace.blocks.base import Block, Tensors
+from tfbdl.inference.laplace.parts import Factored, Part, variance
+
+
+class KroneckerBlock(Block):
+    """H = A x G / n, for A = sum a a^T of what goes in and G = sum g g^T of what comes back.
+
+    Both sums are over all examples and positions, n of them (Martens and Grosse 2015, section 3;
+    of convolutions Grosse and Martens 2016, theorem 1). In the basis of the eigenvectors of both
+    factors H is diagonal, so that the precision of a prior is added exactly (Ritter et al. 2018;
+    Immer et al. 2021, section 3.3), if it is one number for the whole block.
+
+    Args:
+        size: p = I O.
+        inputs: I.
+    """
+
+    def __init__(self, size: int, inputs: int) -> None:
+        super().__init__(size)
+        self.inputs, self.outputs = inputs, size // inputs
+
+    @property
+    def bytes(self) -> int:
+        """The factors and their eigenvectors, the eigenvalues and their inverses, in float64."""
+        return 2 * 8 * (self.inputs**2 + self.outputs**2 + self.size)
+
+    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
+        (part,) = parts
+        assert isinstance(part, Factored)
+        a, g = part.masked(mask)
+        count = tf.reduce_sum(mask) * a.shape[1]
+        a, g = tf.reshape(a, [-1, self.inputs]), tf.reshape(g, [-1, self.outputs])
+        return tf.matmul(a, a, transpose_a=True), tf.matmul(g, g, transpose_a=True), count
+
+    def finish(self, total: Tensors) -> None:
+        a, g, count = total
+        values_a, vectors_a = np.linalg.eigh(a)
+        values_g, vectors_g = np.linalg.eigh(g / count)
+        values = np.maximum(values_a, 0.0)[:, np.newaxis] * np.maximum(values_g, 0.0)
+        self.vectors_a, self.vectors_g = tf.constant(vectors_a), tf.constant(vectors_g)
+        self.values = tf.constant(values)  # (I, O)
+
+    def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.math.log(c * self.values + delta[0]))
+
+    def factors(self, delta: tf.Tensor, c: tf.Tensor) -> Tensors:
+        return self.vectors_a, self.vectors_g, 1.0 / (c * self.values + delta[0])
+
+    def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:
+        (part,) = parts
+        assert isinstance(part, Factored)
+        vectors_a, vectors_g, inverse = (tf.cast(f, part.a.dtype) for f in factors)
+        turned = Factored(_turned(part.a, vectors_a), _turned(part.g, vectors_g))
+        return variance(turned, tf.reshape(inverse, [-1]))
+
+    def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:
+        vectors_a, vectors_g, inverse = factors
+        draws = tf.reshape(noise, [-1, self.inputs, self.outputs]) * tf.sqrt(inverse)
+        draws = tf.einsum("ia,nab,ob->nio", vectors_a, draws, vectors_g)
+        return tf.reshape(draws, [-1, self.size])
+
+
+def _turned(values: tf.Tensor, basis: tf.Tensor) -> tf.Tensor:
+    """`values`, shape (..., I), in a basis of columns; as one product of matrices."""
+    flat = tf.matmul(tf.reshape(values, [-1, values.shape[-1]]), basis)
+    return tf.reshape(flat, values.shape)

@@ -1,0 +1,64 @@
+"""Which curvature of -log p(y | f(x)) in the weights: directions of the Jacobian, or all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tfbdl.inference.laplace.jacobian import Seeds, rows
+from tfbdl.inference.laplace.output_fisher import fisher_root
+from tfbdl.likelihoods import Likelihood
+
+CURVATURES = ("ggn", "ef", "mc_fisher", "hessian")
+
+
+def directions(kind: str, likelihood: Likelihood, y: tf.Tensor, key: tf.Tensor) -> Seeds:
+    """Directions s with H = sum over examples and s of J^T s s^T J.
+
+    Args:
+        kind: "ggn": columns of a root of the Fisher information of the outputs. "ef": the gradient
+            of log p(y | f), alone. "mc_fisher": the same of one y drawn from p(y | f).
+        likelihood: p(y | f).
+        y: targets.
+        key: of the noise of "mc_fisher".
+    """
+    if kind == "ggn":
+        return lambda outputs: tf.transpose(fisher_root(likelihood, outputs), [2, 0, 1])
+    if kind == "ef":
+        return lambda outputs: _score(likelihood, y, outputs)
+    return lambda outputs: _score(
+        likelihood, tf.stop_gradient(likelihood.sample(key, outputs)), outputs
+    )
+
+
+def _score(likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    """The gradient of log p(y | f) in f, shape (1, B, F)."""
+    with tf.GradientTape() as tape:
+        tape.watch(outputs)
+        log_prob = likelihood.log_prob(y, outputs)
+    return rows(tape.gradient(log_prob, outputs))[tf.newaxis]
+
+
+def hessian(
+    function: Callable[[tf.Tensor], tf.Tensor], at: tf.Tensor, over: Callable[..., Any]
+) -> tf.Tensor:
+    """The second derivatives of a scalar function of p numbers, shape (p, p), row by row.
+
+    Args:
+        function: of a tensor of shape (p,).
+        at: where.
+        over: maps a function over the rows of a matrix (`Jacobian.map`).
+    """
+
+    def row(direction: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as second:
+            second.watch(at)
+            with tf.GradientTape() as first:
+                first.watch(at)
+                value = function(at)
+            slope = tf.reduce_sum(first.gradient(value, at) * direction)
+        return second.gradient(slope, at, unconnected_gradients="zero")
+
+    return over(row, tf.eye(at.shape[0], dtype=at.dtype), at.dtype)

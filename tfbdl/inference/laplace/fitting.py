@@ -1,0 +1,184 @@
+"""What data say about the weights of a network around where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.flat_model import FlatModel
+from tfbdl.inference.laplace.batches import NUMBERS, Batch, batches, elements
+from tfbdl.inference.laplace.blocks.base import Tensors
+from tfbdl.inference.laplace.compiled import Compiled
+from tfbdl.inference.laplace.curvature import directions, hessian
+from tfbdl.inference.laplace.jacobian import Jacobian, check_last, rows
+from tfbdl.inference.laplace.memory import require
+from tfbdl.inference.laplace.precision import JOINT, precision_of
+from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
+from tfbdl.inference.laplace.subset import Subset
+from tfbdl.models.ensemble import floats
+
+_FEW = 3
+_LARGEST = 2000
+
+
+class Fit:
+    """The curvature of -log p(y | theta, x) and its value, gathered in one pass over data.
+
+    Args:
+        flat: the network, whose weights and state now are copied.
+        subset: the weights.
+        observed: p(y | f(x)).
+        x: arrays, or a data set of batches (x, y).
+        y: targets, or None.
+        structure: a Hessian structure.
+        kind: a curvature.
+        rank: of "lowrank".
+        batch_size: at most so many examples at once; None for as many as memory is good for.
+
+    Attributes:
+        theta: the weights, shape (D,).
+        states: the floating variables that are not trained, shape (1, E).
+        mean: those of the subset, shape (P,), in float64.
+        num_data: N.
+        precision: H, in its structure.
+
+    Raises:
+        ValueError: if the data do not fit the network or its likelihood, or it not into memory.
+    """
+
+    def __init__(
+        self,
+        flat: FlatModel,
+        subset: Subset,
+        observed: ScaledLikelihood,
+        x: Any,
+        y: Any,
+        *,
+        structure: str,
+        kind: str,
+        rank: int,
+        batch_size: int | None,
+    ) -> None:
+        self._flat, self._subset, self._observed, self._kind = flat, subset, observed, kind
+        self._written_out = structure in JOINT
+        self.theta = tf.constant(flat.theta.numpy())
+        self._state = [tf.constant(v.numpy()) for v in flat.state]
+        self.states = floats(self._state).numpy()[np.newaxis]
+        self.mean = subset.take(self.theta.numpy().astype(np.float64))
+        few = self._first(x, y)
+        self._jacobian = Jacobian(
+            flat, subset, observed.link, theta=self.theta, state=self._state, x=few
+        )
+        self.precision = precision_of(structure, subset, self._jacobian, rank)
+        k = self._outputs if kind in ("ggn", "mc_fisher") else 1
+        size = self._batch_size(1 if kind == "mc_fisher" else k, kind == "hessian")
+        step = Compiled(self._hessian if kind == "hessian" else self._statistics)
+        total, sums = None, np.zeros(3)
+        for number, batch in enumerate(batches(x, y, min(size, batch_size or size), flat.dtype)):
+            key = tf.constant([0, number, 0])
+            statistics, batch_sums = step(self.theta, self._state, batch, key)
+            total = self.precision.add(total, statistics)
+            sums += batch_sums.numpy()
+        assert total is not None
+        self.precision.finish(total)
+        self._log_prob, self._count, self.num_data = sums[0], sums[1], int(sums[2])
+        self._moments = Compiled(self._function_moments)
+
+    def log_marginal_likelihood(
+        self, delta: tf.Tensor, sigma: tf.Tensor, temperature: float
+    ) -> tf.Tensor:
+        """Log p(y | x) in nats, for all data: that of theta, and the volume of the posterior."""
+        log_likelihood = self._observed.log_likelihood(self._log_prob, self._count, sigma)
+        c = self._scale(sigma, temperature)
+        log_det_ratio = self.precision.log_det(delta, c) - tf.reduce_sum(tf.math.log(delta))
+        scatter = tf.reduce_sum(delta * self.mean**2)
+        return log_likelihood / temperature - 0.5 * (scatter + log_det_ratio)
+
+    def factors(self, delta: tf.Tensor, sigma: tf.Tensor, temperature: float) -> list[Tensors]:
+        """The posterior, as `precision` needs it."""
+        return self.precision.factors(delta, self._scale(sigma, temperature))
+
+    def function_moments(
+        self, x: Any, factors: list[Tensors], batch_size: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean, shape (N, ...), and covariance at each x, (N, F, F), of the linearised outputs."""
+        size = self._batch_size(self._outputs, False)
+        means, covariances = [], []
+        for batch in batches(x, None, min(size, batch_size or size), self._flat.dtype):
+            mean, covariance = self._moments(self.theta, self._state, batch.x, factors)
+            count = int(tf.reduce_sum(batch.mask))
+            means.append(mean[:count].numpy().astype(np.float64))
+            covariances.append(covariance[:count].numpy())
+        return np.concatenate(means), np.concatenate(covariances)
+
+    def _first(self, x: Any, y: Any) -> Any:
+        """A few inputs, after checks of the first batch."""
+        inputs, targets = next(elements(x, y), (None, None))
+        if targets is None:
+            raise ValueError("y=None: give targets, or a data set of batches (x, y)")
+        few = next(batches(*_head(inputs, targets), _FEW, self._flat.dtype))
+        self._flat.check_deterministic(few.x)
+        outputs = self._flat(self.theta, few.x, self._state)
+        self._observed.of_network(1.0).check(outputs)
+        self._observed.unit.check_targets(targets[:_FEW], self._observed.link(outputs))
+        if self._subset.last_layer is not None:
+            check_last(self._flat, self._subset.last_layer, self._subset.owners, few.x)
+        self._outputs = rows(outputs).shape[1]
+        return few.x
+
+    def _batch_size(self, k: int, is_hessian: bool) -> int:
+        """Examples that J in K directions leaves memory for."""
+        numbers = self._jacobian.numbers(k, self._written_out and not is_hessian)
+        numbers *= self._subset.size if is_hessian else 1
+        require(
+            self.precision.bytes + 4 * numbers,
+            f"the posterior of {self._subset.size:,} weights",
+            "use hessian_structure='diag' or fewer weights",
+        )
+        return int(np.clip(NUMBERS // max(numbers, 1), 1, _LARGEST))
+
+    def _scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
+        return self._observed.curvature(self._kind, sigma) / temperature
+
+    def _statistics(
+        self, theta: tf.Tensor, state: Any, batch: Batch, key: tf.Tensor
+    ) -> tuple[list[Tensors], tf.Tensor]:
+        seeds = directions(self._kind, self._observed.unit, batch.y, key)
+        outputs, parts = self._jacobian(theta, state, batch.x, seeds)
+        return self.precision.statistics(parts, batch.mask), self._sums(outputs, batch)
+
+    def _hessian(
+        self, theta: tf.Tensor, state: Any, batch: Batch, key: tf.Tensor
+    ) -> tuple[list[Tensors], tf.Tensor]:
+        def loss(values: tf.Tensor) -> tf.Tensor:
+            everywhere = self._subset.scatter(values, theta)
+            outputs = self._jacobian.outputs(everywhere, state, batch.x)
+            log_prob = self._observed.unit.log_prob(batch.y, outputs)
+            return -tf.reduce_sum(batch.mask * log_prob)
+
+        h = hessian(loss, self._subset.gather(theta), self._jacobian.map)
+        outputs = self._jacobian.outputs(theta, state, batch.x)
+        return [(0.5 * (h + tf.transpose(h)),)], self._sums(outputs, batch)
+
+    def _sums(self, outputs: tf.Tensor, batch: Batch) -> tf.Tensor:
+        """Log p(y | f) in nats, numbers in y, and examples."""
+        log_prob = self._observed.unit.log_prob(batch.y, outputs)
+        log_prob, num = tf.reduce_sum(batch.mask * log_prob), tf.reduce_sum(batch.mask)
+        return tf.stack([tf.cast(v, tf.float64) for v in (log_prob, num * self._outputs, num)])
+
+    def _function_moments(
+        self, theta: tf.Tensor, state: Any, x: Any, factors: list[Tensors]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        def each_output(outputs: tf.Tensor) -> tf.Tensor:
+            b, f = rows(outputs).shape
+            return tf.tile(tf.eye(f, dtype=outputs.dtype)[:, tf.newaxis], [1, b, 1])
+
+        outputs, parts = self._jacobian(theta, state, x, each_output)
+        return outputs, self.precision.variance(parts, factors)
+
+
+def _head(x: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:
+    return keras.tree.map_structure(lambda a: a[:_FEW], x), y[:_FEW]

@@ -1,0 +1,208 @@
+"""The Jacobian of a network's outputs by its weights, example by example, in the form it has.
+
+Where a layer is linear in its kernel, an example's gradient is a product of what goes in and what
+comes back, so that one forward pass and K backward passes give all of them, and none is ever
+written out. All other weights get theirs from one pass for each example and direction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.flat_model import FlatModel, flatten
+from tfbdl.inference.laplace.layer_rules import has_rule, part_of
+from tfbdl.inference.laplace.output_fisher import Link
+from tfbdl.inference.laplace.parts import Factored, Part, Whole
+from tfbdl.inference.laplace.subset import Subset
+from tfbdl.inference.recording import Call, recorded
+
+Seeds: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
+State: TypeAlias = Sequence[tf.Tensor]
+
+AGREES = 0.05
+"""Relative difference up to which a rule is what automatic differentiation gives; wrong rules are
+off by about 1, and half precision by 0.01."""
+
+
+class Jacobian:
+    """J of a network, by the weights of a subset.
+
+    Args:
+        flat: the network.
+        subset: the weights.
+        link: from the network's outputs to those that J is of.
+        theta: weights, shape (D,).
+        state: the variables that are not trained.
+        x: a few examples, on which what is known of layers is held against automatic
+            differentiation; weights that are used otherwise lose their form.
+
+    Attributes:
+        positions: of the kernels whose part is `Factored`, by their place in the subset: T.
+        biases: places of the biases of such layers.
+    """
+
+    def __init__(
+        self,
+        flat: FlatModel,
+        subset: Subset,
+        link: Link,
+        *,
+        theta: tf.Tensor,
+        state: State,
+        x: Any,
+    ) -> None:
+        self._flat, self._subset, self._link = flat, subset, link
+        self._weights = [flat.model.trainable_variables[i] for i in subset.index]
+        self._layers = [subset.owners[i] for i in subset.index]
+        pairs = zip(self._layers, self._weights, strict=True)
+        self._ruled = [place for place, pair in enumerate(pairs) if has_rule(*pair)]
+        check = tf.function(self._check, autograph=False).get_concrete_function(theta, state, x)
+        self._has_loops = _has_loops(check.graph)
+        errors = check(*tf.nest.flatten([theta, state, x]))
+        self._ruled = [place for place, (error, _) in errors.items() if error < AGREES]
+        self.biases = [p for p in self._ruled if self._weights[p] is self._layers[p].bias]
+        self.positions = {p: int(errors[p][1]) for p in self._ruled if p not in self.biases}
+
+    def outputs(self, theta: tf.Tensor, state: State, x: Any) -> tf.Tensor:
+        """F(theta, x), shape (B, ...)."""
+        return self._link(self._flat(theta, x, state))
+
+    def __call__(
+        self, theta: tf.Tensor, state: State, x: Any, seeds: Seeds
+    ) -> tuple[tf.Tensor, list[Part]]:
+        """The outputs, and J in the directions `seeds`, one part for each weight; in a graph.
+
+        Args:
+            theta: weights, shape (D,).
+            state: the variables that are not trained.
+            x: inputs of B examples.
+            seeds: from the outputs to K directions, shape (K, B, F).
+        """
+        outputs, calls = self._forward(theta, state, x)
+        directions = tf.stop_gradient(seeds(outputs))
+
+        def back(direction: tf.Tensor) -> list[tf.Tensor]:
+            with tf.GradientTape() as tape:
+                tape.watch(theta)
+                again, calls = self._forward(theta, state, x)
+                along = tf.reduce_sum(rows(again) * direction)
+            return tape.gradient(along, [c.z for c in calls], unconnected_gradients="zero")
+
+        gradients = self.map(back, directions, [c.z.dtype for c in calls]) if calls else []
+        found = self._by_rule(calls, gradients)
+        others = [place for place in range(len(self._weights)) if place not in found]
+        if others:
+            found |= self._whole(others, theta, state, x, directions)
+        return outputs, [found[place] for place in range(len(self._weights))]
+
+    def map(self, function: Callable[[Any], Any], over: Any, dtypes: Any) -> Any:
+        """`function` of each slice of `over`, all at once unless the network has loops."""
+        if self._has_loops:
+            return tf.map_fn(function, over, fn_output_signature=dtypes)
+        return tf.vectorized_map(function, over)
+
+    def numbers(self, k: int, written_out: bool) -> int:
+        """About how many numbers J of one example takes in K directions.
+
+        Args:
+            k: K.
+            written_out: whether J is for all weights, and not only where it has no better form.
+        """
+        total = 4 * k * self._subset.size if written_out else 0
+        for place, size in enumerate(self._subset.sizes):
+            if place in self.positions:
+                positions, outputs = self.positions[place], self._subset.shapes[place][-1]
+                total += positions * (size // outputs + k * outputs)
+                total += k * size if positions > 1 or written_out else 0
+            else:
+                total += (1 if place in self.biases else 2) * k * size
+        return total
+
+    def _forward(self, theta: tf.Tensor, state: State, x: Any) -> tuple[tf.Tensor, list[Call]]:
+        """The outputs, and the calls of layers with a rule, by example and outside of loops."""
+        with recorded(self._layers[place] for place in self._ruled) as calls:
+            outputs = self.outputs(theta, state, x)
+        own = [c for c in calls if c.z.graph is outputs.graph]
+        return outputs, [c for c in own if c.z.shape[0] == outputs.shape[0]]
+
+    def _by_rule(self, calls: list[Call], gradients: list[tf.Tensor]) -> dict[int, Part]:
+        found: dict[int, Part] = {}
+        for place in self._ruled:
+            pairs = zip(calls, gradients, strict=True)
+            own = [pair for pair in pairs if pair[0].layer is self._layers[place]]
+            if own:
+                found[place] = part_of(self._weights[place], own)
+        return found
+
+    def _whole(
+        self, places: list[int], theta: tf.Tensor, state: State, x: Any, directions: tf.Tensor
+    ) -> dict[int, Part]:
+        """The parts of any weights, from a pass for each example and direction."""
+        k, b, _ = directions.shape
+        weights = self._flat.unflatten(theta)
+        chosen = [weights[self._subset.index[place]] for place in places]
+
+        def row(pair: tuple[Any, tf.Tensor]) -> list[tf.Tensor]:
+            example, direction = pair
+            one = keras.tree.map_structure(lambda leaf: leaf[tf.newaxis], example)
+            with tf.GradientTape() as tape:
+                tape.watch(chosen)
+                output = self.outputs(flatten(weights), state, one)
+                along = tf.reduce_sum(rows(output)[0] * direction)
+            return tape.gradient(along, chosen, unconnected_gradients="zero")
+
+        pairs = (
+            keras.tree.map_structure(lambda leaf: tf.repeat(leaf, k, axis=0), x),
+            tf.reshape(tf.transpose(directions, [1, 0, 2]), [b * k, -1]),
+        )
+        found = self.map(row, pairs, [w.dtype for w in chosen])
+        return {p: Whole(tf.reshape(j, [b, k, -1])) for p, j in zip(places, found, strict=True)}
+
+    def _check(self, theta: tf.Tensor, state: State, x: Any) -> dict[int, tuple[Any, Any]]:
+        """How far each rule is from automatic differentiation, summed over x; its positions."""
+        with tf.GradientTape(persistent=True) as tape:
+            weights = self._flat.unflatten(theta)
+            tape.watch(weights)
+            outputs, calls = self._forward(flatten(weights), state, x)
+            direction = random.normal(tf.constant([0, 0, 0]), rows(outputs).shape, outputs.dtype)
+            along = tf.reduce_sum(rows(outputs) * direction)
+        gradients = tape.gradient(along, [c.z for c in calls], unconnected_gradients="zero")
+        parts = self._by_rule(calls, [g[tf.newaxis] for g in gradients])
+        errors = {}
+        for place, part in parts.items():
+            weight = weights[self._subset.index[place]]
+            truth = tf.reshape(tape.gradient(along, weight, unconnected_gradients="zero"), [-1])
+            error = tf.norm(tf.reduce_sum(part.dense(), axis=[0, 1]) - truth)
+            error = tf.math.divide_no_nan(error, tf.norm(truth))
+            errors[place] = error, part.a.shape[1] if isinstance(part, Factored) else 1
+        return errors
+
+
+def check_last(
+    flat: FlatModel, taken: keras.layers.Layer, layers: list[keras.layers.Layer], x: Any
+) -> None:
+    """Raises ValueError unless `taken` is what the network calls last of `layers`."""
+    with recorded(layers) as calls:
+        flat(flat.theta, x)
+    if calls[-1].layer is not taken:
+        raise ValueError(
+            f"subset_of_weights='last_layer' would take {taken.name!r}, but the last to be called "
+            f"is {calls[-1].layer.name!r}; name the layer"
+        )
+
+
+def rows(outputs: tf.Tensor) -> tf.Tensor:
+    """Outputs, shape (B, F)."""
+    return tf.reshape(outputs, [outputs.shape[0], math.prod(outputs.shape[1:])])
+
+
+def _has_loops(graph: tf.Graph) -> bool:
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
+    return any(node.op in ("While", "StatelessWhile") for node in nodes)

@@ -1,0 +1,57 @@
+"""Layers whose gradients are products of what goes in and what comes back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.inference.laplace.parts import Factored, Part, Whole
+from tfbdl.inference.recording import LINEAR, Call
+
+
+def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
+    """Whether this weight is kernel or bias of a dense layer, or a convolution without groups."""
+    if type(layer) not in LINEAR or getattr(layer, "groups", 1) != 1:
+        return False
+    return weight is layer.kernel or weight is layer.bias
+
+
+def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Part:
+    """J of the kernel or the bias of a layer; several calls are positions like pixels.
+
+    Args:
+        weight: of which `has_rule` is true.
+        calls: those of its layer, each with the gradients of K directions in its z, (K, *z.shape).
+    """
+    layer = calls[0][0].layer
+    g = tf.concat([_back(layer, g) for _, g in calls], axis=2)
+    g = tf.transpose(g, [1, 0, 2, 3])
+    if weight is layer.bias:
+        return Whole(tf.reduce_sum(g, axis=2))
+    return Factored(tf.concat([_multiplied(layer, c.x) for c, _ in calls], axis=1), g)
+
+
+def _multiplied(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
+    """What the kernel is multiplied with at each position, shape (B, T, I); patches of images."""
+    if not isinstance(layer, keras.layers.Dense):
+        size = math.prod(layer.kernel.shape[:-1])
+        each = tf.reshape(tf.eye(size, dtype=x.dtype), [*layer.kernel.shape[:-1], size])
+        x = _channels_last(layer, layer.convolution_op(x, each))
+    return tf.reshape(x, [x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1]])
+
+
+def _back(layer: keras.layers.Layer, g: tf.Tensor) -> tf.Tensor:
+    """Gradients in z, shape (K, B, T, O)."""
+    k, b = g.shape[:2]
+    g = _channels_last(layer, tf.reshape(g, [k * b, *g.shape[2:]]))
+    return tf.reshape(g, [k, b, math.prod(g.shape[1:-1]), g.shape[-1]])
+
+
+def _channels_last(layer: keras.layers.Layer, values: tf.Tensor) -> tf.Tensor:
+    if getattr(layer, "data_format", "channels_last") == "channels_last":
+        return values
+    return keras.ops.moveaxis(values, 1, -1)

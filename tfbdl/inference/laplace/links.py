@@ -1,0 +1,51 @@
+"""E[y] under normal f, where the mean of a softmax or a sigmoid has no closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.special
+
+from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood
+
+LINKS = ("probit", "bridge", "mc")
+
+
+def mean_of_classes(
+    likelihood: Likelihood, link_approx: str, mean: np.ndarray, covariance: np.ndarray
+) -> np.ndarray:
+    """Class probabilities, of the shape (N, ...) of `mean`.
+
+    Args:
+        likelihood: of logits.
+        link_approx: "probit" (MacKay 1992): the link of f / sqrt(1 + pi / 8 Var f). "bridge": the
+            Dirichlet whose Laplace approximation in logits N(mean, covariance) is, after both are
+            projected to sum zero (Hobbhahn et al. 2022, equation 11).
+        mean: of the logits, shape (N, ...).
+        covariance: theirs, shape (N, F, F).
+
+    Raises:
+        ValueError: if the likelihood is not one of classes, or not one that "bridge" takes.
+    """
+    variance = np.diagonal(covariance, axis1=1, axis2=2).reshape(mean.shape)
+    if link_approx == "probit" and isinstance(likelihood, (Categorical, Bernoulli)):
+        shrunk = mean / np.sqrt(1.0 + math.pi / 8.0 * variance)
+        one_of = isinstance(likelihood, Categorical)
+        return scipy.special.softmax(shrunk, axis=-1) if one_of else scipy.special.expit(shrunk)
+    if link_approx == "bridge" and isinstance(likelihood, Categorical) and mean.ndim == 2:
+        return _bridge(mean, covariance)
+    raise ValueError(
+        f"link_approx={link_approx!r} is not for {type(likelihood).__name__} with outputs of shape "
+        f"{mean.shape[1:]}; use 'mc'"
+    )
+
+
+def _bridge(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    of_rows, total = covariance.sum(axis=2), covariance.sum(axis=(1, 2))[:, np.newaxis]
+    mean = mean - of_rows * mean.sum(axis=1, keepdims=True) / total
+    variance = np.diagonal(covariance, axis1=1, axis2=2) - of_rows**2 / total
+    classes = mean.shape[1]
+    others = scipy.special.logsumexp(-mean, axis=1, keepdims=True)
+    alpha = (1.0 - 2.0 / classes + np.exp(mean + others) / classes**2) / variance
+    return alpha / alpha.sum(axis=1, keepdims=True)

@@ -1,0 +1,82 @@
+"""Jacobians of outputs with respect to one weight tensor, example by example.
+
+A row of a Jacobian belongs to one example b of B and to one k of K directions in the space of the
+outputs: the F outputs themselves, or the columns of a root of their Fisher information.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeAlias
+
+import tensorflow as tf
+
+
+class Factored(NamedTuple):
+    """Of a layer linear in its kernel: J[b, k, (i, o)] = sum over t of a[b, t, i] g[b, k, t, o].
+
+    a: what the kernel is multiplied with, at T positions (steps, pixels, calls), (B, T, I).
+    g: gradients of the outputs in what comes of it, shape (B, K, T, O).
+    """
+
+    a: tf.Tensor
+    g: tf.Tensor
+
+    def dense(self) -> tf.Tensor:
+        """J, shape (B, K, I O)."""
+        j = tf.einsum("bti,bkto->bkio", self.a, self.g)
+        return tf.reshape(j, [-1, j.shape[1], math.prod(j.shape[2:])])
+
+    def masked(self, mask: tf.Tensor) -> Factored:
+        """That of the examples that count: `mask`, shape (B,), is 1 there and 0 elsewhere."""
+        return Factored(
+            self.a * mask[:, tf.newaxis, tf.newaxis],
+            self.g * mask[:, tf.newaxis, tf.newaxis, tf.newaxis],
+        )
+
+    @property
+    def dtype(self) -> tf.DType:
+        """Of J."""
+        return self.a.dtype
+
+
+class Whole(NamedTuple):
+    """Of any weight tensor of p numbers: J itself, shape (B, K, p)."""
+
+    j: tf.Tensor
+
+    def dense(self) -> tf.Tensor:
+        """J, shape (B, K, p)."""
+        return self.j
+
+    def masked(self, mask: tf.Tensor) -> Whole:
+        """As `Factored.masked`."""
+        return Whole(self.j * mask[:, tf.newaxis, tf.newaxis])
+
+    @property
+    def dtype(self) -> tf.DType:
+        """As `Factored.dtype`."""
+        return self.j.dtype
+
+
+Part: TypeAlias = Factored | Whole
+
+
+def sum_of_squares(part: Part) -> tf.Tensor:
+    """The diagonal of sum_b J_b^T J_b, shape (p,)."""
+    if isinstance(part, Factored) and part.a.shape[1] == 1:
+        of_outputs = tf.reduce_sum(part.g[:, :, 0] ** 2, axis=1)
+        squares = tf.matmul(part.a[:, 0] ** 2, of_outputs, transpose_a=True)
+        return tf.reshape(squares, [-1])
+    return tf.reduce_sum(part.dense() ** 2, axis=[0, 1])
+
+
+def variance(part: Part, v: tf.Tensor) -> tf.Tensor:
+    """J diag(v) J^T of each example, shape (B, K, K), for v of shape (p,), at least 0."""
+    if isinstance(part, Factored) and part.a.shape[1] == 1:
+        g = part.g[:, :, 0]
+        v = tf.reshape(v, [part.a.shape[2], g.shape[2]])
+        of_outputs = tf.matmul(part.a[:, 0] ** 2, v)  # (B, O)
+        return tf.matmul(g * of_outputs[:, tf.newaxis], g, transpose_b=True)
+    j = part.dense()
+    return tf.matmul(j * v, j, transpose_b=True)

@@ -1,0 +1,94 @@
+"""A likelihood with its normal noise taken out, so that the noise can be chosen afterwards."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl import likelihoods
+from tfbdl.arguments import number
+from tfbdl.inference.laplace.output_fisher import in_logits
+from tfbdl.likelihoods import Likelihood, Normal
+
+
+class ScaledLikelihood:
+    """P(y | f) of a family, and for normal noise how all depends on its scale.
+
+    Args:
+        model: asked for its loss, where `likelihood` leaves the family open.
+        likelihood: "classification", "regression", or an object.
+        sigma_noise: the noise's standard deviation; None for that of the object, else 1.
+
+    Attributes:
+        unit: at noise 1, of outputs that are logits where there are classes.
+        link: from the network's outputs to those.
+        has_noise: whether there is a noise to choose.
+        sigma_noise: the noise, or 1.
+
+    Raises:
+        ValueError: if `likelihood` is none, or `sigma_noise` is given to one without.
+    """
+
+    def __init__(
+        self, model: keras.Model, likelihood: str | Likelihood, sigma_noise: float | None
+    ) -> None:
+        self._given = _family(model, likelihood)
+        self.has_noise = isinstance(self._given, Normal) and self._given.scale != "predicted"
+        if self.has_noise:
+            sigma_noise = self._given.scale if sigma_noise is None else sigma_noise
+            self.unit, self.link = Normal(1.0), lambda outputs: outputs
+        elif sigma_noise is None:
+            sigma_noise = 1.0
+            self.unit, self.link = in_logits(self._given)
+        else:
+            raise ValueError(
+                f"sigma_noise={sigma_noise!r} is for regression with one noise, not for "
+                f"{type(self._given).__name__}"
+            )
+        self.sigma_noise = checked_noise(sigma_noise)
+
+    def of_network(self, sigma: float) -> Likelihood:
+        """P(y | outputs of the network) at noise sigma."""
+        return Normal(sigma) if self.has_noise else self._given
+
+    def of_links(self, sigma: float) -> Likelihood:
+        """P(y | link(outputs)) at noise sigma."""
+        return Normal(sigma) if self.has_noise else self.unit
+
+    def log_likelihood(self, at_one: tf.Tensor, count: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
+        """The sum of log p(y | f) over `count` numbers, from that at noise 1."""
+        if not self.has_noise:
+            return at_one
+        normaliser = 0.5 * math.log(2.0 * math.pi) * count
+        return (at_one + normaliser) / sigma**2 - normaliser - count * tf.math.log(sigma)
+
+    def curvature(self, kind: str, sigma: tf.Tensor) -> tf.Tensor:
+        """By how much the curvature of a kind is that at noise 1."""
+        return sigma ** (-4 if kind == "ef" else -2)
+
+
+def checked_noise(sigma_noise: Any) -> float:
+    """A positive number.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return number("sigma_noise", sigma_noise, lambda s: 0 < s < math.inf, "a positive number")
+
+
+def _family(model: keras.Model, likelihood: str | Likelihood) -> Likelihood:
+    if isinstance(likelihood, Likelihood):
+        return likelihood
+    if likelihood == "regression":
+        return Normal(1.0)
+    if likelihood == "classification":
+        known = likelihoods.of_loss(getattr(model, "loss", None))
+        classes = (likelihoods.Categorical, likelihoods.Bernoulli)
+        return known if isinstance(known, classes) else likelihoods.Categorical()
+    raise ValueError(
+        f"likelihood={likelihood!r} is unknown; choose 'classification', 'regression', or an "
+        "object of tfbdl.likelihoods"
+    )

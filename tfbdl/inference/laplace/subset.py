@@ -1,0 +1,87 @@
+"""Some of the weights of a model, while the others stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.flat_model import FlatModel
+from tfbdl.inference.recording import owners
+
+
+class Subset:
+    """The weights of a model that have a posterior, P numbers in a row.
+
+    Args:
+        flat: the model.
+        chosen: "all", "last_layer", or names of layers, or of weights as "dense/kernel".
+
+    Attributes:
+        index: which of `model.trainable_variables` they are.
+        paths: theirs.
+        sizes: how many numbers each holds.
+        size: P.
+        last_layer: the layer that "last_layer" meant, else None.
+
+    Raises:
+        ValueError: if a name has no weight.
+    """
+
+    def __init__(self, flat: FlatModel, chosen: str | Sequence[str]) -> None:
+        self.owners = owners(flat.model)
+        self.last_layer = self.owners[-1] if chosen == "last_layer" else None
+        paths = list(flat.shapes)
+        if chosen == "all":
+            self.index = list(range(len(paths)))
+        elif chosen == "last_layer":
+            self.index = [i for i, o in enumerate(self.owners) if o is self.last_layer]
+        else:
+            self.index = _named(chosen, paths)
+        self.paths = [paths[i] for i in self.index]
+        self.shapes = [flat.shapes[path] for path in self.paths]
+        self.sizes = [flat.sizes[i] for i in self.index]
+        self.size = sum(self.sizes)
+        starts = np.cumsum([0, *flat.sizes])
+        self._places = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in self.index])
+
+    def take(self, theta: np.ndarray) -> np.ndarray:
+        """Those of all weights theta, shape (D,), that are in the subset, shape (P,)."""
+        return theta[self._places]
+
+    def put(self, values: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Theta, shape (D,), with each of n `values`, shape (n, P), in its place, (n, D)."""
+        thetas = np.tile(theta.astype(values.dtype), (len(values), 1))
+        thetas[:, self._places] = values
+        return thetas
+
+    def gather(self, theta: tf.Tensor) -> tf.Tensor:
+        """As `take`, of tensors."""
+        return tf.gather(theta, self._places)
+
+    def scatter(self, values: tf.Tensor, theta: tf.Tensor) -> tf.Tensor:
+        """Theta, shape (D,), with `values`, shape (P,), in their place."""
+        return tf.tensor_scatter_nd_update(theta, self._places[:, np.newaxis], values)
+
+    def split(self, values: tf.Tensor) -> list[tf.Tensor]:
+        """`values`, shape (P,), by weight."""
+        return tf.split(values, self.sizes)
+
+
+def _named(names: Sequence[str], paths: list[str]) -> list[int]:
+    if isinstance(names, str) or not names or not all(isinstance(n, str) for n in names):
+        raise ValueError(
+            f"subset_of_weights={names!r} is unknown; choose 'all', 'last_layer', or a list of "
+            "names of layers or weights"
+        )
+    unused = [n for n in names if not any(_holds(n, path) for path in paths)]
+    if unused:
+        raise ValueError(
+            f"subset_of_weights names {unused[0]!r}; the weights are {', '.join(paths)}"
+        )
+    return [i for i, path in enumerate(paths) if any(_holds(n, path) for n in names)]
+
+
+def _holds(name: str, path: str) -> bool:
+    return f"/{name}/" in f"/{path}/"
