@@ -12,12 +12,15 @@ from absl.testing import parameterized
 from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
 from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
+from tfbdl.convert.bayesian import COUNTERPARTS
 from tfbdl.keras_private import walk
+from tfbdl.layers.base import BayesLayer
 from tfbdl.sampling import Sampler, make_draw
 
 L = keras.layers
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 4)).astype("float32")
+IDS = np.array([[1, 8, 3, 0], [2, 2, 0, 0], [5, 6, 7, 8]])
 IMAGES = RNG.normal(size=(3, 32, 32, 3)).astype("float32")
 
 
@@ -77,7 +80,46 @@ def half():
     )
 
 
-MODELS = {f.__name__: f for f in (sequential, built_on_data, branches, nested, half)}
+def images():
+    """Every convolution, of several arguments, on inputs of four numbers."""
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            L.Reshape((2, 2, 1)),
+            L.Conv2D(4, (1, 2), padding="same", activation=own, data_format="channels_first"),
+            L.Conv2DTranspose(3, 2, strides=3, output_padding=2, padding="valid"),
+            L.BatchNormalization(),
+            L.Conv2D(4, 3, strides=2, use_bias=False, name="conv"),
+            L.DepthwiseConv2D(2, padding="same"),
+            L.Conv2D(2, 2, groups=2, dilation_rate=2, padding="same"),
+            L.Reshape((-1, 2)),
+            L.Conv1D(4, 2, padding="causal"),
+            L.Conv1DTranspose(2, 2, strides=2),
+            L.Reshape((-1, 2, 2, 1)),
+            L.Conv3D(3, 2, padding="same"),
+            L.Conv3DTranspose(2, 2),
+            L.GlobalAveragePooling3D(),
+            L.Dropout(0.5),
+            L.Dense(2),
+        ],
+        name="images",
+    )
+
+
+def sequences():
+    """Integers, embedded; a recurrent layer of each kind, one of them with two states."""
+    ids = keras.Input((4,), dtype="int32")
+    y = L.Embedding(9, 3, mask_zero=True, name="words")(ids)
+    y = L.Bidirectional(L.LSTM(3, return_sequences=True, name="lstm"), "sum", name="both")(y)
+    y = L.GRU(3, "relu", reset_after=False, return_sequences=True, dropout=0.2)(y)
+    y, h, c = L.LSTM(2, return_state=True, unit_forget_bias=False, recurrent_dropout=0.1)(y)
+    y = L.GRU(2, go_backwards=True, use_bias=False)(L.RepeatVector(3)(L.Dropout(0.5)(y + h + c)))
+    return keras.Model(ids, L.Dense(2)(y), name="sequences")
+
+
+MODELS = {
+    f.__name__: f for f in (sequential, built_on_data, branches, nested, half, images, sequences)
+}
 
 
 def trained(model):
@@ -94,6 +136,8 @@ def made(name):
 
 
 def inputs_of(model):
+    if model.name == "sequences":
+        return IDS
     if model.name != "outer":
         return X
     return {"a": X, "b": X[::-1]} if isinstance(model.input, dict) else [X, X[::-1]]
@@ -364,6 +408,82 @@ class BayesianTest(ConvertTest):
             converted = to_bayesian(made("sequential"), num_data=7, layers=layers)
             self.assertEqual([v.name for v in of_type(converted, bayes.BayesDense)], ["last"])
 
+    @parameterized.parameters("images", "sequences")
+    def test_means_and_spreads_of_all_weights(self, name):
+        """Those of Keras, kernels of transposed convolutions with channels before filters."""
+        model = made(name)
+        converted = to_bayesian(model, num_data=10)
+        found = 0
+        for new in walk(converted):
+            if not isinstance(new, BayesLayer):
+                continue
+            old = next(v for v in walk(model) if v.name == new.name)
+            self.assertLen(old.weights, len(new.random_weights))
+            for weight, q in zip(old.get_weights(), new.random_weights, strict=True):
+                swap = "Transpose" in type(old).__name__ and q.name == "kernel"
+                w = np.moveaxis(weight, -1, -2) if swap else weight
+                self.assertAllEqual(q.mean, w)
+                self.assertAllClose(q.stddev, np.maximum(0.1 * np.abs(w), 1e-6), 1e-5)
+                found += 1
+        self.assertEqual(found, 17)
+        kinds = {type(v) for v in walk(converted) if isinstance(v, BayesLayer)}
+        counterparts = {new for old, new in COUNTERPARTS.items() if of_type(model, old)}
+        self.assertEqual(kinds, counterparts)
+
+    def test_bias_has_a_prior_and_a_posterior_of_its_own(self):
+        for name in ("sequential", "images", "sequences"):
+            converted = to_bayesian(
+                made(name), num_data=7, prior=2.0, bias_prior=0.5, bias_posterior="point"
+            )
+            for layer in walk(converted):
+                if isinstance(layer, BayesLayer):
+                    for q in layer.random_weights:
+                        is_bias = q.name == "bias"
+                        self.assertAllClose(q.prior.scale, 0.5 if is_bias else 2.0)
+                        self.assertEqual(isinstance(q, posteriors.PointMass), is_bias)
+
+    def test_some_directions(self):
+        """A Bidirectional is made anew if a layer in it is chosen."""
+        model = made("sequences")
+        for chosen, expected in (
+            ("forward_lstm", [bayes.BayesLSTM, L.LSTM]),
+            ("words", [L.LSTM, L.LSTM]),
+            (["forward_lstm", "backward_lstm"], [bayes.BayesLSTM, bayes.BayesLSTM]),
+        ):
+            converted = to_bayesian(model, num_data=10, layers=chosen)
+            both = converted.get_layer("both")
+            self.assertEqual([type(both.forward_layer), type(both.backward_layer)], expected)
+            self.assertEqual(both.merge_mode, "sum")
+            self.assert_same_predictions(model, converted, rtol=1e-5, atol=1e-5)
+        model.get_layer("both").forward_layer.trainable = False
+        both = to_bayesian(model, num_data=10).get_layer("both")
+        self.assertEmpty(both.forward_layer.trainable_variables)
+        self.assertLen(both.backward_layer.trainable_variables, 6)
+
+    def test_estimators_that_layers_do_not_take(self):
+        cases = (
+            ("sequences", "flipout", r"^layer='words' \(Embedding\): estimator='?.* 'reparam"),
+            ("images", "local_reparameterization", r"^layer='conv2d.*' \(Conv2D\): estimator="),
+        )
+        for name, estimator, message in cases:
+            model = made(name)
+            arguments = {"num_data": 10, "estimator": estimator}
+            self.assert_refused(message, to_bayesian, model, **arguments)
+            dense = to_bayesian(model, layers=lambda v: type(v) is L.Dense, **arguments)
+            rest = to_bayesian(dense, num_data=10)
+            self.assert_same_predictions(model, rest, rtol=1e-5, atol=1e-5)
+            self.assertLen([v for v in walk(rest) if isinstance(v, L.LSTM | L.Conv2D)], 0)
+
+    def test_posteriors_without_means_are_refused(self):
+        self.assert_refused(
+            "^posterior=PriorItself has no means",
+            to_bayesian,
+            made("half"),
+            num_data=10,
+            posterior="prior",
+            initial_sigma=None,
+        )
+
     def test_shared_layers_stay_shared(self):
         converted = to_bayesian(made("nested"), num_data=10)
         shared = [v for v in of_type(converted, bayes.BayesDense) if v.name == "shared"]
@@ -377,6 +497,12 @@ class BayesianTest(ConvertTest):
         converted = to_bayesian(model, num_data=10)
         self.assert_same_predictions(model, converted, IMAGES)
         self.assertLen(of_type(converted, bayes.BayesDense), 1)
+        convolutions = of_type(converted, bayes.BayesConv2D)
+        self.assertLen(convolutions, len(of_type(model, L.Conv2D)))
+        self.assertGreater(len(convolutions), 30)
+        self.assertLen(
+            of_type(converted, L.DepthwiseConv2D), len(of_type(model, L.DepthwiseConv2D))
+        )
         self.assert_same_weights(model, to_deterministic(converted))
 
     def test_regularizers_give_way_with_a_warning(self):
@@ -403,7 +529,9 @@ class BayesianTest(ConvertTest):
         low_rank = of(L.Dense(8, name="d"))
         low_rank.layers[0].enable_lora(2)
         cases = {
-            "^model='m' holds nothing to convert, which is: Dense$": of(L.Dropout(0.5)),
+            "^model='m' holds nothing to convert, which is: Dense, Conv1D, .*, Embedding$": of(
+                L.Dropout(0.5)
+            ),
             r"^layer='d' \(Dense\) lies inside 't' \(TimeDist": of(
                 L.TimeDistributed(L.Dense(2, name="d"), name="t")
             ),
@@ -413,6 +541,9 @@ class BayesianTest(ConvertTest):
                 L.Dense(2, kernel_constraint="non_neg", name="d")
             ),
             r"^layer='d' \(Dense\) is shared by 'd' and 'time_distr": parted,
+            r"^layer='r' \(LSTM\) has a recurrent_constraint": of(
+                L.LSTM(2, recurrent_constraint="max_norm", name="r")
+            ),
             "^model='s' is not built": keras.Sequential([L.Dense(2)], name="s"),
             r"^model='own' \(Subclassed\) is no functional or Seq": Subclassed(name="own"),
         }
@@ -497,7 +628,7 @@ class DeterministicTest(ConvertTest):
 
         mean = bayes.BayesDense(2, num_data=10, name="d")
         cases = {
-            "^model='m' holds nothing to convert, which is: BayesDense, Var": of(L.Dense(2)),
+            "^model='m' holds nothing to convert, which is: BayesDense, .*, Var": of(L.Dense(2)),
             r"^layer='d' \(BayesDense\) lies inside 't'": of(L.TimeDistributed(mean, name="t")),
             r"^layer='d' \(Mine\) is of a subclass": of(Mine(2, num_data=10, name="d")),
             r"^layer='g' \(MCGaussianDropout\) has noise_shape=": of(

@@ -10,8 +10,8 @@ from tfbdl import layers
 
 class ContractTest(testing.TestCase):
     def check(self, layer, input_shape, output_shape, **kwargs):
-        arguments, expected = kwargs.pop("arguments"), kwargs
-        for training in kwargs.pop("modes", (False, True)):
+        arguments, modes = kwargs.pop("arguments"), kwargs.pop("modes", (False, True))
+        for training in modes:
             self.run_layer_test(
                 layer,
                 init_kwargs=arguments,
@@ -19,14 +19,14 @@ class ContractTest(testing.TestCase):
                 call_kwargs={"training": training},
                 expected_output_shape=output_shape,
                 expected_num_seed_generators=0,
-                supports_masking=True,
-                **expected,
+                **{"supports_masking": True, **kwargs},
             )
 
     @parameterized.parameters(
         ("reparameterization", (4, 5)),
-        ("local_reparameterization", (4, 2, 5)),
-        ("flipout", (4, 5)),
+        ("local_reparameterization", (4, 5)),
+        ("flipout", (4, 2, 5)),
+        ("per_example", (4, 2, 5)),
     )
     def test_bayes_dense(self, estimator, input_shape):
         self.check(
@@ -37,6 +37,56 @@ class ContractTest(testing.TestCase):
             modes=(False, True) if estimator == "reparameterization" else (True,),
             expected_num_losses=1,
             expected_num_trainable_weights=4,
+            expected_num_non_trainable_weights=2,
+        )
+
+    @parameterized.parameters(
+        (layers.BayesConv1D, "flipout", (4, 5, 2), (4, 4, 3)),
+        (layers.BayesConv2D, "reparameterization", (4, 5, 5, 2), (4, 4, 4, 3)),
+        (layers.BayesConv2D, "per_example", (4, 5, 5, 2), (4, 4, 4, 3)),
+        (layers.BayesConv3D, "flipout", (2, 3, 3, 3, 2), (2, 2, 2, 2, 3)),
+        (layers.BayesConv1DTranspose, "flipout", (4, 5, 2), (4, 6, 3)),
+        (layers.BayesConv2DTranspose, "reparameterization", (4, 3, 3, 2), (4, 4, 4, 3)),
+        (layers.BayesConv3DTranspose, "per_example", (2, 2, 2, 2, 2), (2, 3, 3, 3, 3)),
+    )
+    def test_convolutions(self, layer, estimator, input_shape, output_shape):
+        self.check(
+            layer,
+            input_shape,
+            output_shape,
+            arguments={"filters": 3, "kernel_size": 2, "num_data": 10, "estimator": estimator},
+            modes=(False, True) if estimator == "reparameterization" else (True,),
+            supports_masking=False,
+            expected_num_losses=1,
+            expected_num_trainable_weights=4,
+            expected_num_non_trainable_weights=2,
+        )
+
+    @parameterized.product(
+        layer=(layers.BayesLSTM, layers.BayesGRU),
+        arguments=({"dropout": 0.5, "recurrent_dropout": 0.5}, {"return_sequences": True}),
+    )
+    def test_recurrent(self, layer, arguments):
+        self.check(
+            layer,
+            (4, 2, 5),
+            (4, 2, 3) if arguments.get("return_sequences") else (4, 3),
+            arguments={"units": 3, "num_data": 10, **arguments},
+            expected_num_losses=1,
+            expected_num_trainable_weights=6,
+            expected_num_non_trainable_weights=2,
+        )
+
+    def test_embedding(self):
+        self.check(
+            layers.BayesEmbedding,
+            (4, 2),
+            (4, 2, 3),
+            arguments={"input_dim": 5, "output_dim": 3, "num_data": 10},
+            input_dtype="int32",
+            supports_masking=False,
+            expected_num_losses=1,
+            expected_num_trainable_weights=2,
             expected_num_non_trainable_weights=2,
         )
 

@@ -52,27 +52,52 @@ class ReplicasTest(tf.test.TestCase):
 
     def test_each_replica_has_noise_of_its_own(self):
         strategy = two_replicas.strategy()
+        quiet = {"num_data": 10, "seed": 1, "kernel_initializer": "zeros"}
+        one = tf.ones((1, 1, 1, 1))
         with strategy.scope():
             stack = {
-                "dense": layers.BayesDense(500, num_data=10, seed=1, kernel_initializer="zeros"),
-                "dropout": layers.MCDropout(0.5, seed=1),
-                "concrete": layers.ConcreteDropout(
-                    keras.layers.Dense(500, kernel_initializer="identity"),
-                    num_data=10,
-                    initial_rate=0.5,
-                    seed=1,
+                "dense": (layers.BayesDense(500, **quiet), tf.ones((1, 500))),
+                "dropout": (layers.MCDropout(0.5, seed=1), tf.ones((1, 500))),
+                "concrete": (
+                    layers.ConcreteDropout(
+                        keras.layers.Dense(500, kernel_initializer="identity"),
+                        num_data=10,
+                        initial_rate=0.5,
+                        seed=1,
+                    ),
+                    tf.ones((1, 500)),
+                ),
+                "conv": (layers.BayesConv2D(500, 1, **quiet), one),
+                "transposed": (layers.BayesConv2DTranspose(500, 1, **quiet), one),
+                "lstm": (layers.BayesLSTM(500, **quiet), one[0]),
+                "gru": (layers.BayesGRU(500, **quiet), one[0]),
+                "recurrent dropout": (
+                    layers.BayesGRU(
+                        500,
+                        recurrent_activation=tf.zeros_like,
+                        kernel_initializer="identity",
+                        dropout=0.5,
+                        posterior="point",
+                        num_data=10,
+                        seed=1,
+                    ),
+                    tf.ones((1, 1, 1500)),
+                ),
+                "embedding": (
+                    layers.BayesEmbedding(1, 500, "zeros", num_data=10, seed=1),
+                    tf.zeros((1,), tf.int32),
                 ),
             }
-            x = tf.ones((1, 500))
-            for layer in stack.values():
-                layer.build((None, 500))
+            for layer, x in stack.values():
+                layer.build(x.shape)
 
         @tf.function
         def outputs():
-            return strategy.run(lambda: [layer(x, training=True) for layer in stack.values()])
+            return strategy.run(lambda: [layer(x, training=True) for layer, x in stack.values()])
 
         for name, per_replica in zip(stack, outputs(), strict=True):
             a, b = (v.numpy().ravel() for v in per_replica.values)
+            self.assertGreater(a.std(), 1e-3, name)
             self.assertLess(abs(np.corrcoef(a, b)[0, 1]), 5 / np.sqrt(500), name)
 
 

@@ -46,6 +46,47 @@ LAYERS = {
     "regularized": lambda: dense(activity_regularizer=keras.regularizers.L2(0.1)),
     "half": lambda: dense(dtype="mixed_bfloat16"),
     "frozen": lambda: dense(trainable=False),
+    "per_example": lambda: dense(estimator="per_example"),
+    "conv_1d": lambda: layers.BayesConv1D(3, 2, padding="causal", num_data=10),
+    "conv_2d": lambda: layers.BayesConv2D(
+        4,
+        (1, 2),
+        strides=(2, 1),
+        padding="same",
+        data_format="channels_first",
+        groups=2,
+        activation="tanh",
+        num_data=10,
+        prior=priors.Normal(0.5, trainable=True),
+        bias_prior="laplace",
+        estimator="flipout",
+        kernel_initializer=keras.initializers.HeNormal(seed=1),
+        seed=5,
+        name="mine",
+    ),
+    "conv_3d": lambda: layers.BayesConv3D(3, 1, estimator="per_example", num_data=10),
+    "conv_2d_transpose": lambda: layers.BayesConv2DTranspose(
+        2, 3, strides=2, padding="same", output_padding=1, num_data=10
+    ),
+    "lstm": lambda: layers.BayesLSTM(
+        3, dropout=0.2, recurrent_dropout=0.3, return_sequences=True, num_data=10
+    ),
+    "gru": lambda: layers.BayesGRU(
+        3,
+        "relu",
+        go_backwards=True,
+        reset_after=False,
+        prior=priors.Normal(0.5, trainable=True),
+        recurrent_prior="laplace",
+        recurrent_posterior="point",
+        bias_prior=0.1,
+        num_data=10,
+        seed=5,
+    ),
+    "bidirectional": lambda: keras.layers.Bidirectional(
+        layers.BayesLSTM(3, prior=priors.Normal(0.5, trainable=True), num_data=10, seed=5)
+    ),
+    "embedding": lambda: layers.BayesEmbedding(5, 3, num_data=10),
     "molchanov": lambda: layers.VariationalDropout(3, "relu", num_data=10),
     "kingma": lambda: layers.VariationalDropout(3, "relu", num_data=10, kl="kingma"),
     "kingma_alpha": lambda: layers.VariationalDropout(
@@ -67,13 +108,28 @@ LAYERS = {
 }
 
 
+# What makes inputs of such layers from four numbers.
+BEFORE = {
+    layers.BayesConv1D: lambda: keras.layers.Reshape((4, 1)),
+    layers.BayesConv2D: lambda: keras.layers.Reshape((2, 2, 1)),
+    layers.BayesConv3D: lambda: keras.layers.Reshape((2, 2, 1, 1)),
+    layers.BayesConv2DTranspose: lambda: keras.layers.Reshape((2, 2, 1)),
+    layers.BayesLSTM: lambda: keras.layers.Reshape((2, 2)),
+    layers.BayesGRU: lambda: keras.layers.Reshape((2, 2)),
+    keras.layers.Bidirectional: lambda: keras.layers.Reshape((2, 2)),
+    layers.BayesEmbedding: keras.layers.ReLU,
+}
+
+
 def config(layer):
     """As it is written: Keras reads the tuples of a build config back as lists."""
     return json.loads(json.dumps(layer.get_config(), default=lambda o: o.get_config()))
 
 
 def model_of(layer):
-    model = keras.Sequential([keras.Input((4,)), layer, keras.layers.Dense(2)])
+    before = [BEFORE[type(layer)]()] if type(layer) in BEFORE else []
+    after = [keras.layers.Flatten(), keras.layers.Dense(2)]
+    model = keras.Sequential([keras.Input((4,)), *before, layer, *after])
     model.compile("adam", "mse")
     rng = np.random.default_rng(1)
     for v in model.trainable_variables:
@@ -86,7 +142,8 @@ def model_of(layer):
 class SavingTest(tf.test.TestCase, parameterized.TestCase):
     def assert_same_model(self, model, other):
         self.assertEqual(config(other), config(model))
-        self.assertEqual(other.layers[0].trainable, model.layers[0].trainable)
+        trainable = [[v.trainable for v in m.layers] for m in (model, other)]
+        self.assertEqual(*trainable)
         self.assert_same_function(model, other)
 
     def assert_same_function(self, model, other):

@@ -308,6 +308,25 @@ class IntervalTest(tf.test.TestCase, parameterized.TestCase):
                 root = scipy.optimize.brentq(lambda y, m=mixture, q=q: m.cdf(y).mean() - q, -30, 30)
                 self.assertAllClose(end[i, 0], root, 1e-3, 1e-3)
 
+    def test_mixture_of_noises_that_vary(self):
+        """As above, for 5 points, each of 40 functions with a noise of its own."""
+        outputs = np.random.default_rng(0).normal(size=(40, 5, 2)).astype("float32")
+        loc, scale = outputs[..., 0], np.log1p(np.exp(outputs[..., 1].astype("float64"))) + 1e-6
+        got = tfbdl.Prediction(
+            mean=loc.mean(0)[:, None],
+            aleatoric_variance=np.mean(scale**2, axis=0)[:, None],
+            epistemic_variance=loc.var(0)[:, None],
+            expected_entropy=None,
+            num_samples=40,
+            likelihood=likelihoods.Normal("predicted"),
+            outputs=outputs,
+        ).interval(0.9)
+        for end, q in zip(got, (0.05, 0.95), strict=True):
+            for i in range(5):
+                mixture = scipy.stats.norm(loc[:, i], scale[:, i])
+                root = scipy.optimize.brentq(lambda y, m=mixture, q=q: m.cdf(y).mean() - q, -30, 30)
+                self.assertAllClose(end[i, 0], root, 1e-4, 1e-4)
+
     def test_normal_where_functions_are_not_kept(self):
         model = linear(0.5)
         got = tfbdl.predict(model, X, 4000, seed=1)

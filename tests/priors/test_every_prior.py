@@ -99,6 +99,15 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
         other.load_weights(path)
         self.assert_same(model, other)
 
+    @parameterized.parameters(*NAMES)
+    def test_checkpoint(self, name):
+        model, other = model_of(name), model_of(name)
+        for variable in model.trainable_variables:
+            variable.assign(1.1 * variable)
+        path = tf.train.Checkpoint(model=model).save(f"{self.get_temp_dir()}/checkpoint")
+        tf.train.Checkpoint(model=other).restore(path).assert_existing_objects_matched()
+        self.assert_same(model, other)
+
     @parameterized.product(
         name=("horseshoe", "normal_trainable", "matrix_normal_trainable", "student_t"),
         policy=POLICIES[1:],

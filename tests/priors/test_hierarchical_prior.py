@@ -66,10 +66,9 @@ def make(family, groups="output"):
 
 
 def scales(prior):
-    """(m, v) of q(log s) for each factor of the scale, from the variables by name."""
-    values = {v.name: np.ravel(v.numpy()) for v in prior.trainable_variables}
-    names = dict.fromkeys(name.rsplit("_", 1)[0] for name in values)
-    return [(values[f"{n}_m"], np.logaddexp(0, values[f"{n}_rho"])) for n in names]
+    """(m, v) of q(log s) for each factor of the scale, from the variables in their order."""
+    values = [np.ravel(v.numpy()) for v in prior.trainable_variables]
+    return [(m, np.logaddexp(0, rho)) for m, rho in zip(values[::2], values[1::2], strict=True)]
 
 
 class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):

@@ -64,11 +64,11 @@ class HyperpriorTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
 class LogNormalTest(tf.test.TestCase, parameterized.TestCase):
     def make(self, hyperprior, groups="output", shape=(5, 7)):
         owner = keras.layers.Layer(dtype="float64")
-        return LogNormal(owner, "s", Groups(groups), shape, hyperprior), owner
+        return LogNormal(owner, "s", Groups(groups), shape, hyperprior)
 
     @parameterized.parameters(*HYPERPRIORS)
     def test_kl(self, make, log_pdf_of, arguments):
-        q, _ = self.make(make(*arguments))
+        q = self.make(make(*arguments))
         rng = np.random.default_rng(0)
         q.m.assign(rng.normal(size=(1, 7)))
         q.rho.assign(rng.normal(-1, 0.5, (1, 7)))
@@ -83,10 +83,10 @@ class LogNormalTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*HYPERPRIORS, (HalfCauchy, half_cauchy, (5.0,)))
     def test_start(self, make, log_pdf_of, arguments):
         hyperprior = make(*arguments)
-        q, owner = self.make(hyperprior, groups="layer")
+        q = self.make(hyperprior, groups="layer")
         self.assertAllClose(q.mean, [[max(hyperprior.mode, 0.0)]], 1e-12)
         self.assertAllClose(q.stddev, [[(70 + hyperprior.curvature) ** -0.5]], 1e-12)
-        self.assertEqual([v.name for v in owner.trainable_variables], ["s_m", "s_rho"])
+        self.assertEqual([v.path for v in q.trainable_variables], ["s/m", "s/rho"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Convolutions as sums of matrix products, one for each position of the kernel.
+"""Convolutions as products of matrices: of the patches under the kernel, and the kernel.
 
 Slower than those of TensorFlow where all examples have one kernel, but made of operations that
 `tf.vectorized_map` can vectorise over kernels, with and without XLA. Channels are last.
@@ -75,18 +75,21 @@ def _correlate(
             _lengths(x), _extents(w, dilation_rate), strides, strict=True
         )
     ]
-    y = 0.0
+    windows = []
     for position in np.ndindex(*kernel_size):
         starts = [int(k * d) for k, d in zip(position, dilation_rate, strict=True)]
         window = [slice(None)] + [
             slice(start, start + (count - 1) * stride + 1, stride)
             for start, count, stride in zip(starts, counts, strides, strict=True)
         ]
-        part = x[tuple(window)]
-        shape = tf.concat([tf.shape(part)[:-1], [groups, d_in]], axis=0)
-        of_groups = tf.reshape(w[position], (d_in, groups, d_out // groups))
-        y += tf.einsum("...gi,igo->...go", tf.reshape(part, shape), of_groups)
-    return tf.reshape(y, tf.concat([tf.shape(y)[:-2], [d_out]], axis=0))
+        windows.append(x[tuple(window)])
+    num, out = len(windows), d_out // groups
+    patches = tf.reshape(tf.stack(windows, axis=-2), (-1, num, groups, d_in))
+    patches = tf.reshape(tf.transpose(patches, (2, 0, 1, 3)), (groups, -1, num * d_in))
+    kernels = tf.transpose(tf.reshape(w, (num, d_in, groups, out)), (2, 0, 1, 3))
+    y = patches @ tf.reshape(kernels, (groups, num * d_in, out))
+    shape = tf.concat([tf.shape(windows[0])[:-1], [d_out]], axis=0)
+    return tf.reshape(tf.transpose(y, (1, 0, 2)), shape)
 
 
 def _with_zeros_between(x: tf.Tensor, strides: Sequence[int]) -> tf.Tensor:

@@ -145,12 +145,12 @@ class Prediction:
     def _quantile(self, q: float) -> np.ndarray:
         """Solves mean_f P(Y <= y | f) = q for y by bisection, within Cantelli's inequality."""
         likelihood = _known(self.likelihood, "interval")
-        functions = [tf.constant(f) for f in self._kept()]
+        functions = tf.constant(self._kept())
         spread = self.stddev / np.sqrt(min(q, 1.0 - q)) + 1e-6
         low, high = self.mean - spread, self.mean + spread
         for _ in range(60):
             middle = 0.5 * (low + high)
-            below = np.mean([likelihood.cdf(middle, f) for f in functions], axis=0) < q
+            below = np.mean(likelihood.cdf(middle, functions), axis=0) < q
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return 0.5 * (low + high)
 

@@ -26,7 +26,8 @@ class Hierarchical(Prior):
     then share them. Biases that are given no prior of their own have `Normal(1.0)`.
 
     Args:
-        scales: for each factor of s its name, the groups that share it, and its p(s).
+        scales: for each factor of s its name, the groups that share it, and its p(s). The
+            posterior of a factor is the attribute `<name>_posterior`.
         trainable: whether q(s) is learned; if not it stays where it starts (see `LogNormal`).
         **kwargs: as in `keras.layers.Layer`.
 
@@ -55,16 +56,19 @@ class Hierarchical(Prior):
 
     def build(self, shape: tuple[int, ...]) -> None:
         self._weight_shape = tuple(shape)
-        self._posteriors = [
-            LogNormal(self, name, groups, self._weight_shape, hyperprior)
-            for name, groups, hyperprior in self._scales
-        ]
+        for name, groups, hyperprior in self._scales:
+            q = LogNormal(self, name, groups, self._weight_shape, hyperprior)
+            setattr(self, f"{name}_posterior", q)
 
     def get_build_config(self) -> None:
         """None: it is the weight that says which shape it has."""
 
     def for_bias(self) -> Prior:
         return Normal(1.0)
+
+    @property
+    def _posteriors(self) -> list[LogNormal]:
+        return [getattr(self, f"{name}_posterior") for name, *_ in self._scales]
 
     @property
     def scale(self) -> tf.Tensor:

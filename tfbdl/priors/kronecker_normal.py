@@ -55,7 +55,7 @@ class KroneckerNormal(Prior):
     @property
     def scale(self) -> tf.Tensor:
         """The scale as it is now."""
-        return self._scale()
+        return self._scale.now()
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         """Log density of all weights together, in nats, shape ()."""
@@ -68,7 +68,7 @@ class KroneckerNormal(Prior):
         precision = reduce(
             np.multiply.outer, [c.precision_diagonal for c in self.factors(mu.shape)]
         )
-        sigma_in_scales = tf.reshape(sigma / self._scale(mu.dtype), (precision.size, -1))
+        sigma_in_scales = tf.reshape(sigma / self._scale.now(mu.dtype), (precision.size, -1))
         weights = tf.constant(precision.reshape(-1, 1), mu.dtype)
         trace = tf.reduce_sum(weights * tf.square(sigma_in_scales))
         distance = tf.reduce_sum(tf.square(self._whiten(mu)))
@@ -82,12 +82,12 @@ class KroneckerNormal(Prior):
     def _whiten(self, w: tf.Tensor) -> tf.Tensor:
         """The standard normal numbers of which `sample` would make w."""
         whitening = [c.whitening for c in self.factors(w.shape)]
-        return _along_axes(whitening, w) / self._scale(w.dtype)
+        return _along_axes(whitening, w) / self._scale.now(w.dtype)
 
     def _half_log_det(self, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
         size = math.prod(shape)
         of_factors = sum(size // c.size * c.half_log_det for c in self.factors(shape))
-        return of_factors + size * tf.math.log(self._scale(dtype))
+        return of_factors + size * tf.math.log(self._scale.now(dtype))
 
     def get_config(self) -> dict:
         return {**super().get_config(), "scale": self._scale.initial}

@@ -33,10 +33,10 @@ class Laplace(Prior):
     @property
     def scale(self) -> tf.Tensor:
         """The scale b as it is now."""
-        return self._scale()
+        return self._scale.now()
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        scale = self._scale(w.dtype)
+        scale = self._scale.now(w.dtype)
         return -tf.abs(w) / scale - tf.math.log(2.0 * scale)
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
@@ -45,7 +45,7 @@ class Laplace(Prior):
 
     def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
         """Through the mean of the folded normal, sigma sqrt(2/pi) exp(-z^2) + mu erf(z)."""
-        scale = self._scale(mu.dtype)
+        scale = self._scale.now(mu.dtype)
         z = mu / (math.sqrt(2.0) * sigma)
         folded = math.sqrt(2.0 / math.pi) * sigma * tf.exp(-tf.square(z)) + mu * tf.math.erf(z)
         return -folded / scale - tf.math.log(2.0 * scale)

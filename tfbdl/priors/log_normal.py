@@ -12,7 +12,7 @@ from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import Hyperprior
 
 
-class LogNormal:
+class LogNormal(keras.layers.Layer):
     """q(log s) = N(m, v^2), v = softplus(rho), for the scale s of each group of one weight.
 
     m starts at the mode of p(log s), or at log 1 where that is higher: under a narrow prior weights
@@ -21,8 +21,8 @@ class LogNormal:
     are.
 
     Args:
-        prior: the layer that owns the variables.
-        name: of the scale, for the variables.
+        prior: whose scales they are.
+        name: of the scale, for the layer.
         groups: of weights that share one s.
         weight_shape: of the weight.
         hyperprior: p(s).
@@ -36,20 +36,22 @@ class LogNormal:
         weight_shape: tuple[int, ...],
         hyperprior: Hyperprior,
     ) -> None:
+        super().__init__(name=name, trainable=prior.trainable, dtype=prior.dtype_policy)
         v = (2.0 * groups.size(weight_shape) + hyperprior.curvature) ** -0.5
         self.hyperprior = hyperprior
         self.m, self.rho = (
-            prior.add_weight(
+            self.add_weight(
                 shape=groups.shape(weight_shape),
                 initializer=keras.initializers.Constant(start),
                 autocast=False,
-                name=f"{name}_{parameter}",
+                name=parameter,
             )
             for parameter, start in (
                 ("m", max(hyperprior.mode, 0.0)),
                 ("rho", math.log(math.expm1(v))),
             )
         )
+        self.built = True
 
     @property
     def mean(self) -> tf.Tensor:

@@ -48,11 +48,11 @@ class Normal(Prior):
     @property
     def scale(self) -> tf.Tensor:
         """The standard deviation, or sigma, as it is now."""
-        return self._scale()
+        return self._scale.now()
 
     def _scale_of(self, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
         fan_in = math.prod(shape[:-1]) if self.by_fan_in else 1
-        return self._scale(dtype) / math.sqrt(fan_in)
+        return self._scale.now(dtype) / math.sqrt(fan_in)
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         scale = self._scale_of(w.shape, w.dtype)

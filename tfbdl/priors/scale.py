@@ -11,12 +11,12 @@ import tensorflow as tf
 from tfbdl.arguments import number
 
 
-class Scale:
+class Scale(keras.layers.Layer):
     """A positive number of a prior: fixed, or exp of a variable where the prior is trainable.
 
     Args:
-        prior: the layer that owns the variable.
-        name: the argument it was given as, for messages and for the variable.
+        prior: whose number it is.
+        name: the argument it was given as, for messages and for the layer.
         value: the number, or where learning starts.
 
     Raises:
@@ -24,17 +24,17 @@ class Scale:
     """
 
     def __init__(self, prior: keras.layers.Layer, name: str, value: Any) -> None:
+        super().__init__(name=name, trainable=prior.trainable, dtype=prior.dtype_policy)
         self.initial = number(
             name, value, lambda s: 0 < s < math.inf, "a positive number: a standard deviation"
         )
         self.log: keras.Variable | None = None
         if prior.trainable:
             start = keras.initializers.Constant(math.log(self.initial))
-            self.log = prior.add_weight(
-                shape=(), initializer=start, autocast=False, name=f"log_{name}"
-            )
+            self.log = self.add_weight(shape=(), initializer=start, autocast=False, name="log")
+        self.built = True
 
-    def __call__(self, dtype: tf.DType = tf.float32) -> tf.Tensor:
+    def now(self, dtype: tf.DType = tf.float32) -> tf.Tensor:
         """The number as it is now."""
         if self.log is None:
             return tf.constant(self.initial, dtype)

@@ -50,15 +50,15 @@ class ScaleMixture(Prior):
     @property
     def sigma1(self) -> tf.Tensor:
         """Standard deviation of the first normal as it is now."""
-        return self._sigma1()
+        return self._sigma1.now()
 
     @property
     def sigma2(self) -> tf.Tensor:
         """Standard deviation of the second normal as it is now."""
-        return self._sigma2()
+        return self._sigma2.now()
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        sigma1, sigma2 = self._sigma1(w.dtype), self._sigma2(w.dtype)
+        sigma1, sigma2 = self._sigma1.now(w.dtype), self._sigma2.now(w.dtype)
         first = math.log(self.pi) - tf.math.log(sigma1) - 0.5 * tf.square(w / sigma1)
         second = math.log1p(-self.pi) - tf.math.log(sigma2) - 0.5 * tf.square(w / sigma2)
         return tfp.math.log_add_exp(first, second) - HALF_LOG_2PI

@@ -41,10 +41,10 @@ class StudentT(Prior):
     @property
     def scale(self) -> tf.Tensor:
         """The scale as it is now."""
-        return self._scale()
+        return self._scale.now()
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        scale, half = self._scale(w.dtype), 0.5 * (self.df + 1.0)
+        scale, half = self._scale.now(w.dtype), 0.5 * (self.df + 1.0)
         constant = math.lgamma(half) - math.lgamma(half - 0.5) - 0.5 * math.log(math.pi * self.df)
         ratio = w / scale
         return constant - tf.math.log(scale) - half * tf.math.log1p(tf.square(ratio) / self.df)

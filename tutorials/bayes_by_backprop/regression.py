@@ -24,7 +24,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -38,9 +38,20 @@ from regression_steps import NETWORKS, REPORT, STEPS, WITHOUT, network
 import tfbdl
 from tfbdl.data import blundell_curve
 
+Data = tuple[np.ndarray, np.ndarray]
+
+LINE = np.linspace(-0.2, 1.2, 141, dtype="float32")[:, None]
 TEST_POINTS = 10_000
 INSIDE, OUTSIDE = 0.25, 1.2
 """Where the width of the 90 % range is measured: among the data, and far from them."""
+
+
+class Ranges(NamedTuple):
+    """The predictive mean at n inputs, (n,), and the ends, (2, n), of 90 % and half of y."""
+
+    mean: np.ndarray
+    most: np.ndarray
+    half: np.ndarray
 
 
 def parser() -> argparse.ArgumentParser:
@@ -137,24 +148,34 @@ def widths(model: keras.Model, args: argparse.Namespace) -> tuple[float, float]:
 
 def visualize(args: argparse.Namespace) -> None:
     found = common.read_metrics(args.savedir)
+    ranges = {
+        name: predicted_ranges(common.trained(args.savedir / name), args) for name in NETWORKS
+    }
+    data = blundell_curve(args.N, args.seed)
     for name, figure in (
-        ("steps", panels(args, found, list(STEPS), 3)),
-        ("without", panels(args, found, ["local", *WITHOUT], 4)),
+        ("steps", panels(ranges, found, data, list(STEPS))),
+        ("without", panels(ranges, found, data, list(WITHOUT))),
         ("densities", densities(found)),
-        ("curve", curve(args)),
+        ("curve", curve(ranges, data)),
     ):
         common.write_figure(figure, args.savedir / f"{name}.png")
 
 
+def predicted_ranges(model: keras.Model, args: argparse.Namespace) -> Ranges:
+    """The predictive mean on `LINE`, and the ends of the ranges that hold 90 % and half of y."""
+    drawn = tfbdl.predict(model, LINE, args.S, seed=args.seed, return_samples=True)
+    return Ranges(drawn.mean[:, 0], *(np.squeeze(drawn.interval(v), -1) for v in (0.9, 0.5)))
+
+
 def panels(
-    args: argparse.Namespace, found: Mapping[str, Any], names: Sequence[str], columns: int
+    ranges: Mapping[str, Ranges], found: Mapping[str, Any], data: Data, names: Sequence[str]
 ) -> plt.Figure:
-    """Predictions of the named networks, with their numbers."""
-    rows = -(-len(names) // columns)
-    size = (3.8 * columns, 3.5 * rows)
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    for ax, name in zip(axes.flat, names, strict=True):
-        draw(common.trained(args.savedir / name), args, ax)
+    """Predictions of the named networks, with their numbers, three in a row."""
+    rows = -(-len(names) // 3)
+    size = (11.4, 3.6 * rows)
+    figure, axes = plt.subplots(rows, 3, figsize=size, layout="constrained", squeeze=False)
+    for ax, name in zip(axes.flat, names, strict=False):
+        draw(ranges[name], data, ax)
         of = found[name]
         ax.set_title(
             f"{NETWORKS[name].title}\n"
@@ -179,28 +200,28 @@ def densities(found: Mapping[str, Any]) -> plt.Figure:
     return figure
 
 
-def curve(args: argparse.Namespace) -> plt.Figure:
+def curve(ranges: Mapping[str, Ranges], data: Data) -> plt.Figure:
     """Figure 5 of Blundell et al.: ranges that are narrow on the data and wide beside them."""
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", sharey=True)
     for ax, name in zip(axes, ("local", "predicted"), strict=True):
-        draw(common.trained(args.savedir / name), args, ax)
+        draw(ranges[name], data, ax)
     axes[0].set_title("one noise for all x")
     axes[1].set_title("noise that varies with x")
     axes[0].legend(fontsize=8, loc="lower right")
     return figure
 
 
-def draw(model: keras.Model, args: argparse.Namespace, ax: plt.Axes) -> None:
+def draw(ranges: Ranges, data: Data, ax: plt.Axes) -> None:
     """The data, the truth, the predictive mean, and the ranges that hold half and 90 % of y."""
-    line = np.linspace(-0.2, 1.2, 141, dtype="float32")[:, None]
-    drawn = tfbdl.predict(model, line, args.S, seed=args.seed, return_samples=True)
-    for level, alpha, label in ((0.9, 0.2, "90 % of y"), (0.5, 0.4, "half of y")):
-        low, high = (np.ravel(end) for end in drawn.interval(level))
-        ax.fill_between(line[:, 0], low, high, color="C0", alpha=alpha, label=label, linewidth=0)
-    ax.plot(line, drawn.mean, color="C0", label="predictive mean")
-    ax.plot(line, truth(line)[0], color="black", linewidth=0.8, linestyle="--", label="E[y | x]")
-    x, y = blundell_curve(args.N, args.seed)
-    ax.plot(x, y, ".", color="C3", markersize=2, label=f"{args.N} training points")
+    x = LINE[:, 0]
+    for (low, high), alpha, label in (
+        (ranges.most, 0.2, "90 % of y"),
+        (ranges.half, 0.4, "half of y"),
+    ):
+        ax.fill_between(x, low, high, color="C0", alpha=alpha, label=label, linewidth=0)
+    ax.plot(x, ranges.mean, color="C0", label="predictive mean")
+    ax.plot(x, truth(x)[0], color="black", linewidth=0.8, linestyle="--", label="E[y | x]")
+    ax.plot(*data, ".", color="C3", markersize=2, label=f"{len(data[0])} training points")
     ax.set(xlabel="x", ylabel="y", xlim=(-0.2, 1.2), ylim=(-1.0, 2.0))
 
 
