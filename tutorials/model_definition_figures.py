@@ -8,7 +8,6 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import posterior_predictive as hmc
-import scipy.stats
 
 import tfbdl
 from tfbdl import plots

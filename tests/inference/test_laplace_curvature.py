@@ -11,6 +11,7 @@ from brute_force import CASES, NUM, RNG, X, case, jacobians, network, outputs, s
 from tfbdl import likelihoods
 from tfbdl.inference import Laplace
 from tfbdl.inference.laplace.output_fisher import fisher_root
+import itertools
 
 DELTA = 0.8
 
@@ -177,7 +178,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         kron = curvature(fitted(model, likelihood, y[:1], X[:1], hessian_structure="kron"))
         sizes = [12, 4, 12, 3]
         starts = np.cumsum([0, *sizes])
-        for start, end in zip(starts[:-1], starts[1:], strict=True):
+        for start, end in itertools.pairwise(starts):
             block = slice(start, end)
             self.assertAllClose(kron[block, block], full[block, block], 1e-8, 1e-10)
 
