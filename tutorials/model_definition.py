@@ -61,11 +61,16 @@ def one_noise(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return gapped_sine(n, seed)
 
 
+def noise_stddev(x: np.ndarray) -> np.ndarray:
+    """Of the regression's data: from 0.05 at x = -3 to 0.35 at x = 3."""
+    return 0.05 + 0.05 * (x + 3)
+
+
 def more_noise(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Ten times as many points of the sine on [-3, 3], with noise that grows with x."""
     generator = np.random.default_rng(seed)
     x = generator.uniform(-3, 3, (10 * n, 1))
-    y = np.sin(2 * x) + figures.noise_stddev(x) * generator.standard_normal(x.shape)
+    y = np.sin(2 * x) + noise_stddev(x) * generator.standard_normal(x.shape)
     return x.astype("float32"), y.astype("float32")
 
 
@@ -219,7 +224,9 @@ def visualize(args: argparse.Namespace) -> None:
         "traditional_and_bayesian": figures.side_by_side(
             models["traditional"], models["bayesian"], data["bayesian"], args.S
         ),
-        "regression": figures.regression(models["regression"], data["regression"], args.S),
+        "regression": figures.regression(
+            models["regression"], data["regression"], noise_stddev, args.S
+        ),
         "classification": figures.classification(
             models["classification"], data["classification"], args.S
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import keras
 import matplotlib.pyplot as plt
@@ -80,12 +81,12 @@ def draw_weight(ax: plt.Axes, x: float, y: float, mean: float, stddev: float) ->
     ax.text(x, y, text, ha="center", va="top", fontsize=8, bbox=box, zorder=1)
 
 
-def noise_stddev(x: np.ndarray) -> np.ndarray:
-    """Of the regression's data: from 0.05 at x = -3 to 0.35 at x = 3."""
-    return 0.05 + 0.05 * (x + 3)
-
-
-def regression(model: keras.Model, data: Data, num_samples: int) -> plt.Figure:
+def regression(
+    model: keras.Model,
+    data: Data,
+    noise_stddev: Callable[[np.ndarray], np.ndarray],
+    num_samples: int,
+) -> plt.Figure:
     """A normal likelihood: the predictive distribution, and the two parts of its spread."""
     found = tfbdl.predict(model, LINE, num_samples, seed=0)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")

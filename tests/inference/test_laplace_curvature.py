@@ -1,5 +1,7 @@
 """Curvature of all kinds and structures, against Jacobians taken one gradient at a time."""
 
+import itertools
+
 import brute_force
 import keras
 import numpy as np
@@ -11,7 +13,6 @@ from brute_force import CASES, NUM, RNG, X, case, jacobians, network, outputs, s
 from tfbdl import likelihoods
 from tfbdl.inference import Laplace
 from tfbdl.inference.laplace.output_fisher import fisher_root
-import itertools
 
 DELTA = 0.8
 
