@@ -1,0 +1,117 @@
+import hashlib
+import os
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from made_files import TemporaryFolderTestCase
+
+from tfbdl.data import DataError, uci
+from tfbdl.data.uci import PUBLISHED, SOURCE, Published
+
+ROWS, FEATURES, TARGET = 7, [3, 0], 2
+TABLE = np.random.default_rng(0).normal(size=(ROWS, 5)).round(3)
+SPLITS = [([4, 0, 2, 6, 1], [3, 5]), ([0, 1, 2, 3, 4], [6, 5])]
+MADE = Published("made-up", len(SPLITS), hashlib.md5(TABLE.tobytes()).hexdigest())
+PLACES = [Path(os.environ.get("TFBDL_DATA", "none"), part) for part in ("uci", "")]
+HAS_PUBLISHED_FILES = any((place / "concrete/data/data.txt").is_file() for place in PLACES)
+
+
+def write(folder: Path, end: str = "\n") -> Path:
+    """The files of one data set as they are in Gal's repository."""
+    data = folder / MADE.folder / "data"
+    data.mkdir(parents=True)
+    rows = ["  ".join(f"{value:g}" for value in row) + " " for row in TABLE]
+    (data / "data.txt").write_text(end.join([*rows, "", ""]), newline="")
+    columns = {"features": FEATURES, "target": [TARGET]}
+    for split, (train, test) in enumerate(SPLITS):
+        columns |= {f"train_{split}": train, f"test_{split}": test}
+    for name, values in columns.items():
+        text = "".join(f"{value}{end}" for value in values)
+        (data / f"index_{name}.txt").write_text(text, newline="")
+    return data
+
+
+class MadeFilesTest(TemporaryFolderTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.enter(mock.patch.dict(os.environ))
+        self.enter(mock.patch.dict(PUBLISHED, {"made": MADE}))
+        os.environ.pop("TFBDL_DATA", None)
+
+    def assert_split(self, found: tuple, split: int) -> None:
+        train, test = SPLITS[split]
+        for rows, x, y in ((train, *found[:2]), (test, *found[2:])):
+            self.assertEqual(x.tolist(), [[TABLE[i, j] for j in FEATURES] for i in rows])
+            self.assertEqual(y.tolist(), [[TABLE[i, TARGET]] for i in rows])
+
+    def test_rows_and_columns_are_those_of_the_index_files(self) -> None:
+        write(self.folder)
+        for split in range(2):
+            self.assert_split(uci("made", split, directory=self.folder), split)
+
+    def test_a_subfolder_other_ends_of_lines_and_the_environment(self) -> None:
+        write(self.folder / "uci", end="\r\n")
+        self.assert_split(uci("made", directory=str(self.folder)), 0)
+        os.environ["TFBDL_DATA"] = str(self.folder)
+        self.assert_split(uci("made", 1), 1)
+        with self.assertRaisesRegex(DataError, "^directory='.*elsewhere' has no made-up/data/data"):
+            uci("made", directory=self.folder / "elsewhere")
+
+    def test_mistakes_are_said_in_one_line(self) -> None:
+        for arguments, words in (
+            (("wine",), "^name='wine' must be one of boston, concrete, .*, made$"),
+            (("made", 2), "^split=2 of 'made' must be one of 0 to 1$"),
+            (("made", -1), "^split=-1 of 'made' must be"),
+            (("made", True), "^split=True of 'made' must be"),
+            (("made",), "^TFBDL_DATA is not set: make it the folder that holds made-up, of http"),
+        ):
+            with self.assertRaisesRegex(ValueError, words):
+                uci(*arguments)
+
+    def test_other_files_are_refused(self) -> None:
+        data = write(self.folder)
+        for file, text, words in (
+            ("index_test_0.txt", "3\n4\n", "split 0 in .* does not hold each of the 7 rows once"),
+            ("index_test_0.txt", "3\n", "split 0 in .* does not hold each of the 7 rows once"),
+            ("index_test_0.txt", "three\n", "index_test_0.txt cannot be read as a table"),
+            ("data.txt", "1 2\n3 4\n", "data.txt is not the published table: the md5"),
+            ("data.txt", "1 2\n3\n", "data.txt cannot be read as a table of numbers"),
+        ):
+            (data / file).write_text(text)
+            with self.assertRaisesRegex(DataError, words) as caught:
+                uci("made", directory=self.folder)
+            message = str(caught.exception)
+            self.assertIn(SOURCE, message)
+            self.assertNotIn("\n", message)
+            self.assertNotIn("digits", message)
+        (data / "index_train_1.txt").unlink()
+        (data / "data.txt").unlink()
+        write(self.folder / "again")
+        (self.folder / "again" / MADE.folder / "data" / "index_train_1.txt").unlink()
+        with self.assertRaisesRegex(DataError, "index_train_1.txt cannot be read"):
+            uci("made", 1, directory=self.folder / "again")
+
+
+@unittest.skipUnless(HAS_PUBLISHED_FILES, "TFBDL_DATA names no folder with the published files")
+class PublishedFilesTest(unittest.TestCase):
+    def test_are_those_of_the_literature(self) -> None:
+        """Sizes, and the ranges that the documentation of the sets gives."""
+        for name, rows, features, low, high in (
+            ("boston", 506, 13, 5.0, 50.0),
+            ("concrete", 1030, 8, 2.33, 82.6),
+            ("energy", 768, 8, 6.01, 43.1),
+            ("naval", 11934, 16, 0.95, 1.0),
+            ("power", 9568, 4, 420.26, 495.76),
+        ):
+            for split in (0, 19):
+                x, y, x_test, y_test = uci(name, split)
+                self.assertEqual((len(x) + len(x_test), x.shape[1]), (rows, features))
+                self.assertEqual(len(x_test), round(0.1 * rows))
+                both = np.concatenate([y, y_test])
+                self.assertEqual((both.min(), both.max()), (low, high))
+
+
+if __name__ == "__main__":
+    unittest.main()
