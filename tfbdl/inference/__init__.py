@@ -8,6 +8,7 @@ from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
 from tfbdl.inference.mcmc import MCMC
+from tfbdl.inference.neural_linear import NeuralLinear
 from tfbdl.inference.posterior_samples import PosteriorSamples
 from tfbdl.inference.swag import SWAG
 
@@ -23,6 +24,7 @@ __all__ = [
     "Langevin",
     "Laplace",
     "LogPosterior",
+    "NeuralLinear",
     "PosteriorSamples",
     "RandomWalk",
     "SamplingError",

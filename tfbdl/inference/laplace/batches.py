@@ -62,7 +62,9 @@ def elements(x: Any, y: Any) -> Iterator[tuple[Any, Any]]:
     if y is not None:
         raise ValueError("y is given, but x is a data set; let it hold x and y, and leave y out")
     for element in x:
-        inputs, targets, _ = keras.utils.unpack_x_y_sample_weight(element)
+        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(element)
+        if weights is not None:
+            raise ValueError("x holds sample weights, which have no likelihood; leave them out")
         yield _checked(inputs, targets)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tfbdl.arguments import integer, option, positive_integer
 from tfbdl.inference.laplace import glm, prior, tuning
@@ -94,8 +95,11 @@ class Laplace(NormalPosterior):
             return self
         if with_noise and not self._observed.has_noise:
             raise ValueError("with_noise=True is for regression with one noise")
-        delta = prior.in_structure(self._prior_precision, self._subset, prior_structure)
-        tuning.maximise(self, delta, with_noise)
+        starts = [prior.in_structure(self._prior_precision, self._subset.sizes, prior_structure)]
+        starts += [tf.constant(self.sigma_noise, tf.float64)] * with_noise
+        self.prior_precision, *noise = tuning.maximum(self.log_marginal_likelihood, starts)
+        if noise:
+            self.sigma_noise = float(noise[0])
         return self
 
     def function_moments(

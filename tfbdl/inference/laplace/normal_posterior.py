@@ -50,6 +50,7 @@ class NormalPosterior:
             )
         self.temperature = number("temperature", temperature, lambda t: t > 0, "positive")
         self.rank = positive_integer("rank", rank)
+        self._model = model
         self._flat = FlatModel(in_precision(model, dtype))
         self._observed = ScaledLikelihood(model, likelihood, sigma_noise)
         self._subset = Subset(self._flat, subset_of_weights)
@@ -71,7 +72,7 @@ class NormalPosterior:
 
     @prior_precision.setter
     def prior_precision(self, value: Any) -> None:
-        self._prior_precision = prior.prior_precision(value, self._subset, self.hessian_structure)
+        self._prior_precision = self._checked_precision(value)
         self._forget()
 
     @property
@@ -98,6 +99,8 @@ class NormalPosterior:
             ValueError: if x and y do not fit each other, the model or the likelihood, or what has
                 to be kept does not fit into memory.
         """
+        if self._flat.model is not self._model:  # it is a copy, in another precision
+            self._flat.model.set_weights(self._model.get_weights())
         self._fit = Fit(
             self._flat,
             self._subset,
@@ -131,10 +134,12 @@ class NormalPosterior:
         """
         delta = self._prior_precision
         if prior_precision is not None:
-            delta = prior.prior_precision(prior_precision, self._subset, self.hessian_structure)
+            delta = self._checked_precision(prior_precision)
         sigma = self.sigma_noise if sigma_noise is None else sigma_noise
         return self._fitted.log_marginal_likelihood(
-            prior.of_each_weight(delta, self._subset), tf.cast(sigma, tf.float64), self.temperature
+            prior.of_each_weight(delta, self._subset.sizes),
+            tf.cast(sigma, tf.float64),
+            self.temperature,
         )
 
     def sample(self, n_samples: int = 100, *, seed: int = 0) -> np.ndarray:
@@ -144,6 +149,10 @@ class NormalPosterior:
         require(16 * shape[0] * shape[1], f"n_samples={n_samples}", "draw fewer")
         noise = random.normal(tf.constant([integer("seed", seed), 0, 0]), shape, "float64")
         return fit.mean + fit.precision.sample(noise, self._posterior_factors).numpy()
+
+    def _checked_precision(self, value: Any) -> tf.Tensor:
+        for_each = self.hessian_structure != "kron"
+        return prior.prior_precision(value, self._subset.sizes, for_each=for_each)
 
     def _forget(self) -> None:
         """Drops what depends on the fit, the prior or the noise."""
@@ -160,7 +169,7 @@ class NormalPosterior:
     def _posterior_factors(self) -> list[Tensors]:
         if self._factors is None:
             self._factors = self._fitted.factors(
-                prior.of_each_weight(self._prior_precision, self._subset),
+                prior.of_each_weight(self._prior_precision, self._subset.sizes),
                 tf.constant(self.sigma_noise, tf.float64),
                 self.temperature,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,40 +20,35 @@ GRID = tuple(np.logspace(-4, 4, 21))
 _BOUNDS = (-25.0, 25.0)
 
 
-def maximise(
-    posterior: Laplace, delta: tf.Tensor, with_noise: bool, max_iterations: int = 200
-) -> None:
-    """Sets the prior precision, and the noise, to where the evidence is largest, from `delta` on.
+def maximum(
+    function: Callable[..., tf.Tensor], starts: Sequence[tf.Tensor], max_iterations: int = 200
+) -> list[tf.Tensor]:
+    """Where `function` of positive float64 tensors is largest, from `starts` on.
 
-    L-BFGS in the logarithms, which stay within exp(-25) and exp(25).
+    L-BFGS in the logarithms, which stay within -25 and 25.
     """
-    shape, size = delta.shape, int(tf.size(delta))
-    sigma = tf.constant(posterior.sigma_noise, tf.float64)
+    sizes = [int(tf.size(start)) for start in starts]
 
-    def values(logs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        found = tf.exp(logs)
-        return tf.reshape(found[:size], shape), found[size] if with_noise else sigma
+    def tensors(logs: tf.Tensor) -> list[tf.Tensor]:
+        parts = tf.split(tf.exp(logs), sizes)
+        return [tf.reshape(part, start.shape) for part, start in zip(parts, starts, strict=True)]
 
     def loss(logs: np.ndarray) -> tuple[float, np.ndarray]:
         logs = tf.constant(logs)
         with tf.GradientTape() as tape:
             tape.watch(logs)
-            value = -posterior.log_marginal_likelihood(*values(logs))
+            value = -function(*tensors(logs))
         return float(value), tape.gradient(value, logs).numpy()
 
-    start = tf.math.log(tf.concat([tf.reshape(delta, [-1]), [sigma] * with_noise], axis=0))
     found = scipy.optimize.minimize(
         loss,
-        start.numpy(),
+        np.concatenate([np.log(start).ravel() for start in starts]),
         jac=True,
         method="L-BFGS-B",
-        bounds=[_BOUNDS] * len(start),
+        bounds=[_BOUNDS] * sum(sizes),
         options={"maxiter": max_iterations},
     )
-    best, noise = values(tf.constant(found.x))
-    posterior.prior_precision = best
-    if with_noise:
-        posterior.sigma_noise = float(noise)
+    return tensors(tf.constant(found.x))
 
 
 def search_grid(posterior: Laplace, grid: Sequence[float], x: Any, y: Any) -> None:

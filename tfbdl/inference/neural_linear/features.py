@@ -1,0 +1,121 @@
+"""What the last layer of a network is given: the features that it has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.inference.laplace.batches import batches
+from tfbdl.inference.laplace.subset import Subset
+from tfbdl.inference.recording import recorded
+from tfbdl.layers import LearnedScale
+from tfbdl.models import Ensemble
+from tfbdl.models.ensemble import floats
+
+
+class Features:
+    """phi(x): the inputs of a network's last Dense layer, and 1 where that has a bias.
+
+    Args:
+        model: the network, whose outputs are those of that layer.
+        dtype: in which it is computed.
+
+    Attributes:
+        paths: names of the kernel and of the bias.
+        sizes: numbers that these have for each output, M in all.
+        num_outputs: F.
+
+    Raises:
+        ValueError: if the model is not built or random, or ends in another layer.
+    """
+
+    def __init__(self, model: keras.Model, dtype: str) -> None:
+        self._model = model
+        self._flat = FlatModel(in_precision(model, dtype))
+        self._subset = Subset(self._flat, "last_layer")
+        self._last = self._subset.owners[-1]
+        if type(self._last) is not keras.layers.Dense:
+            raise ValueError(
+                f"model={model.name!r} ends in the layer {self._last.name!r} "
+                f"({type(self._last).__name__}); let the last one be a Dense without activation"
+            )
+        self.paths = self._subset.paths
+        self.num_outputs = self._last.units
+        self.sizes = [size // self.num_outputs for size in self._subset.sizes]
+
+    def hold(self) -> None:
+        """Keeps to the network as it is now."""
+        if self._flat.model is not self._model:  # it is a copy, in another precision
+            self._flat.model.set_weights(self._model.get_weights())
+        self._theta = tf.constant(self._flat.theta.numpy())
+        self._state = [tf.constant(v.numpy()) for v in self._flat.state]
+
+    def of_batches(
+        self, x: Any, y: Any, batch_size: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Features in float64, shape (B, M), and targets, of batches of the data.
+
+        Raises:
+            ValueError: if the data do not fit each other or the network.
+        """
+        for number, batch in enumerate(batches(x, y, batch_size, tf.float64)):
+            inputs = keras.tree.map_structure(self._in_precision, batch.x)
+            if number == 0:
+                self._check(inputs)
+            chosen = batch.mask.numpy() > 0
+            phi = self._phi_and_outputs(inputs)[0][chosen]
+            yield phi, None if batch.y is None else batch.y.numpy()[chosen]
+
+    def ensemble(self, weights: np.ndarray, raw_scales: np.ndarray | None = None) -> Ensemble:
+        """The network with each of S last layers.
+
+        Args:
+            weights: of the layer, shape (S, M, F).
+            raw_scales: what a `LearnedScale` appends to the outputs, shape (S, F), if anything.
+        """
+        network = self._flat.model
+        members = self._subset.put(weights.reshape(len(weights), -1), self._theta.numpy())
+        if raw_scales is not None:
+            inputs = keras.tree.map_structure(
+                lambda a: keras.Input(a.shape[1:], dtype=a.dtype.name), self._example
+            )
+            network = keras.Model(inputs, LearnedScale(dtype=network.dtype)(network(inputs)))
+            members = np.concatenate([members, raw_scales], axis=1)
+        return Ensemble(network, members, floats(self._state).numpy()[np.newaxis])
+
+    def _phi_and_outputs(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        with recorded([self._last]) as calls:
+            outputs = self._flat(self._theta, x, self._state)
+        phi = tf.cast(calls[-1].x, tf.float64).numpy()
+        if phi.ndim != 2:
+            raise ValueError(
+                f"layer={self._last.name!r} has inputs of shape {phi.shape}; give a network with "
+                "one vector of features for each example"
+            )
+        if not np.isfinite(phi).all():
+            raise ValueError(
+                f"model={self._model.name!r} has features that are not finite; its training has "
+                "diverged"
+            )
+        ones = np.ones((len(phi), len(self.sizes) - 1))
+        return np.concatenate([phi, ones], axis=1), outputs.numpy()
+
+    def _check(self, x: Any) -> None:
+        self._flat.check_deterministic(x)
+        phi, outputs = self._phi_and_outputs(x)
+        weights = self._subset.take(self._theta.numpy()).reshape(-1, self.num_outputs)
+        linear = phi @ weights
+        if linear.shape != outputs.shape or not np.allclose(linear, outputs, 1e-2, 1e-3):
+            raise ValueError(
+                f"model={self._model.name!r} does something behind the product of its last layer "
+                f"{self._last.name!r}; let it end there, without activation"
+            )
+        self._example = keras.tree.map_structure(lambda a: a[:1], x)
+
+    def _in_precision(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(x, self._flat.dtype) if x.dtype.is_floating else x

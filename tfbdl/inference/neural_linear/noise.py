@@ -1,0 +1,141 @@
+"""The noise of a linear regression, known or not, and what follows from it in closed form."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.special
+import tensorflow as tf
+from tensorflow_probability import distributions as tfd
+
+from tfbdl.arguments import number
+from tfbdl.inference.laplace.scaled_likelihood import checked_noise
+from tfbdl.inference.neural_linear.linear_regression import Solution
+from tfbdl.likelihoods import Normal
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E
+
+
+class KnownNoise:
+    """Normal, of standard deviation sigma; W ~ N(0, 1 / delta) (Bishop 2006, section 3.3).
+
+    Args:
+        sigma: a number, or a tensor to take derivatives by.
+    """
+
+    def __init__(self, sigma: Any) -> None:
+        self.sigma = sigma
+
+    def in_units(self, delta: tf.Tensor) -> tf.Tensor:
+        """The prior precision of weights that are divided by the noise."""
+        return delta * self.sigma**2
+
+    def log_evidence(self, found: Solution) -> tf.Tensor:
+        """Log p(y | x) in nats (Bishop 2006, equation 3.86)."""
+        sigma = tf.cast(self.sigma, tf.float64)
+        numbers = found.num_data * len(found.residual)
+        errors = 0.5 * tf.reduce_sum(found.residual) / sigma**2
+        return _volume(found) - errors - numbers * tf.math.log(sigma)
+
+    def variance(self, found: Solution) -> np.ndarray:
+        """Mean of sigma^2, shape (F,)."""
+        return np.full(len(found.residual), self.sigma**2)
+
+    def entropy(self, found: Solution) -> float:
+        """Mean entropy of the noise of an example, in nats."""
+        return len(found.residual) * (HALF_LOG_2PI_E + math.log(self.sigma))
+
+    def draw(self, found: Solution, rng: np.random.Generator, num_samples: int) -> np.ndarray:
+        """Draws of sigma, shape (S, F)."""
+        return np.full((num_samples, len(found.residual)), self.sigma)
+
+    def predictive(self, found: Solution, mean: np.ndarray, spread: np.ndarray) -> tfd.Distribution:
+        """p(y | x) of each element of y, for a `spread` in units of the noise."""
+        return tfd.Normal(mean, self.sigma * spread)
+
+    def likelihood(self) -> Normal:
+        """p(y | a function and its noise)."""
+        return Normal(self.sigma)
+
+    def outputs(self, means: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """What that likelihood takes, of draws (S, N, F) and their noise (S, F)."""
+        return means
+
+
+class UnknownNoise:
+    """sigma^2 ~ inverse gamma(a, b), W ~ N(0, sigma^2 / delta) (Murphy 2012, section 7.6.3).
+
+    Each output has its own; methods are those of `KnownNoise`.
+
+    Args:
+        a: shape.
+        b: scale.
+    """
+
+    def __init__(self, a: float, b: float) -> None:
+        self.a, self.b = a, b
+
+    def in_units(self, delta: tf.Tensor) -> tf.Tensor:
+        return delta
+
+    def log_evidence(self, found: Solution) -> tf.Tensor:
+        a, b = self.posterior(found)
+        constant = self.a * math.log(self.b) - math.lgamma(self.a) + math.lgamma(a)
+        return _volume(found) + tf.reduce_sum(constant - a * tf.math.log(b))
+
+    def posterior(self, found: Solution) -> tuple[float, tf.Tensor]:
+        """a, and b of each output, shape (F,)."""
+        return self.a + 0.5 * found.num_data, self.b + 0.5 * found.residual
+
+    def variance(self, found: Solution) -> np.ndarray:
+        a, b = self.posterior(found)
+        return b.numpy() / (a - 1.0) if a > 1.0 else np.full(len(b), np.inf)
+
+    def entropy(self, found: Solution) -> float:
+        a, b = self.posterior(found)
+        log_sigma = 0.5 * (np.log(b) - scipy.special.digamma(a))
+        return float(np.sum(HALF_LOG_2PI_E + log_sigma))
+
+    def draw(self, found: Solution, rng: np.random.Generator, num_samples: int) -> np.ndarray:
+        a, b = self.posterior(found)
+        return np.sqrt(b / rng.standard_gamma(a, (num_samples, len(b))))
+
+    def predictive(self, found: Solution, mean: np.ndarray, spread: np.ndarray) -> tfd.Distribution:
+        a, b = self.posterior(found)
+        return tfd.StudentT(2.0 * a, mean, tf.sqrt(b / a) * spread)
+
+    def likelihood(self) -> Normal:
+        return Normal("predicted")
+
+    def outputs(self, means: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        raw = np.broadcast_to(raw_scale(sigma)[:, np.newaxis], means.shape)
+        return np.concatenate([means, raw], axis=-1)
+
+
+def noise_of(
+    sigma_noise: float | None, noise_prior: tuple[float, float]
+) -> KnownNoise | UnknownNoise:
+    """What the arguments of a `NeuralLinear` mean.
+
+    Raises:
+        ValueError: if one is out of its range.
+    """
+    if sigma_noise is not None:
+        return KnownNoise(checked_noise(sigma_noise))
+    a, b = (
+        number("noise_prior", value, lambda v: 0 < v < math.inf, "two positive numbers")
+        for value in noise_prior
+    )
+    return UnknownNoise(a, b)
+
+
+def raw_scale(sigma: np.ndarray) -> np.ndarray:
+    """The number whose softplus is sigma."""
+    return sigma + np.log(-np.expm1(-sigma))
+
+
+def _volume(found: Solution) -> tf.Tensor:
+    """What the evidence of all outputs has in common."""
+    of_each = found.log_det_ratio - found.num_data * math.log(2.0 * math.pi)
+    return 0.5 * len(found.residual) * of_each
