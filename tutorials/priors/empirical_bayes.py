@@ -1,0 +1,174 @@
+"""Empirical Bayes: the scale of a prior p(w; s) chosen by the evidence, or by the bound on it.
+
+    log p(y | x; s) = log int p(y | x, w) p(w; s) dw  >=  ELBO(q, s).
+
+A model that is linear in its weights, y = phi(x) w + N(0, 0.1^2) with w ~ N(0, s^2 I), has an
+evidence in closed form. The bound of a normal q with a full covariance reaches it; that of a
+mean-field q does not, and is highest at another scale. Learned with q (`trainable=True`), s ends
+where its curve is highest. The last model is a network, of whose evidence the bound is all we know.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+import scipy.optimize
+import scipy.stats
+from run import REGRESSION, Run
+
+import tfbdl
+from tfbdl.data import gapped_sine
+from tfbdl.layers import BayesDense
+from tfbdl.likelihoods import Normal
+from tfbdl.posteriors import FullCovarianceNormal, MeanFieldNormal
+from tfbdl.priors import Normal as NormalPrior
+
+N, NOISE = 40, 0.1
+CENTRES = np.linspace(-3.5, 3.5, 15)
+"""Of the features exp(-(x - c)^2 / 2)."""
+GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+EPOCHS = 2000
+"""Of one step each, on all points."""
+
+
+def features(x: np.ndarray) -> np.ndarray:
+    """The inputs phi(x), shape (N, 15)."""
+    return np.exp(-0.5 * np.square(x - CENTRES)).astype("float32")
+
+
+def log_evidence(scale: float, phi: np.ndarray, y: np.ndarray) -> float:
+    """Log N(y; 0, s^2 phi phi^T + 0.1^2 I), in nats per data point."""
+    phi = phi.astype(float)
+    covariance = scale**2 * phi @ phi.T + NOISE**2 * np.eye(len(y))
+    return float(scipy.stats.multivariate_normal(cov=covariance).logpdf(np.ravel(y))) / len(y)
+
+
+def best_scale(phi: np.ndarray, y: np.ndarray) -> float:
+    """The scale of highest evidence."""
+    found = scipy.optimize.minimize_scalar(
+        lambda log_s: -log_evidence(np.exp(log_s), phi, y), bounds=(-3, 4), method="bounded"
+    )
+    return float(np.exp(found.x))
+
+
+class Model(NamedTuple):
+    """Of one curve.
+
+    Attributes:
+        label: of the curve.
+        inputs: what it is given for x.
+        layers: makes them, with the prior they share.
+    """
+
+    label: str
+    inputs: Callable[[np.ndarray], np.ndarray]
+    layers: Callable[[NormalPrior, int], list[BayesDense]]
+
+
+def linear(
+    posterior: type[FullCovarianceNormal | MeanFieldNormal],
+) -> Callable[[NormalPrior, int], list[BayesDense]]:
+    def layers(prior: NormalPrior, seed: int) -> list[BayesDense]:
+        q = posterior(keras.initializers.Constant(-3.0))
+        return [BayesDense(1, num_data=N, prior=prior, posterior=q, use_bias=False, seed=seed)]
+
+    return layers
+
+
+def network(prior: NormalPrior, seed: int) -> list[BayesDense]:
+    """1-20-1 with tanh; all weights and biases share the scale."""
+    q = MeanFieldNormal(keras.initializers.Constant(-3.0))
+    common = {
+        "num_data": N,
+        "prior": prior,
+        "posterior": q,
+        "estimator": "local_reparameterization",
+        "kernel_initializer": keras.initializers.RandomNormal(),
+        "bias_initializer": keras.initializers.RandomNormal(),
+    }
+    return [BayesDense(20, "tanh", seed=seed, **common), BayesDense(1, seed=seed + 1, **common)]
+
+
+MODELS = {
+    "full": Model("linear model, full covariance", features, linear(FullCovarianceNormal)),
+    "mean_field": Model("linear model, mean field", features, linear(MeanFieldNormal)),
+    "network": Model("1-20-1, mean field", lambda x: x, network),
+}
+
+
+def compiled(name: str, scale: float, trainable: bool, seed: int) -> keras.Model:
+    keras.utils.set_random_seed(seed)
+    layers = MODELS[name].layers(NormalPrior(scale, trainable=trainable), seed)
+    width = MODELS[name].inputs(np.zeros((1, 1))).shape[1]
+    model = keras.Sequential([keras.Input((width,)), *layers])
+    schedule = keras.optimizers.schedules.CosineDecay(3e-2, EPOCHS)
+    model.compile(keras.optimizers.Adam(schedule), Normal(NOISE))
+    return model
+
+
+def runs(args: argparse.Namespace) -> dict[str, Run]:
+    """Each model with its scale fixed on a grid, and learned from 1 on."""
+    x, y = gapped_sine(N, args.seed)
+    found = {}
+    for name, of in MODELS.items():
+        for scale in (*GRID, None):
+
+            def model(name: str = name, scale: float | None = scale) -> keras.Model:
+                return compiled(name, scale or 1.0, scale is None, args.seed)
+
+            key = f"{name}_learned" if scale is None else f"{name}_{scale:g}"
+            found[key] = Run(model, of.inputs(x), y, EPOCHS, N, REGRESSION)
+    return found
+
+
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+    """Scales and bounds, in nats per data point."""
+    x, y = gapped_sine(N, args.seed)
+    rows = {}
+    for key, model in models.items():
+        phi = MODELS[key.rpartition("_")[0]].inputs(x)
+        rows[key] = {
+            "scale": float(model.layers[0].prior.scale),
+            "elbo": tfbdl.elbo(model, phi, y, 10 * args.S, seed=args.seed).elbo,
+        }
+        if not key.startswith("network"):
+            rows[key]["log evidence"] = log_evidence(rows[key]["scale"], phi, y)
+    phi = features(x)
+    best = best_scale(phi, y)
+    rows["evidence"] = {"scale": best, "log evidence": log_evidence(best, phi, y)}
+    return rows
+
+
+def figures(
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
+) -> dict[str, plt.Figure]:
+    figure, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+    x, y = gapped_sine(N, args.seed)
+    line = np.geomspace(min(GRID), max(GRID), 100)
+    evidence = [log_evidence(s, features(x), y) for s in line]
+    axes[0].plot(line, evidence, "k", linewidth=1, label="log evidence, exact")
+    for i, (name, of) in enumerate(MODELS.items()):
+        ax = axes[name == "network"]
+        points = [rows[key] for key in rows if key.startswith(f"{name}_") and "learned" not in key]
+        ax.plot(
+            [row["scale"] for row in points],
+            [row["elbo"] for row in points],
+            "o-",
+            color=f"C{i}",
+            markersize=4,
+            label=f"{of.label}: s fixed",
+        )
+        learned = rows[f"{name}_learned"]
+        label = f"s learned: {learned['scale']:.2f}"
+        ax.plot(learned["scale"], learned["elbo"], "*", color=f"C{i}", markersize=14, label=label)
+    axes[0].set_title("15 features, 15 weights")
+    axes[1].set_title("a network, 61 weights")
+    for ax in axes:
+        ax.set(xscale="log", xlabel="scale s of the prior", ylabel="nats per data point")
+        ax.legend(fontsize=8)
+    return {"empirical_bayes": figure}
