@@ -1,26 +1,32 @@
 """Slow and obvious references for curvature, in float64: one example and one output at a time."""
 
+import functools
+
 import keras
 import numpy as np
-import scipy.integrate
 import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.inference import Laplace
 
 RNG = np.random.default_rng(0)
 NUM = 11
 X = RNG.normal(size=(NUM, 3))
+DELTA = 0.8
 
 
 def network(units=(4,), outputs=3, activation="tanh", use_bias=True, last=None):
     keras.utils.set_random_seed(1)
     stack = [keras.layers.Dense(u, activation, use_bias=use_bias) for u in units]
-    model = keras.Sequential(
-        [keras.Input((3,)), *stack, keras.layers.Dense(outputs, last, use_bias=use_bias)]
-    )
-    for v in model.trainable_variables:
-        v.assign(np.random.default_rng(len(v.path)).normal(size=v.shape) * 0.7)
+    last = keras.layers.Dense(outputs, last, use_bias=use_bias, name="last")
+    return randomised(keras.Sequential([keras.Input((3,)), *stack, last]))
+
+
+def randomised(model):
+    """All weights drawn anew, biases too."""
+    for number, v in enumerate(model.trainable_variables):
+        v.assign(np.random.default_rng(number).normal(size=v.shape) * 0.7)
     return model
 
 
@@ -28,7 +34,7 @@ CASES = {
     "normal": (likelihoods.Normal(0.7), 1, RNG.normal(size=(NUM, 1))),
     "categorical": (likelihoods.Categorical(), 3, RNG.integers(0, 3, NUM)),
     "bernoulli": (likelihoods.Bernoulli(), 2, RNG.integers(0, 2, (NUM, 2))),
-    "poisson": (likelihoods.Poisson(), 2, RNG.poisson(2.0, (NUM, 2))),
+    "poisson": (likelihoods.Poisson(), 1, RNG.poisson(2.0, (NUM, 1))),
     "heteroscedastic": (likelihoods.Normal("predicted"), 2, RNG.normal(size=(NUM, 1))),
     "student": (likelihoods.StudentT(5.0, 0.6), 1, RNG.normal(size=(NUM, 1))),
     "student_scale": (likelihoods.StudentT(5.0, "predicted"), 2, RNG.normal(size=(NUM, 1))),
@@ -40,6 +46,41 @@ def case(name):
     """A likelihood, a network and targets."""
     likelihood, outputs, y = CASES[name]
     return likelihood, network(outputs=outputs), y
+
+
+def fitted(model, likelihood, y, x=X, **arguments):
+    """A Laplace approximation in float64; of all weights and in full where nothing else is said."""
+    settings = {
+        "subset_of_weights": "all",
+        "hessian_structure": "full",
+        "prior_precision": DELTA,
+        "dtype": "float64",
+        **arguments,
+    }
+    batch_size = settings.pop("batch_size", 4)
+    return Laplace(model, likelihood, **settings).fit(x, y, batch_size=batch_size)
+
+
+@functools.cache
+def fitted_case(name, **arguments):
+    """`fitted` of a case, made once; not to be changed."""
+    likelihood, model, y = case(name)
+    return fitted(model, likelihood, y, **arguments)
+
+
+def precision(laplace):
+    """The posterior's precision, shape (P, P), from its covariance over all directions.
+
+    The draws of unit noises are the columns of a root of the covariance.
+    """
+    size = laplace._subset.size
+    noise = tf.eye(size, dtype=tf.float64)
+    root = laplace._fit.precision.sample(noise, laplace._posterior_factors).numpy()
+    return np.linalg.inv(root.T @ root)
+
+
+def curvature(laplace, delta=DELTA):
+    return precision(laplace) - delta * np.eye(laplace._subset.size)
 
 
 def jacobians(model, x):
@@ -81,27 +122,53 @@ def scores(likelihood, y, f):
 
 def information(likelihood, f):
     """E_y of score score^T, shape (N, F, F), summed or integrated over y."""
-    n, size = f.shape
+    n = len(f)
+    nodes, weights = _support(likelihood, f.shape[1])
+    f, y = np.tile(f, (len(nodes), 1)), np.repeat(nodes, n, axis=0)
+    p = np.exp(likelihood.log_prob(tf.constant(y), tf.constant(f)))
+    s = scores(likelihood, y, f)
+    terms = (p * np.repeat(weights, n))[:, None, None] * s[:, :, None] * s[:, None, :]
+    return terms.reshape(-1, n, *terms.shape[1:]).sum(axis=0)
 
-    def term(y):
-        y = np.tile(y, (n, 1)) if np.ndim(y) else np.full(n, y)
-        p = np.exp(likelihood.log_prob(tf.constant(y), tf.constant(f)))
-        s = scores(likelihood, y, f)
-        return p[:, None, None] * s[:, :, None] * s[:, None, :]
 
+def _support(likelihood, size):
+    """Values of y, and weights with which a sum over them is a sum or an integral over all y."""
     if isinstance(likelihood, likelihoods.Categorical):
-        return sum(term(c) for c in range(size))
+        return np.arange(size), np.ones(size)
     if isinstance(likelihood, (likelihoods.Bernoulli, likelihoods.Poisson)):
-        count = 2 if isinstance(likelihood, likelihoods.Bernoulli) else 40
-        return sum(term(np.array(pair, float)) for pair in np.ndindex(*[count] * size))
-    low, high = (
-        (0, 1) if isinstance(likelihood, likelihoods.ContinuousBernoulli) else (-np.inf, np.inf)
-    )
-    return scipy.integrate.quad_vec(lambda y: term(np.array([y])), low, high, epsrel=1e-9)[0]
+        count = 2 if isinstance(likelihood, likelihoods.Bernoulli) else 60
+        values = np.array(list(np.ndindex(*[count] * size)), float)
+        return values, np.ones(len(values))
+    if isinstance(likelihood, likelihoods.ContinuousBernoulli):
+        nodes, weights = np.polynomial.legendre.leggauss(40)
+        return 0.5 + 0.5 * nodes[:, None], 0.5 * weights
+    y = np.tan(np.linspace(-np.pi / 2, np.pi / 2, 2002)[1:-1])
+    return y[:, None], (1 + y**2) * np.pi / 2001
 
 
-def ggn(model, likelihood, x):
+def ggn(model, likelihood, x=X):
     """Sum of J^T F J, shape (D, D)."""
     j = jacobians(model, x)
-    f = outputs(model, x)
-    return np.einsum("nki,nkl,nlj->ij", j, information(likelihood, f), j)
+    f = information(likelihood, outputs(model, x))
+    return np.einsum("nki,nkl,nlj->ij", j, f, j)
+
+
+def empirical_fisher(model, likelihood, y, x=X):
+    """Sum of the gradients' squares, shape (D, D)."""
+    g = np.einsum("nk,nki->ni", scores(likelihood, y, outputs(model, x)), jacobians(model, x))
+    return g.T @ g
+
+
+def hessian(model, likelihood, y, x=X):
+    """That of -log p(y | theta), by central differences of its gradient, shape (D, D)."""
+    flat, theta = wide(model)
+
+    @tf.function(autograph=False)
+    def gradient(theta):
+        with tf.GradientTape() as tape:
+            tape.watch(theta)
+            value = -tf.reduce_sum(likelihood.log_prob(tf.constant(y), flat(theta, x)))
+        return tape.gradient(value, theta)
+
+    steps = 1e-5 * np.eye(flat.size)
+    return np.stack([(gradient(theta + h) - gradient(theta - h)) / 2e-5 for h in steps])
