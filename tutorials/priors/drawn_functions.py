@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 import matplotlib.pyplot as plt
@@ -26,7 +27,7 @@ SHOWN = 8
 
 def network(family: str, seed: int) -> keras.Model:
     """1-50-50-1 whose weights are drawn from their priors."""
-    common = {"num_data": 1, "posterior": "prior"}
+    common: dict[str, Any] = {"num_data": 1, "posterior": "prior"}
     layers = [
         BayesDense(50, "tanh", prior=5.0, seed=seed, **common),
         BayesDense(50, "tanh", prior=FAMILIES[family](50), bias_prior=1.0, seed=seed + 1, **common),

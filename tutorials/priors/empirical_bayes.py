@@ -28,17 +28,17 @@ from tfbdl.likelihoods import Normal
 from tfbdl.posteriors import FullCovarianceNormal, MeanFieldNormal
 from tfbdl.priors import Normal as NormalPrior
 
-N, NOISE = 40, 0.1
-CENTRES = np.linspace(-3.5, 3.5, 15)
-"""Of the features exp(-(x - c)^2 / 2)."""
+N, NOISE = 100, 0.1
+FREQUENCIES = np.arange(1, 6)
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-EPOCHS = 2000
+EPOCHS = 3000
 """Of one step each, on all points."""
 
 
 def features(x: np.ndarray) -> np.ndarray:
-    """The inputs phi(x), shape (N, 15)."""
-    return np.exp(-0.5 * np.square(x - CENTRES)).astype("float32")
+    """1, sin(k x) and cos(k x), shape (N, 11)."""
+    waves = np.concatenate([np.sin(FREQUENCIES * x), np.cos(FREQUENCIES * x)], axis=1)
+    return np.concatenate([np.ones_like(x), waves], axis=1).astype("float32")
 
 
 def log_evidence(scale: float, phi: np.ndarray, y: np.ndarray) -> float:
@@ -88,8 +88,8 @@ def network(prior: NormalPrior, seed: int) -> list[BayesDense]:
         "prior": prior,
         "posterior": q,
         "estimator": "local_reparameterization",
-        "kernel_initializer": keras.initializers.RandomNormal(),
-        "bias_initializer": keras.initializers.RandomNormal(),
+        "kernel_initializer": keras.initializers.RandomNormal(stddev=2.0),
+        "bias_initializer": keras.initializers.RandomNormal(stddev=2.0),
     }
     return [BayesDense(20, "tanh", seed=seed, **common), BayesDense(1, seed=seed + 1, **common)]
 
@@ -153,7 +153,7 @@ def figures(
     evidence = [log_evidence(s, features(x), y) for s in line]
     axes[0].plot(line, evidence, "k", linewidth=1, label="log evidence, exact")
     for i, (name, of) in enumerate(MODELS.items()):
-        ax = axes[name == "network"]
+        ax = axes[int(name == "network")]
         points = [rows[key] for key in rows if key.startswith(f"{name}_") and "learned" not in key]
         ax.plot(
             [row["scale"] for row in points],
@@ -166,7 +166,7 @@ def figures(
         learned = rows[f"{name}_learned"]
         label = f"s learned: {learned['scale']:.2f}"
         ax.plot(learned["scale"], learned["elbo"], "*", color=f"C{i}", markersize=14, label=label)
-    axes[0].set_title("15 features, 15 weights")
+    axes[0].set_title("11 features, 11 weights")
     axes[1].set_title("a network, 61 weights")
     for ax in axes:
         ax.set(xscale="log", xlabel="scale s of the prior", ylabel="nats per data point")
