@@ -49,12 +49,13 @@ def case(name):
 
 
 def fitted(model, likelihood, y, x=X, **arguments):
-    """A Laplace approximation in float64; of all weights and in full where nothing else is said."""
+    """A Laplace approximation in float64; of all weights, in full, where nothing else is said."""
     settings = {
         "subset_of_weights": "all",
         "hessian_structure": "full",
         "prior_precision": DELTA,
         "dtype": "float64",
+        "jit_compile": False,
         **arguments,
     }
     batch_size = settings.pop("batch_size", 4)
@@ -172,3 +173,12 @@ def hessian(model, likelihood, y, x=X):
 
     steps = 1e-5 * np.eye(flat.size)
     return np.stack([(gradient(theta + h) - gradient(theta - h)) / 2e-5 for h in steps])
+
+
+def curvature_of(kind, model, likelihood, y):
+    """That which a kind of curvature is, shape (D, D)."""
+    if kind == "ggn":
+        return ggn(model, likelihood)
+    if kind == "ef":
+        return empirical_fisher(model, likelihood, y)
+    return hessian(model, likelihood, y)

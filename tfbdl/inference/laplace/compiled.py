@@ -1,4 +1,4 @@
-"""A function of tensors, compiled by XLA once for each of their shapes."""
+"""A function of tensors, compiled once for each of their shapes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ class Compiled:
 
     Args:
         function: of tensors; what else it uses must not change.
+        jit_compile: whether XLA compiles it.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = tf.function(function, autograph=False, jit_compile=True)
+    def __init__(self, function: Callable[..., Any], jit_compile: bool) -> None:
+        self._function = tf.function(function, autograph=False, jit_compile=jit_compile)
         self._of_shapes: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *tensors: Any) -> Any:

@@ -37,6 +37,7 @@ class Fit:
         kind: a curvature.
         rank: of "lowrank".
         batch_size: at most so many examples at once; None for as many as memory is good for.
+        jit_compile: whether XLA compiles what is done with a batch.
 
     Attributes:
         theta: the weights, shape (D,).
@@ -61,6 +62,7 @@ class Fit:
         kind: str,
         rank: int,
         batch_size: int | None,
+        jit_compile: bool,
     ) -> None:
         self._flat, self._subset, self._observed, self._kind = flat, subset, observed, kind
         self._written_out = structure in JOINT
@@ -75,7 +77,7 @@ class Fit:
         self.precision = precision_of(structure, subset, self._jacobian, rank)
         k = self._outputs if kind in ("ggn", "mc_fisher") else 1
         size = self._batch_size(1 if kind == "mc_fisher" else k, kind == "hessian")
-        step = Compiled(self._hessian if kind == "hessian" else self._statistics)
+        step = Compiled(self._hessian if kind == "hessian" else self._statistics, jit_compile)
         total, sums = None, np.zeros(3)
         for number, batch in enumerate(batches(x, y, min(size, batch_size or size), flat.dtype)):
             key = tf.constant([0, number, 0])
@@ -85,7 +87,7 @@ class Fit:
         assert total is not None
         self.precision.finish(total)
         self._log_prob, self._count, self.num_data = sums[0], sums[1], int(sums[2])
-        self._moments = Compiled(self._function_moments)
+        self._moments = Compiled(self._function_moments, jit_compile)
 
     def log_marginal_likelihood(
         self, delta: tf.Tensor, sigma: tf.Tensor, temperature: float

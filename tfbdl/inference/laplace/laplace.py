@@ -46,6 +46,7 @@ class Laplace(NormalPosterior):
         rank: of "lowrank".
         dtype: "float32" or "float64", in which the network is computed; H and what comes of it are
             in float64.
+        jit_compile: whether XLA compiles what is done with a batch.
 
     Attributes:
         paths: names of the weight tensors that have a posterior.

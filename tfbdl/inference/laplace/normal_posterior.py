@@ -41,6 +41,7 @@ class NormalPosterior:
         temperature: float = 1.0,
         rank: int = 50,
         dtype: str = "float32",
+        jit_compile: bool = True,
     ) -> None:
         self.hessian_structure = option("hessian_structure", hessian_structure, STRUCTURES)
         self.curvature = option("curvature", curvature, CURVATURES)
@@ -50,7 +51,7 @@ class NormalPosterior:
             )
         self.temperature = number("temperature", temperature, lambda t: t > 0, "positive")
         self.rank = positive_integer("rank", rank)
-        self._model = model
+        self._model, self._jit_compile = model, jit_compile
         self._flat = FlatModel(in_precision(model, dtype))
         self._observed = ScaledLikelihood(model, likelihood, sigma_noise)
         self._subset = Subset(self._flat, subset_of_weights)
@@ -111,6 +112,7 @@ class NormalPosterior:
             kind=self.curvature,
             rank=self.rank,
             batch_size=None if batch_size is None else positive_integer("batch_size", batch_size),
+            jit_compile=self._jit_compile,
         )
         self._forget()
         return self
@@ -138,7 +140,7 @@ class NormalPosterior:
         sigma = self.sigma_noise if sigma_noise is None else sigma_noise
         return self._fitted.log_marginal_likelihood(
             prior.of_each_weight(delta, self._subset.sizes),
-            tf.cast(sigma, tf.float64),
+            prior.in_float64(sigma),
             self.temperature,
         )
 

@@ -22,10 +22,7 @@ def prior_precision(value: Any, sizes: Sequence[int], *, for_each: bool = True) 
     Raises:
         ValueError: if it is not positive, or has another shape.
     """
-    if tf.is_tensor(value) or isinstance(value, tf.Variable):
-        delta = tf.cast(value, tf.float64)
-    else:
-        delta = tf.constant(value, tf.float64)
+    delta = in_float64(value)
     if tf.executing_eagerly() and not tf.reduce_all((delta > 0) & tf.math.is_finite(delta)):
         raise ValueError(f"prior_precision={value!r} must be positive")
     shapes = [(len(sizes),), (sum(sizes),)] if for_each else [(len(sizes),)]
@@ -35,6 +32,12 @@ def prior_precision(value: Any, sizes: Sequence[int], *, for_each: bool = True) 
             + " or ".join(map(str, shapes))
         )
     return delta
+
+
+def in_float64(value: Any) -> tf.Tensor:
+    """A number, array or tensor as a tensor in float64, differentiable."""
+    is_tensor = tf.is_tensor(value) or isinstance(value, tf.Variable)
+    return tf.cast(value, tf.float64) if is_tensor else tf.constant(value, tf.float64)
 
 
 def of_each_weight(delta: tf.Tensor, sizes: Sequence[int]) -> tf.Tensor:

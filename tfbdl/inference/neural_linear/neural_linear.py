@@ -145,7 +145,7 @@ class NeuralLinear:
             delta = prior.prior_precision(prior_precision, self._sizes)
         if sigma_noise is not None:
             self._require_known("sigma_noise", sigma_noise)
-            noise = KnownNoise(tf.cast(sigma_noise, tf.float64))
+            noise = KnownNoise(prior.in_float64(sigma_noise))
         return noise.log_evidence(self._solve(delta, noise))
 
     def optimize_prior_precision(

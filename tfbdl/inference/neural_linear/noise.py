@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
 from tfbdl.arguments import number
+from tfbdl.inference.laplace.prior import in_float64
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.linear_regression import Solution
 from tfbdl.likelihoods import Normal
@@ -33,7 +34,7 @@ class KnownNoise:
 
     def log_evidence(self, found: Solution) -> tf.Tensor:
         """Log p(y | x) in nats (Bishop 2006, equation 3.86)."""
-        sigma = tf.cast(self.sigma, tf.float64)
+        sigma = in_float64(self.sigma)
         numbers = found.num_data * len(found.residual)
         errors = 0.5 * tf.reduce_sum(found.residual) / sigma**2
         return _volume(found) - errors - numbers * tf.math.log(sigma)

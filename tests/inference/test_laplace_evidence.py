@@ -1,0 +1,215 @@
+"""The marginal likelihood: closed forms, integration, its gradients, and where it is largest."""
+
+import brute_force
+import numpy as np
+import scipy.optimize
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+from absl.testing import parameterized
+from brute_force import DELTA, RNG, X, case, fitted, fitted_case, network, precision
+
+from tfbdl import likelihoods
+from tfbdl.inference import Laplace
+
+STRUCTURES = ("full", "kron", "diag", "lowrank")
+SIGMA = 0.7
+
+
+def delta_of(shape):
+    """A prior precision of the case "normal": one for all, for each of 4 tensors, of 21 weights."""
+    return np.exp(0.5 * np.random.default_rng(3).normal(size=shape))
+
+
+SHAPES = ((), (4,), (21,))
+
+
+def value_and_gradients(laplace, delta, sigma):
+    delta, sigma = tf.constant(delta, tf.float64), tf.constant(sigma, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch([delta, sigma])
+        value = laplace.log_marginal_likelihood(delta, sigma)
+    return value.numpy(), *(g.numpy() for g in tape.gradient(value, [delta, sigma]))
+
+
+class ValueTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters("full", "lowrank")
+    def test_linear_regression(self, structure):
+        """At the mode of a linear model it is exact: y ~ N(0, sigma^2 I + Phi Phi^T / delta)."""
+        model, y = network(units=(), outputs=1), RNG.normal(size=(len(X), 1))
+        phi = np.column_stack([X, np.ones(len(X))])
+        w = np.linalg.solve(phi.T @ phi / SIGMA**2 + DELTA * np.eye(4), phi.T @ y / SIGMA**2)
+        model.set_weights([w[:3], w[3]])
+        laplace = fitted(model, "regression", y, hessian_structure=structure, sigma_noise=SIGMA)
+        covariance = SIGMA**2 * np.eye(len(X)) + phi @ phi.T / DELTA
+        expected = scipy.stats.multivariate_normal(cov=covariance).logpdf(y[:, 0])
+        self.assertAllClose(laplace.log_marginal_likelihood(), expected, 1e-6)
+
+    def test_two_weights_by_integration(self):
+        """Logistic regression, 400 examples: Laplace's error is of the order of one in 400."""
+        rng = np.random.default_rng(5)
+        x = rng.normal(size=(400, 3)) * [1, 1, 0]
+        y = rng.uniform(size=400) < scipy.special.expit(x @ [1.0, -0.5, 0])
+
+        def log_joint(w):
+            f = x[:, :2] @ w
+            log_prob = np.where(y[:, None], f, 0) - np.logaddexp(0, f)
+            return log_prob.sum(0) + scipy.stats.norm.logpdf(w, scale=DELTA**-0.5).sum(0)
+
+        mode = scipy.optimize.minimize(lambda w: -log_joint(w[:, None])[0], [0.0, 0.0]).x
+        axes = [np.linspace(m - 1.5, m + 1.5, 151) for m in mode]
+        grid = np.stack(np.meshgrid(*axes, indexing="ij")).reshape(2, -1)
+        area = np.prod([axis[1] - axis[0] for axis in axes])
+        expected = scipy.special.logsumexp(log_joint(grid)) + np.log(area)
+        model = network(units=(), outputs=1, use_bias=False)
+        model.set_weights([np.append(mode, 0.0)[:, None]])
+        for kind in ("ggn", "hessian"):
+            laplace = fitted(
+                model, likelihoods.Bernoulli(), y[:, None] * 1.0, x, curvature=kind, batch_size=400
+            )
+            # the third weight has no data: its prior is its posterior, and adds nothing
+            self.assertAllClose(laplace.log_marginal_likelihood(), expected, 0, 0.02)
+
+    @parameterized.product(structure=STRUCTURES, shape=SHAPES)
+    def test_formula_at_any_weights(self, structure, shape):
+        """Log p(y | theta) + log p(theta) + P / 2 log 2 pi - 1 / 2 log det, by SciPy and NumPy."""
+        if structure == "kron" and shape == (21,):
+            self.skipTest("a Kronecker product takes one prior precision a weight tensor")
+        _, model, y = case("normal")
+        delta = delta_of(shape)
+        laplace = fitted_case("normal", hessian_structure=structure, curvature="ggn")
+        value, *_ = value_and_gradients(laplace, delta, SIGMA)
+        each = np.repeat(delta, [12, 4, 4, 1]) if shape == (4,) else np.full(21, delta)
+        h = precision(laplace) - DELTA * np.eye(21)
+        theta = np.concatenate([w.ravel() for w in model.get_weights()])
+        log_prob = scipy.stats.norm.logpdf(y, brute_force.outputs(model, X), SIGMA).sum()
+        log_prior = scipy.stats.norm.logpdf(theta, scale=each**-0.5).sum()
+        log_det = np.linalg.slogdet(h + np.diag(each))[1]
+        expected = log_prob + log_prior + 21 / 2 * np.log(2 * np.pi) - 0.5 * log_det
+        self.assertAllClose(value, expected, 1e-7)
+
+
+class GradientTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.product(structure=STRUCTURES, shape=SHAPES)
+    def test_against_differences(self, structure, shape):
+        if structure == "kron" and shape == (21,):
+            self.skipTest("a Kronecker product takes one prior precision a weight tensor")
+        laplace = fitted_case("normal", hessian_structure=structure, curvature="ggn")
+        delta, sigma = delta_of(shape), SIGMA
+        _, by_delta, by_sigma = value_and_gradients(laplace, delta, sigma)
+
+        def value(delta, sigma):
+            return float(laplace.log_marginal_likelihood(delta, sigma))
+
+        steps = 1e-5 * np.eye(delta.size).reshape(delta.size, *shape)
+        slopes = [(value(delta + h, sigma) - value(delta - h, sigma)) / 2e-5 for h in steps]
+        self.assertAllClose(by_delta.ravel(), slopes, 1e-5, 1e-7)
+        slope = (value(delta, sigma + 1e-5) - value(delta, sigma - 1e-5)) / 2e-5
+        self.assertAllClose(by_sigma, slope, 1e-5)
+
+    @parameterized.parameters(("ef",), ("hessian",))
+    def test_of_other_curvatures(self, kind):
+        """The noise scales the empirical Fisher by its fourth power."""
+        _, model, y = case("normal")
+        laplace = fitted(model, "regression", y, curvature=kind, prior_precision=200.0)
+        _, _, by_sigma = value_and_gradients(laplace, 200.0, 1.5)
+        high, low = (float(laplace.log_marginal_likelihood(None, 1.5 + h)) for h in (1e-5, -1e-5))
+        self.assertAllClose(by_sigma, (high - low) / 2e-5, 1e-5)
+
+
+class MarglikTest(tf.test.TestCase, parameterized.TestCase):
+    """What is largest where: delta |theta|^2 = gamma, sigma^2 (N - gamma) = squared errors."""
+
+    @parameterized.product(
+        structure=("full", "kron"), prior_structure=("scalar", "layerwise", "diag")
+    )
+    def test_fixed_points_of_mackay(self, structure, prior_structure):
+        """(MacKay 1992, equations 24 and 25), with gamma = sum of 1 - delta Sigma_ii."""
+        if structure == "kron" and prior_structure == "diag":
+            self.skipTest("a Kronecker product takes one prior precision a weight tensor")
+        _, model, _ = case("normal")
+        f = brute_force.outputs(model, X)
+        y = f + 0.3 * RNG.normal(size=f.shape)
+        laplace = fitted(model, "regression", y, hessian_structure=structure)
+        laplace.optimize_prior_precision(prior_structure=prior_structure, with_noise=True)
+        delta, sigma = laplace.prior_precision.numpy(), laplace.sigma_noise
+        self.assertEqual(
+            delta.shape, {"scalar": (), "layerwise": (4,), "diag": (21,)}[prior_structure]
+        )
+        each = np.repeat(delta, [12, 4, 4, 1]) if delta.shape == (4,) else np.full(21, delta)
+        gamma = 1 - each * np.diag(np.linalg.inv(precision(laplace)))
+        theta = np.concatenate([w.ravel() for w in model.get_weights()])
+        sums = {"scalar": [0], "layerwise": [0, 12, 16, 20], "diag": np.arange(21)}[prior_structure]
+        left, right = (np.add.reduceat(v, sums) for v in (each * theta**2, gamma))
+        self.assertAllClose(left, right, 1e-2, 1e-3)
+        self.assertAllClose(sigma**2 * (len(X) - gamma.sum()), np.sum((y - f) ** 2), 1e-2)
+
+    def test_noise_stays_unless_asked(self):
+        _, model, y = case("normal")
+        laplace = fitted(model, "regression", y, hessian_structure="diag", sigma_noise=0.4)
+        before = float(laplace.log_marginal_likelihood())
+        self.assertIs(laplace.optimize_prior_precision(), laplace)
+        self.assertEqual(laplace.sigma_noise, 0.4)
+        self.assertGreater(float(laplace.log_marginal_likelihood()), before)
+
+
+class GridSearchTest(tf.test.TestCase):
+    GRID = (0.01, 0.3, 3.0, 100.0)
+
+    def test_regression(self):
+        """The validation data are normal around the mode, with the linearised variance."""
+        _, model, y = case("normal")
+        laplace = fitted(model, "regression", y, sigma_noise=0.5)
+        x, y = RNG.normal(size=(6, 3)), RNG.normal(size=(6, 1))
+        laplace.optimize_prior_precision("gridsearch", x=x, y=y, grid=self.GRID)
+        h = brute_force.ggn(model, likelihoods.Normal(0.5))
+        j, f = brute_force.jacobians(model, x)[:, 0], brute_force.outputs(model, x)[:, 0]
+        scores = []
+        for delta in self.GRID:
+            variance = np.einsum("ni,ij,nj->n", j, np.linalg.inv(h + delta * np.eye(21)), j)
+            scale = np.sqrt(variance + 0.25)
+            scores.append(scipy.stats.norm.logpdf(y[:, 0], f, scale).mean())
+        self.assertEqual(float(laplace.prior_precision), self.GRID[np.argmax(scores)])
+        self.assertLess(sorted(scores)[-2], max(scores) - 1e-3)
+
+    def test_classes(self):
+        """By the probit approximation, which is what `predict` gives."""
+        likelihood, model, y = case("categorical")
+        laplace = fitted(model, likelihood, y)
+        x, y = RNG.normal(size=(8, 3)), RNG.integers(0, 3, 8)
+        batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+        laplace.optimize_prior_precision("gridsearch", x=batches, grid=self.GRID)
+        h = brute_force.ggn(model, likelihood)
+        j, f = brute_force.jacobians(model, x), brute_force.outputs(model, x)
+        scores = []
+        for delta in self.GRID:
+            variance = np.einsum("nki,ij,nkj->nk", j, np.linalg.inv(h + delta * np.eye(31)), j)
+            p = scipy.special.log_softmax(f / np.sqrt(1 + np.pi / 8 * variance), axis=1)
+            scores.append(p[np.arange(8), y].mean())
+        self.assertEqual(float(laplace.prior_precision), self.GRID[np.argmax(scores)])
+        self.assertLess(sorted(scores)[-2], max(scores) - 1e-3)
+
+
+class RefusalTest(tf.test.TestCase):
+    def test_before_the_fit(self):
+        laplace = Laplace(network(), "regression", "all")
+        for call in (laplace.log_marginal_likelihood, laplace.optimize_prior_precision):
+            with self.assertRaisesRegex(ValueError, "^there is no posterior yet; call fit"):
+                call()
+
+    def test_arguments(self):
+        laplace = fitted_case("categorical")
+        for message, arguments in (
+            ("method='cv' is unknown; choose one of: gridsearch, marglik", {"method": "cv"}),
+            ("prior_structure='kron' is unknown", {"prior_structure": "kron"}),
+            ("with_noise=True is for regression", {"with_noise": True}),
+            ("method='gridsearch' needs validation data", {"method": "gridsearch"}),
+        ):
+            with self.assertRaisesRegex(ValueError, f"^{message}"):
+                laplace.optimize_prior_precision(**arguments)
+        with self.assertRaisesRegex(ValueError, "^prior_precision=-1.0 must be positive"):
+            laplace.log_marginal_likelihood(-1.0)
+
+
+if __name__ == "__main__":
+    tf.test.main()
