@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,9 @@ from tfbdl.inference.laplace.links import mean_of_classes
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.predictive import Prediction
-from tfbdl.predictive.moments import Moments, of_many
+
+_NUMBERS = 10_000_000
+"""Numbers that the draws of some examples may take: 80 MB."""
 
 
 def default_link(likelihood: Likelihood) -> str:
@@ -47,41 +48,52 @@ def prediction(
         seed: of the draws.
         return_samples: whether the prediction keeps them.
     """
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis]
-    draw = partial(_draw, tf.constant(mean), tf.constant(root), seed)
-    outputs = np.stack([_single(draw(s)) for s in range(num_samples)]) if return_samples else None
+    draws = _draw(mean, covariance, num_samples, seed)
     if link_approx == "exact":
+        outputs = np.concatenate(list(draws), axis=1) if return_samples else None
         return _exact(likelihood, mean, covariance, num_samples, outputs)
-    moments = _moments(draw, num_samples, likelihood)
-    drawn = Prediction(
-        mean=_single(moments.mean),
-        aleatoric_variance=_single(moments.variance),
-        epistemic_variance=_single(moments.squares / num_samples),
-        expected_entropy=_single(moments.entropy),
+    kept, moments = [], []
+    for values in draws:
+        moments.append(_moments(likelihood, values))
+        if return_samples:
+            kept.append(values)
+    average, aleatoric, epistemic, entropy = map(np.concatenate, zip(*moments, strict=True))
+    if link_approx != "mc":
+        average = mean_of_classes(likelihood, link_approx, mean, covariance)
+    return Prediction(
+        mean=_single(average),
+        aleatoric_variance=_single(aleatoric),
+        epistemic_variance=_single(epistemic),
+        expected_entropy=_single(entropy),
         num_samples=num_samples,
         likelihood=likelihood,
-        outputs=outputs,
+        outputs=np.concatenate(kept, axis=1) if return_samples else None,
     )
-    if link_approx == "mc":
-        return drawn
-    classes = mean_of_classes(likelihood, link_approx, mean, covariance)
-    return replace(drawn, mean=_single(classes))
 
 
-def _moments(draw: Any, num_samples: int, likelihood: Likelihood) -> Moments:
-    @tf.function(autograph=False)
-    def run() -> Moments:
-        return of_many(draw, tf.constant(0), tf.constant(num_samples), likelihood)
+def _draw(
+    mean: np.ndarray, covariance: np.ndarray, num_samples: int, seed: int
+) -> Iterator[np.ndarray]:
+    """Values of f, shape (S, n, ...), independent between examples, of one part after the other."""
+    size = max(_NUMBERS // (num_samples * covariance.shape[1]), 1)
+    for number, start in enumerate(range(0, len(mean), size)):
+        part = slice(start, start + size)
+        values, vectors = np.linalg.eigh(covariance[part])
+        root = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis]
+        key = tf.constant([seed, number, 0])
+        noise = random.normal(key, [num_samples, *values.shape], "float64").numpy()
+        deviations = np.einsum("nij,snj->sni", root, noise)
+        yield _single(mean[part] + deviations.reshape(num_samples, *mean[part].shape))
 
-    return run.get_concrete_function()()
 
-
-def _draw(mean: tf.Tensor, root: tf.Tensor, seed: int, s: int | tf.Tensor) -> tf.Tensor:
-    """Function values number s, of the shape of `mean`, independent between examples."""
-    key = tf.stack([tf.constant(seed), tf.convert_to_tensor(s), tf.constant(0)])
-    noise = random.normal(key, root.shape[:2], root.dtype)
-    return tf.cast(mean + tf.reshape(tf.linalg.matvec(root, noise), mean.shape), tf.float32)
+def _moments(likelihood: Likelihood, draws: np.ndarray) -> tuple[np.ndarray, ...]:
+    """E[y], its mean noise, its variance over draws, and the mean entropy given f."""
+    f = tf.constant(draws.reshape(-1, *draws.shape[2:]))
+    mean, variance, entropy = (
+        v.numpy().reshape(len(draws), -1, *v.shape[1:]).astype(np.float64)
+        for v in (likelihood.mean(f), likelihood.variance(f), likelihood.entropy(f))
+    )
+    return mean.mean(axis=0), variance.mean(axis=0), mean.var(axis=0), entropy.mean(axis=0)
 
 
 def _exact(

@@ -1,0 +1,282 @@
+"""Predictions of Laplace: in function space, by integration, by sampling; batches, precision."""
+
+import brute_force
+import keras
+import numpy as np
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+from absl.testing import parameterized
+from brute_force import (
+    DELTA,
+    NUM,
+    RNG,
+    X,
+    case,
+    fitted,
+    fitted_case,
+    jacobians,
+    network,
+    outputs,
+    precision,
+)
+
+from tfbdl import likelihoods
+from tfbdl.inference import Laplace
+from tfbdl.inference.laplace.links import mean_of_classes
+
+NEW = RNG.normal(size=(5, 3))
+STRUCTURES = ("full", "kron", "diag", "lowrank")
+
+
+def weight_space(model, covariance, x=NEW):
+    """J Sigma J^T of each example, shape (N, F, F)."""
+    j = jacobians(model, x)
+    return np.einsum("nki,ij,nlj->nkl", j, covariance, j)
+
+
+class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(*STRUCTURES)
+    def test_weight_space(self, structure):
+        _, model, _ = case("categorical")
+        laplace = fitted_case("categorical", hessian_structure=structure)
+        mean, covariance = laplace.function_moments(NEW, batch_size=2)
+        self.assertAllClose(mean, outputs(model, NEW), 1e-6)
+        expected = weight_space(model, np.linalg.inv(precision(laplace)))
+        self.assertAllClose(covariance, expected, 1e-6, 1e-9)
+
+    @parameterized.parameters("normal", "categorical")
+    def test_function_space(self, name):
+        """The Gaussian process of the kernel J J^T / delta, with noise of precision F = R R^T.
+
+        Its covariance is K** - K*R (I + R^T K R)^-1 R^T K* (Immer, Korzepa, Bauer 2021, eq. 12).
+        """
+        likelihood, model, _ = case(name)
+        information = brute_force.information(likelihood, outputs(model, X))
+        values, vectors = np.linalg.eigh(information)
+        root = scipy.linalg.block_diag(*(vectors * np.sqrt(np.maximum(values, 0))[:, None]))
+        j = jacobians(model, X).reshape(len(root), -1)
+        new = jacobians(model, NEW)
+        size = new.shape[1]
+        new = new.reshape(-1, j.shape[1])
+        cross = new @ j.T @ root / DELTA
+        inner = np.eye(len(root)) + root.T @ j @ j.T @ root / DELTA
+        whole = new @ new.T / DELTA - cross @ np.linalg.solve(inner, cross.T)
+        expected = [whole[i : i + size, i : i + size] for i in range(0, len(whole), size)]
+        _, covariance = fitted_case(name).function_moments(NEW)
+        self.assertAllClose(covariance, expected, 1e-6, 1e-8)
+
+    def test_data_sets_and_batches(self):
+        laplace = fitted_case("categorical")
+        sets = tf.data.Dataset.from_tensor_slices(NEW).batch(3)
+        for a, b in zip(laplace.function_moments(sets), laplace.function_moments(NEW), strict=True):
+            self.assertAllClose(a, b, 1e-12)
+
+    def test_single_precision_compiled(self):
+        """As it is where nothing is said: float32, a Kronecker product, the last layer, XLA."""
+        likelihood, model, y = case("categorical")
+        laplace = Laplace(model, likelihood).fit(X, y)
+        wide = fitted_case(
+            "categorical",
+            hessian_structure="kron",
+            subset_of_weights="last_layer",
+            prior_precision=1.0,
+        )
+        self.assertEqual(laplace.paths, [v.path for v in model.layers[-1].weights])
+        for a, b in zip(laplace.function_moments(NEW), wide.function_moments(NEW), strict=True):
+            self.assertAllClose(a, b, 1e-4, 1e-5)
+        evidence = [float(p.log_marginal_likelihood()) for p in (laplace, wide)]
+        self.assertAllClose(*evidence, 1e-5)
+
+    @parameterized.parameters("float32", "float64")
+    def test_weights_are_those_at_the_fit(self, dtype):
+        """Trained between the making and the fit, and after it; the model itself is left alone."""
+        model, y = network(units=(), outputs=1), RNG.normal(size=(NUM, 1))
+        laplace = Laplace(model, "regression", "all", "full", dtype=dtype, jit_compile=False)
+        at_fit = [w + 1.0 for w in model.get_weights()]
+        model.set_weights(at_fit)
+        laplace.fit(X, y)
+        mean = NEW @ at_fit[0] + at_fit[1]
+        self.assertAllEqual(model.get_weights()[0], at_fit[0])
+        model.set_weights([0 * w for w in at_fit])
+        self.assertAllClose(laplace.function_moments(NEW)[0], mean, 1e-5)
+        draws = laplace.ensemble(4000).members.numpy()
+        mode = np.append(at_fit[0], at_fit[1])
+        error = draws.std(axis=0) / np.sqrt(4000)
+        self.assertLess(np.max(np.abs(draws.mean(axis=0) - mode) / error), 4.5)
+
+
+class SampleTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(*STRUCTURES)
+    def test_law(self, structure):
+        _, model, _ = case("categorical")
+        laplace = fitted_case("categorical", hessian_structure=structure)
+        draws = laplace.sample(20_000, seed=3)
+        covariance = np.linalg.inv(precision(laplace))
+        theta = np.concatenate([w.ravel() for w in model.get_weights()])
+        error = np.sqrt(np.diag(covariance) / len(draws))
+        self.assertLess(np.max(np.abs(draws.mean(axis=0) - theta) / error), 4.5)
+        variances = np.diag(covariance)
+        error = np.sqrt((np.outer(variances, variances) + covariance**2) / len(draws))
+        self.assertLess(np.max(np.abs(np.cov(draws.T) - covariance) / error), 5)
+
+    def test_seeds(self):
+        laplace = fitted_case("categorical")
+        self.assertAllEqual(laplace.sample(3, seed=1), laplace.sample(3, seed=1))
+        self.assertNotAllClose(laplace.sample(3, seed=1), laplace.sample(3, seed=2))
+
+    def test_networks_of_drawn_weights(self):
+        """Under "nn": the last layer is drawn, the first stays."""
+        likelihood, model, y = case("categorical")
+        laplace = fitted(model, likelihood, y, subset_of_weights="last_layer")
+        w1, b1, *_ = model.get_weights()
+        h = np.tanh(NEW @ w1 + b1)
+        f = [h @ w[:12].reshape(4, 3) + w[12:] for w in laplace.sample(7, seed=2)]
+        found = laplace.predict(NEW, "nn", n_samples=7, seed=2, return_samples=True)
+        self.assertAllClose(found.outputs, f, 1e-4, 1e-5)
+        self.assertAllClose(found.mean, scipy.special.softmax(f, axis=-1).mean(axis=0), 1e-4)
+        self.assertIsInstance(found.likelihood, likelihoods.Categorical)
+        self.assertAllEqual(laplace.model.members, laplace.ensemble(100).members)
+
+
+class NormalNoiseTest(tf.test.TestCase):
+    def test_exact(self):
+        model, y = network(outputs=2), RNG.normal(size=(NUM, 2))
+        laplace = fitted(model, "regression", y, sigma_noise=0.6)
+        mean, covariance = laplace.function_moments(NEW)
+        found = laplace.predict(NEW)
+        y = RNG.normal(size=(5, 2))
+        joint = [
+            scipy.stats.multivariate_normal(m, c + 0.36 * np.eye(2))
+            for m, c in zip(mean, covariance, strict=True)
+        ]
+        logs = [law.logpdf(one) for law, one in zip(joint, y, strict=True)]
+        self.assertAllClose(found.log_prob(y), logs, 1e-9)
+        self.assertAllClose(found.entropy, [law.entropy() for law in joint], 1e-9)
+        self.assertAllClose(found.mean, mean, 1e-6)
+        variance = np.diagonal(covariance, axis1=1, axis2=2)
+        self.assertAllClose(found.epistemic_variance, variance, 1e-6)
+        self.assertAllClose(found.aleatoric_variance, np.full((5, 2), 0.36), 1e-6)
+        entropy = 2 * scipy.stats.norm(scale=0.6).entropy()
+        self.assertAllClose(found.expected_entropy, np.full(5, entropy), 1e-6)
+        law = scipy.stats.norm(mean, np.sqrt(variance + 0.36))
+        for side, expected in zip(found.interval(0.8), law.interval(0.8), strict=True):
+            self.assertAllClose(side, expected, 1e-6)
+
+    def test_kept_functions(self):
+        laplace = fitted_case("normal")
+        mean, covariance = laplace.function_moments(NEW)
+        found = laplace.predict(NEW, n_samples=4000, return_samples=True)
+        error = np.sqrt(covariance[:, 0] / 4000)
+        self.assertLess(np.max(np.abs(found.outputs.mean(axis=0) - mean) / error), 4.5)
+        variance = covariance[:, 0]
+        errors = np.abs(found.outputs.var(axis=0) - variance) / (variance * np.sqrt(2 / 4000))
+        self.assertLess(errors.max(), 4.5)
+
+
+def simplex(alpha):
+    """The Laplace approximation of Dirichlet(alpha) in logits of sum zero: its mean, covariance.
+
+    (Hobbhahn, Kristiadi, Hennig 2022, equations 9 and 10.)
+    """
+    k = len(alpha)
+    mean = np.log(alpha) - np.log(alpha).mean()
+    inverse = 1 / alpha
+    pairs = inverse[:, None] + inverse - inverse.sum() / k
+    return mean, np.diag(inverse) - pairs / k
+
+
+class LinkTest(tf.test.TestCase, parameterized.TestCase):
+    def test_bridge_gives_back_the_dirichlet(self):
+        """Also if the logits are shifted, with their uncertainty: the softmax does not see it."""
+        alphas = np.array([[2.0, 5.0, 1.5], [0.7, 30.0, 4.0]])
+        mean, covariance = map(np.array, zip(*map(simplex, alphas), strict=True))
+        for shift in (0.3, 2.0):
+            found = mean_of_classes(
+                likelihoods.Categorical(), "bridge", mean + shift, covariance + shift
+            )
+            self.assertAllClose(found, alphas / alphas.sum(axis=1, keepdims=True), 1e-9)
+
+    def test_probit_of_two_classes_by_integration(self):
+        """It is known to be within 0.02 of the integral, whatever mean and variance."""
+        mean, scale = np.meshgrid(np.linspace(-6, 6, 13), [0.1, 0.5, 1, 2, 4, 10])
+        mean, scale = mean.reshape(-1, 1), scale.reshape(-1, 1)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(100)
+        expected = scipy.special.expit(mean + scale * nodes) @ weights / weights.sum()
+        found = mean_of_classes(likelihoods.Bernoulli(), "probit", mean, scale[:, :, None] ** 2)
+        self.assertAllClose(found[:, 0], expected, 0, 0.02)
+
+    @parameterized.parameters(("probit", 0.05), ("bridge", 0.05), ("mc", 0.0))
+    def test_classes_by_sampling(self, link, off):
+        """`mc` within its error; the approximations near it, and nearer than the softmax is."""
+        laplace = fitted_case("categorical", prior_precision=5.0)
+        mean, covariance = laplace.function_moments(NEW)
+        rng = np.random.default_rng(0)
+        draws = [
+            rng.multivariate_normal(m, c, 40_000) for m, c in zip(mean, covariance, strict=True)
+        ]
+        p = scipy.special.softmax(draws, axis=2)
+        found = laplace.predict(NEW, link_approx=link, n_samples=4000)
+        error = 4.5 * p.std(axis=1) * np.sqrt(1 / 4000 + 1 / 40_000)
+        self.assertAllLess(np.abs(found.mean - p.mean(axis=1)) - error, off)
+        self.assertAllClose(found.mean.sum(axis=1), np.ones(5), 1e-5)
+        plug_in = scipy.special.softmax(mean, axis=1)
+        self.assertLess(
+            np.abs(found.mean - p.mean(axis=1)).max(), np.abs(plug_in - p.mean(axis=1)).max()
+        )
+        self.assertAllClose(found.epistemic_variance, p.var(axis=1), 0.15, 1e-3)
+        entropy = scipy.stats.entropy(p, axis=2).mean(axis=1)
+        self.assertAllClose(found.expected_entropy, entropy, 0.05)
+
+    def test_probit_is_the_default_of_classes(self):
+        laplace = fitted_case("categorical")
+        mean, covariance = laplace.function_moments(NEW)
+        variance = np.diagonal(covariance, axis1=1, axis2=2)
+        expected = scipy.special.softmax(mean / np.sqrt(1 + np.pi / 8 * variance), axis=1)
+        self.assertAllClose(laplace.predict(NEW).mean, expected, 1e-6)
+
+    def test_counts(self):
+        """Exp of a normal f is log-normal, of known moments."""
+        laplace = fitted_case("poisson", prior_precision=5.0)
+        mean, covariance = laplace.function_moments(NEW)
+        law = scipy.stats.lognorm(np.sqrt(covariance[:, 0]), scale=np.exp(mean))
+        found = laplace.predict(NEW, n_samples=20_000, seed=1)
+        error = law.std() / np.sqrt(20_000)
+        self.assertLess(np.max(np.abs(found.mean - law.mean()) / error), 4.5)
+        self.assertAllClose(found.aleatoric_variance, found.mean, 1e-5)
+        kurtosis = law.stats("k")
+        error = law.var() * np.sqrt((kurtosis + 2) / 20_000)
+        self.assertLess(np.max(np.abs(found.epistemic_variance - law.var()) / error), 4.5)
+
+
+class RefusalTest(tf.test.TestCase):
+    def test_arguments(self):
+        classes, normal = fitted_case("categorical"), fitted_case("normal")
+        for laplace, message, arguments in (
+            (classes, "pred_type='gp' is unknown; choose one of: glm, nn", {"pred_type": "gp"}),
+            (classes, "link_approx='logit' is unknown", {"link_approx": "logit"}),
+            (
+                classes,
+                "link_approx='mc' is for pred_type='glm'",
+                {"pred_type": "nn", "link_approx": "mc"},
+            ),
+            (classes, "n_samples=0 must be a positive integer", {"n_samples": 0}),
+            (normal, "link_approx='probit' is not for Normal", {"link_approx": "probit"}),
+        ):
+            with self.assertRaisesRegex(ValueError, f"^{message}"):
+                laplace.predict(NEW, **arguments)
+        with self.assertRaisesRegex(ValueError, "^x is not finite in example 1; remove it"):
+            classes.predict(np.where(np.arange(5)[:, None] == 1, np.nan, NEW))
+
+    def test_before_the_fit(self):
+        laplace = Laplace(network(), "classification")
+        for call in (laplace.predict, laplace.function_moments):
+            with self.assertRaisesRegex(ValueError, "^there is no posterior yet; call fit"):
+                call(NEW)
+        with self.assertRaisesRegex(ValueError, "^there is no posterior yet; call fit"):
+            laplace.sample(3)
+
+
+if __name__ == "__main__":
+    keras.utils.set_random_seed(0)
+    tf.test.main()
