@@ -1,0 +1,141 @@
+"""What Laplace refuses, in one line: models, data, arguments, posteriors that do not fit."""
+
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+from brute_force import RNG, X, case, fitted, network
+
+from tfbdl import layers
+from tfbdl.inference import Laplace
+from tfbdl.inference.laplace import memory
+
+Y = RNG.normal(size=(len(X), 1))
+
+
+def of_layers(*stack):
+    return keras.Sequential([keras.Input((3,)), *stack])
+
+
+class Dropping(keras.layers.Layer):
+    """Drops units whether it trains or not."""
+
+    rate = 0.5
+
+    def call(self, x):
+        return tf.nn.dropout(x, self.rate)
+
+
+class RefusalTest(tf.test.TestCase, parameterized.TestCase):
+    def refuses(self, message, function, *arguments, **named):
+        with self.assertRaisesRegex(ValueError, f"^{message}") as caught:
+            function(*arguments, **named)
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_models(self):
+        dense = keras.layers.Dense
+        unbuilt = keras.Sequential([dense(1)], name="fresh")
+        self.refuses("model='fresh' is not built; call it", Laplace, unbuilt, "regression")
+        bayes = of_layers(layers.BayesDense(2, num_data=9, name="drawn"), dense(1))
+        message = r".* has the random layer 'drawn' \(BayesDense\)"
+        self.refuses(message, Laplace, bayes, "regression")
+        dropping = of_layers(dense(2), Dropping(name="drops"), dense(1))
+        message = ".*random in inference mode; layer='drops' drops units"
+        self.refuses(message, fitted, dropping, "regression", Y)
+        frozen = network()
+        frozen.trainable = False
+        self.refuses(".*has no trainable weights", Laplace, frozen, "regression")
+
+    def test_arguments(self):
+        for message, arguments in (
+            ("likelihood='gauss' is unknown", {"likelihood": "gauss"}),
+            ("hessian_structure='block' is unknown", {"hessian_structure": "block"}),
+            ("curvature='kfac' is unknown", {"curvature": "kfac"}),
+            ("curvature='hessian' is for hessian_structure='full'", {"curvature": "hessian"}),
+            ("prior_precision=0.0 must be positive", {"prior_precision": 0.0}),
+            (r"prior_precision has shape \(3,\); give a number", {"prior_precision": [1.0] * 3}),
+            (r"prior_precision has shape \(15,\)", {"prior_precision": np.ones(15)}),
+            ("temperature=0 must be positive", {"temperature": 0}),
+            ("rank=0 must be a positive integer", {"rank": 0}),
+            ("sigma_noise=-1.0 must be a positive", {"sigma_noise": -1.0}),
+            (
+                "sigma_noise=1.0 is for regression",
+                {"sigma_noise": 1.0, "likelihood": "classification"},
+            ),
+            ("subset_of_weights='first' is unknown", {"subset_of_weights": "first"}),
+            (
+                r"subset_of_weights names 'nose'; the weights are .*/last/kernel",
+                {"subset_of_weights": ["last", "nose"]},
+            ),
+        ):
+            self.refuses(message, Laplace, network(), **{"likelihood": "regression", **arguments})
+
+    def test_data(self):
+        laplace = Laplace(network(outputs=1), "regression", jit_compile=False)
+        weighted = tf.data.Dataset.from_tensors((X, Y, np.ones(len(X))))
+        for message, *data in (
+            ("y=None: give targets", X),
+            ("y has 2 targets for the 11 examples", X, Y[:2]),
+            ("x is not finite in example 0", np.nan * X, Y),
+            ("y is not finite in example 0", X, np.inf * Y),
+            ("x has arrays of", X[:0], Y[:0]),
+            ("y is given, but x is a data set", tf.data.Dataset.from_tensors((X, Y)), Y),
+            ("x holds sample weights", weighted),
+            (r"y has shape \(3, 2\); these outputs describe", X, np.ones((11, 2))),
+        ):
+            self.refuses(message, laplace.fit, *data)
+        likelihood, model, _ = case("categorical")
+        self.refuses("y has the label 5", Laplace(model, likelihood).fit, X, np.full(11, 5))
+
+    def test_another_last_layer(self):
+        """The last to be made need not be the last to be called."""
+        inputs = keras.Input((3,))
+        late, early = keras.layers.Dense(1, name="late"), keras.layers.Dense(3, name="early")
+
+        class Crossed(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.late, self.early = late, early
+
+            def call(self, x):
+                return self.late(self.early(x))
+
+        model = Crossed()
+        model(inputs)
+        laplace = Laplace(model, "regression", jit_compile=False)
+        message = ".* would take 'early', but the last to be called is 'late'; name the layer"
+        self.refuses(message, laplace.fit, X, Y)
+        named = Laplace(model, "regression", ["late"], jit_compile=False).fit(X, Y)
+        self.assertLen(named.paths, 2)
+
+    def test_no_mode(self):
+        """An exact Hessian that is not positive definite, with its smallest eigenvalue."""
+        likelihood, model, y = case("heteroscedastic")
+        laplace = fitted(model, likelihood, y, curvature="hessian", prior_precision=1e-3)
+        message = "the posterior's precision has the eigenvalue -.*: the weights are at no mode"
+        for call in (laplace.sample, laplace.log_marginal_likelihood):
+            self.refuses(message, call)
+        laplace.prior_precision = 1e6
+        self.assertAllEqual(np.isfinite(laplace.sample(3)), np.ones((3, laplace.sample(1).size)))
+
+    def test_memory(self):
+        """The figure comes before anything is computed."""
+        wide = of_layers(keras.layers.Dense(20_000), keras.layers.Dense(10))
+        model = network(outputs=1)
+        with mock.patch.object(memory, "_free", return_value=10**9):
+            message = (
+                "hessian_structure='full' over 280,010 weights needs 1.25 TB of memory, and 1 GB "
+                "is free; use 'kron'"
+            )
+            self.refuses(message, Laplace, wide, "regression", "all", "full")
+            kron = Laplace(wide, "regression", "all", "kron", jit_compile=False)
+            message = "the posterior of 280,010 weights needs .* GB of memory"
+            self.refuses(message, kron.fit, np.ones((2, 3)), np.ones((2, 10)))
+            laplace = fitted(model, "regression", Y)
+            self.refuses("n_samples=10000000 needs 3.36 GB", laplace.sample, 10_000_000)
+
+
+if __name__ == "__main__":
+    tf.test.main()
