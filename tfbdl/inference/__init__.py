@@ -7,6 +7,7 @@ from tfbdl.inference.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
+from tfbdl.inference.marginal_likelihood import MarginalLikelihood
 from tfbdl.inference.mcmc import MCMC
 from tfbdl.inference.neural_linear import NeuralLinear
 from tfbdl.inference.posterior_samples import PosteriorSamples
@@ -24,6 +25,7 @@ __all__ = [
     "Langevin",
     "Laplace",
     "LogPosterior",
+    "MarginalLikelihood",
     "NeuralLinear",
     "PosteriorSamples",
     "RandomWalk",

@@ -49,6 +49,7 @@ class Laplace(NormalPosterior):
         jit_compile: whether XLA compiles what is done with a batch.
 
     Attributes:
+        network: the model.
         paths: names of the weight tensors that have a posterior.
 
     Raises:
@@ -177,5 +178,5 @@ class Laplace(NormalPosterior):
         """Draws of the posterior as a model whose functions `tfbdl.predict` draws."""
         members = self._subset.put(self.sample(n_samples, seed=seed), self._fitted.theta.numpy())
         ensemble = Ensemble(self._flat.model, members, self._fitted.states)
-        ensemble.compile(loss=self._observed.of_network(self.sigma_noise))
+        ensemble.compile(loss=self.likelihood)
         return ensemble

@@ -51,7 +51,7 @@ class NormalPosterior:
             )
         self.temperature = number("temperature", temperature, lambda t: t > 0, "positive")
         self.rank = positive_integer("rank", rank)
-        self._model, self._jit_compile = model, jit_compile
+        self.network, self._jit_compile = model, jit_compile
         self._flat = FlatModel(in_precision(model, dtype))
         self._observed = ScaledLikelihood(model, likelihood, sigma_noise)
         self._subset = Subset(self._flat, subset_of_weights)
@@ -88,6 +88,16 @@ class NormalPosterior:
         self._sigma_noise = checked_noise(value)
         self._forget()
 
+    @property
+    def likelihood(self) -> Likelihood:
+        """p(y | f(x)) of the network's outputs, at `sigma_noise`."""
+        return self._observed.of_network(self.sigma_noise)
+
+    @property
+    def weights(self) -> list[keras.Variable]:
+        """Those of the network that have a posterior, in the order of `paths`."""
+        return [self.network.trainable_variables[i] for i in self._subset.index]
+
     def fit(self: Self, x: Any, y: Any = None, *, batch_size: int | None = None) -> Self:
         """Gathers the curvature in one pass over all data, afresh.
 
@@ -100,8 +110,8 @@ class NormalPosterior:
             ValueError: if x and y do not fit each other, the model or the likelihood, or what has
                 to be kept does not fit into memory.
         """
-        if self._flat.model is not self._model:  # it is a copy, in another precision
-            self._flat.model.set_weights(self._model.get_weights())
+        if self._flat.model is not self.network:  # it is a copy, in another precision
+            self._flat.model.set_weights(self.network.get_weights())
         self._fit = Fit(
             self._flat,
             self._subset,

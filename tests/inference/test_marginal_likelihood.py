@@ -1,0 +1,100 @@
+"""Training by the marginal likelihood, against the exact one of linear regression."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import likelihoods
+from tfbdl.inference import Laplace, MarginalLikelihood, NeuralLinear
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3)).astype("float32")
+Y = (X @ [[0.8], [-0.3], [0.0]] + 0.5 + RNG.normal(0, 0.4, (40, 1))).astype("float32")
+
+
+def network(units=1, loss=None, **kwargs):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(units, **kwargs)])
+    loss = likelihoods.Normal(0.7) if loss is None else loss
+    model.compile(keras.optimizers.SGD(0.4), loss)
+    return model
+
+
+def fit(model, callback, epochs):
+    model.fit(X, Y, batch_size=40, epochs=epochs, callbacks=[callback], verbose=0)
+
+
+def loop(model, callback, epochs):
+    tfbdl.train(model, X, Y, batch_size=40, epochs=epochs, callbacks=[callback], verbose=0)
+
+
+class MarginalLikelihoodTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters((fit, "scalar"), (loop, "layerwise"))
+    def test_finds_the_best_linear_regression(self, train, prior_structure):
+        """Of prior, noise and weights, although the loss has another noise throughout."""
+        model = network()
+        laplace = Laplace(model, "regression", "all", "full", jit_compile=False)
+        callback = MarginalLikelihood(
+            laplace, X, Y, prior_structure=prior_structure, start=0, every=6
+        )
+        train(model, callback, 26)
+        exact = NeuralLinear(network(), sigma_noise=1.0).fit(X, Y)
+        exact.optimize_prior_precision(prior_structure, with_noise=True)
+        self.assertAllClose(laplace.prior_precision, exact.prior_precision, 1e-2)
+        self.assertAllClose(laplace.sigma_noise, exact.sigma_noise, 1e-3)
+        expected = exact.log_marginal_likelihood()
+        self.assertEqual(list(callback.log_marginal_likelihood), [6, 12, 18, 24])
+        self.assertAllClose(callback.log_marginal_likelihood[24], expected, 1e-5)
+        self.assertAllClose(laplace.log_marginal_likelihood(), expected, 1e-5)
+        for a, b in zip(
+            laplace.predict(X[:5]).interval(), exact.predict(X[:5]).interval(), strict=True
+        ):
+            self.assertAllClose(a, b, 1e-3, 1e-3)
+
+    def test_the_prior_of_classes(self):
+        """At the first epoch the loss is that of the mean cross-entropy and delta / (2 N) |w|^2."""
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model, y = network(3, loss), RNG.integers(0, 3, 40)
+        model.fit(X, y, batch_size=40, verbose=0)  # traced without the prior
+        weights = model.get_weights()
+        delta = np.linspace(1.0, 9.0, 12)
+        laplace = Laplace(
+            model,
+            "classification",
+            "all",
+            "diag",
+            prior_precision=delta,
+            temperature=2.0,
+            jit_compile=False,
+        )
+        callback = MarginalLikelihood(laplace, X, y, start=1)
+        found = model.fit(X, y, batch_size=40, callbacks=[callback], verbose=0)
+        theta = np.concatenate([w.ravel() for w in weights])
+        f = X @ weights[0] + weights[1]
+        cross_entropy = np.mean(loss(y, f))
+        expected = cross_entropy + 2.0 * np.sum(delta * theta**2) / (2 * 40)
+        self.assertAllClose(found.history["loss"], [expected], 1e-5)
+        self.assertEqual(callback.log_marginal_likelihood, {})
+        after = np.concatenate([w.ravel() for w in model.get_weights()])
+        self.assertAllClose(laplace.sample(10_000).mean(axis=0), after, 0, 0.05)
+
+    def test_refusals(self):
+        laplace = Laplace(network(), "regression")
+        for name, wrong in (("start", -1), ("every", 0), ("prior_structure", "kron")):
+            with self.assertRaisesRegex(ValueError, f"^{name}="):
+                MarginalLikelihood(laplace, X, Y, **{name: wrong})
+        decayed = network(kernel_regularizer="l2")
+        with self.assertRaisesRegex(ValueError, "kernel' has a regulariser, and the prior would"):
+            MarginalLikelihood(Laplace(decayed, "regression"), X, Y)
+        callback = MarginalLikelihood(laplace, X, Y)
+        with self.assertRaisesRegex(ValueError, "^laplace is of model='sequential"):
+            fit(network(), callback, 1)
+        laplace.network.compile("sgd", "mse")
+        with self.assertRaisesRegex(ValueError, "^loss='mse' is not that of laplace; compile"):
+            fit(laplace.network, callback, 1)
+
+
+if __name__ == "__main__":
+    tf.test.main()

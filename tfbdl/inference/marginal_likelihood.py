@@ -1,0 +1,129 @@
+"""Prior and noise chosen while the weights train, by the marginal likelihood."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl import likelihoods
+from tfbdl.arguments import integer, option, positive_integer
+from tfbdl.inference.laplace import Laplace, prior
+from tfbdl.inference.laplace.batches import elements
+from tfbdl.likelihoods import Likelihood, Normal
+
+
+class MarginalLikelihood(keras.callbacks.Callback):
+    """Trains under the prior of a `Laplace`, and maximises its marginal likelihood on the way.
+
+    After every `every`-th epoch behind `start` the curvature is gathered anew, and prior precision
+    and noise go to where the marginal likelihood is largest (Immer et al. 2021, "Scalable marginal
+    likelihood estimation for model selection in deep learning", algorithm 1). For `fit` and
+    `tfbdl.train`. The weights keep the prior as their Keras regulariser, delta / (2 N) |w|^2, times
+    T (sigma / s)^2 at a temperature T and beside a loss whose noise s is not sigma.
+
+    Args:
+        laplace: of the model that trains. Its `prior_precision` and `sigma_noise` are where the
+            search starts; after training it is the posterior around the last weights.
+        x: training inputs, shape (N, ...), or a `tf.data.Dataset` of batches (x, y).
+        y: targets, shape (N, ...); None if x is a data set.
+        prior_structure: "scalar", "layerwise" or "diag", as in `optimize_prior_precision`.
+        start: epochs without a search at the beginning, in which the weights find their place.
+        every: epochs between two searches.
+
+    Attributes:
+        log_marginal_likelihood: at each search, in nats for the whole data set, by epoch from 1.
+
+    Raises:
+        ValueError: if an argument is out of its range, a weight has a regulariser of its own, or
+            another model is trained or by another loss.
+    """
+
+    def __init__(
+        self,
+        laplace: Laplace,
+        x: Any,
+        y: Any = None,
+        *,
+        prior_structure: str = "layerwise",
+        start: int = 10,
+        every: int = 10,
+    ) -> None:
+        super().__init__()
+        self.laplace = laplace
+        self.prior_structure = option("prior_structure", prior_structure, prior.PRIOR_STRUCTURES)
+        if integer("start", start) < 0:
+            raise ValueError(f"start={start} must be at least 0")
+        self.start = start
+        self.every = positive_integer("every", every)
+        self.log_marginal_likelihood: dict[int, float] = {}
+        self._data = x, y
+        sizes = (len(keras.tree.flatten(inputs)[0]) for inputs, _ in elements(x, y))
+        self._num_data = sum(sizes)
+        self._penalties = [_Penalty(weight) for weight in laplace.weights]
+        laplace.network.train_function = None  # it may have been traced without the penalties
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        if self.model is not self.laplace.network:
+            raise ValueError(f"laplace is of model={self.laplace.network.name!r}; train that one")
+        self._noise_of_loss = _noise(self.model, self.laplace.likelihood)
+        self._is_current = False
+        self._set_penalties()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        behind = epoch + 1 - self.start
+        self._is_current = behind > 0 and behind % self.every == 0
+        if self._is_current:
+            self.laplace.fit(*self._data).optimize_prior_precision(
+                prior_structure=self.prior_structure, with_noise=self._noise_of_loss is not None
+            )
+            self.log_marginal_likelihood[epoch + 1] = float(self.laplace.log_marginal_likelihood())
+            self._set_penalties()
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        if not self._is_current:
+            self.laplace.fit(*self._data)
+
+    def _set_penalties(self) -> None:
+        sizes = [penalty.size for penalty in self._penalties]
+        delta = prior.of_each_weight(self.laplace.prior_precision, sizes)
+        relative_noise = self.laplace.sigma_noise / (self._noise_of_loss or 1.0)
+        strength = self.laplace.temperature * delta * relative_noise**2 / self._num_data
+        for penalty, part in zip(self._penalties, tf.split(strength, sizes), strict=True):
+            penalty.assign(part)
+
+
+class _Penalty:
+    """c / 2 |w|^2 of a weight, as its Keras regulariser."""
+
+    def __init__(self, weight: keras.Variable) -> None:
+        if weight.regularizer is not None and not isinstance(weight.regularizer, _Penalty):
+            raise ValueError(
+                f"weight={weight.path!r} has a regulariser, and the prior would count twice; "
+                "leave it out"
+            )
+        self.size = math.prod(weight.shape)
+        self._strength = tf.Variable(tf.zeros(weight.shape, weight.dtype), trainable=False)
+        weight.regularizer = self
+
+    def __call__(self, w: tf.Tensor) -> tf.Tensor:
+        return 0.5 * tf.reduce_sum(self._strength * tf.convert_to_tensor(w) ** 2)
+
+    def assign(self, strength: tf.Tensor) -> None:
+        """Sets c, shape (size,)."""
+        shape, dtype = self._strength.shape, self._strength.dtype
+        self._strength.assign(tf.cast(tf.reshape(strength, shape), dtype))
+
+
+def _noise(model: keras.Model, likelihood: Likelihood) -> float | None:
+    """The noise in the loss that a model trains by; None where there is none to choose."""
+    loss = likelihoods.of_loss(model.loss)
+    predicted = [getattr(law, "scale", None) == "predicted" for law in (loss, likelihood)]
+    if type(loss) is not type(likelihood) or predicted[0] != predicted[1]:
+        raise ValueError(
+            f"loss={model.loss!r} is not that of laplace; compile the model with "
+            f"tfbdl.likelihoods.{type(likelihood).__name__}"
+        )
+    return float(loss.scale) if isinstance(loss, Normal) and not predicted[0] else None
