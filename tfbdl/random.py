@@ -74,10 +74,20 @@ def split(key: tf.Tensor, num: int | tf.Tensor) -> tf.Tensor:
 def bits(key: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Uniform 32-bit words, a uint32 tensor of `shape`."""
     size = _size(shape)
+    index = tf.range((size + 1) // 2)
+    return tf.reshape(_words(key, index)[:size], shape)
+
+
+@tf.function(
+    input_signature=(tf.TensorSpec([3], tf.int32), tf.TensorSpec([None], tf.int32)),
+    autograph=False,
+)
+def _words(key: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Two words for each counter of `index`: one graph for all shapes, traced once."""
     words = tf.cast(key & 0x7FFFFFFF, tf.uint32)
-    index = tf.cast(tf.range((size + 1) // 2), tf.uint32)
+    index = tf.cast(index, tf.uint32)
     x0, x1 = threefry2x32((words[0], words[1]), (index, tf.zeros_like(index) + words[2]))
-    return tf.reshape(tf.concat([x0, x1], axis=0)[:size], shape)
+    return tf.concat([x0, x1], axis=0)
 
 
 def uniform(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:

@@ -71,6 +71,7 @@ def export(
             tf.constant(0),
             tf.constant(num_samples),
             likelihood,
+            like=model(x, training=False),
         )
         epistemic = moments.squares / moments.count
         answer = {

@@ -142,7 +142,11 @@ class Functions:
 
     def _draw_many(self, batch: Any, seed: tf.Tensor, start: tf.Tensor, stop: tf.Tensor) -> Moments:
         return of_many(
-            lambda s: self._sampler(batch, draw=make_draw(seed, s)), start, stop, self.likelihood
+            lambda s: self._sampler(batch, draw=make_draw(seed, s)),
+            start,
+            stop,
+            self.likelihood,
+            like=self.model(batch, training=False),
         )
 
     def _draw_log_probs(

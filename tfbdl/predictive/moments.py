@@ -48,14 +48,18 @@ def of_many(
     start: tf.Tensor,
     stop: tf.Tensor,
     likelihood: Likelihood | None,
+    like: tf.Tensor,
 ) -> Moments:
-    """The moments of functions number `start` to `stop` - 1, at least one, in a graph."""
+    """The moments of functions number `start` to `stop` - 1, with outputs like `like`, in a graph.
+
+    The function is traced once, and so compiled once.
+    """
 
     def one_more(s: tf.Tensor, moments: Moments) -> tuple[tf.Tensor, Moments]:
         return s + 1, merge(moments, of_one(function(s), likelihood))
 
-    first = of_one(function(start), likelihood)
-    return tf.while_loop(lambda s, _: s < stop, one_more, (start + 1, first))[1]
+    none = Moments(*(tf.zeros_like(value) for value in of_one(like, likelihood)))
+    return tf.while_loop(lambda s, _: s < stop, one_more, (start, none))[1]
 
 
 def on_host(moments: Moments) -> Moments:
