@@ -102,7 +102,8 @@ class TutorialTest(unittest.TestCase):
     def test_uncertainty(self) -> None:
         """With the test digits for clothes: nobody can tell these apart."""
         uncertainty = importlib.import_module("uncertainty")
-        methods = {name: uncertainty.METHODS[name] for name in ("base", "deep ensemble")}
+        names = ("base", "deep ensemble", "last-layer Laplace")
+        methods = {name: uncertainty.METHODS[name] for name in names}
 
         def digits(args: argparse.Namespace) -> np.ndarray:
             return uncertainty.common.images(args).x_test
@@ -113,8 +114,8 @@ class TutorialTest(unittest.TestCase):
             mock.patch("uncertainty.ANGLES", (0, 90)),
         ):
             self.run_script("uncertainty", "--split", "tutorial", "--S", "3", "--K", "2")
-        for name in ("base", "deep_ensemble"):
-            record = json.loads((self.savedir / f"{name}.json").read_text())
+        for name in names:
+            record = json.loads((self.savedir / f"{uncertainty.slug(name)}.json").read_text())
             accuracy = record["rotated"]["accuracy"]
             self.assertGreater(accuracy[0], accuracy[1] + 0.2)
             self.assertLess(record["rotated"]["nll"][0], record["rotated"]["nll"][1])

@@ -30,7 +30,7 @@ from compare import defaults, once
 import tfbdl
 from tfbdl import metrics, plots
 from tfbdl.data import ImageData, load, rotate
-from tfbdl.inference import DeepEnsemble
+from tfbdl.inference import DeepEnsemble, Laplace
 
 ANGLES = tuple(range(0, 91, 15))
 COLUMNS = {
@@ -92,6 +92,15 @@ def deep_ensemble(args: argparse.Namespace, data: ImageData, folder: Path) -> ke
     return members.ensemble()
 
 
+def last_layer_laplace(args: argparse.Namespace, data: ImageData, folder: Path) -> keras.Model:
+    """The base network; the weights of its last layer have a posterior, found after training."""
+    model = METHODS["base"](args, data, folder.with_name("base"))
+    posterior = Laplace(model, "classification", "last_layer", "kron")
+    posterior.fit(data.x_train, data.y_train).optimize_prior_precision()
+    print(f"last-layer Laplace: prior precision {float(posterior.prior_precision):.3f}", flush=True)
+    return posterior.ensemble(args.S, seed=args.seed)
+
+
 def bayes(args: argparse.Namespace) -> keras.Model:
     """784-500-500-10 with the scale mixture of `bayes_by_backprop/mnist.py`."""
     return mnist.bayes(bayes_arguments(args))
@@ -118,7 +127,13 @@ METHODS: dict[str, Method] = {
         bayes, lambda args: mnist.optimizer(bayes_arguments(args), args.n_epochs)
     ),
     "deep ensemble": deep_ensemble,
+    "last-layer Laplace": last_layer_laplace,
 }
+
+
+def slug(name: str) -> str:
+    """The name of a method's folder."""
+    return name.lower().replace(" ", "_").replace("-", "_")
 
 
 def probabilities(model: keras.Model, x: np.ndarray, args: argparse.Namespace) -> tuple[Any, Any]:
@@ -131,7 +146,7 @@ def probabilities(model: keras.Model, x: np.ndarray, args: argparse.Namespace) -
 def evaluate(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """Trains a method; its scores at each angle, and the area under the curve for clothes."""
     data = common.images(args)
-    model = METHODS[name](args, data, args.savedir / "runs" / name.lower().replace(" ", "_"))
+    model = METHODS[name](args, data, args.savedir / "runs" / slug(name))
     rotated: dict[str, list[float]] = {column: [] for column in COLUMNS}
     y = data.y_test
     for angle in ANGLES:
@@ -182,7 +197,7 @@ def clothes_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
 def main_table(args: argparse.Namespace) -> None:
     found = {}
     for name in METHODS:
-        path = args.savedir / f"{name.lower().replace(' ', '_')}.json"
+        path = args.savedir / f"{slug(name)}.json"
         found[name] = once(path, lambda name=name: evaluate(name, args))
     lines = [
         "| | test error | NLL (nats) | ECE | AUROC, clothes | AUPR, clothes | AUROC, errors |",
