@@ -104,6 +104,13 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
         mode = np.append(at_fit[0], at_fit[1])
         error = draws.std(axis=0) / np.sqrt(4000)
         self.assertLess(np.max(np.abs(draws.mean(axis=0) - mode) / error), 4.5)
+        laplace.fit(X[:4], y[:4])
+        self.assertAllClose(laplace.function_moments(NEW)[0], np.zeros((5, 1)), 0, 1e-9)
+        again = Laplace(model, "regression", "all", "full", dtype=dtype, jit_compile=False)
+        again.fit(X[:4], y[:4])
+        self.assertAllClose(precision(laplace), precision(again), 1e-12)
+        evidence = [float(p.log_marginal_likelihood()) for p in (laplace, again)]
+        self.assertAllClose(*evidence, 1e-12)
 
 
 class SampleTest(tf.test.TestCase, parameterized.TestCase):

@@ -27,16 +27,15 @@ _LARGEST = 2000
 class Fit:
     """The curvature of -log p(y | theta, x) and its value, gathered in one pass over data.
 
+    What it does with a batch is compiled once, however often it gathers.
+
     Args:
-        flat: the network, whose weights and state now are copied.
+        flat: the network.
         subset: the weights.
         observed: p(y | f(x)).
-        x: arrays, or a data set of batches (x, y).
-        y: targets, or None.
         structure: a Hessian structure.
         kind: a curvature.
         rank: of "lowrank".
-        batch_size: at most so many examples at once; None for as many as memory is good for.
         jit_compile: whether XLA compiles what is done with a batch.
 
     Attributes:
@@ -45,9 +44,6 @@ class Fit:
         mean: those of the subset, shape (P,), in float64.
         num_data: N.
         precision: H, in its structure.
-
-    Raises:
-        ValueError: if the data do not fit the network or its likelihood, or it not into memory.
     """
 
     def __init__(
@@ -55,39 +51,54 @@ class Fit:
         flat: FlatModel,
         subset: Subset,
         observed: ScaledLikelihood,
-        x: Any,
-        y: Any,
         *,
         structure: str,
         kind: str,
         rank: int,
-        batch_size: int | None,
         jit_compile: bool,
     ) -> None:
-        self._flat, self._subset, self._observed, self._kind = flat, subset, observed, kind
-        self._written_out = structure in JOINT
-        self.theta = tf.constant(flat.theta.numpy())
-        self._state = [tf.constant(v.numpy()) for v in flat.state]
-        self.states = floats(self._state).numpy()[np.newaxis]
-        self.mean = subset.take(self.theta.numpy().astype(np.float64))
-        few = self._first(x, y)
-        self._jacobian = Jacobian(
-            flat, subset, observed.link, theta=self.theta, state=self._state, x=few
-        )
-        self.precision = precision_of(structure, subset, self._jacobian, rank)
-        k = self._outputs if kind in ("ggn", "mc_fisher") else 1
-        size = self._batch_size(1 if kind == "mc_fisher" else k, kind == "hessian")
-        step = Compiled(self._hessian if kind == "hessian" else self._statistics, jit_compile)
+        self._flat, self._subset, self._observed = flat, subset, observed
+        self._structure, self._kind, self._rank = structure, kind, rank
+        self._jacobian: Any = None
+        step = self._hessian if kind == "hessian" else self._statistics
+        self._step = Compiled(step, jit_compile)
+        self._moments = Compiled(self._function_moments, jit_compile)
+
+    def gather(self, x: Any, y: Any, batch_size: int | None) -> None:
+        """Goes through the data, at the network's weights and state as they are.
+
+        Args:
+            x: arrays, or a data set of batches (x, y).
+            y: targets, or None.
+            batch_size: at most so many examples at once; None for as many as memory is good for.
+
+        Raises:
+            ValueError: if the data do not fit the network or its likelihood, or it not into memory.
+        """
+        theta = tf.constant(self._flat.theta.numpy())
+        state = [tf.constant(v.numpy()) for v in self._flat.state]
+        few = self._first(theta, state, x, y)
+        if self._jacobian is None:
+            self._jacobian = Jacobian(
+                self._flat, self._subset, self._observed.link, theta=theta, state=state, x=few
+            )
+        precision = precision_of(self._structure, self._subset, self._jacobian, self._rank)
+        self._form = precision
+        k = self._outputs if self._kind == "ggn" else 1
+        size = self._batch_size(k, self._kind == "hessian")
         total, sums = None, np.zeros(3)
-        for number, batch in enumerate(batches(x, y, min(size, batch_size or size), flat.dtype)):
+        data = batches(x, y, min(size, batch_size or size), self._flat.dtype)
+        for number, batch in enumerate(data):
             key = tf.constant([0, number, 0])
-            statistics, batch_sums = step(self.theta, self._state, batch, key)
-            total = self.precision.add(total, statistics)
+            statistics, batch_sums = self._step(theta, state, batch, key)
+            total = precision.add(total, statistics)
             sums += batch_sums.numpy()
         assert total is not None
-        self.precision.finish(total)
+        precision.finish(total)
+        self.theta, self._state, self.precision = theta, state, precision
+        self.states = floats(state).numpy()[np.newaxis]
+        self.mean = self._subset.take(theta.numpy().astype(np.float64))
         self._log_prob, self._count, self.num_data = sums[0], sums[1], int(sums[2])
-        self._moments = Compiled(self._function_moments, jit_compile)
 
     def log_marginal_likelihood(
         self, delta: tf.Tensor, sigma: tf.Tensor, temperature: float
@@ -116,14 +127,14 @@ class Fit:
             covariances.append(covariance[:count].numpy())
         return np.concatenate(means), np.concatenate(covariances)
 
-    def _first(self, x: Any, y: Any) -> Any:
+    def _first(self, theta: tf.Tensor, state: Any, x: Any, y: Any) -> Any:
         """A few inputs, after checks of the first batch."""
         inputs, targets = next(elements(x, y), (None, None))
         if targets is None:
             raise ValueError("y=None: give targets, or a data set of batches (x, y)")
         few = next(batches(*_head(inputs, targets), _FEW, self._flat.dtype))
         self._flat.check_deterministic(few.x)
-        outputs = self._flat(self.theta, few.x, self._state)
+        outputs = self._flat(theta, few.x, state)
         self._observed.of_network(1.0).check(outputs)
         self._observed.unit.check_targets(targets[:_FEW], self._observed.link(outputs))
         if self._subset.last_layer is not None:
@@ -133,10 +144,10 @@ class Fit:
 
     def _batch_size(self, k: int, is_hessian: bool) -> int:
         """Examples that J in K directions leaves memory for."""
-        numbers = self._jacobian.numbers(k, self._written_out and not is_hessian)
+        numbers = self._jacobian.numbers(k, self._structure in JOINT and not is_hessian)
         numbers *= self._subset.size if is_hessian else 1
         require(
-            self.precision.bytes + 4 * numbers,
+            self._form.bytes + 4 * numbers,
             f"the posterior of {self._subset.size:,} weights",
             "use hessian_structure='diag' or fewer weights",
         )
@@ -150,7 +161,7 @@ class Fit:
     ) -> tuple[list[Tensors], tf.Tensor]:
         seeds = directions(self._kind, self._observed.unit, batch.y, key)
         outputs, parts = self._jacobian(theta, state, batch.x, seeds)
-        return self.precision.statistics(parts, batch.mask), self._sums(outputs, batch)
+        return self._form.statistics(parts, batch.mask), self._sums(outputs, batch)
 
     def _hessian(
         self, theta: tf.Tensor, state: Any, batch: Batch, key: tf.Tensor
@@ -179,7 +190,7 @@ class Fit:
             return tf.tile(tf.eye(f, dtype=outputs.dtype)[:, tf.newaxis], [1, b, 1])
 
         outputs, parts = self._jacobian(theta, state, x, each_output)
-        return outputs, self.precision.variance(parts, factors)
+        return outputs, self._form.variance(parts, factors)
 
 
 def _head(x: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:

@@ -110,20 +110,20 @@ class NormalPosterior:
             ValueError: if x and y do not fit each other, the model or the likelihood, or what has
                 to be kept does not fit into memory.
         """
+        batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
         if self._flat.model is not self.network:  # it is a copy, in another precision
             self._flat.model.set_weights(self.network.get_weights())
-        self._fit = Fit(
+        fit = self._fit or Fit(
             self._flat,
             self._subset,
             self._observed,
-            x,
-            y,
             structure=self.hessian_structure,
             kind=self.curvature,
             rank=self.rank,
-            batch_size=None if batch_size is None else positive_integer("batch_size", batch_size),
             jit_compile=self._jit_compile,
         )
+        fit.gather(x, y, batch_size)
+        self._fit = fit
         self._forget()
         return self
 
