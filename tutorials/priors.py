@@ -59,7 +59,7 @@ PARTS: dict[str, ModuleType] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments("Priors.", "priors")
+    parser = common.arguments("Priors.", "priors", n_epochs=200)
     parser.add_argument(
         "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART"
     )

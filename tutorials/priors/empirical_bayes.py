@@ -30,9 +30,7 @@ from tfbdl.priors import Normal as NormalPrior
 
 NOISE = 0.1
 FREQUENCIES = np.arange(1, 4)
-GRID = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-EPOCHS = 3000
-"""Of one step each, on all points."""
+GRID = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def features(x: np.ndarray) -> np.ndarray:
@@ -62,12 +60,14 @@ class Model(NamedTuple):
     Attributes:
         label: of the curve.
         num_data: N.
+        epochs: of one step each, on all points.
         inputs: what it is given for x.
         layers: makes them, with the prior they share.
     """
 
     label: str
     num_data: int
+    epochs: int
     inputs: Callable[[np.ndarray], np.ndarray]
     layers: Callable[[NormalPrior, int, int], list[BayesDense]]
 
@@ -85,7 +85,7 @@ def linear(
 
 
 def network(prior: NormalPrior, num_data: int, seed: int) -> list[BayesDense]:
-    """1-20-1 with tanh; all weights and biases share the scale."""
+    """1-8-1 with tanh; all weights and biases share the scale."""
     q = MeanFieldNormal(keras.initializers.Constant(-3.0))
     common = {
         "num_data": num_data,
@@ -95,13 +95,15 @@ def network(prior: NormalPrior, num_data: int, seed: int) -> list[BayesDense]:
         "kernel_initializer": keras.initializers.RandomNormal(stddev=1.0),
         "bias_initializer": keras.initializers.RandomNormal(stddev=1.0),
     }
-    return [BayesDense(20, "tanh", seed=seed, **common), BayesDense(1, seed=seed + 1, **common)]
+    return [BayesDense(8, "tanh", seed=seed, **common), BayesDense(1, seed=seed + 1, **common)]
 
 
 MODELS = {
-    "full": Model("linear model, full covariance", 20, features, linear(FullCovarianceNormal)),
-    "mean_field": Model("linear model, mean field", 20, features, linear(MeanFieldNormal)),
-    "network": Model("1-20-1, mean field", 100, lambda x: x, network),
+    "full": Model(
+        "linear model, full covariance", 20, 3000, features, linear(FullCovarianceNormal)
+    ),
+    "mean_field": Model("linear model, mean field", 20, 3000, features, linear(MeanFieldNormal)),
+    "network": Model("1-8-1, mean field", 100, 5000, lambda x: x, network),
 }
 
 
@@ -111,7 +113,7 @@ def compiled(name: str, scale: float, trainable: bool, seed: int) -> keras.Model
     layers = of.layers(NormalPrior(scale, trainable=trainable), of.num_data, seed)
     width = of.inputs(np.zeros((1, 1))).shape[1]
     model = keras.Sequential([keras.Input((width,)), *layers])
-    schedule = keras.optimizers.schedules.CosineDecay(3e-2, EPOCHS)
+    schedule = keras.optimizers.schedules.CosineDecay(3e-2, of.epochs)
     model.compile(keras.optimizers.Adam(schedule), Normal(NOISE))
     return model
 
@@ -127,7 +129,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
                 return compiled(name, scale or 1.0, scale is None, args.seed)
 
             key = f"{name}_learned" if scale is None else f"{name}_{scale:g}"
-            found[key] = Run(model, of.inputs(x), y, EPOCHS, of.num_data, REGRESSION)
+            found[key] = Run(model, of.inputs(x), y, of.epochs, of.num_data, REGRESSION)
     return found
 
 
@@ -173,8 +175,8 @@ def figures(
         learned = rows[f"{name}_learned"]
         label = f"s learned: {learned['scale']:.2f}"
         ax.plot(learned["scale"], learned["elbo"], "*", color=f"C{i}", markersize=14, label=label)
-    axes[0].set_title("7 features, 7 weights")
-    axes[1].set_title("a network, 61 weights")
+    axes[0].set_title("a linear model of 7 weights")
+    axes[1].set_title("a network of 25 weights")
     for ax in axes:
         ax.set(xscale="log", xlabel="scale s of the prior", ylabel="nats per data point")
         ax.legend(fontsize=8)

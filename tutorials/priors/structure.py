@@ -75,7 +75,7 @@ def recurrent(args: argparse.Namespace) -> keras.Model:
 def compiled(layers: list[keras.layers.Layer], args: argparse.Namespace) -> keras.Model:
     model = keras.Sequential([keras.Input((784,)), *layers])
     steps = args.n_epochs * (args.N // min(args.batch_size, args.N))
-    schedule = keras.optimizers.schedules.CosineDecay(3e-3, steps)
+    schedule = keras.optimizers.schedules.CosineDecay(1e-2, steps)
     return common.classification(model, keras.optimizers.Adam(schedule))
 
 
@@ -144,7 +144,7 @@ def tiles(w: np.ndarray) -> np.ndarray:
 
 def filters(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
     """Drawn from the priors, and learned under them."""
-    figure, axes = plt.subplots(3, 2, figsize=(13, 5.6), layout="constrained")
+    figure, axes = plt.subplots(3, 2, figsize=(13, 4.2), layout="constrained")
     for ax, (name, prior) in zip(axes[:, 0], DRAWN.items(), strict=True):
         w = prior.sample(tf.constant([seed, 0, 0]), (SIZE, SIZE, 1, 8))
         ax.imshow(tiles(np.asarray(w)), cmap="RdBu_r", vmin=-1, vmax=1)
@@ -163,22 +163,27 @@ def filters(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
 def groups(models: Mapping[str, keras.Model]) -> plt.Figure:
     """The scales of filters and of gates, medians and 95 % of q(s)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4), layout="constrained")
-    convolution = models["scale_of_each_filter"].layers[1]
-    m, v = (np.ravel(part) for part in log_scale(convolution.prior))
-    order = np.argsort(-m)
-    interval(left, np.arange(1, FILTERS + 1), np.exp(m[order]), v[order], "scale of each filter")
-    size = np.sqrt(np.mean(np.square(models["independent"].layers[1].kernel.mean), axis=(0, 1, 2)))
-    label = "independent prior: root mean square of E[w]"
-    left.plot(np.arange(1, FILTERS + 1), np.sort(size)[::-1], "x", color="C1", label=label)
-    left.set(xlabel="filter, by its scale", title="7x7 filters")
+    layer = models["scale_of_each_filter"].layers[1]
+    m, v = (np.ravel(part) for part in log_scale(layer.prior))
+    order, places = np.argsort(-m), np.arange(1, FILTERS + 1)
+    interval(left, places, np.exp(m[order]), v[order], "its scale s, median and 95 %")
+    left.plot(places, sizes(layer)[order], "s", color="C0", mfc="none", label="size of its weights")
+    independent = np.sort(sizes(models["independent"].layers[1]))[::-1]
+    left.plot(places, independent, "x", color="C1", label="size under the independent prior")
+    left.set(xlabel="filter, in the order of s", yscale="log", title="a scale for each filter")
+    left.set_ylabel("s, and root mean square of E[w]")
     for i, (name, (median, stddev)) in enumerate(gate_scales(models["lstm"]).items()):
         interval(right, np.arange(4) + 0.2 * i - 0.1, median, stddev, f"{name} kernel")
     right.set_xticks(range(4), GATES)
-    right.set(xlabel="gate", title="LSTM over the rows of the digits")
+    right.set(xlabel="gate", ylabel="s, median and 95 %", title="a scale for each gate of the LSTM")
     for ax in (left, right):
-        ax.set(ylabel="scale s", yscale="log")
         ax.legend(fontsize=8)
     return figure
+
+
+def sizes(layer: BayesConv2D) -> np.ndarray:
+    """The root mean square of the weights' means, of each filter, shape (filters,)."""
+    return np.sqrt(np.mean(np.square(layer.kernel.mean), axis=(0, 1, 2)))
 
 
 def log_scale(prior: Horseshoe) -> tuple[np.ndarray, np.ndarray]:
