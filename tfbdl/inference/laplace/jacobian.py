@@ -165,19 +165,18 @@ class Jacobian:
 
     def _check(self, theta: tf.Tensor, state: State, x: Any) -> dict[int, tuple[Any, Any]]:
         """How far each rule is from automatic differentiation, summed over x; its positions."""
-        with tf.GradientTape(persistent=True) as tape:
+        with tf.GradientTape() as tape:
             weights = self._flat.unflatten(theta)
             tape.watch(weights)
             outputs, calls = self._forward(flatten(weights), state, x)
             values = tf.reshape(outputs, [-1])
             some_direction = tf.cos(tf.range(values.shape[0], dtype=values.dtype))
             along = tf.reduce_sum(values * some_direction)
-        gradients = tape.gradient(along, [c.z for c in calls], unconnected_gradients="zero")
-        parts = self._by_rule(calls, [g[tf.newaxis] for g in gradients])
+        sources = [c.z for c in calls], weights
+        of_calls, of_weights = tape.gradient(along, sources, unconnected_gradients="zero")
         errors = {}
-        for place, part in parts.items():
-            weight = weights[self._subset.index[place]]
-            truth = tf.reshape(tape.gradient(along, weight, unconnected_gradients="zero"), [-1])
+        for place, part in self._by_rule(calls, [g[tf.newaxis] for g in of_calls]).items():
+            truth = tf.reshape(of_weights[self._subset.index[place]], [-1])
             error = tf.norm(tf.reduce_sum(part.dense(), axis=[0, 1]) - truth)
             error = tf.math.divide_no_nan(error, tf.norm(truth))
             errors[place] = error, part.a.shape[1] if isinstance(part, Factored) else 1
