@@ -60,11 +60,10 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         """The empirical Fisher goes with the fourth power of the noise, the others the second."""
         _, model, y = case("normal")
         laplace = fitted(model, likelihoods.Normal(0.7), y, curvature=kind, prior_precision=200.0)
-        for sigma in (0.7, 2.0):
-            laplace.sigma_noise = sigma
-            expected = brute_force.curvature_of(kind, model, likelihoods.Normal(sigma), y)
-            got = curvature(laplace, 200.0)
-            self.assertAllClose(got, expected, 1e-5, 1e-6 * abs(expected).max())
+        laplace.sigma_noise = 2.0
+        expected = brute_force.curvature_of(kind, model, likelihoods.Normal(2.0), y)
+        got = curvature(laplace, 200.0)
+        self.assertAllClose(got, expected, 1e-5, 1e-6 * abs(expected).max())
 
     @parameterized.parameters("categorical", "heteroscedastic")
     def test_ggn(self, name):
@@ -95,7 +94,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
     def test_layers_of_all_kinds(self):
         """Convolution, normalisation, a recurrent layer, a layer called twice: one posterior."""
         model = mixed_network()
-        x = RNG.normal(size=(3, 6, 2))
+        x = RNG.normal(size=(3, 4, 2))
         laplace = fitted(model, likelihoods.Poisson(), RNG.poisson(1.0, (3, 2)), x, batch_size=3)
         expected = brute_force.ggn(model, likelihoods.Poisson(), x)
         self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
@@ -103,7 +102,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
 
 def mixed_network():
     keras.utils.set_random_seed(1)
-    inputs = keras.Input((6, 2))
+    inputs = keras.Input((4, 2))
     h = keras.layers.Conv1D(3, 2, activation="tanh", padding="same")(inputs)
     h = keras.layers.BatchNormalization()(h)
     twice = keras.layers.Dense(3, "tanh")

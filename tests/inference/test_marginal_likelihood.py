@@ -27,7 +27,8 @@ def fit(model, callback, epochs):
 
 
 def loop(model, callback, epochs):
-    tfbdl.train(model, X, Y, batch_size=40, epochs=epochs, callbacks=[callback], verbose=0)
+    arguments = {"batch_size": 40, "callbacks": [callback], "verbose": 0, "jit_compile": False}
+    tfbdl.train(model, X, Y, epochs=epochs, **arguments)
 
 
 class MarginalLikelihoodTest(tf.test.TestCase, parameterized.TestCase):
@@ -39,19 +40,15 @@ class MarginalLikelihoodTest(tf.test.TestCase, parameterized.TestCase):
         callback = MarginalLikelihood(
             laplace, X, Y, prior_structure=prior_structure, start=0, every=6
         )
-        train(model, callback, 26)
+        train(model, callback, 20)
         exact = NeuralLinear(network(), sigma_noise=1.0).fit(X, Y)
         exact.optimize_prior_precision(prior_structure, with_noise=True)
         self.assertAllClose(laplace.prior_precision, exact.prior_precision, 1e-2)
         self.assertAllClose(laplace.sigma_noise, exact.sigma_noise, 1e-3)
         expected = exact.log_marginal_likelihood()
-        self.assertEqual(list(callback.log_marginal_likelihood), [6, 12, 18, 24])
-        self.assertAllClose(callback.log_marginal_likelihood[24], expected, 1e-5)
+        self.assertEqual(list(callback.log_marginal_likelihood), [6, 12, 18])
+        self.assertAllClose(callback.log_marginal_likelihood[18], expected, 1e-5)
         self.assertAllClose(laplace.log_marginal_likelihood(), expected, 1e-5)
-        for a, b in zip(
-            laplace.predict(X[:5]).interval(), exact.predict(X[:5]).interval(), strict=True
-        ):
-            self.assertAllClose(a, b, 1e-3, 1e-3)
 
     def test_the_prior_of_classes(self):
         """At the first epoch the loss is that of the mean cross-entropy and delta / (2 N) |w|^2."""
