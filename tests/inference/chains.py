@@ -4,6 +4,7 @@ import numpy as np
 import scipy.stats
 import tensorflow as tf
 
+from tfbdl.inference.kernels.base import Info
 from tfbdl.inference.kernels.noise import Noise
 
 COVARIANCE = np.array([[1.0, 0.8, 0.0], [0.8, 2.0, -0.3], [0.0, -0.3, 0.25]])
@@ -63,13 +64,14 @@ def walk(kernel, density, theta, steps, *, step_size, scale=1.0, seed=0):
         scales = tf.constant(scale, theta.dtype) * tf.ones([num_chains, 1], theta.dtype)
         chains = tf.range(num_chains)
 
-        def step(i, state):
+        def step(i, state, _):
             noise = Noise.at(seed, i, chains)
-            return i + 1, kernel.step(density, state, noise, step_sizes, scales)[0]
+            return i + 1, *kernel.step(density, state, noise, step_sizes, scales)
 
-        start = (tf.constant(1), kernel.init(density, theta))
-        i, state = tf.while_loop(lambda i, _: i < steps, step, start)
-        return kernel.step(density, state, Noise.at(seed, i, chains), step_sizes, scales)
+        zeros = tf.zeros([num_chains], theta.dtype)
+        none = Info(zeros, tf.zeros_like(zeros, tf.bool), tf.zeros_like(zeros, tf.int32))
+        start = (tf.constant(1), kernel.init(density, theta), none)
+        return tf.while_loop(lambda i, *_: i <= steps, step, start)[1:]
 
     state, info = run(tf.constant(theta))
     return tf.nest.map_structure(lambda a: a.numpy(), (state, info))
