@@ -110,7 +110,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         )
 
     def test_features_of_nearly_no_independence(self):
-        """Against exact fractions; normal equations of condition 1e18 would have no digit left."""
+        """Against exact fractions; normal equations, of condition 1e16, err in the third digit."""
         x = np.column_stack([np.ones(8), np.ones(8) + 1e-9 * np.arange(8.0) ** 2])
         y = (2.0 + np.arange(8.0) % 3)[:, None]
         model = linear(2)

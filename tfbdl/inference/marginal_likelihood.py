@@ -22,7 +22,8 @@ class MarginalLikelihood(keras.callbacks.Callback):
     and noise go to where the marginal likelihood is largest (Immer et al. 2021, "Scalable marginal
     likelihood estimation for model selection in deep learning", algorithm 1). For `fit` and
     `tfbdl.train`. The weights keep the prior as their Keras regulariser, delta / (2 N) |w|^2, times
-    T (sigma / s)^2 at a temperature T and beside a loss whose noise s is not sigma.
+    T (sigma / s)^2 at a temperature T and beside a loss whose noise s is not sigma. What has been
+    chosen lies in `laplace` alone: a run resumed in a new process searches anew.
 
     Args:
         laplace: of the model that trains. Its `prior_precision` and `sigma_noise` are where the
