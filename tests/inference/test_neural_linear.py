@@ -394,7 +394,12 @@ class RefusalTest(tf.test.TestCase):
         scaled = keras.Sequential([keras.Input((3,)), dense(2), layers.LearnedScale()])
         self.refuses("model=.* ends in the layer 'learned_scale", NeuralLinear, scaled)
         behind = "model=.* does something behind the product of its last layer 'last'; let it end"
-        self.refuses(behind, NeuralLinear(network(activation="relu")).fit, X, Y)
+        scaled = keras.Sequential([network(), keras.layers.Rescaling(2.0)])
+        self.refuses(behind, NeuralLinear(scaled).fit, X, Y)
+        message = (
+            r"model=.* ends in the layer 'last' \(Dense\); let the last one be a Dense without"
+        )
+        self.refuses(message, NeuralLinear, network(activation="relu"))
         steps = keras.Sequential([keras.Input((5, 3)), dense(1, name="last")])
         message = r"layer='last' has inputs of shape \(2, 5, 3\); give a network with one vector"
         self.refuses(message, NeuralLinear(steps).fit, np.ones((2, 5, 3)), np.ones((2, 5)))

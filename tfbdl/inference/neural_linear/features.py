@@ -39,7 +39,8 @@ class Features:
         self._flat = FlatModel(in_precision(model, dtype))
         self._subset = Subset(self._flat, "last_layer")
         self._last = self._subset.owners[-1]
-        if type(self._last) is not keras.layers.Dense:
+        linear = keras.activations.linear
+        if type(self._last) is not keras.layers.Dense or self._last.activation is not linear:
             raise ValueError(
                 f"model={model.name!r} ends in the layer {self._last.name!r} "
                 f"({type(self._last).__name__}); let the last one be a Dense without activation"
@@ -113,7 +114,7 @@ class Features:
         if linear.shape != outputs.shape or not np.allclose(linear, outputs, 1e-2, 1e-3):
             raise ValueError(
                 f"model={self._model.name!r} does something behind the product of its last layer "
-                f"{self._last.name!r}; let it end there, without activation"
+                f"{self._last.name!r}; let it end there"
             )
         self._example = keras.tree.map_structure(lambda a: a[:1], x)
 
