@@ -39,6 +39,7 @@ import empirical_bayes
 import influence
 import keras
 import limit
+import numpy as np
 import relevance
 import sparsity
 import structure
@@ -80,8 +81,8 @@ def train(args: argparse.Namespace) -> None:
             model = run.model()
             tfbdl.train(
                 model,
-                run.x,
-                run.y,
+                np.repeat(run.x, run.repeats, axis=0),
+                np.repeat(run.y, run.repeats, axis=0),
                 epochs=run.epochs,
                 batch_size=run.batch_size,
                 savedir=savedir,

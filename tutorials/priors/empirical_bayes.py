@@ -30,6 +30,7 @@ from tfbdl.priors import Normal as NormalPrior
 
 NOISE = 0.1
 FREQUENCIES = np.arange(1, 4)
+STEPS_AN_EPOCH = 50
 GRID = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -60,14 +61,14 @@ class Model(NamedTuple):
     Attributes:
         label: of the curve.
         num_data: N.
-        epochs: of one step each, on all points.
+        steps: of training, `STEPS_AN_EPOCH` of which are an epoch.
         inputs: what it is given for x.
         layers: makes them, with the prior they share.
     """
 
     label: str
     num_data: int
-    epochs: int
+    steps: int
     inputs: Callable[[np.ndarray], np.ndarray]
     layers: Callable[[NormalPrior, int, int], list[BayesDense]]
 
@@ -103,7 +104,7 @@ MODELS = {
         "linear model, full covariance", 20, 3000, features, linear(FullCovarianceNormal)
     ),
     "mean_field": Model("linear model, mean field", 20, 3000, features, linear(MeanFieldNormal)),
-    "network": Model("1-8-1, mean field", 100, 5000, lambda x: x, network),
+    "network": Model("1-8-1, mean field", 100, 10_000, lambda x: x, network),
 }
 
 
@@ -113,7 +114,7 @@ def compiled(name: str, scale: float, trainable: bool, seed: int) -> keras.Model
     layers = of.layers(NormalPrior(scale, trainable=trainable), of.num_data, seed)
     width = of.inputs(np.zeros((1, 1))).shape[1]
     model = keras.Sequential([keras.Input((width,)), *layers])
-    schedule = keras.optimizers.schedules.CosineDecay(3e-2, of.epochs)
+    schedule = keras.optimizers.schedules.CosineDecay(3e-2, of.steps)
     model.compile(keras.optimizers.Adam(schedule), Normal(NOISE))
     return model
 
@@ -129,7 +130,15 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
                 return compiled(name, scale or 1.0, scale is None, args.seed)
 
             key = f"{name}_learned" if scale is None else f"{name}_{scale:g}"
-            found[key] = Run(model, of.inputs(x), y, of.epochs, of.num_data, REGRESSION)
+            found[key] = Run(
+                model,
+                of.inputs(x),
+                y,
+                of.steps // STEPS_AN_EPOCH,
+                of.num_data,
+                REGRESSION,
+                STEPS_AN_EPOCH,
+            )
     return found
 
 

@@ -25,7 +25,9 @@ from tfbdl.likelihoods import Normal
 from tfbdl.posteriors import MeanFieldNormal
 
 PRIORS: dict[str, float | str] = {"normal": 1.0, "ARD": "ard"}
-EPOCHS = {"made": 1000, "concrete": 600}
+EPOCHS = {"made": 100, "concrete": 60}
+REPEATS = 10
+"""Passes over the data an epoch."""
 NOISE_INPUTS = 10
 CONCRETE = (
     "cement",
@@ -123,7 +125,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
         if name == "concrete" and args.data == "digits":
             continue
         data = DATA[name](args.seed)
-        steps = epochs * (len(data.x) // 100)
+        steps = epochs * (REPEATS * len(data.x) // 100)
         for family, prior in PRIORS.items():
 
             def model(
@@ -131,7 +133,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
             ) -> keras.Model:
                 return network(prior, data, steps, args.seed)
 
-            found[f"{name}_{family}"] = Run(model, data.x, data.y, epochs, 100, REGRESSION)
+            found[f"{name}_{family}"] = Run(model, data.x, data.y, epochs, 100, REGRESSION, REPEATS)
     return found
 
 

@@ -16,9 +16,10 @@ class Run(NamedTuple):
         model: makes it, compiled.
         x: examples, shape (N, ...).
         y: targets, shape (N, ...).
-        epochs: passes over them.
+        epochs: lines of `train.log`, each of `repeats` passes over the examples.
         batch_size: examples a step.
         columns: of `train.log`.
+        repeats: more than 1 where there are so few examples that an epoch is hardly a step.
     """
 
     model: Callable[[], keras.Model]
@@ -27,11 +28,7 @@ class Run(NamedTuple):
     epochs: int
     batch_size: int
     columns: tuple[str, ...]
-
-    @property
-    def steps(self) -> int:
-        """Of the whole training."""
-        return self.epochs * (len(self.x) // min(self.batch_size, len(self.x)))
+    repeats: int = 1
 
 
 REGRESSION = ("loss", "kl")

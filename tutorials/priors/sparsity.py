@@ -26,8 +26,8 @@ from tfbdl.priors import Horseshoe, Laplace, Normal, Prior
 
 N, INPUTS, NOISE = 80, 100, 0.5
 SIGNALS = np.array([2.0, -2.0, 1.5, -1.5, 1.0])
-EPOCHS = 3000
-"""Of the regression, one step each."""
+EPOCHS, STEPS_AN_EPOCH = 60, 50
+"""Of the regression."""
 FRACTIONS = (0.0, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998)
 """Of the weights removed."""
 
@@ -59,7 +59,7 @@ def linear(prior: Prior, seed: int) -> keras.Model:
         seed=seed,
     )
     model = keras.Sequential([keras.Input((INPUTS,)), layer])
-    schedule = keras.optimizers.schedules.CosineDecay(3e-2, EPOCHS)
+    schedule = keras.optimizers.schedules.CosineDecay(3e-2, EPOCHS * STEPS_AN_EPOCH)
     model.compile(keras.optimizers.Adam(schedule), NormalLikelihood(NOISE))
     return model
 
@@ -99,7 +99,9 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
         def of_digits(prior: Callable[[], Prior] = prior) -> keras.Model:
             return classifier(prior(), args)
 
-        found[f"regression_{name}"] = Run(of_regression, x, y, EPOCHS, N, REGRESSION)
+        found[f"regression_{name}"] = Run(
+            of_regression, x, y, EPOCHS, N, REGRESSION, STEPS_AN_EPOCH
+        )
         found[f"digits_{name}"] = Run(
             of_digits, data.x_train, data.y_train, args.n_epochs, args.batch_size, CLASSIFICATION
         )
@@ -148,24 +150,25 @@ def estimates(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
     """The posterior of each weight of the regression beside the truth."""
     *_, w = regression(seed)
     figure, axes = plt.subplots(
-        1, len(PRIORS), figsize=(13, 3.8), layout="constrained", sharey=True, sharex=True
+        1, len(PRIORS), figsize=(13, 3.8), layout="constrained", sharey=True, squeeze=False
     )
     places = np.arange(1, INPUTS + 1)
-    for ax, name in zip(axes, PRIORS, strict=True):
+    for ax, name in zip(axes[0], PRIORS, strict=True):
         q = models[f"regression_{name}"].layers[0].kernel
         mu, sigma = np.ravel(q.mean), np.ravel(q.stddev)
         ax.errorbar(places, mu, 2 * sigma, fmt="o", markersize=2, linewidth=0.7, label="q(w), 95 %")
         ax.plot(places, w, "k_", markersize=5, label="truth")
         ax.set(title=f"{name} prior", xlabel="weight")
-    axes[0].set_ylabel("w")
-    axes[0].legend(fontsize=8)
+    axes[0, 0].set_ylabel("w")
+    axes[0, 0].legend(fontsize=8)
     return figure
 
 
 def digits(models: Mapping[str, keras.Model], rows: Mapping[str, dict]) -> plt.Figure:
     """Accuracy against the weights that are left, and how each pixel's weights are used."""
+    ratios = (1.5, *(1 for _ in PRIORS))
     figure, axes = plt.subplots(
-        1, 4, figsize=(14, 3.6), layout="constrained", width_ratios=(1.5, 1, 1, 1)
+        1, len(ratios), figsize=(14, 3.6), layout="constrained", width_ratios=ratios
     )
     for name in PRIORS:
         row = rows[f"digits_{name}"]

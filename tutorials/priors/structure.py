@@ -35,8 +35,8 @@ CONVOLUTIONS: dict[str, Callable[[], Prior]] = {
 }
 DRAWN: dict[str, Prior] = {
     "independent": Normal(1.0),
-    "lengthscale 1": SpatialNormal(1.0),
-    "lengthscale 1.5": SpatialNormal(1.5),
+    "smooth": SpatialNormal(1.0),
+    "smoother, lengthscale 1.5": SpatialNormal(1.5),
 }
 
 
@@ -144,7 +144,7 @@ def tiles(w: np.ndarray) -> np.ndarray:
 
 def filters(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
     """Drawn from the priors, and learned under them."""
-    figure, axes = plt.subplots(3, 2, figsize=(13, 4.2), layout="constrained")
+    figure, axes = plt.subplots(len(DRAWN), 2, figsize=(13, 4.2), layout="constrained")
     for ax, (name, prior) in zip(axes[:, 0], DRAWN.items(), strict=True):
         w = prior.sample(tf.constant([seed, 0, 0]), (SIZE, SIZE, 1, 8))
         ax.imshow(tiles(np.asarray(w)), cmap="RdBu_r", vmin=-1, vmax=1)
