@@ -195,8 +195,8 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
                 log_prob += scipy.stats.norm.logpdf(target, w * inputs, scale)
             return np.exp(log_prob)
 
-        w, log_variance = np.meshgrid(np.linspace(-8, 8, 2001), np.linspace(-8, 8, 801))
-        area = (16 / 2000) * (16 / 800)
+        w, log_variance = np.meshgrid(np.linspace(-8, 8, 1001), np.linspace(-8, 8, 401))
+        area = (16 / 1000) * (16 / 400)
         evidence = joint(w, log_variance).sum() * area
         self.assertAllClose(found.log_marginal_likelihood(), np.log(evidence), 1e-4)
         density = joint(w, log_variance, (1.2, 0.3)).sum() * area / evidence
