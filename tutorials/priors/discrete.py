@@ -122,7 +122,9 @@ def figures(
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
     for q, label in ((first, "first layer"), (last, "last layer")):
         p = np.ravel(q.prob)
-        axes[0].hist(p, 50, (0, 1), weights=np.full(p.size, 1 / p.size), alpha=0.6, label=label)
+        axes[0].hist(
+            p, np.linspace(0, 1, 51), weights=np.full(p.size, 1 / p.size), alpha=0.6, label=label
+        )
     axes[0].set(xlabel="q(w = high)", ylabel="share of the weights", yscale="log")
     axes[0].legend(fontsize=8)
     strongest = np.argsort(-np.sum(np.abs(last.prob - 0.5), axis=1))[:8]

@@ -165,7 +165,11 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 def figures(
     args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
 ) -> dict[str, plt.Figure]:
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+    titles = ["a linear model of 7 weights", "a network of 25 weights"][: 1 + ("network" in MODELS)]
+    figure, row = plt.subplots(
+        1, len(titles), figsize=(12, 4.5), layout="constrained", squeeze=False
+    )
+    axes = row[0]
     x, y = gapped_sine(MODELS["full"].num_data, args.seed)
     line = np.geomspace(min(GRID), max(GRID), 100)
     evidence = [log_evidence(s, features(x), y) for s in line]
@@ -184,9 +188,9 @@ def figures(
         learned = rows[f"{name}_learned"]
         label = f"s learned: {learned['scale']:.2f}"
         ax.plot(learned["scale"], learned["elbo"], "*", color=f"C{i}", markersize=14, label=label)
-    axes[0].set_title("a linear model of 7 weights")
-    axes[1].set_title("a network of 25 weights")
-    for ax in axes:
-        ax.set(xscale="log", xlabel="scale s of the prior", ylabel="nats per data point")
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set(
+            title=title, xscale="log", xlabel="scale s of the prior", ylabel="nats per data point"
+        )
         ax.legend(fontsize=8)
     return {"empirical_bayes": figure}
