@@ -1,14 +1,16 @@
-"""Densities whose moments are known, and kernels run on them without the rest of `MCMC`."""
+"""Densities whose draws are known, and kernels run on them without the rest of `MCMC`."""
+
+import functools
 
 import numpy as np
 import scipy.stats
 import tensorflow as tf
 
 from tfbdl.inference.kernels.base import Info
-from tfbdl.inference.kernels.noise import Noise
 
 COVARIANCE = np.array([[1.0, 0.8, 0.0], [0.8, 2.0, -0.3], [0.0, -0.3, 0.25]])
 MEAN = np.array([1.0, -2.0, 0.5])
+CURVE = 0.5
 
 
 def gaussian(theta):
@@ -18,33 +20,30 @@ def gaussian(theta):
     return -0.5 * tf.reduce_sum(centred * (centred @ precision), axis=1)
 
 
-def gaussian_draws(rng, num):
-    return rng.multivariate_normal(MEAN, COVARIANCE, num)
-
-
-CURVE = 0.5
-
-
 def banana(theta):
-    """a ~ N(0, 1), b ~ N(CURVE (a^2 - 1), 1/4)."""
+    """a ~ N(0, 1), b ~ N(CURVE (a^2 - 1), 1/4), up to a constant."""
     a, b = theta[:, 0], theta[:, 1]
     return -0.5 * a**2 - 0.5 * ((b - CURVE * (a**2 - 1)) / 0.5) ** 2
 
 
-def banana_draws(rng, num):
-    a = rng.normal(size=num)
-    return np.stack([a, CURVE * (a**2 - 1) + 0.5 * rng.normal(size=num)], axis=1)
+def both(theta):
+    """The Gaussian's three and the banana's two weights."""
+    return gaussian(theta[:, :3]) + banana(theta[:, 3:])
 
 
-def straightened(theta):
-    """The banana's two independent standard normals."""
-    a, b = theta[:, 0], theta[:, 1]
-    return np.stack([a, (b - CURVE * (a**2 - 1)) / 0.5], axis=1)
+def from_standard(z):
+    """Draws of `both` from standard normal ones, (C, 5)."""
+    a, b = z[:, 3], z[:, 4]
+    bent = np.stack([a, CURVE * (a**2 - 1) + 0.5 * b], axis=1)
+    return np.concatenate([MEAN + z[:, :3] @ np.linalg.cholesky(COVARIANCE).T, bent], axis=1)
 
 
-def whitened(theta):
-    """The Gaussian's three independent standard normals."""
-    return (theta - MEAN) @ np.linalg.inv(np.linalg.cholesky(COVARIANCE)).T
+def to_standard(theta):
+    """The standard normal ones that draws of `both` are from."""
+    white = (theta[:, :3] - MEAN) @ np.linalg.inv(np.linalg.cholesky(COVARIANCE)).T
+    a, b = theta[:, 3], theta[:, 4]
+    straight = np.stack([a, (b - CURVE * (a**2 - 1)) / 0.5], axis=1)
+    return np.concatenate([white, straight], axis=1)
 
 
 def p_values(standard):
@@ -54,24 +53,25 @@ def p_values(standard):
     return np.array([scipy.stats.kstest(c, "norm").pvalue for c in columns + pairs])
 
 
-def walk(kernel, density, theta, steps, *, step_size, scale=1.0, seed=0):
-    """Where chains at theta, (C, D), are after `steps` of a kernel, and the last step's info."""
-
-    @tf.function(jit_compile=True, autograph=False)
-    def run(theta):
-        num_chains = theta.shape[0]
-        step_sizes = tf.fill([num_chains], tf.constant(step_size, theta.dtype))
-        scales = tf.constant(scale, theta.dtype) * tf.ones([num_chains, 1], theta.dtype)
-        chains = tf.range(num_chains)
-
+@functools.cache
+def _walker(kernel, target):
+    @tf.function(autograph=False)
+    def run(theta, steps, step_size, scale):
         def step(i, state, _):
-            noise = Noise.at(seed, i, chains)
-            return i + 1, *kernel.step(density, state, noise, step_sizes, scales)
+            seed = tf.random.fold_in(tf.constant([3, 0]), i)
+            return i + 1, *kernel.step(target, state, seed, step_size, scale)
 
-        zeros = tf.zeros([num_chains], theta.dtype)
-        none = Info(zeros, tf.zeros_like(zeros, tf.bool), tf.zeros_like(zeros, tf.int32))
-        start = (tf.constant(1), kernel.init(density, theta), none)
-        return tf.while_loop(lambda i, *_: i <= steps, step, start)[1:]
+        none = Info.of(tf.zeros_like(theta[:, 0]))
+        start = (tf.constant(0), kernel.init(target, theta), none)
+        return tf.while_loop(lambda i, *_: i < steps, step, start)[1:]
 
-    state, info = run(tf.constant(theta))
+    return run
+
+
+def walk(kernel, target, theta, steps, *, step_size=1.0, scale=1.0):
+    """Where chains at theta, (C, D), are after `steps` of a kernel, and the last step's info."""
+    theta = tf.constant(theta)
+    scale = tf.constant(np.broadcast_to(scale, theta.shape[1]), theta.dtype)
+    step_size = tf.constant(step_size, theta.dtype)
+    state, info = _walker(kernel, target)(theta, tf.constant(steps), step_size, scale)
     return tf.nest.map_structure(lambda a: a.numpy(), (state, info))

@@ -1,7 +1,7 @@
-"""Step sizes and metrics, learned in warm-up: each chain its own.
+"""The step size and metric of all chains of a replica, learned in warm-up.
 
 The step size by dual averaging (Hoffman and Gelman 2014, section 3.2), the metric from variances of
-the chain in windows that double in length (Stan reference manual, "HMC algorithm parameters").
+the chains in windows that double in length (Stan reference manual, "HMC algorithm parameters").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHORT = 20
 
 
 class Averaging(NamedTuple):
-    """Dual averaging of log step sizes, each of shape (C,); its symbols are the paper's."""
+    """Dual averaging of the log step size, each of shape (1,); its symbols are the paper's."""
 
     mu: tf.Tensor
     h_bar: tf.Tensor
@@ -27,12 +27,12 @@ class Averaging(NamedTuple):
 
     @classmethod
     def around(cls, step_size: tf.Tensor) -> Averaging:
-        """A start, drawn towards ten times the given step sizes."""
-        zeros = tf.zeros_like(step_size)
-        return cls(tf.math.log(10.0 * step_size), zeros, tf.math.log(step_size), zeros)
+        """A start, drawn towards ten times the given step size."""
+        zero = tf.zeros_like(step_size)
+        return cls(tf.math.log(10.0 * step_size), zero, tf.math.log(step_size), zero)
 
     def update(self, shortfall: tf.Tensor) -> tuple[Averaging, tf.Tensor]:
-        """Equation 6, for delta - alpha; and the next step sizes."""
+        """Equation 6, for delta - alpha; and the next step size."""
         t = self.t + 1.0
         h_bar = self.h_bar + (shortfall - self.h_bar) / (t + T_0)
         log_step = self.mu - tf.sqrt(t) / GAMMA * h_bar
@@ -41,7 +41,10 @@ class Averaging(NamedTuple):
 
 
 class Variance(NamedTuple):
-    """Welford's running mean and sum of squares, (C, D), of `count` draws, (C,)."""
+    """Welford's running moments of `count` draws, (1,), of each of C chains.
+
+    mean is (C, D); squares, (1, D), the sum of squares about it, over all chains.
+    """
 
     count: tf.Tensor
     mean: tf.Tensor
@@ -50,24 +53,27 @@ class Variance(NamedTuple):
     @classmethod
     def of_none(cls, like: tf.Tensor) -> Variance:
         """Of no draws yet."""
-        return cls(tf.zeros_like(like[:, 0]), tf.zeros_like(like), tf.zeros_like(like))
+        zeros = tf.zeros_like(like)
+        return cls(zeros[:1, 0], zeros, zeros[:1])
 
     def update(self, theta: tf.Tensor) -> Variance:
-        """With one more draw."""
+        """With one more draw of each chain, (C, D)."""
         count = self.count + 1.0
         difference = theta - self.mean
-        mean = self.mean + difference / count[:, None]
-        return Variance(count, mean, self.squares + difference * (theta - mean))
+        mean = self.mean + difference / count
+        squares = tf.reduce_sum(difference * (theta - mean), axis=0, keepdims=True)
+        return Variance(count, mean, self.squares + squares)
 
     def scale(self) -> tf.Tensor:
-        """Standard deviations, drawn to 1e-3 as in Stan where there are few draws."""
-        n = self.count[:, None]
-        variance = self.squares / (n - 1.0)
+        """Standard deviations, (1, D), drawn to 1e-3 as in Stan where there are few draws."""
+        num_chains = self.mean.shape[0]
+        n = num_chains * self.count
+        variance = self.squares / (n - num_chains)
         return tf.sqrt(n / (n + 5.0) * variance + 1e-3 * 5.0 / (n + 5.0))
 
 
 class Tuning(NamedTuple):
-    """Step sizes (C,) and scales (C, D or 1) as they are now, and what they are learned from."""
+    """The step size (1,) and scale (1, D or 1) as they are, and what they are learned from."""
 
     step_size: tf.Tensor
     scale: tf.Tensor
@@ -85,43 +91,60 @@ class Adaptation:
 
     def __init__(self, kernel: Kernel, num_warmup: int) -> None:
         self.kernel = kernel if isinstance(kernel, Adaptive) else None
+        self.num_warmup = num_warmup
         self.tunes_step = self.kernel is not None and self.kernel.step_size is None
         self.tunes_scale = self.kernel is not None and self.kernel.mass_matrix == "diagonal"
         self.starts, self.ends = windows(num_warmup)
 
     def init(self, theta: tf.Tensor) -> Tuning:
         """Where tuning begins, for chains at theta, shape (C, D)."""
-        num_chains, size = theta.shape
+        size = theta.shape[1]
         step = 1.0
         if self.kernel is not None:
             step = self.kernel.step_size or self.kernel.first_step_size(size)
-        step_size = tf.fill([num_chains], tf.constant(step, theta.dtype))
-        scale = tf.ones([num_chains, size if self.tunes_scale else 1], theta.dtype)
-        return Tuning(step_size, scale, Averaging.around(step_size), Variance.of_none(scale))
+        step_size = tf.constant([step], theta.dtype)
+        weights = theta if self.tunes_scale else theta[:, :1]
+        scale = tf.ones_like(weights[:1])
+        return Tuning(step_size, scale, Averaging.around(step_size), Variance.of_none(weights))
 
     def update(
         self, tuning: Tuning, step: tf.Tensor, theta: tf.Tensor, accept_prob: tf.Tensor
     ) -> Tuning:
-        """After step number `step`, counted from 0, which has led to theta, shape (C, D)."""
+        """After step number `step`, counted from 0, which has led to theta, shape (C, D).
+
+        The last step of the warm-up leaves the averaged step size; later ones change nothing.
+        """
+        if not (self.tunes_step or self.tunes_scale):
+            return tuning
+        return tf.cond(
+            step < self.num_warmup,
+            lambda: self._learn(tuning, step, theta, accept_prob),
+            lambda: tuning,
+        )
+
+    def _learn(
+        self, tuning: Tuning, step: tf.Tensor, theta: tf.Tensor, accept_prob: tf.Tensor
+    ) -> Tuning:
         step_size, scale, averaging, variance = tuning
         if self.tunes_step and self.kernel is not None:
-            averaging, step_size = averaging.update(self.kernel.target_accept - accept_prob)
+            shortfall = self.kernel.target_accept - tf.reduce_mean(accept_prob)
+            averaging, step_size = averaging.update(shortfall)
+            last = step == self.num_warmup - 1
+            step_size = tf.where(last, tf.exp(averaging.log_step_bar), step_size)
+        now = Tuning(step_size, scale, averaging, variance)
         if not (self.tunes_scale and self.ends):
-            return Tuning(step_size, scale, averaging, variance)
+            return now
         inside = (step >= self.starts) & (step < self.ends[-1])
-        variance = tf.cond(inside, lambda: variance.update(theta), lambda: variance)
-        learned = Tuning(
-            step_size, variance.scale(), Averaging.around(step_size), Variance.of_none(theta)
+        now = _where(inside, now._replace(variance=variance.update(theta)), now)
+        renewed = Tuning(
+            step_size, now.variance.scale(), Averaging.around(step_size), Variance.of_none(theta)
         )
         at_end = tf.reduce_any(step == tf.constant(self.ends) - 1)
-        now = Tuning(step_size, scale, averaging, variance)
-        return tf.nest.map_structure(lambda a, b: tf.where(at_end, a, b), learned, now)
+        return _where(at_end, renewed, now)
 
-    def finish(self, tuning: Tuning) -> Tuning:
-        """What sampling uses: the averaged step sizes."""
-        if not self.tunes_step:
-            return tuning
-        return tuning._replace(step_size=tf.exp(tuning.averaging.log_step_bar))
+
+def _where(condition: tf.Tensor, yes: Tuning, no: Tuning) -> Tuning:
+    return tf.nest.map_structure(lambda a, b: tf.where(condition, a, b), yes, no)
 
 
 def windows(num_warmup: int) -> tuple[int, list[int]]:

@@ -35,27 +35,36 @@ class ChainRun:
         spread: over devices.
         num_warmup: steps before the samples.
         num_samples: S.
+        thinning: steps from sample to sample.
     """
 
     def __init__(
-        self, transitions: Transitions, spread: Spread, num_warmup: int, num_samples: int
+        self,
+        transitions: Transitions,
+        spread: Spread,
+        *,
+        num_warmup: int,
+        num_samples: int,
+        thinning: int,
     ) -> None:
         self.num_warmup = num_warmup
         self.num_samples = num_samples
+        self.thinning = thinning
         self._transitions = transitions
         self._spread = spread
-        self._warm_up = spread.compile(transitions.warm_up)
-        self._finish = spread.compile(transitions.finish_warm_up)
-        self._sample = spread.compile(transitions.sample)
+        self._run = spread.compile(transitions.run)
 
-    def start(self, theta: np.ndarray) -> Position:
+    def start(self, theta: np.ndarray, seed: int) -> Position:
         """The position of chains at theta, shape (C, D), as arrays of NumPy.
 
         Raises:
             ValueError: if the density, or its gradient, is not finite there.
         """
+        seeds = np.array([[seed & 0x7FFFFFFF, r] for r in range(self._spread.num_replicas)])
         start = self._spread.compile(self._transitions.start)
-        position = self._spread.gather(start(*self._spread.scatter((np.arange(len(theta)), theta))))
+        position = self._spread.gather(
+            start(*self._spread.scatter((seeds.astype(np.int32), theta)))
+        )
         for name, values in (
             ("a log density", position.state.log_prob[:, None]),
             ("a gradient", position.state.gradient),
@@ -77,51 +86,48 @@ class ChainRun:
         spread = self._spread.scatter(position)
         pace = Pace(max(self.num_warmup, 1))
         while samples.steps < self.num_warmup:
-            count = pace.next(self.num_warmup - samples.steps)
-            spread, accepted = self._warm_up(spread, *_scalars(samples.steps, count))
-            done = samples.steps + count
-            if done == self.num_warmup:
-                spread = self._finish(spread)
-            position = self._spread.gather(spread)
-            self._check_finite(position, done)
-            samples.save(position, done)
-            _show(progress, "warm-up", done, self.num_warmup, self._spread.gather(accepted))
+            steps = pace.next(self.num_warmup - samples.steps)
+            spread, draws, position = self._move(spread, samples.steps, 1, steps)
+            samples.save(position, samples.steps + steps)
+            progress.at("warm-up", samples.steps, self.num_warmup, _acceptance(draws))
         pace = Pace(self._transitions.block)
         while (done := self._samples_in(samples.steps)) < self.num_samples:
             count = pace.next(self.num_samples - done)
-            spread, draws = self._sample(spread, *_scalars(samples.steps, count))
-            draws = Draws(*(a[:count] for a in self._spread.gather(draws, axis=1)))
-            position = self._spread.gather(spread)
-            steps = samples.steps + count * self._transitions.thinning
-            self._check_finite(position, steps)
-            if count * self._transitions.thinning >= ENOUGH:
+            spread, draws, position = self._move(spread, samples.steps, count, self.thinning)
+            if count * self.thinning >= ENOUGH:
                 self._check_moving(draws, position)
             samples.write(done, draws)
-            samples.save(position, steps)
-            _show(progress, "samples", done + count, self.num_samples, draws.accept_prob)
+            samples.save(position, samples.steps + count * self.thinning)
+            progress.at("samples", done + count, self.num_samples, _acceptance(draws))
         self._check_moving(samples.arrays, position)
         return position
 
-    def _samples_in(self, steps: int) -> int:
-        return (steps - self.num_warmup) // self._transitions.thinning
-
-    def _check_finite(self, position: Position, steps: int) -> None:
+    def _move(self, spread: Any, first: int, count: int, every: int) -> tuple[Any, Draws, Position]:
+        """`count` samples of `every` steps; where the chains are then, on replicas and gathered."""
+        scalars = (tf.constant(value) for value in (first, count, every))
+        spread, draws = self._run(spread, *scalars)
+        draws = Draws(*(a[:count] for a in self._spread.gather(draws, axis=1)))
+        position = self._spread.gather(spread)
         gone = np.flatnonzero(~np.isfinite(position.state.log_prob))
         if len(gone):
             raise SamplingError(
-                f"chain {gone[0]} left the finite numbers in its first {steps} steps; "
-                f"{self._remedy}"
+                f"chain {gone[0]} left the finite numbers in its first {first + count * every} "
+                f"steps; {self._remedy}"
             )
+        return spread, draws, position
+
+    def _samples_in(self, steps: int) -> int:
+        return (steps - self.num_warmup) // self.thinning
 
     def _check_moving(self, draws: Draws, position: Position) -> None:
         stuck = np.max(draws.accept_prob, axis=0) < NEVER
         stuck &= (draws.theta[0] == draws.theta[-1]).all(axis=1)
         if stuck.any():
             chain = int(np.flatnonzero(stuck)[0])
-            proposals = len(draws.theta) * self._transitions.thinning
+            proposals = len(draws.theta) * self.thinning
             raise SamplingError(
                 f"chain {chain} rejected all of {proposals} proposals at step size "
-                f"{position.tuning.step_size[chain]:.3g}; {self._remedy}"
+                f"{position.tuning.step_size.min():.3g}; {self._remedy}"
             )
 
     @property
@@ -131,9 +137,5 @@ class ChainRun:
         return "start elsewhere, or flip fewer weights a step"
 
 
-def _scalars(*values: int) -> tuple[tf.Tensor, ...]:
-    return tuple(tf.constant(value) for value in values)
-
-
-def _show(progress: Progress, phase: str, done: int, total: int, accept_prob: Any) -> None:
-    progress.at(phase, done, total, f"acceptance {np.mean(accept_prob):.2f}")
+def _acceptance(draws: Draws) -> str:
+    return f"acceptance {np.mean(draws.accept_prob):.2f}"

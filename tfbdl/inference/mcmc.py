@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -32,8 +31,9 @@ BLOCK_BYTES = 2**26
 class MCMC:
     """Chains whose samples are draws from a posterior over weights.
 
-    All chains move at once, in compiled calls of many steps. Chain c is a function of the seed and
-    c alone, whatever runs beside it.
+    All chains move at once, in compiled calls of many steps, with the transitions of `tfp.mcmc`.
+    They share a step size and metric, under a strategy those of each replica. A run is a function
+    of its seed, the number of chains, and the number of replicas.
 
     Args:
         target: a `LogPosterior`, or any function of theta, shape (C, D), to its log density up to
@@ -57,7 +57,7 @@ class MCMC:
 
     Attributes:
         kernel: with what the target says of it filled in.
-        step_size: of each chain after warm-up, shape (C,).
+        step_size: after warm-up, of the chains of each replica, shape (R,).
 
     Raises:
         ValueError: if an argument is out of its range, the kernel does not fit the prior, or a
@@ -104,12 +104,16 @@ class MCMC:
             target,
             self.kernel,
             Adaptation(self.kernel, num_warmup),
-            seed=seed,
-            thinning=thinning,
             block=int(np.clip(BLOCK_BYTES // theta.nbytes, 1, 1000)),
         )
-        self._chains = ChainRun(transitions, spread, num_warmup, num_samples)
-        self._start = self._chains.start(theta)
+        self._chains = ChainRun(
+            transitions,
+            spread,
+            num_warmup=num_warmup,
+            num_samples=num_samples,
+            thinning=thinning,
+        )
+        self._start = self._chains.start(theta, seed)
         self._draws: Draws | None = None
 
     def run(self) -> MCMC:
@@ -148,8 +152,7 @@ class MCMC:
         """Samples of the weights, shape (S, C, D)."""
         return self.draws.theta
 
-    @functools.cached_property
-    def model(self) -> Ensemble:
+    def ensemble(self) -> Ensemble:
         """The network with all S C samples of its weights, for `tfbdl.predict`.
 
         They come in random order, so that the first few are spread over chains and samples.
@@ -220,6 +223,7 @@ class MCMC:
             "num_chains": self.num_chains,
             "thinning": self.thinning,
             "seed": self.seed,
+            "replicas": len(self._start.seed),
             "size": state.theta.shape[1],
             "dtype": str(state.theta.dtype),
             "log density at the start": state.log_prob.tolist(),

@@ -24,27 +24,25 @@ class Spread:
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function` of what `scatter` gives, and of plain tensors, to what `gather` takes."""
         compiled = tf.function(function, autograph=False, jit_compile=self.jit_compile)
-        if self.strategy is None:
-            return compiled
-        strategy = self.strategy
-        return tf.function(lambda *args: strategy.run(compiled, args), autograph=False)
+        if self.strategy is not None:
+            run, of_replica = self.strategy.run, compiled
+            compiled = tf.function(lambda *args: run(of_replica, args), autograph=False)
+        return lambda *args: compiled.get_concrete_function(*args)(*args)
 
     def scatter(self, chains: Any) -> Any:
-        """A structure of arrays whose first axis, that of the chains, is shared out."""
+        """A structure of arrays whose first axis, of chains or replicas, is shared out."""
         chains = tf.nest.map_structure(tf.convert_to_tensor, chains)
         if self.strategy is None:
             return chains
-        num_chains = tf.nest.flatten(chains)[0].shape[0]
-        share = num_chains // self.num_replicas
 
         def part(context: tf.distribute.distribution_strategy_context.ValueContext) -> Any:
-            first = context.replica_id_in_sync_group * share
-            return tf.nest.map_structure(lambda a: a[first : first + share], chains)
+            r = context.replica_id_in_sync_group
+            return tf.nest.map_structure(lambda a: tf.split(a, self.num_replicas)[r], chains)
 
         return self.strategy.experimental_distribute_values_from_function(part)
 
     def gather(self, spread: Any, axis: int = 0) -> Any:
-        """The structure of whole arrays of NumPy, put together along the chains' axis."""
+        """The structure of whole arrays of NumPy, put together along that axis."""
         if self.strategy is None:
             return tf.nest.map_structure(lambda a: a.numpy(), spread)
         parts = self.strategy.experimental_local_results(spread)

@@ -10,13 +10,16 @@ import tensorflow as tf
 from tfbdl.inference.adaptation import Adaptation, Tuning
 from tfbdl.inference.kernels import Kernel
 from tfbdl.inference.kernels.base import Density, Info, State
-from tfbdl.inference.kernels.noise import Noise
 
 
 class Position(NamedTuple):
-    """All that a chain goes on from; the first axis of every tensor is that of the chains."""
+    """All that the C chains of a replica go on from.
 
-    chain: tf.Tensor
+    The first axis is that of the chains in `state`, and has one entry for the replica in `seed`,
+    (1, 2), and `tuning`: put together, they are the position of the chains of all replicas.
+    """
+
+    seed: tf.Tensor
     state: State
     tuning: Tuning
 
@@ -43,72 +46,40 @@ class Draws(NamedTuple):
 
 
 class Transitions:
-    """Warm-up and sampling of chains, as functions that can be compiled.
+    """Steps of chains on one replica, as functions that can be compiled.
 
     Steps are numbered from 0, through warm-up and sampling. The noise of a step is that of its
     number: the same steps in other calls are the same steps.
 
     Args:
-        density: theta (C, D) to its log density (C,).
+        target: theta (C, D) to its log density (C,).
         kernel: the transition.
-        adaptation: its tuning in warm-up.
-        seed: of all noise.
-        thinning: steps from sample to sample.
+        adaptation: its tuning, by the first steps.
         block: B, the most samples of a call.
     """
 
     def __init__(
-        self,
-        density: Density,
-        kernel: Kernel,
-        adaptation: Adaptation,
-        *,
-        seed: int,
-        thinning: int,
-        block: int,
+        self, target: Density, kernel: Kernel, adaptation: Adaptation, *, block: int
     ) -> None:
-        self.density = density
+        self.target = target
         self.kernel = kernel
         self.adaptation = adaptation
-        self.seed = seed
-        self.thinning = thinning
         self.block = block
 
-    def start(self, chain: tf.Tensor, theta: tf.Tensor) -> Position:
-        """The position of chains with the numbers `chain`, (C,), at theta, (C, D)."""
-        state = self.kernel.init(self.density, theta)
-        return Position(chain, state, self.adaptation.init(theta))
+    def start(self, seed: tf.Tensor, theta: tf.Tensor) -> Position:
+        """The position of chains at theta, (C, D), with the noise of `seed`, (1, 2)."""
+        return Position(seed, self.kernel.init(self.target, theta), self.adaptation.init(theta))
 
-    def warm_up(
-        self, position: Position, first: tf.Tensor, count: tf.Tensor
-    ) -> tuple[Position, tf.Tensor]:
-        """`count` steps from step `first`, with tuning; and their mean acceptance, (C,)."""
-
-        def step(i: tf.Tensor, position: Position, accepted: tf.Tensor) -> tuple[Any, ...]:
-            position, info = self._step(i, position)
-            tuning = self.adaptation.update(
-                position.tuning, i, position.state.theta, info.accept_prob
-            )
-            return i + 1, position._replace(tuning=tuning), accepted + info.accept_prob
-
-        _, position, accepted = tf.while_loop(
-            lambda i, *_: i < first + count,
-            step,
-            (first, position, tf.zeros_like(position.state.log_prob)),
-        )
-        return position, accepted / tf.cast(count, accepted.dtype)
-
-    def finish_warm_up(self, position: Position) -> Position:
-        """The position from which samples are taken."""
-        return position._replace(tuning=self.adaptation.finish(position.tuning))
-
-    def sample(
-        self, position: Position, first: tf.Tensor, count: tf.Tensor
+    def run(
+        self, position: Position, first: tf.Tensor, count: tf.Tensor, every: tf.Tensor
     ) -> tuple[Position, Draws]:
-        """`count` samples from step `first`; B are returned, of which the others are void."""
+        """`count` samples of `every` steps each, from step number `first`.
+
+        B samples are returned, of which the others are void.
+        """
 
         def sample(b: tf.Tensor, position: Position, arrays: Draws) -> tuple[Any, ...]:
-            position, info = self._thinned(first + b * self.thinning, position)
+            position, info = self._steps(position, first + b * every, every)
             kept = Draws(position.state.theta, position.state.log_prob, *info)
             arrays = Draws(*(a.write(b, value) for a, value in zip(arrays, kept, strict=True)))
             return b + 1, position, arrays
@@ -121,28 +92,27 @@ class Transitions:
         )
         return position, Draws(*(array.stack() for array in arrays))
 
-    def _step(self, i: tf.Tensor, position: Position) -> tuple[Position, Info]:
-        chain, state, tuning = position
-        noise = Noise.at(self.seed, i, chain)
-        state, info = self.kernel.step(self.density, state, noise, tuning.step_size, tuning.scale)
-        return position._replace(state=state), info
-
-    def _thinned(self, first: tf.Tensor, position: Position) -> tuple[Position, Info]:
-        """The steps up to the next sample, and what sums them up."""
-        position, info = self._step(first, position)
-        if self.thinning == 1:
-            return position, info
+    def _steps(
+        self, position: Position, first: tf.Tensor, count: tf.Tensor
+    ) -> tuple[Position, Info]:
+        """`count` steps, and what sums them up."""
 
         def step(i: tf.Tensor, position: Position, so_far: Info) -> tuple[Any, ...]:
-            position, info = self._step(i, position)
+            seed, state, tuning = position
+            noise = tf.random.fold_in(seed[0], i)
+            step_size, scale = tuning.step_size[0], tuning.scale[0]
+            state, info = self.kernel.step(self.target, state, noise, step_size, scale)
+            tuning = self.adaptation.update(tuning, i, state.theta, info.accept_prob)
             summed = Info(
                 so_far.accept_prob + info.accept_prob,
                 so_far.diverging | info.diverging,
                 so_far.num_gradients + info.num_gradients,
             )
-            return i + 1, position, summed
+            return i + 1, Position(seed, state, tuning), summed
 
+        nothing = Info.of(tf.zeros_like(position.state.log_prob) - float("inf"))
         _, position, info = tf.while_loop(
-            lambda i, *_: i < first + self.thinning, step, (first + 1, position, info)
+            lambda i, *_: i < first + count, step, (first, position, nothing)
         )
-        return position, info._replace(accept_prob=info.accept_prob / self.thinning)
+        mean = info.accept_prob / tf.cast(count, info.accept_prob.dtype)
+        return position, info._replace(accept_prob=mean)

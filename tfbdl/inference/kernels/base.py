@@ -1,20 +1,17 @@
-"""What a transition of Markov chains is.
+"""What a transition of Markov chains is, and how a kernel of `tfp.mcmc` makes one.
 
-A kernel moves C chains at once, in lockstep. Chains share nothing: not their step sizes, not their
-metrics, not their noise. So chain c of a seed is the same chain whichever others run beside it, on
-whatever device.
+C chains move at once, in lockstep, with the same step size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from tfbdl.arguments import number, option
-from tfbdl.inference.kernels.noise import Noise
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 
@@ -34,31 +31,43 @@ class Info(NamedTuple):
     diverging: tf.Tensor
     num_gradients: tf.Tensor
 
+    @classmethod
+    def of(
+        cls, log_accept_ratio: tf.Tensor, num_gradients: Any = 0, diverging: Any = False
+    ) -> Info:
+        """From the logarithm of the Metropolis ratio, (C,); -inf for what is not finite."""
+        like = tf.zeros_like(log_accept_ratio, tf.int32)
+        accept_prob = tf.exp(tf.minimum(log_accept_ratio, 0.0))
+        return cls(accept_prob, diverging | (like > 0), num_gradients + like)
+
 
 class Kernel:
     """A transition of Markov chains."""
 
     uses_gradients: ClassVar[bool] = True
 
-    def init(self, density: Density, theta: tf.Tensor) -> State:
-        """The state of chains that are at theta, shape (C, D)."""
-        if self.uses_gradients:
-            return State(theta, *value_and_gradient(density, theta))
-        return State(theta, density(theta), tf.zeros([theta.shape[0], 0], theta.dtype))
+    def init(self, target: Density, theta: tf.Tensor) -> State:
+        """The state of chains that are at theta, shape (C, D).
+
+        Raises:
+            ValueError: if a gradient is needed, and the density has none.
+        """
+        if not self.uses_gradients:
+            return State(theta, target(theta), tf.zeros([theta.shape[0], 0], theta.dtype))
+        return State(theta, *value_and_gradient(target, theta))
 
     def step(
-        self, density: Density, state: State, noise: Noise, step_size: tf.Tensor, scale: tf.Tensor
+        self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
         """The next state.
 
         Args:
-            density: theta (C, D) to its log density (C,), in nats, up to a constant.
+            target: theta (C, D) to its log density (C,), in nats, up to a constant.
             state: where the chains are.
-            noise: of this step.
-            step_size: of each chain, shape (C,).
-            scale: M^-1/2 for the diagonal mass matrix M, shape (C, D), or (C, 1) if it is a
-                multiple of the identity. Momenta are z = M^-1/2 p ~ N(0, I), and a step moves
-                weight d by `step_size * scale[d] * z[d]`.
+            seed: of the noise of this step, int32 of shape (2,).
+            step_size: of all chains, shape ().
+            scale: M^-1/2 for the diagonal mass matrix M, shape (D,), or (1,) if it is a multiple
+                of the identity. A step moves weight d in units of `step_size * scale[d]`.
         """
         raise NotImplementedError
 
@@ -69,10 +78,11 @@ class Adaptive(Kernel):
 
     Args:
         step_size: of the proposals, in units of theta (of its standard deviations under
-            `mass_matrix="diagonal"`); None for one that is adapted in warm-up, each chain its own.
-        target_accept: the acceptance probability that the adaptation aims at.
+            `mass_matrix="diagonal"`); None for one that is adapted in warm-up.
+        target_accept: the acceptance probability, its mean over all chains, that the adaptation
+            aims at.
         mass_matrix: "identity", or "diagonal" for the inverse variances of the weights, estimated
-            in warm-up, each chain its own.
+            in warm-up from all chains, about the mean of each.
 
     Raises:
         ValueError: if an argument is out of its range.
@@ -93,12 +103,25 @@ class Adaptive(Kernel):
         return 0.1
 
 
-def positive(name: str, value: float) -> float:
-    """`value`, if it is a positive finite number; else a ValueError."""
-    return number(name, value, lambda v: 0 < v < float("inf"), "a positive finite number")
+def one_step(kernel: Any, state: State, seed: tf.Tensor) -> tuple[State, Any]:
+    """A step of a kernel of `tfp.mcmc`, and its results.
+
+    The kernel's results before the step, which hold the density where the chains are, are made
+    from what is known of it: nothing is computed twice.
+    """
+
+    @tf.custom_gradient
+    def known(theta: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        return tf.identity(state.log_prob), lambda upstream: upstream[:, None] * state.gradient
+
+    before = kernel.copy(target_log_prob_fn=known).bootstrap_results(state.theta)
+    theta, results = kernel.one_step(state.theta, before, seed=seed)
+    here = getattr(results, "accepted_results", results)
+    gradient = getattr(here, "grads_target_log_prob", [state.gradient])[0]
+    return State(theta, here.target_log_prob, gradient), results
 
 
-def value_and_gradient(density: Density, theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def value_and_gradient(target: Density, theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The log density of each chain, (C,), and its gradient, (C, D).
 
     Raises:
@@ -106,8 +129,13 @@ def value_and_gradient(density: Density, theta: tf.Tensor) -> tuple[tf.Tensor, t
     """
     with tf.GradientTape() as tape:
         tape.watch(theta)
-        log_prob = density(theta)
+        log_prob = target(theta)
     gradient = tape.gradient(log_prob, theta)
     if gradient is None:
         raise ValueError("target has no gradient; use kernel='rwmh', which needs none")
     return log_prob, tf.convert_to_tensor(gradient)
+
+
+def positive(name: str, value: float) -> float:
+    """`value`, if it is a positive finite number; else a ValueError."""
+    return number(name, value, lambda v: 0 < v < float("inf"), "a positive finite number")

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from tfbdl.arguments import positive_integer
-from tfbdl.inference.kernels.base import Density, Info, Kernel, State
-from tfbdl.inference.kernels.noise import Noise
-from tfbdl.inference.kernels.random_walk import without_gradients
+from tfbdl.inference.kernels.base import Density, Info, Kernel, State, one_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +38,19 @@ class Flip(Kernel):
             raise ValueError(f"values={self.values!r} must be two different numbers")
 
     def step(
-        self, density: Density, state: State, noise: Noise, step_size: tf.Tensor, scale: tf.Tensor
+        self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
+        kernel = tfp.mcmc.RandomWalkMetropolis(target, self._propose)
+        state, results = one_step(kernel, state, seed)
+        return state, Info.of(results.log_accept_ratio)
+
+    def _propose(self, parts: list[tf.Tensor], seed: tf.Tensor) -> list[tf.Tensor]:
         assert self.values is not None
-        low, high = (tf.constant(value, state.theta.dtype) for value in self.values)
-        size = state.theta.shape[1]
-        drawn = tf.cast(noise.fold_in(0).uniform(self.num_flips, tf.float64) * size, tf.int32)
+        (theta,) = parts
+        num_chains, size = theta.shape
+        low, high = (tf.constant(value, theta.dtype) for value in self.values)
+        drawn = tf.random.stateless_uniform(
+            [num_chains, self.num_flips], seed, maxval=size, dtype=tf.int32
+        )
         turns = tf.reduce_sum(tf.one_hot(drawn, size, dtype=tf.int32), axis=1)
-        turned = tf.where(state.theta == low, high, low)
-        proposal = self.init(density, tf.where(turns % 2 == 1, turned, state.theta))
-        return without_gradients(noise.fold_in(1), state, proposal)
+        return [tf.where(turns % 2 == 1, tf.where(theta == low, high, low), theta)]

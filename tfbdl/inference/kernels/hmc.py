@@ -6,18 +6,10 @@ import math
 from dataclasses import dataclass
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from tfbdl.arguments import number, positive_integer
-from tfbdl.inference.kernels.base import (
-    Adaptive,
-    Density,
-    Info,
-    State,
-    positive,
-    value_and_gradient,
-)
-from tfbdl.inference.kernels.metropolis import finite_or_infinite, metropolis
-from tfbdl.inference.kernels.noise import Noise
+from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step, positive
 
 QUARTER_PERIOD = math.pi / 2
 
@@ -62,50 +54,18 @@ class HMC(Adaptive):
         positive_integer("max_leapfrog_steps", self.max_leapfrog_steps)
 
     def step(
-        self, density: Density, state: State, noise: Noise, step_size: tf.Tensor, scale: tf.Tensor
+        self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
-        size, dtype = state.theta.shape[1], state.theta.dtype
-        z = noise.fold_in(0).normal(size, dtype)
-        num_steps = self._num_steps(noise.fold_in(1).shared_uniform(dtype), step_size)
-        proposal, end = trajectory(density, state, z, step_size[:, None] * scale, num_steps)
-        error = energy_error(state, z, proposal, end)
-        state, accept_prob = metropolis(noise.fold_in(2), state, proposal, error)
-        return state, Info(accept_prob, error > DIVERGENCE, num_steps)
+        of_length, seed = tfp.random.split_seed(seed)
+        num_steps = self.num_leapfrog_steps(of_length, step_size)
+        kernel = tfp.mcmc.HamiltonianMonteCarlo(target, step_size * scale, num_steps)
+        state, results = one_step(kernel, state, seed)
+        log_ratio = results.log_accept_ratio
+        return state, Info.of(log_ratio, num_steps, diverging=log_ratio < -DIVERGENCE)
 
-    def _num_steps(self, uniform: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
-        """How many leapfrog steps each chain takes, shape (C,)."""
-        length = self.trajectory_length or QUARTER_PERIOD
-        length = length * (1.0 + self.jitter * (2.0 * uniform - 1.0))
-        steps = tf.math.ceil(length / step_size)
+    def num_leapfrog_steps(self, seed: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
+        """Of one trajectory of all chains, shape ()."""
+        low, high = 1.0 - self.jitter, 1.0 + self.jitter
+        length = tf.random.stateless_uniform([], seed, low, high, step_size.dtype)
+        steps = tf.math.ceil((self.trajectory_length or QUARTER_PERIOD) * length / step_size)
         return tf.cast(tf.clip_by_value(steps, 1.0, self.max_leapfrog_steps), tf.int32)
-
-
-def leapfrog(
-    density: Density, state: State, z: tf.Tensor, step: tf.Tensor
-) -> tuple[State, tf.Tensor]:
-    """One leapfrog step, of one gradient; `step` broadcasts against theta, (C, D)."""
-    z = z + 0.5 * step * state.gradient
-    theta = state.theta + step * z
-    log_prob, gradient = value_and_gradient(density, theta)
-    return State(theta, log_prob, gradient), z + 0.5 * step * gradient
-
-
-def trajectory(
-    density: Density, state: State, z: tf.Tensor, step: tf.Tensor, num_steps: tf.Tensor
-) -> tuple[State, tf.Tensor]:
-    """`num_steps` leapfrog steps, shape (C,); chains that have done theirs stand still."""
-
-    def move(i: tf.Tensor, state: State, z: tf.Tensor) -> tuple[tf.Tensor, State, tf.Tensor]:
-        moving = tf.cast(i < num_steps, step.dtype)[:, None]
-        return (i + 1, *leapfrog(density, state, z, moving * step))
-
-    longest = tf.reduce_max(num_steps)
-    start = (tf.constant(0), state, z)
-    _, state, z = tf.while_loop(lambda i, *_: i < longest, move, start)
-    return state, z
-
-
-def energy_error(start: State, z_start: tf.Tensor, end: State, z_end: tf.Tensor) -> tf.Tensor:
-    """H(end) - H(start) in nats, shape (C,); +inf where it is not finite."""
-    kinetic = 0.5 * tf.reduce_sum((z_end - z_start) * (z_end + z_start), axis=1)
-    return finite_or_infinite(kinetic - (end.log_prob - start.log_prob))

@@ -1,20 +1,22 @@
-"""Langevin dynamics with and without the Metropolis test (Roberts and Tweedie 1996)."""
+"""Langevin dynamics with and without the Metropolis test (Roberts and Tweedie 1996).
+
+Both are Hamiltonian Monte Carlo with one leapfrog step: theta + step_size^2 / 2 * gradient +
+step_size * N(0, I) is proposed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
-from tfbdl.inference.kernels.base import Adaptive, Density, Info, State
-from tfbdl.inference.kernels.hmc import energy_error, leapfrog
-from tfbdl.inference.kernels.metropolis import acceptance, metropolis
-from tfbdl.inference.kernels.noise import Noise
+from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step
 
 
 @dataclass(frozen=True, kw_only=True)
 class MALA(Adaptive):
-    """The Metropolis-adjusted Langevin algorithm: HMC with one leapfrog step.
+    """The Metropolis-adjusted Langevin algorithm.
 
     The proposal is theta + step_size^2 / 2 * gradient + step_size * N(0, I).
 
@@ -30,11 +32,11 @@ class MALA(Adaptive):
     target_accept: float = 0.574
 
     def step(
-        self, density: Density, state: State, noise: Noise, step_size: tf.Tensor, scale: tf.Tensor
+        self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
-        proposal, error = _propose(density, state, noise.fold_in(0), step_size, scale)
-        state, accept_prob = metropolis(noise.fold_in(1), state, proposal, error)
-        return state, _info(accept_prob)
+        kernel = tfp.mcmc.HamiltonianMonteCarlo(target, step_size * scale, 1)
+        state, results = one_step(kernel, state, seed)
+        return state, Info.of(results.log_accept_ratio, num_gradients=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,24 +59,10 @@ class Langevin(Adaptive):
     target_accept: float = 0.95
 
     def step(
-        self, density: Density, state: State, noise: Noise, step_size: tf.Tensor, scale: tf.Tensor
+        self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
-        proposal, error = _propose(density, state, noise.fold_in(0), step_size, scale)
-        return proposal, _info(acceptance(error))
-
-
-def _propose(
-    density: Density, state: State, noise: Noise, step_size: tf.Tensor, scale: tf.Tensor
-) -> tuple[State, tf.Tensor]:
-    """The proposal, and its energy error."""
-    z = noise.normal(state.theta.shape[1], state.theta.dtype)
-    proposal, end = leapfrog(density, state, z, step_size[:, None] * scale)
-    return proposal, energy_error(state, z, proposal, end)
-
-
-def _info(accept_prob: tf.Tensor) -> Info:
-    return Info(
-        accept_prob,
-        tf.zeros_like(accept_prob, tf.bool),
-        tf.ones_like(accept_prob, tf.int32),
-    )
+        kernel = tfp.mcmc.UncalibratedHamiltonianMonteCarlo(target, step_size * scale, 1)
+        after, results = one_step(kernel, state, seed)
+        log_ratio = after.log_prob - state.log_prob + results.log_acceptance_correction
+        log_ratio = tf.where(tf.math.is_finite(log_ratio), log_ratio, log_ratio.dtype.min)
+        return after, Info.of(log_ratio, num_gradients=1)

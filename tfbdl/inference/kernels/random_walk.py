@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import tensorflow as tf
+import tensorflow_probability as tfp
 
-from tfbdl.inference.kernels.base import Adaptive, Density, Info, State
-from tfbdl.inference.kernels.metropolis import finite_or_infinite, metropolis
-from tfbdl.inference.kernels.noise import Noise
+from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +33,9 @@ class RandomWalk(Adaptive):
         return 2.38 / math.sqrt(size)
 
     def step(
-        self, density: Density, state: State, noise: Noise, step_size: tf.Tensor, scale: tf.Tensor
+        self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
-        z = noise.fold_in(0).normal(state.theta.shape[1], state.theta.dtype)
-        proposal = self.init(density, state.theta + step_size[:, None] * scale * z)
-        return without_gradients(noise.fold_in(1), state, proposal)
-
-
-def without_gradients(noise: Noise, state: State, proposal: State) -> tuple[State, Info]:
-    """The Metropolis test of a symmetric proposal."""
-    error = finite_or_infinite(state.log_prob - proposal.log_prob)
-    state, accept_prob = metropolis(noise, state, proposal, error)
-    diverging = tf.zeros_like(accept_prob, tf.bool)
-    return state, Info(accept_prob, diverging, tf.zeros_like(accept_prob, tf.int32))
+        proposal = tfp.mcmc.random_walk_normal_fn(step_size * scale)
+        kernel = tfp.mcmc.RandomWalkMetropolis(target, proposal)
+        state, results = one_step(kernel, state, seed)
+        return state, Info.of(results.log_accept_ratio)
