@@ -57,13 +57,6 @@ class Laplace(NormalPosterior):
             random, or the posterior does not fit into memory.
     """
 
-    @property
-    def model(self) -> Ensemble:
-        """100 draws of the posterior as a Keras model, for `tfbdl.predict`, metrics and files."""
-        if self._drawn is None:
-            self._drawn = self.ensemble()
-        return self._drawn
-
     def optimize_prior_precision(
         self,
         method: str = "marglik",

@@ -169,7 +169,6 @@ class NormalPosterior:
     def _forget(self) -> None:
         """Drops what depends on the fit, the prior or the noise."""
         self._factors: list[Tensors] | None = None
-        self._drawn: Any = None
 
     @property
     def _fitted(self) -> Fit:

@@ -238,18 +238,12 @@ class NeuralLinear:
         return ensemble
 
     @functools.cached_property
-    def model(self) -> Ensemble:
-        """100 draws of the posterior as a Keras model, for `tfbdl.predict`, metrics and files."""
-        return self.ensemble()
-
-    @functools.cached_property
     def _posterior(self) -> Solution:
         return self._solve(self._prior_precision, self._noise)
 
     def _forget(self) -> None:
         """Drops what depends on the data, the prior or the noise."""
-        for name in ("model", "_posterior"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_posterior", None)
 
     def _solve(self, delta: tf.Tensor, noise: KnownNoise | UnknownNoise) -> Solution:
         if self._examples is None:
