@@ -171,7 +171,7 @@ def figures(
     )
     axes = row[0]
     x, y = gapped_sine(MODELS["full"].num_data, args.seed)
-    line = np.geomspace(min(GRID), max(GRID), 100)
+    line = np.geomspace(0.125, 8, 100)
     evidence = [log_evidence(s, features(x), y) for s in line]
     axes[0].plot(line, evidence, "k", linewidth=1, label="log evidence, exact")
     for i, (name, of) in enumerate(MODELS.items()):

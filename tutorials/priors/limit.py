@@ -100,13 +100,16 @@ def excess_kurtosis(activation: str, width: int, seed: int) -> float:
     return float(scipy.stats.kurtosis(np.ravel(f)))
 
 
-def largest_share(family: str, width: int, seed: int) -> float:
+def largest_shares(width: int, seed: int) -> dict[str, float]:
     """The mean over networks of max_j (v_j h_j)^2 / sum_j (v_j h_j)^2 at x = 1, of erf units."""
     layer = hidden_layer("erf", width, seed)
-    h = drawn(keras.Sequential([keras.Input((1,)), layer]), LINE[-1:], NETWORKS, seed)
-    v = OUTPUT[family](width).sample(tf.constant([seed, 0, 0]), (width, NETWORKS))
-    squares = np.square(h[:, 0].astype(float) * np.transpose(v))
-    return float(np.mean(squares.max(-1) / squares.sum(-1)))
+    h = drawn(keras.Sequential([keras.Input((1,)), layer]), LINE[-1:], NETWORKS, seed)[:, 0]
+    found = {}
+    for family, prior in OUTPUT.items():
+        v = prior(width).sample(tf.constant([seed, 0, 0]), (width, NETWORKS))
+        squares = np.square(h.astype(float) * np.transpose(v))
+        found[family] = float(np.mean(squares.max(-1) / squares.sum(-1)))
+    return found
 
 
 def limiting_share(index: float = 0.5) -> float:
@@ -128,20 +131,20 @@ def slope(widths: Sequence[int], values: Sequence[float]) -> float:
     return float(np.polyfit(np.log(widths), np.log(values), 1)[0])
 
 
+def at_width(width: int, seed: int) -> dict[str, float]:
+    distances = {name: kernel_distance(name, width, seed) for name in ACTIVATIONS}
+    shares = largest_shares(width, seed)
+    return {
+        **{f"kernel distance, {name}": distance for name, distance in distances.items()},
+        "excess kurtosis, relu": excess_kurtosis("relu", width, seed),
+        **{f"largest share, {name}": share for name, share in shares.items()},
+    }
+
+
 def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
-    columns: dict[str, Callable[[int], float]] = {
-        "kernel distance, relu": lambda h: kernel_distance("relu", h, args.seed),
-        "kernel distance, erf": lambda h: kernel_distance("erf", h, args.seed),
-        "excess kurtosis, relu": lambda h: excess_kurtosis("relu", h, args.seed),
-        "largest share, normal": lambda h: largest_share("normal", h, args.seed),
-        "largest share, Cauchy": lambda h: largest_share("Cauchy", h, args.seed),
-    }
-    found = {name: [column(h) for h in WIDTHS] for name, column in columns.items()}
-    rows: dict[str, dict] = {
-        f"H = {h}": {name: values[i] for name, values in found.items()}
-        for i, h in enumerate(WIDTHS)
-    }
-    rows["slope"] = {name: slope(WIDTHS, found[name]) for name in list(found)[:2]}
+    rows: dict[str, dict] = {f"H = {h}": at_width(h, args.seed) for h in WIDTHS}
+    columns = [f"kernel distance, {name}" for name in ACTIVATIONS]
+    rows["slope"] = {c: slope(WIDTHS, [rows[f"H = {h}"][c] for h in WIDTHS]) for c in columns}
     rows["limit"] = {"largest share, Cauchy": limiting_share()}
     return rows
 
