@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfbdl
-from tfbdl import layers, likelihoods, metrics, plots
+from tfbdl import inference, layers, likelihoods, metrics, plots
 
 RNG = np.random.default_rng(0)
 N, C = 200, 4
@@ -109,6 +109,23 @@ class BandsTest(FigureCase):
                 at_zero = band[np.isclose(band[:, 0], X[0, 0]), 1]
                 self.assertAllClose([at_zero.min(), at_zero.max()], [bottom[0, 0], top[0, 0]], 1e-4)
             self.assertAllClose(self.line(ax, "predictive mean")[:, 1], prediction.mean[:, 0])
+
+
+class ChainsTest(FigureCase):
+    def test_each_chain_is_a_line(self):
+        samples = RNG.normal(size=(50, 3)) + np.array([0.0, 0.0, 4.0])
+        ax = plots.chains(samples)
+        self.assert_readable(ax)
+        for chain, line in zip(samples.T, ax.lines, strict=True):
+            self.assertAllEqual(line.get_xydata(), np.stack([np.arange(1, 51), chain], axis=1))
+        self.assertIn(f"R-hat {inference.rhat(samples):.3f}", ax.get_title())
+        self.assertGreater(inference.rhat(samples), 1.5)
+
+    def test_refusals(self):
+        with self.assertRaisesRegex(ValueError, r"^samples has shape \(5,\); give shape \(S, C\)$"):
+            plots.chains(np.zeros(5))
+        with self.assertRaisesRegex(ValueError, "^num_samples=3 is too few"):
+            plots.chains(np.zeros((3, 2)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Figures; each takes an `ax` and returns it. matplotlib is imported when one is drawn."""
 
 from tfbdl.plots.calibration import reliability_diagram, risk_coverage
+from tfbdl.plots.chains import chains
 from tfbdl.plots.entropy import uncertainty_histograms
 from tfbdl.plots.functions import function_draws, predictive_bands
 from tfbdl.plots.images import class_distributions, image_grid, reconstructions
@@ -10,6 +11,7 @@ from tfbdl.plots.logs import log_curves
 from tfbdl.plots.weights import weight_posteriors
 
 __all__ = [
+    "chains",
     "class_distributions",
     "function_draws",
     "image_grid",
