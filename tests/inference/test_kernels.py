@@ -118,7 +118,8 @@ class HMCTest(tf.test.TestCase):
         errors = []
         for n in (1, 2, 4):
             results = self.go(25 * n, self.STEP / n)
-            start, end = results.proposed_results[3][0], results.proposed_results[4][0]
+            proposed = results.proposed_results
+            start, end = proposed.initial_momentum[0], proposed.final_momentum[0]
             kinetic = 0.5 * np.sum(end.numpy() ** 2 - start.numpy() ** 2, axis=1)
             potential = self.START.log_prob - chains.banana(results.proposed_state)
             self.assertAllClose(-results.log_accept_ratio, kinetic + potential, 1e-9, 1e-12)
@@ -134,9 +135,10 @@ class HMCTest(tf.test.TestCase):
 
     def test_lengths_are_uniform(self):
         kernel = HMC(trajectory_length=10.0, jitter=0.5)
-        seeds = tf.constant([[i, 7] for i in range(2000)])
+        seeds = tf.constant([[i, 7] for i in range(500)])
         one = tf.constant(1.0)
-        steps = tf.map_fn(lambda s: kernel.num_leapfrog_steps(s, one), seeds).numpy()
+        number = tf.function(lambda seed: kernel.num_leapfrog_steps(seed, one), autograph=False)
+        steps = [number(seed).numpy() for seed in seeds]
         counts = np.bincount(steps, minlength=16)
         self.assertEqual(counts[:6].sum(), 0)
         self.assertGreater(scipy.stats.chisquare(counts[6:16]).pvalue, UNLIKELY)

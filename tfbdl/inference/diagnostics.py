@@ -2,6 +2,10 @@
 
 Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021, "Rank-normalization, folding, and
 localization: an improved R-hat for assessing convergence of MCMC"), with the details of ArviZ.
+
+The diagnostics of `tfp.mcmc` are older: its R-hat compares means alone, and so sees neither chains
+of different spread nor of heavy tails; its effective sample size has no monotone sequence, and
+takes short chains that mix slowly for more than they are worth.
 """
 
 from __future__ import annotations
