@@ -26,11 +26,13 @@ SCRIPTS = (
     "part3_concrete_dropout",
     "part4_variational_dropout",
     "bayes_dense",
+    "priors",
 )
 SHORT = {
     "part2_mc_dropout": "FIGURE_SAMPLES, REGRESSION_EPOCHS = 200, 500",
     "part3_concrete_dropout": "SEQUENCE, REGRESSION_STEPS = (10, 100, 1000), 200",
     "bayes_dense": "import part2_mc_dropout\n\npart2_mc_dropout.FIGURE_SAMPLES = 100",
+    "priors": "limit.WIDTHS, empirical_bayes.GRID = (1, 10, 100), (0.25, 1.0)",
 }
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 SHOW = """from IPython.display import Image, display

@@ -30,9 +30,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).with_suffix("")))
-
 import common
+
+sys.path.insert(0, str(Path(common.__file__).parent / "priors"))
+
 import discrete
 import drawn_functions
 import empirical_bayes

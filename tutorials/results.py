@@ -26,6 +26,7 @@ RUNS = {
     "part4_variational_dropout": ("part4_variational_dropout", ""),
     "part4_lenet": ("part4_variational_dropout", LENET),
     "bayes_dense": ("bayes_dense", ""),
+    "priors": ("priors", ""),
     "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
 }
 TABLES = ("accuracy", "log", "keep")

@@ -164,8 +164,9 @@ def functions(seed: int) -> plt.Figure:
     for row, family in zip(axes, OUTPUT, strict=True):
         for ax, h in zip(row, widths, strict=True):
             f = drawn(network("erf", h, family, seed), LINE, 4, seed)[..., 0]
-            f -= f.min(axis=1, keepdims=True)
-            ax.plot(LINE, (f / f.max(axis=1, keepdims=True)).T + 1.2 * np.arange(4), linewidth=1)
+            low, size = f.min(1, keepdims=True), np.ptp(f, axis=1, keepdims=True)
+            scaled = (f - low) / np.where(size > 0, size, 1.0)
+            ax.plot(LINE, scaled.T + 1.2 * np.arange(len(f)), linewidth=1)
             ax.set(title=f"H = {h:,}, {family} output weights", yticks=[])
         row[0].set_ylabel("f(x), each in its own range")
     for ax in axes[1]:
