@@ -141,5 +141,5 @@ def figures(
     axes[2].set_yticks(range(len(labels)), [label.removeprefix("acc, ") for label in labels])
     axes[2].invert_yaxis()
     axes[2].set(xlabel="accuracy on the test images", xlim=(0, 1))
-    axes[2].legend(fontsize=8, loc="lower right")
+    axes[2].legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return {"discrete": figure}

@@ -72,7 +72,7 @@ def figures(
         )
         ax.set_title(title, fontsize=10)
         if family not in HEAVY:
-            ax.set_ylim(-4, 4)
+            ax.set_ylim(-3, 3)
     axes[1, 3].axis("off")
     for ax in axes[:, 0]:
         ax.set_ylabel("f(x)")
@@ -80,6 +80,7 @@ def figures(
         ax.set_xlabel("x")
     axes[0, 3].xaxis.set_tick_params(labelbottom=True)
     figure.suptitle(
-        f"{SHOWN} functions of 1-50-50-1 networks (tanh) under each prior of the weights"
+        f"{SHOWN} functions of 1-50-50-1 networks (tanh) with N(0, 5²) in the first layer, "
+        "and the prior named in the others"
     )
     return {"functions": figure}

@@ -31,7 +31,7 @@ from tfbdl.priors import Normal as NormalPrior
 NOISE = 0.1
 FREQUENCIES = np.arange(1, 4)
 STEPS_AN_EPOCH = 50
-GRID = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+GRID = (0.25, 0.35, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 def features(x: np.ndarray) -> np.ndarray:
@@ -171,7 +171,7 @@ def figures(
     )
     axes = row[0]
     x, y = gapped_sine(MODELS["full"].num_data, args.seed)
-    line = np.geomspace(0.125, 8, 100)
+    line = np.geomspace(0.2, 10, 100)
     evidence = [log_evidence(s, features(x), y) for s in line]
     axes[0].plot(line, evidence, "k", linewidth=1, label="log evidence, exact")
     for i, (name, of) in enumerate(MODELS.items()):
@@ -180,9 +180,9 @@ def figures(
         ax.plot(
             [row["scale"] for row in points],
             [row["elbo"] for row in points],
-            "o-",
+            "o",
             color=f"C{i}",
-            markersize=4,
+            markersize=5,
             label=f"{of.label}: s fixed",
         )
         learned = rows[f"{name}_learned"]
@@ -192,5 +192,7 @@ def figures(
         ax.set(
             title=title, xscale="log", xlabel="scale s of the prior", ylabel="nats per data point"
         )
+        ax.set_xticks(GRID, [f"{s:g}" for s in GRID])
+        ax.xaxis.minorticks_off()
         ax.legend(fontsize=8)
     return {"empirical_bayes": figure}

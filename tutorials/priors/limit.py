@@ -38,8 +38,8 @@ from tfbdl.layers import BayesDense
 from tfbdl.priors import Normal, Prior, StudentT
 
 WIDTHS = (1, 10, 100, 1000, 10_000)
-SCALE = 20.0
-"""s: large enough for units that turn within a small part of the line."""
+SCALE = 100.0
+"""s: so large that units are steps, in places all along the line."""
 LINE = np.linspace(-1, 1, 501, dtype="float32")[:, None]
 POINTS = np.linspace(-1, 1, 21, dtype="float32")[:, None]
 NETWORKS = 200
@@ -165,7 +165,7 @@ def functions(seed: int) -> plt.Figure:
         for ax, h in zip(row, widths, strict=True):
             f = drawn(network("erf", h, family, seed), LINE, 4, seed)[..., 0]
             low, size = f.min(1, keepdims=True), np.ptp(f, axis=1, keepdims=True)
-            scaled = (f - low) / np.where(size > 0, size, 1.0)
+            scaled = (f - low) / np.where(size > 1e-4 * np.abs(low), size, 1.0)
             ax.plot(LINE, scaled.T + 1.2 * np.arange(len(f)), linewidth=1)
             ax.set(title=f"H = {h:,}, {family} output weights", yticks=[])
         row[0].set_ylabel("f(x), each in its own range")
@@ -192,7 +192,7 @@ def curves(rows: Mapping[str, dict]) -> plt.Figure:
     axes[1].loglog(widths, np.abs(found["excess kurtosis, relu"]), "o", label="drawn networks")
     axes[1].loglog(widths, 15 / widths, color="0.6", linewidth=1, zorder=0, label="15 / H")
     axes[1].axhspan(1e-4, noise, color="0.9", zorder=0, label="within 2 standard errors of 0")
-    axes[1].set(title="the law of f(1)", ylabel="excess kurtosis, its size", ylim=(1e-3, 60))
+    axes[1].set(title="the law of f(1)", ylabel="|excess kurtosis|", ylim=(1e-3, 60))
     for family, marker in (("Cauchy", "o"), ("normal", "s")):
         axes[2].semilogx(widths, found[f"largest share, {family}"], marker, label=family)
     limit = rows["limit"]["largest share, Cauchy"]

@@ -185,7 +185,8 @@ def figures(
         row[1].set(ylabel="scale s of ARD, median and 95 %", yscale="log")
         for ax in row:
             ax.axvspan(data.relevant - 0.5, len(places) - 0.5, color="0.93", zorder=-1)
-            ax.set_xticks(places, data.inputs, rotation=45 if len(places) > 5 else 0, ha="right")
+            turn = {"rotation": 45, "ha": "right"} if len(places) > 5 else {}
+            ax.set_xticks(places, data.inputs, **turn)
             ax.set_title({"made": "y = sin(2 x1) + x2 + noise", "concrete": "concrete"}[name])
             ax.set_xlim(-0.5, len(places) - 0.5)
         row[0].legend(fontsize=8, title="grey: inputs that are noise", title_fontsize=8)

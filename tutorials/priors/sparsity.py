@@ -158,8 +158,8 @@ def estimates(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
         mu, sigma = np.ravel(q.mean), np.ravel(q.stddev)
         ax.errorbar(places, mu, 2 * sigma, fmt="o", markersize=2, linewidth=0.7, label="q(w), 95 %")
         ax.plot(places, w, "k_", markersize=5, label="truth")
-        ax.set(title=f"{name} prior", xlabel="weight")
-    axes[0, 0].set_ylabel("w")
+        ax.set(title=f"{name} prior", xlabel="input")
+    axes[0, 0].set_ylabel("its weight w")
     axes[0, 0].legend(fontsize=8)
     return figure
 
