@@ -373,7 +373,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         model = keras.Sequential(
             [
                 keras.Input((None, 2)),
-                keras.layers.Bidirectional(kind(8, num_data=200)),
+                kind(8, num_data=200),
                 layers.BayesDense(2, num_data=200),
             ]
         )
