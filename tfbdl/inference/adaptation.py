@@ -6,7 +6,7 @@ the chains in windows that double in length (Stan reference manual, "HMC algorit
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import tensorflow as tf
 
@@ -15,6 +15,8 @@ from tfbdl.inference.kernels import Adaptive, Kernel
 GAMMA, T_0, KAPPA = 0.05, 10.0, 0.75
 FIRST, WINDOW, LAST = 75, 25, 50
 SHORT = 20
+
+Moments = TypeVar("Moments", "Averaging", "Variance")
 
 
 class Averaging(NamedTuple):
@@ -84,6 +86,9 @@ class Tuning(NamedTuple):
 class Adaptation:
     """How a kernel is tuned in a warm-up of `num_warmup` steps.
 
+    Until the first window the step size is that of the chain that accepts least, so that none stays
+    where it started; then that of the mean acceptance.
+
     Args:
         kernel: whose settings say what is tuned.
         num_warmup: steps; below 20 the metric stays as it is.
@@ -94,7 +99,7 @@ class Adaptation:
         self.num_warmup = num_warmup
         self.tunes_step = self.kernel is not None and self.kernel.step_size is None
         self.tunes_scale = self.kernel is not None and self.kernel.mass_matrix == "diagonal"
-        self.starts, self.ends = windows(num_warmup)
+        self.settled, self.ends = windows(num_warmup)
 
     def init(self, theta: tf.Tensor) -> Tuning:
         """Where tuning begins, for chains at theta, shape (C, D)."""
@@ -127,23 +132,24 @@ class Adaptation:
     ) -> Tuning:
         step_size, scale, averaging, variance = tuning
         if self.tunes_step and self.kernel is not None:
-            shortfall = self.kernel.target_accept - tf.reduce_mean(accept_prob)
-            averaging, step_size = averaging.update(shortfall)
+            slowest, mean = tf.reduce_min(accept_prob), tf.reduce_mean(accept_prob)
+            accepted = tf.where(step < self.settled, slowest, mean)
+            averaging, step_size = averaging.update(self.kernel.target_accept - accepted)
             last = step == self.num_warmup - 1
             step_size = tf.where(last, tf.exp(averaging.log_step_bar), step_size)
-        now = Tuning(step_size, scale, averaging, variance)
-        if not (self.tunes_scale and self.ends):
-            return now
-        inside = (step >= self.starts) & (step < self.ends[-1])
-        now = _where(inside, now._replace(variance=variance.update(theta)), now)
-        renewed = Tuning(
-            step_size, now.variance.scale(), Averaging.around(step_size), Variance.of_none(theta)
-        )
-        at_end = tf.reduce_any(step == tf.constant(self.ends) - 1)
-        return _where(at_end, renewed, now)
+        renewed = step == self.settled - 1
+        if self.tunes_scale and self.ends:
+            inside = (step >= self.settled) & (step < self.ends[-1])
+            variance = _where(inside, variance.update(theta), variance)
+            complete = tf.reduce_any(step == tf.constant(self.ends) - 1)
+            scale = tf.where(complete, variance.scale(), scale)
+            variance = _where(complete, Variance.of_none(theta), variance)
+            renewed |= complete
+        averaging = _where(renewed, Averaging.around(step_size), averaging)
+        return Tuning(step_size, scale, averaging, variance)
 
 
-def _where(condition: tf.Tensor, yes: Tuning, no: Tuning) -> Tuning:
+def _where(condition: tf.Tensor, yes: Moments, no: Moments) -> Moments:
     return tf.nest.map_structure(lambda a, b: tf.where(condition, a, b), yes, no)
 
 

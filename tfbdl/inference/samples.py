@@ -92,9 +92,9 @@ class Samples:
         assert self.savedir is not None
         path = self.savedir / CHECKPOINT
         try:
-            with np.load(path, allow_pickle=False) as file:
-                meta = json.loads(str(file["meta"]))
-                self.position = [file[f"p{i}"] for i in range(len(file.files) - 1)]
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+                meta = json.loads(str(arrays["meta"]))
+                self.position = [arrays[f"p{i}"] for i in range(len(arrays.files) - 1)]
         except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"{path} is not a readable checkpoint ({error}); name another savedir"

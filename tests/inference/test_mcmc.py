@@ -1,0 +1,428 @@
+"""`MCMC` recovers known posteriors, goes on after a kill as if there had been none, and refuses."""
+
+import functools
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import chains
+import keras
+import numpy as np
+import scipy.stats
+import tensorflow as tf
+from absl.testing import parameterized
+from two_replicas import strategy
+
+import tfbdl
+from tfbdl import priors
+from tfbdl.flat_model import FlatModel
+from tfbdl.inference import (
+    HMC,
+    MALA,
+    MCMC,
+    NUTS,
+    Flip,
+    Langevin,
+    LogPosterior,
+    RandomWalk,
+    SamplingError,
+    ess,
+)
+from tfbdl.inference.samples import Samples
+from tfbdl.likelihoods import Normal
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(20, 2))
+Y = X @ [[0.7], [-1.2]] + 0.5 + RNG.normal(0, 0.4, (20, 1))
+PLAIN = functools.partial(MCMC, jit_compile=False, verbose=0)
+"""Not compiled by XLA, which takes longer than these runs."""
+
+
+@functools.cache
+def linear(dtype="float64"):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    return LogPosterior(model, Normal(0.4), 1.5, X, Y, dtype=dtype)
+
+
+def exact():
+    """Mean and covariance of the posterior of `linear`."""
+    features = np.concatenate([X, np.ones((20, 1))], axis=1)
+    covariance = np.linalg.inv(features.T @ features / 0.4**2 + np.eye(3) / 1.5**2)
+    return covariance @ features.T @ Y[:, 0] / 0.4**2, covariance
+
+
+CONJUGATE = {
+    "hmc": HMC(),
+    "nuts": NUTS(mass_matrix="diagonal"),
+    "mala": MALA(),
+    "rwmh": RandomWalk(),
+    "langevin": Langevin(step_size=0.1),
+}
+
+
+@functools.cache
+def sampled(name):
+    thinning = {"rwmh": 8, "langevin": 4}.get(name, 1)
+    sizes = {"num_warmup": 300, "num_samples": 150, "num_chains": 32, "thinning": thinning}
+    return PLAIN(linear(), CONJUGATE[name], seed=1, **sizes).run()
+
+
+class MomentsTest(tf.test.TestCase):
+    def assert_moments(self, theta, mean, covariance):
+        """Of samples (S, C, D), within 5 standard errors."""
+        centred = theta - mean
+        products = centred[..., :, None] * centred[..., None, :]
+        for values, expected in ((theta, mean), (products, covariance)):
+            size = ess(values, "mean")
+            self.assertGreater(np.min(size), 300)
+            error = values.std(axis=(0, 1)) / np.sqrt(size)
+            self.assertLess(np.max(np.abs(values.mean(axis=(0, 1)) - expected) / error), 5)
+
+
+class ConjugateTest(MomentsTest, parameterized.TestCase):
+    @parameterized.parameters("hmc", "nuts", "mala", "rwmh")
+    def test_posterior(self, name):
+        mean, covariance = exact()
+        mcmc = sampled(name)
+        self.assert_moments(mcmc.theta, mean, covariance)
+        self.assertAllClose(mcmc.draws.log_prob[3], linear()(tf.constant(mcmc.theta[3])), 1e-10)
+        self.assertLess(np.max(mcmc.summary(X).quantities["f(x)"].rhat), 1.05)
+
+    @parameterized.parameters("hmc", "nuts", "mala", "rwmh")
+    def test_step_size_reaches_its_target(self, name):
+        mcmc = sampled(name)
+        accepted = mcmc.draws.accept_prob.mean()
+        self.assertAllClose(accepted, CONJUGATE[name].target_accept, 0, 0.06)
+        self.assertEqual(mcmc.step_size.shape, (1,))
+
+    def test_unadjusted_langevin(self):
+        """The discretised dynamics on N(mean, A^-1) have the covariance (A - h/2 A^2)^-1."""
+        mean, covariance = exact()
+        precision, h = np.linalg.inv(covariance), 0.1**2 / 2
+        biased = np.linalg.inv(precision - h / 2 * precision @ precision)
+        self.assertGreater(np.max(biased / covariance), 1.2)
+        self.assert_moments(sampled("langevin").theta, mean, biased)
+
+    def test_compiled_in_single_precision(self):
+        mcmc = MCMC(linear("float32"), num_warmup=100, num_samples=100, num_chains=32, verbose=0)
+        self.assertEqual(mcmc.run().theta.dtype, np.float32)
+        self.assert_moments(mcmc.theta.astype(np.float64), *exact())
+
+
+class FunctionTest(MomentsTest, parameterized.TestCase):
+    """A target that is a function, of a correlated normal and a banana."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.start = {"initial": np.zeros(5), "jitter": 3.0, "num_warmup": 300, "seed": 2}
+        cls.sampled = PLAIN(
+            chains.both, HMC(mass_matrix="diagonal"), num_samples=200, num_chains=50, **cls.start
+        ).run()
+
+    def test_moments(self):
+        theta = self.sampled.theta
+        standard = chains.to_standard(theta.reshape(-1, 5)).reshape(theta.shape)
+        self.assert_moments(standard, np.zeros(5), np.eye(5))
+
+    def test_a_run_is_a_function_of_its_seed(self):
+        runs = [
+            PLAIN(chains.gaussian, MALA(step_size=0.5), initial=np.zeros(3), num_warmup=5, **sizes)
+            for sizes in (
+                {"num_samples": 6, "num_chains": 3, "seed": 4},
+                {"num_samples": 6, "num_chains": 3, "seed": 4},
+                {"num_samples": 2, "num_chains": 3, "seed": 4, "thinning": 3},
+                {"num_samples": 6, "num_chains": 3, "seed": 5},
+            )
+        ]
+        one, same, thin, other = (mcmc.run().draws for mcmc in runs)
+        for found, expected in zip(same, one, strict=True):
+            self.assertAllEqual(found, expected)
+        self.assertAllEqual(thin.theta, one.theta[2::3])
+        self.assertAllEqual(thin.log_prob, one.log_prob[2::3])
+        mean = one.accept_prob.reshape(2, 3, 3).mean(axis=1)
+        self.assertAllClose(thin.accept_prob, mean, 1e-12)
+        self.assertAllEqual(thin.num_gradients, np.full((2, 3), 3))
+        self.assertLen(np.unique(np.concatenate([one.theta[-1, :, 0], other.theta[-1, :, 0]])), 6)
+
+
+class ResumeTest(tf.test.TestCase, parameterized.TestCase):
+    def run_of(self, kernel, **arguments):
+        start = {"initial": np.zeros(3), "num_warmup": 40, "num_chains": 4}
+        return PLAIN(chains.gaussian, kernel, **start, **arguments).run()
+
+    def killed(self, after, kernel, **arguments):
+        """A run that is killed after so many checkpoints."""
+        save, left = Samples.save, iter(range(after))
+
+        def until(samples, position, steps):
+            save(samples, position, steps)
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+
+        with mock.patch.object(Samples, "save", until), self.assertRaises(KeyboardInterrupt):
+            self.run_of(kernel, **arguments)
+
+    @parameterized.parameters((HMC(mass_matrix="diagonal"), False), ("rwmh", False), ("hmc", True))
+    def test_same_draws(self, kernel, replicated):
+        where = {"strategy": strategy() if replicated else None}
+        whole = self.run_of(kernel, num_samples=30, **where)
+        self.assertLen(np.unique(whole.theta[-1, :, 0]), 4)
+        with tempfile.TemporaryDirectory() as folder:
+            where["savedir"] = folder
+            self.killed(3, kernel, num_samples=20, **where)
+            self.killed(7, kernel, num_samples=20, **where)
+            resumed = self.run_of(kernel, num_samples=20, **where)
+            for found, expected in zip(resumed.draws, whole.draws, strict=True):
+                self.assertAllEqual(found, expected[:20])
+            beyond = self.run_of(kernel, num_samples=30, **where)
+            for found, expected in zip(beyond.draws, whole.draws, strict=True):
+                self.assertAllEqual(found, expected)
+            self.assertAllEqual(beyond.step_size, whole.step_size)
+
+    def test_refusals(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kernel = RandomWalk(step_size=1.0)
+            self.run_of(kernel, savedir=folder, num_samples=3)
+            with self.assertRaisesRegex(
+                ValueError, "^savedir='.*' holds a run with seed=0, not 1; name another savedir$"
+            ):
+                self.run_of(kernel, savedir=folder, num_samples=3, seed=1)
+            with self.assertRaisesRegex(ValueError, "holds a run with kernel=RandomWalk"):
+                self.run_of(RandomWalk(step_size=0.5), savedir=folder, num_samples=3)
+            path = Path(folder) / "checkpoint.npz"
+            path.write_bytes(path.read_bytes()[:100])
+            with self.assertRaisesRegex(ValueError, "checkpoint.npz is not a readable checkpoint"):
+                self.run_of(kernel, savedir=folder, num_samples=3)
+            with self.assertRaisesRegex(OSError, "savedir cannot be made .*; name another"):
+                self.run_of(kernel, savedir=path, num_samples=3)
+
+
+class StrategyTest(MomentsTest):
+    def test_chains_of_all_replicas(self):
+        sizes = {"num_warmup": 150, "num_samples": 100, "num_chains": 32}
+        mcmc = PLAIN(linear(), strategy=strategy(), **sizes).run()
+        self.assert_moments(mcmc.theta, *exact())
+        for replica in (mcmc.theta[:, :16], mcmc.theta[:, 16:]):
+            self.assert_moments(replica, *exact())
+        self.assertLen(np.unique(mcmc.step_size), 2)
+        with self.assertRaisesRegex(
+            ValueError, "^num_chains=3 must be a multiple of the strategy's 2 replicas$"
+        ):
+            PLAIN(linear(), strategy=strategy(), num_chains=3)
+
+
+class CalibrationTest(tf.test.TestCase):
+    def test_ranks_are_uniform(self):
+        """Simulation-based calibration (Talts et al. 2018): one data set a chain.
+
+        Of weights, outputs and noise drawn from the prior, the rank among the samples of their
+        posterior is uniform on 0 .. S.
+        """
+        num, s = 500, 15
+        hidden = keras.layers.Dense(2, "tanh", dtype="float64")
+        layers = [hidden, keras.layers.Dense(1, dtype="float64")]
+        flat = FlatModel(keras.Sequential([keras.Input((1,), dtype="float64"), *layers]))
+        rng = np.random.default_rng(0)
+        x = tf.constant(np.linspace(-2, 2, 6)[:, None])
+        true = rng.normal(size=(num, flat.size))
+
+        def outputs(theta):
+            return tf.vectorized_map(lambda one: flat(one, x), theta)
+
+        f = outputs(tf.constant(true)).numpy()
+        y = tf.constant(f + rng.normal(0, 0.5, f.shape))
+
+        def log_joint(theta):
+            fit = Normal(0.5).log_prob(y, outputs(theta))
+            return fit + tf.reduce_sum(priors.Normal(1.0).log_prob(theta), axis=1)
+
+        mcmc = PLAIN(
+            log_joint,
+            HMC(trajectory_length=1.5),
+            initial=rng.normal(size=true.shape),
+            num_warmup=150,
+            num_samples=s,
+            num_chains=num,
+            thinning=8,
+        ).run()
+        of_f = np.stack([outputs(tf.constant(theta)).numpy()[:, :2, 0] for theta in mcmc.theta])
+        quantities = np.concatenate([mcmc.theta, of_f], axis=2)
+        ranks = np.sum(quantities < np.concatenate([true, f[:, :2, 0]], axis=1), axis=0)
+        p = [scipy.stats.chisquare(np.bincount(r, minlength=s + 1)).pvalue for r in ranks.T]
+        self.assertGreater(np.min(p) * len(p), 1e-3)
+
+
+class FlipTest(tf.test.TestCase):
+    def test_binary_weights(self):
+        """Against the enumeration of all 2^4 networks."""
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        rng = np.random.default_rng(1)
+        x, y = rng.normal(size=(5, 2)), rng.normal(size=(5, 1))
+        prior = {"kernel": priors.Bernoulli(0.3), "bias": priors.Bernoulli(0.6)}
+        target = LogPosterior(model, Normal(1.0), prior, x, y, dtype="float64")
+        mcmc = PLAIN(target, "flip", num_warmup=50, num_samples=300, num_chains=20, thinning=3)
+        self.assertEqual(mcmc.kernel, Flip(values=(-1.0, 1.0)))
+        theta = mcmc.run().theta
+        states = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, 8).T
+        p = scipy.special.softmax(target(tf.constant(states)).numpy())
+        is_state = np.all(theta[:, :, None] == states, axis=3).astype(float)
+        error = np.sqrt(p * (1 - p) / ess(is_state, "mean"))
+        self.assertAllClose(is_state.sum(axis=2), np.ones((300, 20)))
+        self.assertLess(np.max(np.abs(is_state.mean(axis=(0, 1)) - p) / error), 5)
+
+
+class EnsembleTest(tf.test.TestCase):
+    def test_predictions_are_means_over_samples(self):
+        mcmc = sampled("hmc")
+        outputs = mcmc.outputs(X[:3])
+        weights, bias = mcmc.theta[..., :2], mcmc.theta[..., 2:]
+        self.assertAllClose(outputs[..., 0], weights @ X[:3].T + bias, 1e-6, 1e-6)
+        ensemble = mcmc.ensemble()
+        found = tfbdl.predict(ensemble, X[:3], num_samples=32 * 150)
+        self.assertAllClose(found.mean, outputs.mean(axis=(0, 1)), 1e-4, 1e-5)
+        self.assertAllClose(found.epistemic_stddev, outputs.std(axis=(0, 1)), 1e-3, 1e-5)
+        self.assertAllClose(found.aleatoric_stddev, np.full((3, 1), 0.4), 1e-6)
+        with tempfile.TemporaryDirectory() as folder:
+            ensemble.save(Path(folder) / "m.keras")
+            loaded = keras.models.load_model(Path(folder) / "m.keras")
+        few, same = (tfbdl.predict(m, X[:3], num_samples=50) for m in (ensemble, loaded))
+        self.assertAllClose(same.mean, few.mean, 1e-6)
+        self.assertAllClose(few.mean, found.mean, 0, 0.15)
+
+    def test_refusals(self):
+        mcmc = PLAIN(linear(), num_chains=1)
+        with self.assertRaisesRegex(ValueError, "^there are no samples yet; call run\\(\\)$"):
+            mcmc.ensemble()
+        mcmc = PLAIN(chains.gaussian, "rwmh", initial=np.zeros(3))
+        with self.assertRaisesRegex(ValueError, "^target is a function, which has no network"):
+            mcmc.ensemble()
+
+
+class SummaryTest(tf.test.TestCase):
+    def test_of_weights_and_functions(self):
+        mcmc = sampled("hmc")
+        summary = mcmc.summary(X[:3])
+        self.assertLen(summary.quantities, 3)
+        kernel, bias, f = summary.quantities.values()
+        theta = mcmc.theta.reshape(-1, 3)
+        self.assertAllClose(kernel.mean[:, 0], theta[:, :2].mean(axis=0), 1e-10)
+        self.assertAllClose(bias.stddev, theta[:, 2:].std(axis=0, ddof=1), 1e-10)
+        self.assertAllClose(bias.high, np.quantile(theta[:, 2:], 0.95, axis=0), 1e-10)
+        self.assertAllClose(f.ess_bulk, ess(mcmc.outputs(X[:3])), 1e-10)
+        self.assertEqual(f.rhat.shape, (3, 1))
+        self.assertAllClose(summary.accept_prob, mcmc.draws.accept_prob.mean(axis=0))
+        self.assertEqual(summary.num_gradients, mcmc.draws.num_gradients.sum())
+        lines = str(summary).splitlines()
+        self.assertRegex(lines[0], "mean +sd +5 % +95 % +ess bulk +ess tail +r hat")
+        self.assertStartsWith(lines[1].strip(), next(iter(summary.quantities)) + "[0,0] ")
+        self.assertLen(lines, 1 + 3 + 3 + 2)
+
+    def test_divergences_are_told(self):
+        """Steps beyond 2 sd are unstable; a trajectory of one or two may still be accepted."""
+        kernel = HMC(step_size=2.2, trajectory_length=4.4, jitter=0.95)
+        mcmc = PLAIN(
+            lambda theta: -0.5 * tf.reduce_sum(theta**2, axis=1),
+            kernel,
+            initial=np.full(2, 0.5),
+            num_warmup=0,
+            num_samples=200,
+        )
+        summary = mcmc.run().summary()
+        self.assertBetween(summary.num_divergent, 10, 790)
+        self.assertEqual(summary.num_divergent, mcmc.draws.diverging.sum())
+        self.assertRegex(str(summary), f"{summary.num_divergent} of 800 samples diverged: take sm")
+
+
+class StartTest(tf.test.TestCase, parameterized.TestCase):
+    def test_where_chains_start(self):
+        sizes = {"num_chains": 80, "num_warmup": 0}
+        drawn = PLAIN(linear(), "rwmh", **sizes)._start.state.theta
+        self.assertGreater(chains.p_values(drawn / 1.5).min(), 1e-4)
+        at_model = PLAIN(linear(), "rwmh", initial="model", jitter=0.1, **sizes)._start.state.theta
+        noise = (at_model - linear().theta) / 0.1
+        self.assertGreater(chains.p_values(noise).min(), 1e-4)
+        points = np.random.default_rng(0).normal(size=(80, 3))
+        given = PLAIN(linear(), "rwmh", initial=points, **sizes)._start.state
+        self.assertAllEqual(given.theta, points)
+        self.assertAllClose(given.log_prob, linear()(tf.constant(points)), 1e-10)
+
+    def test_trajectories_fit_the_prior(self):
+        self.assertAllClose(PLAIN(linear()).kernel.trajectory_length, np.pi / 2 * 1.5)
+        scaled = PLAIN(linear(), HMC(mass_matrix="diagonal"))
+        self.assertAllClose(scaled.kernel.trajectory_length, np.pi / 2)
+        given = PLAIN(linear(), HMC(trajectory_length=0.3))
+        self.assertAllClose(given.kernel.trajectory_length, 0.3)
+
+    @parameterized.parameters(
+        ({"num_warmup": -1}, "^num_warmup=-1 must be at least 0$"),
+        ({"num_samples": 0}, "^num_samples=0 must be a positive integer$"),
+        ({"thinning": 0}, "^thinning=0 must be a positive integer$"),
+        ({"jitter": -1.0}, "^jitter=-1.0 must be at least 0$"),
+        ({"kernel": "gibbs"}, "^kernel='gibbs' is unknown; choose one of"),
+        ({"initial": "zero"}, "^initial='zero' is unknown; choose 'prior' or 'model', or points$"),
+        ({"initial": np.zeros((2, 3))}, "^initial has shape .2, 3.; give .D,. or .4, D."),
+        ({"initial": np.zeros(2)}, "^initial has 2 weights; the target has 3$"),
+        ({"kernel": "flip"}, "^kernel='flip' needs the prior Bernoulli for all weights, not Norm"),
+        ({"target": chains.gaussian}, "^initial='prior': the target is a function; give points"),
+        (
+            {"target": chains.gaussian, "kernel": "flip"},
+            "^kernel='flip': the target is a function; take kernel=Flip.values=...",
+        ),
+        (
+            {"initial": [0.0, np.inf, 0.0]},
+            "^initial: chain 0 starts at a log density of -?(inf|nan)",
+        ),
+    )
+    def test_refusals(self, wrong, message):
+        with self.assertRaisesRegex(ValueError, message):
+            PLAIN(**{"target": linear(), **wrong})
+
+    def test_discrete_weights_do_not_move_by_gradients(self):
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        target = LogPosterior(model, Normal(1.0), priors.Bernoulli(), X, Y)
+        with self.assertRaisesRegex(ValueError, "^kernel=HMC moves .* take kernel='flip'$"):
+            PLAIN(target)
+
+    def test_a_gradient_that_is_not_finite(self):
+        with self.assertRaisesRegex(ValueError, "^initial: chain 1 starts at a gradient of "):
+            PLAIN(
+                lambda theta: -tf.reduce_sum(tf.sqrt(theta), axis=1),
+                "mala",
+                initial=[[1.0], [0.0]],
+                num_chains=2,
+            )
+
+
+class StuckTest(tf.test.TestCase):
+    def run_of(self, kernel, num_samples=120):
+        start = {"initial": np.ones(3), "num_warmup": 0, "num_chains": 2}
+        return PLAIN(chains.gaussian, kernel, num_samples=num_samples, **start).run()
+
+    def test_all_proposals_rejected(self):
+        with self.assertRaisesRegex(
+            SamplingError,
+            "^chain 0 rejected all of [0-9]+ proposals at step size 1e.06; take a smaller "
+            "step_size, or a longer warm-up that finds it$",
+        ):
+            self.run_of(RandomWalk(step_size=1e6))
+
+    def test_out_of_the_finite_numbers(self):
+        with self.assertRaisesRegex(
+            SamplingError, "^chain 0 left the finite numbers in its first [0-9]+ steps; take a sm"
+        ):
+            self.run_of(Langevin(step_size=30.0))
+
+    def test_too_few_samples_for_diagnostics(self):
+        mcmc = self.run_of(RandomWalk(step_size=0.5), num_samples=3)
+        with self.assertRaisesRegex(
+            ValueError, "^num_samples=3 is too few for diagnostics; take at least 4$"
+        ):
+            mcmc.summary()
+
+
+if __name__ == "__main__":
+    tf.test.main()
