@@ -163,7 +163,7 @@ def functions(seed: int) -> plt.Figure:
     )
     for row, family in zip(axes, OUTPUT, strict=True):
         for ax, h in zip(row, widths, strict=True):
-            f = drawn(network("erf", h, family, seed), LINE, 4, seed)[..., 0]
+            f = drawn(network("erf", h, family, seed), LINE, 6, seed)[..., 0]
             low, size = f.min(1, keepdims=True), np.ptp(f, axis=1, keepdims=True)
             scaled = (f - low) / np.where(size > 1e-4 * np.abs(low), size, 1.0)
             ax.plot(LINE, scaled.T + 1.2 * np.arange(len(f)), linewidth=1)
@@ -171,7 +171,7 @@ def functions(seed: int) -> plt.Figure:
         row[0].set_ylabel("f(x), each in its own range")
     for ax in axes[1]:
         ax.set_xlabel("x")
-    figure.suptitle("four networks each: a Gaussian process above, jumps of single units below")
+    figure.suptitle("six networks each: a Gaussian process above, jumps of single units below")
     return figure
 
 
