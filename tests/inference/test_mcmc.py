@@ -75,7 +75,7 @@ class MomentsTest(tf.test.TestCase):
         products = centred[..., :, None] * centred[..., None, :]
         for values, expected in ((theta, mean), (products, covariance)):
             size = ess(values, "mean")
-            self.assertGreater(np.min(size), 300)
+            self.assertGreater(np.min(size), 100)
             error = values.std(axis=(0, 1)) / np.sqrt(size)
             self.assertLess(np.max(np.abs(values.mean(axis=(0, 1)) - expected) / error), 5)
 
