@@ -240,7 +240,7 @@ class ScriptTest(unittest.TestCase):
         full = {"full": empirical_bayes.MODELS["full"]}
         with (
             tempfile.TemporaryDirectory() as savedir,
-            mock.patch.multiple(relevance, PRIORS={"ARD": "ard"}, EPOCHS={"made": 30}),
+            mock.patch.multiple(relevance, PRIORS={"ARD": "ard"}, EPOCHS={"made": 20}),
             mock.patch.multiple(empirical_bayes, MODELS=full, GRID=()),
             mock.patch.object(discrete, "SETTINGS", {"binary": discrete.SETTINGS["binary"]}),
         ):
