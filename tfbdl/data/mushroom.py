@@ -2,22 +2,15 @@
 
 import hashlib
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tfbdl.data.errors import DataError
+from tfbdl.data.published import TableError, find
 
 FILE = "agaricus-lepiota.data"
 SOURCE = "https://archive.ics.uci.edu/dataset/73/mushroom"
 MD5 = "9aaf236b8e254a8107e595473aec9cab"
-
-
-class MushroomError(DataError):
-    """The file is missing or not the published one; no other data set can stand in for it."""
-
-    __str__ = ValueError.__str__
 
 
 class Mushrooms(NamedTuple):
@@ -48,11 +41,11 @@ def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
         DataError: If the file is missing or not the published one.
 
     """
-    path = _find(directory)
+    path = find((f"mushroom/{FILE}", FILE), directory, SOURCE)
     rows = path.read_bytes().split()
     found = hashlib.md5(b"\n".join(rows), usedforsecurity=False).hexdigest()
     if found != MD5:
-        raise MushroomError(
+        raise TableError(
             f"{path} is not the published file: the md5 of its lines is {found}, not {MD5}; "
             f"replace it by that of {SOURCE}"
         )
@@ -71,20 +64,3 @@ def encode(table: np.ndarray) -> Mushrooms:
     """
     one_of_k = [column[:, None] == np.unique(column) for column in table.T[1:]]
     return Mushrooms(np.concatenate(one_of_k, axis=1).astype(np.float32), table[:, 0] == "e")
-
-
-def _find(directory: str | os.PathLike[str] | None) -> Path:
-    source = "directory"
-    if directory is None:
-        source, directory = "TFBDL_DATA", os.environ.get("TFBDL_DATA") or None
-    if directory is None:
-        raise MushroomError(
-            f"TFBDL_DATA is not set: make it the folder that holds {FILE}, of {SOURCE}"
-        )
-    root = Path(os.path.expanduser(directory))
-    for path in (root / "mushroom" / FILE, root / FILE):
-        if path.is_file():
-            return path
-    raise MushroomError(
-        f"{source}={os.fspath(directory)!r} has no {FILE}: put that of {SOURCE} there"
-    )

