@@ -71,7 +71,7 @@ def _walker(kernel, target):
 def walk(kernel, target, theta, steps, *, step_size=1.0, scale=1.0):
     """Where chains at theta, (C, D), are after `steps` of a kernel, and the last step's info."""
     theta = tf.constant(theta)
-    scale = tf.constant(np.broadcast_to(scale, theta.shape[1]), theta.dtype)
-    step_size = tf.constant(step_size, theta.dtype)
+    scale = tf.constant(np.broadcast_to(scale, theta.shape), theta.dtype)
+    step_size = tf.constant(np.broadcast_to(step_size, len(theta)), theta.dtype)
     state, info = _walker(kernel, target)(theta, tf.constant(steps), step_size, scale)
     return tf.nest.map_structure(lambda a: a.numpy(), (state, info))

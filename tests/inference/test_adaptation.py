@@ -25,7 +25,7 @@ def learned(kernel, accept_prob, theta):
         return tf.scan(step, inputs, adaptation.init(theta[0]))
 
     tuning = run(tf.constant(accept_prob), tf.constant(theta))
-    return tuning.step_size.numpy()[:, 0], tuning.scale.numpy()[:, 0]
+    return tuning.step_size.numpy(), tuning.scale.numpy()
 
 
 class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
@@ -34,43 +34,42 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
         super().setUpClass()
         rng = np.random.default_rng(0)
         cls.accept_prob = rng.uniform(0.5, 1.0, (NUM_WARMUP + 10, 3))
-        means = rng.normal(size=(3, 1)) * 10
-        cls.theta = means[:, :1] + rng.normal(size=(NUM_WARMUP + 10, 3, 2)) * SCALES
+        cls.theta = 10 + rng.normal(size=(NUM_WARMUP + 10, 3, 2)) * SCALES
         kernel = HMC(mass_matrix="diagonal", target_accept=0.7)
         cls.step_size, cls.scale = learned(kernel, cls.accept_prob, cls.theta)
 
     def test_scales_are_of_each_window(self):
-        """Within chains, and drawn to 1e-3 as in Stan; the distance of the chains is left out."""
-        self.assertAllEqual(self.scale[: ENDS[0] - 1], np.ones((ENDS[0] - 1, 2)))
+        """Drawn to 1e-3, as in Stan."""
+        self.assertAllEqual(self.scale[: ENDS[0] - 1], np.ones((ENDS[0] - 1, 3, 2)))
         for start, end in zip([STARTS, ENDS[0]], ENDS, strict=True):
-            variance = self.theta[start:end].var(axis=0, ddof=1).mean(axis=0)
-            n = 3 * (end - start)
+            variance = self.theta[start:end].var(axis=0, ddof=1)
+            n = end - start
             expected = np.sqrt(n / (n + 5) * variance + 5e-3 / (n + 5))
             self.assertAllClose(self.scale[end - 1], expected, 1e-10)
-        self.assertAllEqual(self.scale[ENDS[-1] :], np.broadcast_to(self.scale[-1], (60, 2)))
+        self.assertAllEqual(self.scale[ENDS[-1] :], np.broadcast_to(self.scale[-1], (60, 3, 2)))
 
     def test_step_sizes_are_by_dual_averaging(self):
-        """Hoffman and Gelman 2014, algorithm 5, begun anew after settling and each window."""
-        step, log_bar, h_bar, t = 0.1, np.log(0.1), 0.0, 0
-        mu = np.log(10 * step)
+        """Hoffman and Gelman 2014, algorithm 5, begun anew after each window."""
+        step, h_bar, t = np.full(3, 0.1), 0.0, 0
+        mu, log_bar = np.log(10 * step), np.log(step)
         for i in range(NUM_WARMUP):
             t += 1
-            accept = self.accept_prob[i].min() if i < STARTS else self.accept_prob[i].mean()
-            h_bar = (1 - 1 / (t + 10)) * h_bar + (0.7 - accept) / (t + 10)
+            h_bar = (1 - 1 / (t + 10)) * h_bar + (0.7 - self.accept_prob[i]) / (t + 10)
             log_step = mu - np.sqrt(t) / 0.05 * h_bar
             log_bar = t**-0.75 * log_step + (1 - t**-0.75) * log_bar
             step = np.exp(log_bar if i == NUM_WARMUP - 1 else log_step)
             self.assertAllClose(self.step_size[i], step, 1e-9)
-            if i + 1 in (STARTS, *ENDS):
+            if i + 1 in ENDS:
                 mu, log_bar, h_bar, t = np.log(10 * step), np.log(step), 0.0, 0
-        self.assertAllEqual(self.step_size[NUM_WARMUP:], np.full(10, self.step_size[-1]))
+        last = np.broadcast_to(self.step_size[-1], (10, 3))
+        self.assertAllEqual(self.step_size[NUM_WARMUP:], last)
 
     def test_what_is_given_stays(self):
         step_size, scale = learned(HMC(step_size=0.3), self.accept_prob[:5], self.theta[:5])
-        self.assertAllClose(step_size, np.full(5, 0.3))
-        self.assertAllEqual(scale, np.ones((5, 1)))
+        self.assertAllClose(step_size, np.full((5, 3), 0.3))
+        self.assertAllEqual(scale, np.ones((5, 3, 1)))
         step_size, _ = learned(Flip(), self.accept_prob[:5], self.theta[:5])
-        self.assertAllEqual(step_size, np.ones(5))
+        self.assertAllEqual(step_size, np.ones((5, 3)))
 
     @parameterized.parameters(
         (1000, 75, [100, 150, 250, 450, 950]),  # as in Stan

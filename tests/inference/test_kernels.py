@@ -128,7 +128,11 @@ class HMCTest(tf.test.TestCase):
         self.assertAllClose(errors[1] / errors[2], np.full(6, 4.0), 0.005)
 
     def test_number_of_leapfrog_steps(self):
-        for length, step, expected in ((1.0, 0.3, 4), (0.5, 2.0, 1), (100.0, 0.01, 50)):
+        for length, step, expected in (
+            (1.0, [0.3, 0.5], 4),
+            (0.5, [3.0, 2.0], 1),
+            (100.0, [0.01, 9.0], 50),
+        ):
             kernel = HMC(trajectory_length=length, jitter=0.0, max_leapfrog_steps=50)
             seed = tf.constant([0, 1])
             self.assertAllEqual(kernel.num_leapfrog_steps(seed, tf.constant(step)), expected)
@@ -136,7 +140,7 @@ class HMCTest(tf.test.TestCase):
     def test_lengths_are_uniform(self):
         kernel = HMC(trajectory_length=10.0, jitter=0.5)
         seeds = tf.constant([[i, 7] for i in range(500)])
-        one = tf.constant(1.0)
+        one = tf.constant([1.0])
         number = tf.function(lambda seed: kernel.num_leapfrog_steps(seed, one), autograph=False)
         steps = [number(seed).numpy() for seed in seeds]
         counts = np.bincount(steps, minlength=16)

@@ -54,7 +54,7 @@ def exact():
 
 CONJUGATE = {
     "hmc": HMC(),
-    "nuts": NUTS(mass_matrix="diagonal"),
+    "nuts": NUTS(),
     "mala": MALA(),
     "rwmh": RandomWalk(),
     "langevin": Langevin(step_size=0.1),
@@ -64,7 +64,7 @@ CONJUGATE = {
 @functools.cache
 def sampled(name):
     thinning = {"rwmh": 8, "langevin": 4}.get(name, 1)
-    sizes = {"num_warmup": 300, "num_samples": 150, "num_chains": 32, "thinning": thinning}
+    sizes = {"num_warmup": 500, "num_samples": 150, "num_chains": 32, "thinning": thinning}
     return PLAIN(linear(), CONJUGATE[name], seed=1, **sizes).run()
 
 
@@ -93,8 +93,8 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
     def test_step_size_reaches_its_target(self, name):
         mcmc = sampled(name)
         accepted = mcmc.draws.accept_prob.mean()
-        self.assertAllClose(accepted, CONJUGATE[name].target_accept, 0, 0.06)
-        self.assertEqual(mcmc.step_size.shape, (1,))
+        self.assertBetween(accepted - CONJUGATE[name].target_accept, -0.06, 0.09)
+        self.assertLen(np.unique(mcmc.step_size), 32)
 
     def test_unadjusted_langevin(self):
         """The discretised dynamics on N(mean, A^-1) have the covariance (A - h/2 A^2)^-1."""
@@ -206,7 +206,6 @@ class StrategyTest(MomentsTest):
         self.assert_moments(mcmc.theta, *exact())
         for replica in (mcmc.theta[:, :16], mcmc.theta[:, 16:]):
             self.assert_moments(replica, *exact())
-        self.assertLen(np.unique(mcmc.step_size), 2)
         with self.assertRaisesRegex(
             ValueError, "^num_chains=3 must be a multiple of the strategy's 2 replicas$"
         ):

@@ -1,7 +1,7 @@
-"""The step size and metric of all chains of a replica, learned in warm-up.
+"""Step sizes and metrics, learned in warm-up: each chain its own.
 
 The step size by dual averaging (Hoffman and Gelman 2014, section 3.2), the metric from variances of
-the chains in windows that double in length (Stan reference manual, "HMC algorithm parameters").
+the chain in windows that double in length (Stan reference manual, "HMC algorithm parameters").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Moments = TypeVar("Moments", "Averaging", "Variance")
 
 
 class Averaging(NamedTuple):
-    """Dual averaging of the log step size, each of shape (1,); its symbols are the paper's."""
+    """Dual averaging of log step sizes, each of shape (C,); its symbols are the paper's."""
 
     mu: tf.Tensor
     h_bar: tf.Tensor
@@ -29,12 +29,12 @@ class Averaging(NamedTuple):
 
     @classmethod
     def around(cls, step_size: tf.Tensor) -> Averaging:
-        """A start, drawn towards ten times the given step size."""
-        zero = tf.zeros_like(step_size)
-        return cls(tf.math.log(10.0 * step_size), zero, tf.math.log(step_size), zero)
+        """A start, drawn towards ten times the given step sizes."""
+        zeros = tf.zeros_like(step_size)
+        return cls(tf.math.log(10.0 * step_size), zeros, tf.math.log(step_size), zeros)
 
     def update(self, shortfall: tf.Tensor) -> tuple[Averaging, tf.Tensor]:
-        """Equation 6, for delta - alpha; and the next step size."""
+        """Equation 6, for delta - alpha; and the next step sizes."""
         t = self.t + 1.0
         h_bar = self.h_bar + (shortfall - self.h_bar) / (t + T_0)
         log_step = self.mu - tf.sqrt(t) / GAMMA * h_bar
@@ -43,10 +43,7 @@ class Averaging(NamedTuple):
 
 
 class Variance(NamedTuple):
-    """Welford's running moments of `count` draws, (1,), of each of C chains.
-
-    mean is (C, D); squares, (1, D), the sum of squares about it, over all chains.
-    """
+    """Welford's running mean and sum of squares, (C, D), of `count` draws, (C,)."""
 
     count: tf.Tensor
     mean: tf.Tensor
@@ -55,27 +52,24 @@ class Variance(NamedTuple):
     @classmethod
     def of_none(cls, like: tf.Tensor) -> Variance:
         """Of no draws yet."""
-        zeros = tf.zeros_like(like)
-        return cls(zeros[:1, 0], zeros, zeros[:1])
+        return cls(tf.zeros_like(like[:, 0]), tf.zeros_like(like), tf.zeros_like(like))
 
     def update(self, theta: tf.Tensor) -> Variance:
-        """With one more draw of each chain, (C, D)."""
+        """With one more draw."""
         count = self.count + 1.0
         difference = theta - self.mean
-        mean = self.mean + difference / count
-        squares = tf.reduce_sum(difference * (theta - mean), axis=0, keepdims=True)
-        return Variance(count, mean, self.squares + squares)
+        mean = self.mean + difference / count[:, None]
+        return Variance(count, mean, self.squares + difference * (theta - mean))
 
     def scale(self) -> tf.Tensor:
-        """Standard deviations, (1, D), drawn to 1e-3 as in Stan where there are few draws."""
-        num_chains = self.mean.shape[0]
-        n = num_chains * self.count
-        variance = self.squares / (n - num_chains)
+        """Standard deviations, drawn to 1e-3 as in Stan where there are few draws."""
+        n = self.count[:, None]
+        variance = self.squares / (n - 1.0)
         return tf.sqrt(n / (n + 5.0) * variance + 1e-3 * 5.0 / (n + 5.0))
 
 
 class Tuning(NamedTuple):
-    """The step size (1,) and scale (1, D or 1) as they are, and what they are learned from."""
+    """Step sizes (C,) and scales (C, D or 1) as they are now, and what they are learned from."""
 
     step_size: tf.Tensor
     scale: tf.Tensor
@@ -85,9 +79,6 @@ class Tuning(NamedTuple):
 
 class Adaptation:
     """How a kernel is tuned in a warm-up of `num_warmup` steps.
-
-    Until the first window the step size is that of the chain that accepts least, so that none stays
-    where it started; then that of the mean acceptance.
 
     Args:
         kernel: whose settings say what is tuned.
@@ -99,25 +90,24 @@ class Adaptation:
         self.num_warmup = num_warmup
         self.tunes_step = self.kernel is not None and self.kernel.step_size is None
         self.tunes_scale = self.kernel is not None and self.kernel.mass_matrix == "diagonal"
-        self.settled, self.ends = windows(num_warmup)
+        self.starts, self.ends = windows(num_warmup)
 
     def init(self, theta: tf.Tensor) -> Tuning:
         """Where tuning begins, for chains at theta, shape (C, D)."""
-        size = theta.shape[1]
+        num_chains, size = theta.shape
         step = 1.0
         if self.kernel is not None:
             step = self.kernel.step_size or self.kernel.first_step_size(size)
-        step_size = tf.constant([step], theta.dtype)
-        weights = theta if self.tunes_scale else theta[:, :1]
-        scale = tf.ones_like(weights[:1])
-        return Tuning(step_size, scale, Averaging.around(step_size), Variance.of_none(weights))
+        step_size = tf.fill([num_chains], tf.constant(step, theta.dtype))
+        scale = tf.ones([num_chains, size if self.tunes_scale else 1], theta.dtype)
+        return Tuning(step_size, scale, Averaging.around(step_size), Variance.of_none(scale))
 
     def update(
         self, tuning: Tuning, step: tf.Tensor, theta: tf.Tensor, accept_prob: tf.Tensor
     ) -> Tuning:
         """After step number `step`, counted from 0, which has led to theta, shape (C, D).
 
-        The last step of the warm-up leaves the averaged step size; later ones change nothing.
+        The last step of the warm-up leaves the averaged step sizes; later ones change nothing.
         """
         if not (self.tunes_step or self.tunes_scale):
             return tuning
@@ -132,20 +122,16 @@ class Adaptation:
     ) -> Tuning:
         step_size, scale, averaging, variance = tuning
         if self.tunes_step and self.kernel is not None:
-            slowest, mean = tf.reduce_min(accept_prob), tf.reduce_mean(accept_prob)
-            accepted = tf.where(step < self.settled, slowest, mean)
-            averaging, step_size = averaging.update(self.kernel.target_accept - accepted)
+            averaging, step_size = averaging.update(self.kernel.target_accept - accept_prob)
             last = step == self.num_warmup - 1
             step_size = tf.where(last, tf.exp(averaging.log_step_bar), step_size)
-        renewed = step == self.settled - 1
         if self.tunes_scale and self.ends:
-            inside = (step >= self.settled) & (step < self.ends[-1])
+            inside = (step >= self.starts) & (step < self.ends[-1])
             variance = _where(inside, variance.update(theta), variance)
             complete = tf.reduce_any(step == tf.constant(self.ends) - 1)
             scale = tf.where(complete, variance.scale(), scale)
             variance = _where(complete, Variance.of_none(theta), variance)
-            renewed |= complete
-        averaging = _where(renewed, Averaging.around(step_size), averaging)
+            averaging = _where(complete, Averaging.around(step_size), averaging)
         return Tuning(step_size, scale, averaging, variance)
 
 

@@ -127,7 +127,7 @@ class ChainRun:
             proposals = len(draws.theta) * self.thinning
             raise SamplingError(
                 f"chain {chain} rejected all of {proposals} proposals at step size "
-                f"{position.tuning.step_size.min():.3g}; {self._remedy}"
+                f"{position.tuning.step_size[chain]:.3g}; {self._remedy}"
             )
 
     @property

@@ -32,8 +32,8 @@ class MCMC:
     """Chains whose samples are draws from a posterior over weights.
 
     All chains move at once, in compiled calls of many steps, with the transitions of `tfp.mcmc`.
-    They share a step size and metric, under a strategy those of each replica. A run is a function
-    of its seed, the number of chains, and the number of replicas.
+    Each has a step size and metric of its own. A run is a function of its seed, the number of
+    chains, and the number of replicas they are spread over.
 
     Args:
         target: a `LogPosterior`, or any function of theta, shape (C, D), to its log density up to
@@ -57,7 +57,7 @@ class MCMC:
 
     Attributes:
         kernel: with what the target says of it filled in.
-        step_size: after warm-up, of the chains of each replica, shape (R,).
+        step_size: of each chain after warm-up, shape (C,).
 
     Raises:
         ValueError: if an argument is out of its range, the kernel does not fit the prior, or a

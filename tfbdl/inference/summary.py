@@ -58,7 +58,7 @@ class Summary:
         num_divergent: samples with a divergent trajectory since the one before.
         num_samples: S C.
         num_gradients: of all chains, warm-up not counted.
-        step_size: of the chains of each replica, shape (R,).
+        step_size: of each chain, shape (C,).
     """
 
     quantities: dict[str, Quantity]

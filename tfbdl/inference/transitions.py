@@ -13,10 +13,9 @@ from tfbdl.inference.kernels.base import Density, Info, State
 
 
 class Position(NamedTuple):
-    """All that the C chains of a replica go on from.
+    """All that the C chains of a replica go on from, with the seed of its noise, (1, 2).
 
-    The first axis is that of the chains in `state`, and has one entry for the replica in `seed`,
-    (1, 2), and `tuning`: put together, they are the position of the chains of all replicas.
+    The first axis of all else is that of the chains.
     """
 
     seed: tf.Tensor
@@ -100,8 +99,7 @@ class Transitions:
         def step(i: tf.Tensor, position: Position, so_far: Info) -> tuple[Any, ...]:
             seed, state, tuning = position
             noise = tf.random.fold_in(seed[0], i)
-            step_size, scale = tuning.step_size[0], tuning.scale[0]
-            state, info = self.kernel.step(self.target, state, noise, step_size, scale)
+            state, info = self.kernel.step(self.target, state, noise, *tuning[:2])
             tuning = self.adaptation.update(tuning, i, state.theta, info.accept_prob)
             summed = Info(
                 so_far.accept_prob + info.accept_prob,

@@ -1,6 +1,6 @@
 """What a transition of Markov chains is, and how a kernel of `tfp.mcmc` makes one.
 
-C chains move at once, in lockstep, with the same step size.
+C chains move at once, in lockstep, each with its own step size and metric.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Kernel:
             target: theta (C, D) to its log density (C,), in nats, up to a constant.
             state: where the chains are.
             seed: of the noise of this step, int32 of shape (2,).
-            step_size: of all chains, shape ().
-            scale: M^-1/2 for the diagonal mass matrix M, shape (D,), or (1,) if it is a multiple
-                of the identity. A step moves weight d in units of `step_size * scale[d]`.
+            step_size: of each chain, shape (C,).
+            scale: M^-1/2 for the diagonal mass matrix M, shape (C, D), or (C, 1) if it is a
+                multiple of the identity. A step moves weight d in units of `step_size * scale[d]`.
         """
         raise NotImplementedError
 
@@ -78,11 +78,10 @@ class Adaptive(Kernel):
 
     Args:
         step_size: of the proposals, in units of theta (of its standard deviations under
-            `mass_matrix="diagonal"`); None for one that is adapted in warm-up.
-        target_accept: the acceptance probability, its mean over all chains, that the adaptation
-            aims at.
+            `mass_matrix="diagonal"`); None for one that is adapted in warm-up, each chain its own.
+        target_accept: the acceptance probability that the adaptation aims at.
         mass_matrix: "identity", or "diagonal" for the inverse variances of the weights, estimated
-            in warm-up from all chains, about the mean of each.
+            in warm-up, each chain its own.
 
     Raises:
         ValueError: if an argument is out of its range.

@@ -21,10 +21,11 @@ DIVERGENCE = 1000.0
 class HMC(Adaptive):
     """Trajectories of a given length, ended by a Metropolis test.
 
-    A trajectory takes ceil(length / step size) leapfrog steps. The length is multiplied by a
-    number from U(1 - jitter, 1 + jitter), drawn anew each step and the same for all chains,
-    because trajectories of one length never leave a normal direction whose period divides it
-    (Neal 2011, section 3.2).
+    A trajectory takes ceil(length / step size) leapfrog steps. Chains move in lockstep: all take as
+    many as the one with the smallest steps, and those with larger steps go further. The length is
+    multiplied by a number from U(1 - jitter, 1 + jitter), drawn anew each step, because
+    trajectories of one length never leave a normal direction whose period divides it (Neal 2011,
+    section 3.2).
 
     Args:
         trajectory_length: by default pi / 2 times the standard deviation of the prior, if one
@@ -58,14 +59,15 @@ class HMC(Adaptive):
     ) -> tuple[State, Info]:
         of_length, seed = tfp.random.split_seed(seed)
         num_steps = self.num_leapfrog_steps(of_length, step_size)
-        kernel = tfp.mcmc.HamiltonianMonteCarlo(target, step_size * scale, num_steps)
+        kernel = tfp.mcmc.HamiltonianMonteCarlo(target, step_size[:, None] * scale, num_steps)
         state, results = one_step(kernel, state, seed)
         log_ratio = results.log_accept_ratio
         return state, Info.of(log_ratio, num_steps, diverging=log_ratio < -DIVERGENCE)
 
     def num_leapfrog_steps(self, seed: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
-        """Of one trajectory of all chains, shape ()."""
+        """Of one trajectory of all chains, with step sizes (C,); shape ()."""
         low, high = 1.0 - self.jitter, 1.0 + self.jitter
         length = tf.random.stateless_uniform([], seed, low, high, step_size.dtype)
-        steps = tf.math.ceil((self.trajectory_length or QUARTER_PERIOD) * length / step_size)
+        length *= self.trajectory_length or QUARTER_PERIOD
+        steps = tf.math.ceil(length / tf.reduce_min(step_size))
         return tf.cast(tf.clip_by_value(steps, 1.0, self.max_leapfrog_steps), tf.int32)

@@ -34,7 +34,7 @@ class MALA(Adaptive):
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
-        kernel = tfp.mcmc.HamiltonianMonteCarlo(target, step_size * scale, 1)
+        kernel = tfp.mcmc.HamiltonianMonteCarlo(target, step_size[:, None] * scale, 1)
         state, results = one_step(kernel, state, seed)
         return state, Info.of(results.log_accept_ratio, num_gradients=1)
 
@@ -61,7 +61,7 @@ class Langevin(Adaptive):
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
-        kernel = tfp.mcmc.UncalibratedHamiltonianMonteCarlo(target, step_size * scale, 1)
+        kernel = tfp.mcmc.UncalibratedHamiltonianMonteCarlo(target, step_size[:, None] * scale, 1)
         after, results = one_step(kernel, state, seed)
         log_ratio = after.log_prob - state.log_prob + results.log_acceptance_correction
         log_ratio = tf.where(tf.math.is_finite(log_ratio), log_ratio, log_ratio.dtype.min)

@@ -41,7 +41,7 @@ class NUTS(Adaptive):
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
         kernel = tfp.mcmc.NoUTurnSampler(
-            target, step_size * scale, self.max_tree_depth, max_energy_diff=DIVERGENCE
+            target, step_size[:, None] * scale, self.max_tree_depth, max_energy_diff=DIVERGENCE
         )
         state, results = one_step(kernel, state, seed)
         return state, Info.of(

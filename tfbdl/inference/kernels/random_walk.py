@@ -35,7 +35,7 @@ class RandomWalk(Adaptive):
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[State, Info]:
-        proposal = tfp.mcmc.random_walk_normal_fn(step_size * scale)
+        proposal = tfp.mcmc.random_walk_normal_fn(step_size[:, None] * scale)
         kernel = tfp.mcmc.RandomWalkMetropolis(target, proposal)
         state, results = one_step(kernel, state, seed)
         return state, Info.of(results.log_accept_ratio)
