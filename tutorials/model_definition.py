@@ -17,7 +17,6 @@ chains that need no family of posteriors, the posterior predictive of the lectur
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,11 @@ import posterior_predictive as hmc
 
 import tfbdl
 from tfbdl.data import gapped_sine
+from tfbdl.inference import MCMC
 from tfbdl.layers import BayesDense
 from tfbdl.likelihoods import Categorical, Likelihood, Normal
 from tfbdl.posteriors import MeanFieldNormal
 
-SIGMA = math.sqrt(5.0)
-"""Scale of the lecture's prior, N(0, sigma^2 = 5)."""
 NOISE = 0.1
 """Standard deviation of `gapped_sine`."""
 EPOCHS = 1000
@@ -95,7 +93,7 @@ def bayesian(num_data: int, seed: int) -> keras.Model:
     keras.utils.set_random_seed(seed)
 
     def layer(units: int, activation: str | None, seed: int) -> BayesDense:
-        return bayes(units, activation, num_data, seed, prior=SIGMA, **spread())
+        return bayes(units, activation, num_data, seed, prior=hmc.SIGMA, **spread())
 
     return compiled(
         [keras.Input((1,)), layer(6, "tanh", seed), layer(1, None, seed + 1)], Normal(NOISE)
@@ -174,20 +172,19 @@ def train(args: argparse.Namespace) -> None:
         )
         common.save(model, args.savedir / name)
     print("==> Markov chains", flush=True)
-    chains = hmc.sample(
-        *one_noise(args.N, args.seed),
-        num_warmup=CHAIN_STEPS,
-        num_samples=CHAIN_STEPS,
-        seed=args.seed,
-    )
-    np.savez(args.savedir / "chains.npz", **chains._asdict())
+    chains_of(args)
     test(args)
 
 
-def chains_of(args: argparse.Namespace) -> hmc.Chains:
-    """What `--mode train` has kept."""
-    with np.load(args.savedir / "chains.npz") as kept:
-        return hmc.Chains(**kept)
+def chains_of(args: argparse.Namespace) -> MCMC:
+    """The Markov chains: run, or read where they have been."""
+    return hmc.sample(
+        *one_noise(args.N, args.seed),
+        num_warmup=CHAIN_STEPS,
+        num_samples=CHAIN_STEPS,
+        savedir=args.savedir / "chains",
+        seed=args.seed,
+    )
 
 
 def test(args: argparse.Namespace) -> None:
@@ -209,9 +206,10 @@ def test(args: argparse.Namespace) -> None:
     chains = chains_of(args)
     x_test, y_test = one_noise(100 * args.N, args.seed + 1)
     agree = hmc.diagnostics(chains, np.linspace(-4, 4, 17, dtype="float32")[:, None])
-    low, high = np.quantile(hmc.draws_of_y(chains, x_test, args.seed), (0.05, 0.95), axis=0)
-    agree["coverage_of_90_percent"] = float(np.mean((low < y_test[:, 0]) & (y_test[:, 0] < high)))
-    agree["test_log_density"] = float(hmc.log_density(chains, x_test, y_test).mean())
+    predicted = tfbdl.predict(chains.ensemble(), x_test, CHAIN_STEPS, return_samples=True)
+    low, high = predicted.interval(0.9)
+    agree["coverage_of_90_percent"] = float(np.mean((low < y_test) & (y_test < high)))
+    agree["test_log_density"] = float(predicted.log_prob(y_test).mean())
     for name, value in agree.items():
         print(f"test: {name} {value:f} (Markov chains)")
     common.write_metrics(args.savedir, args, **found, markov_chains=agree)

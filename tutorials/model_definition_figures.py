@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import keras
 import matplotlib.pyplot as plt
@@ -12,6 +12,7 @@ import posterior_predictive as hmc
 
 import tfbdl
 from tfbdl import plots
+from tfbdl.inference import MCMC
 from tfbdl.layers import BayesDense
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -148,7 +149,7 @@ def prior_functions(seed: int) -> plt.Figure:
     figure, axes = plt.subplots(2, 3, figsize=(12, 6), layout="constrained", sharex=True)
     for row, activation in zip(axes, ("tanh", "relu"), strict=True):
         for ax, (name, prior) in zip(row, priors.items(), strict=True):
-            model = prior_network(activation, prior, seed)
+            model = prior_network((50, 50, 1), activation, prior, seed)
             drawn = tfbdl.predict(model, LINE, 10, seed=seed, return_samples=True).samples
             ax.plot(LINE, drawn[..., 0].T, linewidth=1)
             ax.set_title(f"{activation}, w ~ {name}")
@@ -161,29 +162,33 @@ def prior_functions(seed: int) -> plt.Figure:
     return figure
 
 
-def prior_network(activation: str, prior: float | tfbdl.priors.Prior, seed: int) -> keras.Model:
-    """1-50-50-1 whose weights are drawn from their prior."""
+def prior_network(
+    units: Sequence[int], activation: str, prior: float | tfbdl.priors.Prior, seed: int
+) -> keras.Model:
+    """A network on one input whose weights are drawn from their prior."""
+    activations = [activation] * (len(units) - 1) + [None]
     layers = [
-        BayesDense(units, act, num_data=1, prior=prior, posterior="prior", seed=seed + i)
-        for i, (units, act) in enumerate(((50, activation), (50, activation), (1, None)))
+        BayesDense(n, act, num_data=1, prior=prior, posterior="prior", seed=seed + i)
+        for i, (n, act) in enumerate(zip(units, activations, strict=True))
     ]
     return keras.Sequential([keras.Input((1,)), *layers])
 
 
-def posterior_predictive(chains: hmc.Chains, data: Data, seed: int) -> plt.Figure:
+def posterior_predictive(chains: MCMC, data: Data, seed: int) -> plt.Figure:
     """The lecture's example: functions of the prior, and the predictive distribution after data."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    w = hmc.WEIGHT_PRIOR.sample((20, hmc.NUM_WEIGHTS), seed=[seed, 1])
-    left.plot(LINE, hmc.function(w, LINE).numpy().T, color="black", linewidth=0.5, alpha=0.6)
+    before = prior_network((hmc.UNITS, hmc.UNITS, 1), "tanh", hmc.SIGMA, seed)
+    drawn = tfbdl.predict(before, LINE, 20, seed=seed, return_samples=True).samples
+    left.plot(LINE, drawn[..., 0].T, color="black", linewidth=0.5, alpha=0.6)
     left.set(title=r"before data: w ~ N(0, 5), 20 functions", xlabel="x", ylabel="f(x)")
-    y = hmc.draws_of_y(chains, LINE, seed)
+    after = tfbdl.predict(chains.ensemble(), LINE, 1000, return_samples=True)
     for level, alpha, label in ((0.9, 0.2, "90 % of y"), (0.5, 0.4, "half of y")):
-        low, high = np.quantile(y, (0.5 - level / 2, 0.5 + level / 2), axis=0)
+        low, high = (end[:, 0] for end in after.interval(level))
         right.fill_between(LINE[:, 0], low, high, color="C0", alpha=alpha, linewidth=0, label=label)
-    states = hmc.functions(chains, LINE)
-    right.plot(LINE, states[-1].T, color="black", linewidth=0.5, alpha=0.6)
+    last = chains.outputs(LINE)[-1, ..., 0]
+    right.plot(LINE, last.T, color="black", linewidth=0.5, alpha=0.6)
     right.plot([], [], color="black", linewidth=0.5, label="the chains' last functions")
-    right.plot(LINE, states.mean((0, 1)), color="C0", label="predictive mean")
+    right.plot(LINE, after.mean, color="C0", label="predictive mean")
     right.plot(*data, ".", color="C3", markersize=5, label="data")
     right.set(title="after data: the posterior predictive", xlabel="x", ylabel="y", ylim=(-6, 6))
     right.legend(fontsize=8, loc="lower right")
