@@ -28,6 +28,7 @@ from tfbdl.inference import (
     SamplingError,
     ess,
 )
+from tfbdl.inference.progress import Pace
 from tfbdl.inference.samples import Samples
 from tfbdl.likelihoods import Normal
 
@@ -271,6 +272,18 @@ class FlipTest(tf.test.TestCase):
         error = np.sqrt(p * (1 - p) / ess(is_state, "mean"))
         self.assertAllClose(is_state.sum(axis=2), np.ones((300, 20)))
         self.assertLess(np.max(np.abs(is_state.mean(axis=(0, 1)) - p) / error), 5)
+
+
+class PaceTest(tf.test.TestCase):
+    def test_calls_grow_to_a_second(self):
+        """Steps of 0.1 seconds: doubled up to ten, and back when they take longer."""
+        pace, counts = Pace(100), []
+        with mock.patch("time.monotonic", return_value=0.0) as clock:
+            for cost in [0.1] * 8 + [0.5] * 3:
+                counts.append(pace.next(left=50))
+                clock.return_value += cost * counts[-1]
+            self.assertEqual(pace.next(left=1), 1)
+        self.assertAllEqual(counts, [1, 2, 4, 8, 10, 10, 10, 10, 10, 2, 2])
 
 
 class EnsembleTest(tf.test.TestCase):
