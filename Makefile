@@ -30,7 +30,8 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	@echo "==> running all tests (under 8 minutes on 2 cores)"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest tests/*/
+	@$(BIN)/python -m pytest tests/*.py
 
 lint: $(INSTALLED)
 	@echo "==> style"

@@ -65,7 +65,10 @@ class MadeFilesTest(TemporaryFolderTestCase):
             (("made", 2), "^split=2 of 'made' must be one of 0 to 1$"),
             (("made", -1), "^split=-1 of 'made' must be"),
             (("made", True), "^split=True of 'made' must be"),
-            (("made",), "^TFBDL_DATA is not set: make it the folder that holds made-up/data/data.txt, of http"),
+            (
+                ("made",),
+                "^TFBDL_DATA is not set: make it the folder that holds made-up/data/data.txt, of http",
+            ),
         ):
             with self.assertRaisesRegex(ValueError, words):
                 uci(*arguments)

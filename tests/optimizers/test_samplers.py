@@ -8,10 +8,10 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 import tensorflow as tf
+import two_replicas
 from absl.testing import parameterized
 
 import tfbdl
-from tests import two_replicas
 from tfbdl import priors
 from tfbdl.optimizers import SGHMC, SGLD, PreconditionedSGHMC, PreconditionedSGLD
 

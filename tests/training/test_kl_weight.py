@@ -5,10 +5,10 @@ from fractions import Fraction
 import keras
 import numpy as np
 import tensorflow as tf
+import two_replicas
 from absl.testing import parameterized
 
 import tfbdl
-from tests import two_replicas
 from tfbdl import complexity
 
 N, BATCH = 40, 8

@@ -1,13 +1,13 @@
 """Figures; each takes an `ax` and returns it. matplotlib is imported when one is drawn."""
 
 from tfbdl.plots.calibration import reliability_diagram, risk_coverage
-from tfbdl.plots.chains import chains
 from tfbdl.plots.entropy import uncertainty_histograms
 from tfbdl.plots.functions import function_draws, predictive_bands
 from tfbdl.plots.images import class_distributions, image_grid, reconstructions
 from tfbdl.plots.keep import keep_probabilities
 from tfbdl.plots.latent import latent_scatter, manifold
 from tfbdl.plots.logs import log_curves
+from tfbdl.plots.traces import chains
 from tfbdl.plots.weights import weight_posteriors
 
 __all__ = [
