@@ -67,7 +67,7 @@ class MadeFilesTest(TemporaryFolderTestCase):
             (("made", True), "^split=True of 'made' must be"),
             (
                 ("made",),
-                "^TFBDL_DATA is not set: make it the folder that holds made-up/data/data.txt, of http",
+                "^TFBDL_DATA is not set: make it the folder that holds made-up/data/data.txt, of ",
             ),
         ):
             with self.assertRaisesRegex(ValueError, words):
