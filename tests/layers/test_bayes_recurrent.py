@@ -379,7 +379,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         )
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.Adam(0.03), loss, jit_compile=True)
-        history = model.fit(x, y, batch_size=100, epochs=25, verbose=0).history["loss"]
+        history = model.fit(x, y, batch_size=50, epochs=30, verbose=0).history["loss"]
         self.assertLess(history[-1], 0.7 * history[0])
         found = predict(model, x, 5, seed=3, return_samples=True, verbose=0)
         self.assertGreater(np.mean(np.argmax(found.mean, -1) == y), 0.9)
