@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfbdl.inference.diagnostics import ess, rhat
 from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
@@ -27,6 +26,8 @@ def chains(samples: Any, ax: Axes | None = None) -> Axes:
     Raises:
         ValueError: if they are not so, or S < 4.
     """
+    from tfbdl.inference.diagnostics import ess, rhat  # noqa: PLC0415
+
     samples = checks.shaped("samples", samples, "S", "C")
     title = f"R-hat {float(rhat(samples)):.3f}, effective sample size {float(ess(samples)):.0f}"
     ax = new_axes(ax, figsize=(7, 3))
