@@ -1,0 +1,155 @@
+"""Methods that are layers: a network is trained with them, and its functions are drawn.
+
+Concrete dropout, variational dropout and Bayes by Backprop learn all they need with the weights.
+MC dropout and weight decay do not: rate, decay and noise are those under which the last 20 % of the
+training part are likeliest, given the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import scipy.optimize
+import scipy.special
+import scipy.stats
+from networks import START_SCALE, Layers, plain, sequential, trained
+from uci_split import Split
+
+import tfbdl
+from tfbdl.layers import BayesDense, ConcreteDropout, LearnedScale, MCDropout, VariationalDropout
+from tfbdl.likelihoods import Normal
+from tfbdl.predictive import Prediction
+
+Found = tuple[Prediction, dict[str, Any]]
+
+LENGTHSCALE = 1e-2
+"""Of the prior that dropout has (Gal and Ghahramani 2016)."""
+RATES = (0.005, 0.01, 0.05, 0.1)
+"""Theirs, of units that are dropped."""
+SCALES = (0.1, 0.3, 1.0, 3.0)
+"""Of the normal prior that weight decay is."""
+
+
+def weight_decay(data: Split, args: argparse.Namespace) -> Found:
+    """The mode under a normal prior, with one noise: no uncertainty about the weights."""
+
+    def layers(scale: float, data: Split) -> Layers:
+        found = plain(args)
+        for layer in found:
+            layer.kernel_regularizer = keras.regularizers.L2(0.5 / (len(data.x) * scale**2))
+        return found
+
+    return _chosen("prior_scale", SCALES, layers, 0, data, args)
+
+
+def mc_dropout(data: Split, args: argparse.Namespace) -> Found:
+    """Dropout of inputs and hidden units at one rate."""
+
+    def layers(rate: float, data: Split) -> Layers:
+        first, second = plain(args)
+        decay = 0.5 * LENGTHSCALE**2 * (1.0 - rate) / len(data.x)
+        first.kernel_regularizer = second.kernel_regularizer = keras.regularizers.L2(decay)
+        dropout = [MCDropout(rate, seed=args.seed + i) for i in range(2)]
+        return [dropout[0], first, dropout[1], second]
+
+    return _chosen("rate", RATES, layers, args.S, data, args)
+
+
+def concrete_dropout(data: Split, args: argparse.Namespace) -> Found:
+    """The same with learned rates."""
+    layers = [
+        ConcreteDropout(
+            layer, num_data=len(data.x), lengthscale=LENGTHSCALE, logit_scale=10.0, seed=seed
+        )
+        for seed, layer in enumerate(plain(args), start=args.seed)
+    ]
+    found = _with_learned_noise(layers, data, args)
+    return found, {"rates": [float(1.0 - layer.keep_prob) for layer in layers]}
+
+
+def variational_dropout(data: Split, args: argparse.Namespace) -> Found:
+    """A noise for each weight, under a log-uniform prior."""
+    layers = [
+        VariationalDropout(args.hidden, "relu", num_data=len(data.x), seed=args.seed),
+        VariationalDropout(1, num_data=len(data.x), seed=args.seed + 1),
+    ]
+    found = _with_learned_noise(layers, data, args)
+    return found, {"pruned": [layer.sparsity() for layer in layers]}
+
+
+def bayes_by_backprop(data: Split, args: argparse.Namespace) -> Found:
+    """Independent normal weights; the scales of the prior are learned through the bound."""
+    settings = {"num_data": len(data.x), "estimator": "local_reparameterization"}
+    layers = [
+        BayesDense(
+            units,
+            activation,
+            prior=tfbdl.priors.Normal(scale, trainable=True),
+            posterior=tfbdl.posteriors.MeanFieldNormal(keras.initializers.Constant(-5.0)),
+            seed=seed,
+            **settings,
+        )
+        for units, activation, scale, seed in (
+            (args.hidden, "relu", 1.0, args.seed),
+            (1, None, args.hidden**-0.5, args.seed + 1),
+        )
+    ]
+    found = _with_learned_noise(layers, data, args)
+    return found, {"prior_scales": [float(layer.prior.scale) for layer in layers]}
+
+
+def _with_learned_noise(layers: Layers, data: Split, args: argparse.Namespace) -> Prediction:
+    model = sequential([*layers, LearnedScale(START_SCALE)], data)
+    trained(model, Normal("predicted"), data, args)
+    return _drawn(model, data, args.S, args)
+
+
+def _drawn(
+    model: keras.Model, data: Split, num_samples: int, args: argparse.Namespace, **noise: Normal
+) -> Prediction:
+    return tfbdl.predict(
+        model,
+        data.x_test,
+        num_samples,
+        seed=args.seed,
+        return_samples=True,
+        verbose=0,
+        **noise,
+    )
+
+
+def _chosen(
+    name: str,
+    values: tuple[float, ...],
+    layers: Callable[[float, Split], Layers],
+    num_samples: int,
+    data: Split,
+    args: argparse.Namespace,
+) -> Found:
+    """What the best of the values gives, trained on all of the training part."""
+
+    def functions(value: float, data: Split, sigma: float = 1.0) -> Prediction:
+        keras.utils.set_random_seed(args.seed)
+        model = trained(sequential(layers(value, data), data), Normal(1.0), data, args)
+        return _drawn(model, data, num_samples, args, likelihood=Normal(sigma))
+
+    held_out = data.validation
+    tries = [(*best_noise(functions(v, held_out), held_out.y_test), v) for v in values]
+    _, sigma, value = max(tries)
+    return functions(value, data, sigma), {name: value, "noise": sigma}
+
+
+def best_noise(prediction: Prediction, y: np.ndarray) -> tuple[float, float]:
+    """The highest mean log density of y, in nats, over the noises of functions; and that noise."""
+    outputs = prediction.outputs
+
+    def loss(log_sigma: float) -> float:
+        logs = scipy.stats.norm.logpdf(y, outputs, np.exp(log_sigma))  # (S, N, 1)
+        return float(np.log(len(logs)) - scipy.special.logsumexp(logs, axis=0).mean())
+
+    found = scipy.optimize.minimize_scalar(loss, bounds=np.log([1e-3, 2.0]), method="bounded")
+    return -float(found.fun), float(np.exp(found.x))
