@@ -81,7 +81,8 @@ def path(args: argparse.Namespace, method: str, split: int) -> Path:
 
 def evaluate(args: argparse.Namespace, method: str, split: int) -> dict[str, Any]:
     """Scores of a method on a split, how long it took, and what it chose."""
-    own = argparse.Namespace(**{**vars(args), "seed": args.seed + split})
+    hidden = args.hidden or (100 if args.set == "protein" else 50)
+    own = argparse.Namespace(**{**vars(args), "hidden": hidden, "seed": args.seed + split})
     data = Split.of(uci(args.set, split, directory=args.uci_path))
     keras.utils.set_random_seed(own.seed)
     started = time.perf_counter()
@@ -134,8 +135,8 @@ def table(args: argparse.Namespace) -> None:
             continue
         of = {name: np.array([kept[name] for kept in records]) for name in (*SCORES, "seconds")}
         cells = [
-            cell(of["rmse"], lambda least: least <= lowest, -1),
-            cell(of["log_likelihood"], lambda most: most >= highest, 1),
+            cell(of["rmse"], lowest, -1),
+            cell(of["log_likelihood"], highest, 1),
             str(len(records)),
             f"{of['seconds'].mean():.0f}",
         ]
@@ -143,12 +144,12 @@ def table(args: argparse.Namespace) -> None:
     common.write_text(args.savedir / f"{args.set}.md", lines)
 
 
-def cell(values: np.ndarray, is_good: Callable[[float], bool], sign: int) -> str:
-    """Mean ± standard error; bold if it is good one standard error to the better side."""
+def cell(values: np.ndarray, best: float, sign: int) -> str:
+    """Mean ± standard error; bold if one error to the better side, that of `sign`, is the best."""
     mean = values.mean()
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    text = f"{mean:.4g} ± {error:.2g}" if error else f"{mean:.4g}"
-    return f"**{text}**" if is_good(mean + sign * error) else text
+    text = f"{mean:.4g} ± {error:.2g}"
+    return f"**{text}**" if sign * (mean - best) + error >= 0 else text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -177,18 +178,8 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def with_width(mode: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
-    """The mode with the width of the protocol, where no other is asked for."""
-
-    def run(args: argparse.Namespace) -> None:
-        args.hidden = args.hidden or (100 if args.set == "protein" else 50)
-        mode(args)
-
-    return run
-
-
 def main() -> None:
-    common.run_mode(parser(), train=with_width(train), table=with_width(table))
+    common.run_mode(parser(), train=train, table=table)
 
 
 if __name__ == "__main__":

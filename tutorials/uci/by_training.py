@@ -43,7 +43,7 @@ def weight_decay(data: Split, args: argparse.Namespace) -> Found:
             layer.kernel_regularizer = keras.regularizers.L2(0.5 / (len(data.x) * scale**2))
         return found
 
-    return _chosen("prior_scale", SCALES, layers, 0, data, args)
+    return _chosen("prior_scale", SCALES, layers, data, args)
 
 
 def mc_dropout(data: Split, args: argparse.Namespace) -> Found:
@@ -56,7 +56,7 @@ def mc_dropout(data: Split, args: argparse.Namespace) -> Found:
         dropout = [MCDropout(rate, seed=args.seed + i) for i in range(2)]
         return [dropout[0], first, dropout[1], second]
 
-    return _chosen("rate", RATES, layers, args.S, data, args)
+    return _chosen("rate", RATES, layers, data, args)
 
 
 def concrete_dropout(data: Split, args: argparse.Namespace) -> Found:
@@ -105,16 +105,17 @@ def bayes_by_backprop(data: Split, args: argparse.Namespace) -> Found:
 def _with_learned_noise(layers: Layers, data: Split, args: argparse.Namespace) -> Prediction:
     model = sequential([*layers, LearnedScale(START_SCALE)], data)
     trained(model, Normal("predicted"), data, args)
-    return _drawn(model, data, args.S, args)
+    return _drawn(model, data, args)
 
 
 def _drawn(
-    model: keras.Model, data: Split, num_samples: int, args: argparse.Namespace, **noise: Normal
+    model: keras.Model, data: Split, args: argparse.Namespace, **noise: Normal
 ) -> Prediction:
+    """Of S functions; of one, if all are equal."""
     return tfbdl.predict(
         model,
         data.x_test,
-        num_samples,
+        args.S if tfbdl.predictive.is_random(model) else 0,
         seed=args.seed,
         return_samples=True,
         verbose=0,
@@ -126,7 +127,6 @@ def _chosen(
     name: str,
     values: tuple[float, ...],
     layers: Callable[[float, Split], Layers],
-    num_samples: int,
     data: Split,
     args: argparse.Namespace,
 ) -> Found:
@@ -135,7 +135,7 @@ def _chosen(
     def functions(value: float, data: Split, sigma: float = 1.0) -> Prediction:
         keras.utils.set_random_seed(args.seed)
         model = trained(sequential(layers(value, data), data), Normal(1.0), data, args)
-        return _drawn(model, data, num_samples, args, likelihood=Normal(sigma))
+        return _drawn(model, data, args, likelihood=Normal(sigma))
 
     held_out = data.validation
     tries = [(*best_noise(functions(v, held_out), held_out.y_test), v) for v in values]
