@@ -1,4 +1,4 @@
-"""Which network? Width, depth and prior precision by the marginal likelihood, without held-out data.
+"""Which network? Width, depth and prior precision by the marginal likelihood of the training data.
 
     python tutorials/marginal_likelihood.py --mode train
     python tutorials/marginal_likelihood.py --mode visualize
@@ -22,21 +22,22 @@ the next network.
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import common
 
 sys.path.insert(0, str(Path(common.__file__).parent / "uci"))
 
 import keras
-import matplotlib.pyplot as plt
+import marginal_likelihood_figures as figures
 import numpy as np
 import scipy.stats
-from compare import once
+from records import Record, kept, missing
 from uci_split import Split
 
 import tfbdl
@@ -45,6 +46,8 @@ from tfbdl.inference import Laplace, MarginalLikelihood
 from tfbdl.likelihoods import Categorical, Likelihood, Normal
 
 SETS = ("boston", "concrete", "energy", "images")
+IMAGES = ("data", "split", "N")
+"""Flags that say which images."""
 WIDTHS = (2, 5, 10, 20, 50, 100)
 DEPTHS = (1, 2, 3)
 PRECISIONS = tuple(float(delta) for delta in np.logspace(-3, 4, 15))
@@ -81,7 +84,7 @@ class Task(NamedTuple):
 def task(name: str, args: argparse.Namespace) -> Task:
     """The first published split of a regression, or the images."""
     if name == "images":
-        data = common.images(args)
+        data = common.images(argparse.Namespace(**vars(args)))
         return Task(*data, Categorical(), 10, 1e-3, 0.0)
     split = Split.of(uci(name, directory=args.uci_path))
     return Task(*split[:4], Normal(1.0), 1, 1e-2, float(np.log(split.scale)))
@@ -150,7 +153,7 @@ def posterior(
     return found
 
 
-def measured(of: Task, found: Laplace) -> dict[str, Any]:
+def measured(of: Task, found: Laplace) -> Record:
     """Evidence and test log probability, in nats per example and the units of the data."""
     prediction = found.predict(of.x_test)
     if of.outputs == 1:
@@ -162,38 +165,39 @@ def measured(of: Task, found: Laplace) -> dict[str, Any]:
         "test_log_prob": float(np.mean(log_prob)) - of.log_scale,
         "prior_precision": np.atleast_1d(found.prior_precision).tolist(),
         "noise": found.sigma_noise if of.outputs == 1 else None,
-        "weights": sum(weight.shape.num_elements() for weight in found.weights),
+        "weights": sum(math.prod(weight.shape) for weight in found.weights),
     }
 
 
-def record(name: str, choice: Choice, args: argparse.Namespace) -> dict[str, Any]:
-    """What was `measured` of a network, which is trained if it has not been."""
+def record(name: str, choice: Choice, args: argparse.Namespace, make: bool = False) -> Record:
+    """What was `measured` of a network; to `make` it, it is trained first."""
 
-    def make() -> dict[str, Any]:
-        of = task(name, args)
-        noise = None
+    def made() -> Record:
+        of, noise = task(name, args), None
         if choice.precision is not None:
-            noise = record(name, Choice(*OF_PRECISIONS), args)["noise"]
-        found = posterior(of, choice, noise, args.savedir / name / choice.name, args)
-        return measured(of, found)
+            noise = record(name, Choice(*OF_PRECISIONS), args, make)["noise"]
+        return measured(of, posterior(of, choice, noise, args.savedir / name / choice.name, args))
 
-    return once(args.savedir / name / f"{choice.name}.json", make)
+    path = args.savedir / name / f"{choice.name}.json"
+    flags = ("n_epochs", "batch_size", "seed") + IMAGES * (name == "images")
+    settings = {flag: getattr(args, flag) for flag in flags}
+    return kept(path, settings, made if make else missing)
 
 
 def train(args: argparse.Namespace) -> None:
     for name in args.sets:
         for choice in (*networks(), *precisions()):
-            row = record(name, choice, args)
+            row = record(name, choice, args, make=True)
             print(
-                f"{name}, {choice.name}: evidence {row['evidence']:.4f}, "
-                f"test {row['test_log_prob']:.4f} nats per example",
+                f"{name}, {choice.name}: log evidence {row['evidence']:.4f}, test log probability "
+                f"{row['test_log_prob']:.4f} (nats per example)",
                 flush=True,
             )
             keras.backend.clear_session()
     test(args)
 
 
-def correlation(rows: Sequence[dict[str, Any]]) -> float:
+def correlation(rows: Sequence[Record]) -> float:
     """Spearman's, of evidence and test log probability."""
     pairs = [(row["evidence"], row["test_log_prob"]) for row in rows]
     return float(scipy.stats.spearmanr(pairs).statistic)
@@ -221,53 +225,18 @@ def test(args: argparse.Namespace) -> None:
 
 
 def visualize(args: argparse.Namespace) -> None:
-    for name, figure in (("networks", networks_figure), ("precisions", precisions_figure)):
-        common.write_figure(figure(args), args.savedir / f"{name}.png")
-
-
-def networks_figure(args: argparse.Namespace) -> plt.Figure:
-    figure, axes = panels(args)
-    for ax, name in zip(axes, args.sets, strict=True):
-        rows = {choice: record(name, choice, args) for choice in networks()}
-        for depth in DEPTHS:
-            own = [(choice, row) for choice, row in rows.items() if choice.depth == depth]
-            evidence = [row["evidence"] for _, row in own]
-            scores = [row["test_log_prob"] for _, row in own]
-            sizes = [20.0 + 60.0 * np.log10(choice.width) for choice, _ in own]
-            ax.scatter(evidence, scores, sizes, alpha=0.6, label=f"{depth} hidden layers")
-            for (choice, _), *place in zip(own, evidence, scores, strict=True):
-                ax.annotate(str(choice.width), place, fontsize=7, ha="center", va="center")
-        ax.set(
-            title=f"{name}: rank correlation {correlation(list(rows.values())):.2f}",
-            xlabel="log evidence (nats per training example)",
-        )
-    axes[0].set_ylabel("test log probability (nats per example)")
-    axes[0].legend(fontsize=8, title="numbers: width")
-    return figure
-
-
-def precisions_figure(args: argparse.Namespace) -> plt.Figure:
-    figure, axes = panels(args)
-    for ax, name in zip(axes, args.sets, strict=True):
-        rows = [record(name, choice, args) for choice in precisions()]
-        for column, label in (("evidence", "log evidence"), ("test_log_prob", "test data")):
-            values = [row[column] for row in rows]
-            (line,) = ax.plot(PRECISIONS, values, "o-", markersize=4, label=label)
-            best = int(np.argmax(values))
-            ax.plot(PRECISIONS[best], values[best], "*", color=line.get_color(), markersize=14)
-        ax.set(title=name, xscale="log", xlabel=r"prior precision $\delta$")
-    axes[0].set_ylabel("nats per example")
-    axes[0].legend(fontsize=8, title="star: highest")
-    return figure
-
-
-def panels(args: argparse.Namespace) -> tuple[plt.Figure, Sequence[plt.Axes]]:
-    """One for each data set."""
-    count = len(args.sets)
-    figure, axes = plt.subplots(
-        1, count, figsize=(1.5 + 4.0 * count, 4.2), layout="constrained", squeeze=False
-    )
-    return figure, axes[0]
+    compared = {
+        name: [(choice.width, choice.depth, record(name, choice, args)) for choice in networks()]
+        for name in args.sets
+    }
+    titles = {
+        name: f"{name}: rank correlation {correlation([row for *_, row in found]):.2f}"
+        for name, found in compared.items()
+    }
+    figure = figures.networks({titles[name]: found for name, found in compared.items()})
+    common.write_figure(figure, args.savedir / "networks.png")
+    curves = {name: [record(name, choice, args) for choice in precisions()] for name in args.sets}
+    common.write_figure(figures.precisions(PRECISIONS, curves), args.savedir / "precisions.png")
 
 
 def parser() -> argparse.ArgumentParser:

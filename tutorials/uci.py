@@ -39,8 +39,8 @@ from by_training import (
     variational_dropout,
     weight_decay,
 )
-from compare import once
 from joint_ensemble import deep_ensemble
+from records import Record, kept
 from uci_split import Split
 
 from tfbdl.data import uci
@@ -79,7 +79,7 @@ def path(args: argparse.Namespace, method: str, split: int) -> Path:
     return args.savedir / args.set / f"{method}_{split}.json"
 
 
-def evaluate(args: argparse.Namespace, method: str, split: int) -> dict[str, Any]:
+def evaluate(args: argparse.Namespace, method: str, split: int) -> Record:
     """Scores of a method on a split, how long it took, and what it chose."""
     hidden = args.hidden or (100 if args.set == "protein" else 50)
     own = argparse.Namespace(**{**vars(args), "hidden": hidden, "seed": args.seed + split})
@@ -88,28 +88,17 @@ def evaluate(args: argparse.Namespace, method: str, split: int) -> dict[str, Any
     started = time.perf_counter()
     prediction, found = METHODS[method](data, own)
     seconds = time.perf_counter() - started
-    settings = {name: getattr(args, name) for name in SETTINGS}
-    return {**data.scores(prediction), "seconds": seconds, "found": found, "settings": settings}
-
-
-def record(args: argparse.Namespace, method: str, split: int) -> dict[str, Any]:
-    """What `evaluate` gave, now or in a call before with the same settings."""
-    file = path(args, method, split)
-    kept = once(file, lambda: evaluate(args, method, split))
-    for name, value in kept["settings"].items():
-        if value != getattr(args, name):
-            raise ValueError(
-                f"{file} was made with --{name} {value}, not {getattr(args, name)}; "
-                "name another --savedir"
-            )
-    return kept
+    return {**data.scores(prediction), "seconds": seconds, "found": found}
 
 
 def train(args: argparse.Namespace) -> None:
+    settings = {name: getattr(args, name) for name in SETTINGS}
     for split in splits(args):
         for method in args.methods:
-            kept = record(args, method, split)
-            scores = ", ".join(f"{name} {kept[name]:.4g}" for name in (*SCORES, "seconds"))
+            record = kept(
+                path(args, method, split), settings, lambda m=method, s=split: evaluate(args, m, s)
+            )
+            scores = ", ".join(f"{name} {record[name]:.4g}" for name in (*SCORES, "seconds"))
             print(f"{args.set}, split {split}, {method}: {scores}", flush=True)
             keras.backend.clear_session()
     table(args)
@@ -133,7 +122,7 @@ def table(args: argparse.Namespace) -> None:
         records = [json.loads(file.read_text()) for file in files if file.exists()]
         if not records:
             continue
-        of = {name: np.array([kept[name] for kept in records]) for name in (*SCORES, "seconds")}
+        of = {name: np.array([record[name] for record in records]) for name in (*SCORES, "seconds")}
         cells = [
             cell(of["rmse"], lowest, -1),
             cell(of["log_likelihood"], highest, 1),

@@ -33,7 +33,7 @@ def laplace(data: Split, args: argparse.Namespace) -> Found:
     model = sequential(plain(args), data)
     posterior = Laplace(model, "regression", "all", "full")
     every = max(num_epochs(data, args) // (2 * SEARCHES), 1)
-    start = num_epochs(data, args) % every + every * (SEARCHES - 1)
+    start = max(num_epochs(data, args) - every * SEARCHES, 0)
     evidence = MarginalLikelihood(posterior, data.x, data.y, start=start, every=every)
     trained(model, Normal(1.0), data, args, [evidence])
     return posterior.predict(data.x_test), {
