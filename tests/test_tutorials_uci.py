@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import tempfile
-import unittest
 from pathlib import Path
 from unittest import mock
 
