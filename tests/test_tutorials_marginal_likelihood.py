@@ -44,9 +44,11 @@ class NumbersTest(tf.test.TestCase):
         split = Split.of(regression())
         log_scale = float(np.log(split.scale))
         of = Task(*split[:4], Normal(1.0), 1, 3e-2, log_scale)
-        with tempfile.TemporaryDirectory() as folder:
-            with mock.patch.object(script, "EXAMPLES_AN_EPOCH", 400):
-                found = script.posterior(of, Choice(1, 0, 3.0), 0.5, Path(folder) / "run", ARGS)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(script, "EXAMPLES_AN_EPOCH", 400),
+        ):
+            found = script.posterior(of, Choice(1, 0, 3.0), 0.5, Path(folder) / "run", ARGS)
         row = script.measured(of, found)
         phi, phi_test = (np.insert(x, 2, 1.0, axis=1) for x in (split.x, split.x_test))
         marginal = scipy.stats.multivariate_normal(

@@ -24,8 +24,8 @@ Found = tuple[Prediction, dict[str, Any]]
 
 SEARCHES = 10
 """For prior and noise, in the second half of the training."""
-SCALES = (0.03, 0.1, 0.3, 1.0, 3.0)
-"""Of the prior under which features are learned."""
+SCALES = (0.3, 1.0, 3.0, 10.0)
+"""Of the prior under which features are learned, in units of the noise."""
 
 
 def laplace(data: Split, args: argparse.Namespace) -> Found:

@@ -30,8 +30,8 @@ LENGTHSCALE = 1e-2
 """Of the prior that dropout has (Gal and Ghahramani 2016)."""
 RATES = (0.005, 0.01, 0.05, 0.1)
 """Theirs, of units that are dropped."""
-SCALES = (0.1, 0.3, 1.0, 3.0)
-"""Of the normal prior that weight decay is."""
+SCALES = (0.3, 1.0, 3.0, 10.0)
+"""Of the normal prior that weight decay is, in units of the noise."""
 
 
 def weight_decay(data: Split, args: argparse.Namespace) -> Found:
