@@ -32,8 +32,8 @@ sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "uci")]
 
 script = importlib.import_module("uci")
 by_training = importlib.import_module("by_training")
-by_evidence = importlib.import_module("by_evidence")
-by_chains = importlib.import_module("by_chains")
+around_networks = importlib.import_module("around_networks")
+held_out = importlib.import_module("held_out")
 hierarchical_prior = importlib.import_module("hierarchical_prior")
 joint_ensemble = importlib.import_module("joint_ensemble")
 published = importlib.import_module("published")
@@ -188,7 +188,7 @@ class NoiseTest(tf.test.TestCase):
     def test_of_one_function_is_the_root_of_its_mean_squared_error(self) -> None:
         errors = np.random.default_rng(0).normal(0, 0.3, (50, 1))
         prediction = mock.Mock(outputs=np.ones((1, 50, 1)))
-        score, sigma = by_training.best_noise(prediction, 1.0 + errors)
+        score, sigma = held_out.best_noise(prediction, 1.0 + errors)
         expected = np.sqrt(np.mean(errors**2))
         self.assertAllClose(sigma, expected, rtol=1e-4)
         self.assertAllClose(score, scipy.stats.norm.logpdf(errors, 0, expected).mean(), rtol=1e-4)
@@ -197,7 +197,7 @@ class NoiseTest(tf.test.TestCase):
         """y ~ N(0, 0.5^2) from functions of spread 0.3 leaves the noise 0.4."""
         rng = np.random.default_rng(0)
         prediction = mock.Mock(outputs=rng.normal(0, 0.3, (300, 1000, 1)))
-        _, sigma = by_training.best_noise(prediction, rng.normal(0, 0.5, (1000, 1)))
+        _, sigma = held_out.best_noise(prediction, rng.normal(0, 0.5, (1000, 1)))
         self.assertAllClose(sigma, 0.4, atol=0.04)
 
 
@@ -230,9 +230,8 @@ class ScriptTest(parameterized.TestCase):
             mock.patch.dict(PUBLISHED, made=made),
             mock.patch.dict(published.RMSE, made=(3.1, 9, 9, 9, 9)),
             mock.patch.dict(published.LOG_LIKELIHOOD, made=(-2.6, -9, -9, -9, -9)),
-            mock.patch.multiple(by_training, SCALES=(1.0,), RATES=(0.01,)),
-            mock.patch.object(by_evidence, "SCALES", (0.3,)),
-            mock.patch.object(by_chains, "START_STEPS", 100),
+            mock.patch.multiple(by_training, SCALES=(1.0,), RATES=(0.01,), LENGTHSCALES=(0.1,)),
+            mock.patch.object(around_networks, "SCALES", (1.0,)),
         ):
             cls.contexts.enter_context(patch)
 
@@ -286,6 +285,7 @@ class ScriptTest(parameterized.TestCase):
         ):
             expected = "**2 ± 0.58**" if bold else "2 ± 0.58"
             self.assertEqual(script.cell(values, best, sign), expected)
+        self.assertEqual(script.cell(values[:1], 5.0, -1), "1")
 
     def test_a_printed_zero_is_no_best(self) -> None:
         self.assertEqual(published.best("naval"), (0.00074, 5.63))

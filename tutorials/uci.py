@@ -30,8 +30,8 @@ sys.path.insert(0, str(Path(common.__file__).parent / "uci"))
 import keras
 import numpy as np
 import published
+from around_networks import laplace, neural_linear
 from by_chains import hmc
-from by_evidence import laplace, neural_linear
 from by_training import (
     bayes_by_backprop,
     concrete_dropout,
@@ -136,7 +136,9 @@ def table(args: argparse.Namespace) -> None:
 def cell(values: np.ndarray, best: float, sign: int) -> str:
     """Mean ± standard error; bold if one error to the better side, that of `sign`, is the best."""
     mean = values.mean()
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    if len(values) == 1:
+        return f"{mean:.4g}"
+    error = values.std(ddof=1) / np.sqrt(len(values))
     text = f"{mean:.4g} ± {error:.2g}"
     return f"**{text}**" if sign * (mean - best) + error >= 0 else text
 

@@ -21,17 +21,17 @@ from tfbdl.inference import HMC, MCMC, LogPosterior, rhat
 from tfbdl.likelihoods import Normal
 from tfbdl.predictive import Prediction
 
-START_STEPS = 2000
-"""Of Adam, from where networks are made to where they fit: chains start there."""
+LENGTH = 0.5
+"""Of a trajectory, unless it comes to `max_leapfrog_steps` before."""
 
 
 def hmc(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
-    """Chains of trajectories with a metric of their own."""
+    """Chains from networks that were trained for a fifth of the steps of other methods."""
     model, likelihood = sequential(one_noise(args), data), Normal("predicted")
     target = LogPosterior(model, likelihood, hierarchical_prior.prior_of(model), data.x, data.y)
     chains = MCMC(
         target,
-        HMC(mass_matrix="diagonal", max_leapfrog_steps=args.max_leapfrog_steps),
+        HMC(trajectory_length=LENGTH, max_leapfrog_steps=args.max_leapfrog_steps),
         num_warmup=args.num_warmup,
         num_samples=args.num_samples,
         num_chains=args.num_chains,
@@ -50,16 +50,16 @@ def hmc(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, An
 
 
 def _starts(data: Split, args: argparse.Namespace) -> np.ndarray:
-    """Networks that were trained for a while, shape (C, D)."""
+    """Networks trained until they fit, shape (C, D)."""
     trained = joint_ensemble.epochs(
         lambda: sequential(one_noise(args), data),
         Normal("predicted"),
         data.x,
         data.y,
         num_members=args.num_chains,
-        rate=3e-3,
-        batch_size=100,
+        rate=args.rate,
+        batch_size=args.batch_size,
         seed=args.seed,
     )
-    number = START_STEPS // max(len(data.x) // 100, 1)
+    number = args.steps // 5 // max(len(data.x) // args.batch_size, 1)
     return next(itertools.islice(trained, number, None))

@@ -1,21 +1,17 @@
 """Methods that are layers: a network is trained with them, and its functions are drawn.
 
-Concrete dropout, variational dropout and Bayes by Backprop learn all they need with the weights.
-MC dropout and weight decay do not: rate, decay and noise are those under which the last 20 % of the
-training part are likeliest, given the rest.
+Variational dropout and Bayes by Backprop learn all they need with the weights. Concrete dropout has
+a prior to choose, weight decay another and the noise, MC dropout a rate and the noise: `held_out`.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import held_out
 import keras
-import numpy as np
-import scipy.optimize
-import scipy.special
-import scipy.stats
 from networks import START_SCALE, Layers, plain, sequential, trained
 from uci_split import Split
 
@@ -27,9 +23,11 @@ from tfbdl.predictive import Prediction
 Found = tuple[Prediction, dict[str, Any]]
 
 LENGTHSCALE = 1e-2
-"""Of the prior that dropout has (Gal and Ghahramani 2016)."""
+"""Of the prior of MC dropout (Gal and Ghahramani 2016)."""
 RATES = (0.005, 0.01, 0.05, 0.1)
 """Theirs, of units that are dropped."""
+LENGTHSCALES = (0.03, 0.1, 0.3, 1.0)
+"""Of the prior of Concrete dropout."""
 SCALES = (0.3, 1.0, 3.0, 10.0)
 """Of the normal prior that weight decay is, in units of the noise."""
 
@@ -43,7 +41,7 @@ def weight_decay(data: Split, args: argparse.Namespace) -> Found:
             layer.kernel_regularizer = keras.regularizers.L2(0.5 / (len(data.x) * scale**2))
         return found
 
-    return _chosen("prior_scale", SCALES, layers, data, args)
+    return _with_best_noise("prior_scale", SCALES, layers, data, args)
 
 
 def mc_dropout(data: Split, args: argparse.Namespace) -> Found:
@@ -56,19 +54,27 @@ def mc_dropout(data: Split, args: argparse.Namespace) -> Found:
         dropout = [MCDropout(rate, seed=args.seed + i) for i in range(2)]
         return [dropout[0], first, dropout[1], second]
 
-    return _chosen("rate", RATES, layers, data, args)
+    return _with_best_noise("rate", RATES, layers, data, args)
 
 
 def concrete_dropout(data: Split, args: argparse.Namespace) -> Found:
-    """The same with learned rates."""
-    layers = [
-        ConcreteDropout(
-            layer, num_data=len(data.x), lengthscale=LENGTHSCALE, logit_scale=10.0, seed=seed
-        )
-        for seed, layer in enumerate(plain(args), start=args.seed)
-    ]
-    found = _with_learned_noise(layers, data, args)
-    return found, {"rates": [float(1.0 - layer.keep_prob) for layer in layers]}
+    """Dropout of inputs and hidden units at rates that are learned."""
+    rates = {}
+
+    def fit(lengthscale: float, data: Split) -> Prediction:
+        keras.utils.set_random_seed(args.seed)
+        layers = [
+            ConcreteDropout(
+                layer, num_data=len(data.x), lengthscale=lengthscale, logit_scale=10.0, seed=seed
+            )
+            for seed, layer in enumerate(plain(args), start=args.seed)
+        ]
+        found = _with_learned_noise(layers, data, args)
+        rates.update(rates=[float(1.0 - layer.keep_prob) for layer in layers])
+        return found
+
+    lengthscale = held_out.best(LENGTHSCALES, fit, data)
+    return fit(lengthscale, data), {"lengthscale": lengthscale, **rates}
 
 
 def variational_dropout(data: Split, args: argparse.Namespace) -> Found:
@@ -123,33 +129,19 @@ def _drawn(
     )
 
 
-def _chosen(
+def _with_best_noise(
     name: str,
-    values: tuple[float, ...],
+    values: Sequence[float],
     layers: Callable[[float, Split], Layers],
     data: Split,
     args: argparse.Namespace,
 ) -> Found:
     """What the best of the values gives, trained on all of the training part."""
 
-    def functions(value: float, data: Split, sigma: float = 1.0) -> Prediction:
+    def fit(value: float, data: Split, sigma: float = 1.0) -> Prediction:
         keras.utils.set_random_seed(args.seed)
         model = trained(sequential(layers(value, data), data), Normal(1.0), data, args)
         return _drawn(model, data, args, likelihood=Normal(sigma))
 
-    held_out = data.validation
-    tries = [(*best_noise(functions(v, held_out), held_out.y_test), v) for v in values]
-    _, sigma, value = max(tries)
-    return functions(value, data, sigma), {name: value, "noise": sigma}
-
-
-def best_noise(prediction: Prediction, y: np.ndarray) -> tuple[float, float]:
-    """The highest mean log density of y, in nats, over the noises of functions; and that noise."""
-    outputs = prediction.outputs
-
-    def loss(log_sigma: float) -> float:
-        logs = scipy.stats.norm.logpdf(y, outputs, np.exp(log_sigma))  # (S, N, 1)
-        return float(np.log(len(logs)) - scipy.special.logsumexp(logs, axis=0).mean())
-
-    found = scipy.optimize.minimize_scalar(loss, bounds=np.log([1e-3, 2.0]), method="bounded")
-    return -float(found.fun), float(np.exp(found.x))
+    value, sigma = held_out.best_with_noise(values, fit, data)
+    return fit(value, data, sigma), {name: value, "noise": sigma}

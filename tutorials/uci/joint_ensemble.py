@@ -10,6 +10,7 @@ When to stop is chosen on the last 20 % of the training part, for the ensemble a
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -105,17 +106,29 @@ def epochs(
 
 def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
     """Networks from different starts, with a noise that differs with x."""
-    held_out = data.validation
+    held_out, likelihood = data.validation, Normal("predicted")
+    network = sequential(predicted_noise(args), data)
+    score = tf.function(functools.partial(log_density, FlatModel(network), likelihood))
     most = max(args.steps * args.batch_size // len(held_out.x), 1)
     every = max(most // LOOKS, 1)
-    ensemble, scores = _ensemble(held_out, args), []
-    for members in itertools.islice(_members(held_out, args), every, most + 1, every):
-        ensemble.members.assign(members)
-        scores.append(np.mean(_predict(ensemble, held_out).log_prob(held_out.y_test)))
+    path = itertools.islice(_members(held_out, args), every, most + 1, every)
+    test = tf.constant(held_out.x_test), tf.constant(held_out.y_test)
+    scores = [float(score(tf.constant(members), *test)) for members in path]
     best = every * (int(np.argmax(scores)) + 1)
-    ensemble = _ensemble(data, args)
-    ensemble.members.assign(next(itertools.islice(_members(data, args), best, None)))
-    return _predict(ensemble, data), {"epochs": best}
+    members = next(itertools.islice(_members(data, args), best, None))
+    ensemble = Ensemble(network, members)
+    found = tfbdl.predict(
+        ensemble, data.x_test, args.K, likelihood=likelihood, return_samples=True, verbose=0
+    )
+    return found, {"epochs": best}
+
+
+def log_density(
+    flat: FlatModel, likelihood: Likelihood, theta: tf.Tensor, x: tf.Tensor, y: tf.Tensor
+) -> tf.Tensor:
+    """The mean over examples of log 1/K sum_k p(y | f(theta_k, x)), in nats."""
+    logs = tf.vectorized_map(lambda one: likelihood.log_prob(y, flat(one, x)), theta)  # (K, N)
+    return tf.reduce_mean(tf.reduce_logsumexp(logs, axis=0)) - tf.math.log(float(theta.shape[0]))
 
 
 def _members(data: Split, args: argparse.Namespace) -> Iterator[np.ndarray]:
@@ -128,18 +141,4 @@ def _members(data: Split, args: argparse.Namespace) -> Iterator[np.ndarray]:
         rate=args.rate,
         batch_size=args.batch_size,
         seed=args.seed,
-    )
-
-
-def _ensemble(data: Split, args: argparse.Namespace) -> Ensemble:
-    """The mixture of the members' densities; all members are alike at first."""
-    network = sequential(predicted_noise(args), data)
-    ensemble = Ensemble(network, np.tile(FlatModel(network).theta, (args.K, 1)))
-    ensemble.compile(loss=Normal("predicted"))
-    return ensemble
-
-
-def _predict(ensemble: Ensemble, data: Split) -> Prediction:
-    return tfbdl.predict(
-        ensemble, data.x_test, ensemble.num_functions, return_samples=True, verbose=0
     )
