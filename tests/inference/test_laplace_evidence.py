@@ -142,6 +142,15 @@ class MarglikTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(laplace.sigma_noise, 0.4)
         self.assertGreater(float(laplace.log_marginal_likelihood()), before)
 
+    def test_beyond_float64(self):
+        """A step of the search may ask for c H + delta that no float64 tells from singular."""
+        _, model, y = case("normal")
+        laplace = fitted_case("normal", hessian_structure="full")
+        squares = np.sum((y - model(X).numpy()) ** 2.0)
+        for sigma in (1e-8, 1e-11):
+            value = laplace.log_marginal_likelihood(tf.constant(1e-11, tf.float64), sigma)
+            self.assertAllClose(value, -0.5 * squares / sigma**2, 1e-5)
+
 
 class GridSearchTest(tf.test.TestCase):
     GRID = (0.01, 0.3, 3.0, 100.0)

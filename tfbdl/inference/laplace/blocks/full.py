@@ -46,20 +46,29 @@ class FullBlock(Block):
         return tf.transpose(columns)
 
     def _factor(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
-        """The Cholesky factor of c H + diag(delta).
+        """The Cholesky factor of c H + diag(delta); of the nearest matrix that has one in float64.
 
         Raises:
             ValueError: if that is not positive definite, which only an exact Hessian can fail.
         """
         precision = c * self.h + tf.linalg.diag(delta)
-        try:
-            lower = tf.linalg.cholesky(precision)
-        except tf.errors.InvalidArgumentError:
-            lower = None
-        if lower is None or not tf.reduce_all(tf.math.is_finite(lower)):
-            smallest = np.linalg.eigvalsh(precision)[0]
+        lower = _cholesky(precision)
+        if lower is not None:
+            return lower
+        eigenvalues = np.linalg.eigvalsh(precision)
+        rounding = self.size * np.finfo(np.float64).eps * eigenvalues[-1]
+        if eigenvalues[0] < -rounding:
             raise ValueError(
-                f"the posterior's precision has the eigenvalue {smallest:.3g}: the weights are at "
-                "no mode; train on, raise prior_precision, or use curvature='ggn'"
+                f"the posterior's precision has the eigenvalue {eigenvalues[0]:.3g}: the weights "
+                "are at no mode; train on, raise prior_precision, or use curvature='ggn'"
             )
-        return lower
+        return tf.linalg.cholesky(precision + rounding * tf.eye(self.size, dtype=tf.float64))
+
+
+def _cholesky(matrix: tf.Tensor) -> tf.Tensor | None:
+    """None where there is no factor."""
+    try:
+        lower = tf.linalg.cholesky(matrix)
+    except tf.errors.InvalidArgumentError:
+        return None
+    return lower if tf.reduce_all(tf.math.is_finite(lower)) else None

@@ -1,0 +1,303 @@
+"""The UCI protocol: its numbers, its parts, and every method on data of a known truth."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import keras
+import numpy as np
+import scipy.integrate
+import scipy.stats
+import tensorflow as tf
+from absl.testing import parameterized
+
+from tfbdl.data import UCIData
+from tfbdl.data.uci import PUBLISHED, Published
+from tfbdl.layers import LearnedScale
+from tfbdl.likelihoods import Normal
+from tfbdl.models import Ensemble
+
+TUTORIALS = Path(__file__).parents[1] / "tutorials"
+sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "uci")]
+
+script = importlib.import_module("uci")
+by_training = importlib.import_module("by_training")
+around_networks = importlib.import_module("around_networks")
+held_out = importlib.import_module("held_out")
+hierarchical_prior = importlib.import_module("hierarchical_prior")
+joint_ensemble = importlib.import_module("joint_ensemble")
+published = importlib.import_module("published")
+Split = importlib.import_module("uci_split").Split
+
+NOISE = 3.0
+"""Standard deviation, in the units of the made targets."""
+
+
+def made_data(num: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """y = 100 + 20 |x_0| + N(0, 3^2), beside a constant input and one that says nothing."""
+    rng = np.random.default_rng(seed)
+    x = np.stack([rng.normal(size=num), np.full(num, 0.998), rng.normal(5, 9, num)], axis=1)
+    return x, 100 + 20 * np.abs(x[:, :1]) + NOISE * rng.normal(size=(num, 1))
+
+
+def raw(num_train: int = 40, num_test: int = 10) -> UCIData:
+    x, y = made_data(num_train + num_test)
+    return UCIData(x[:num_train], y[:num_train], x[num_train:], y[num_train:])
+
+
+class SplitTest(tf.test.TestCase):
+    def test_inputs_are_normalised_by_the_training_part(self) -> None:
+        split = Split.of(raw())
+        self.assertAllClose(split.x.mean(axis=0), np.zeros(3), atol=1e-6)
+        self.assertAllClose(split.x.std(axis=0), [1, 0, 1], atol=1e-5)
+        self.assertAllClose(split.y.std(), 1.0, atol=1e-5)
+        x, y, x_test, y_test = raw()
+        self.assertAllClose(
+            split.x_test[:, 2], (x_test[:, 2] - x[:, 2].mean()) / x[:, 2].std(), atol=1e-5
+        )
+        self.assertAllClose(split.y_test * y.std() + y.mean(), y_test, rtol=1e-5)
+
+    def test_validation_is_the_last_fifth_normalised_by_the_rest(self) -> None:
+        x, y, *_ = raw()
+        held_out = Split.of(raw()).validation
+        self.assertAllEqual(held_out.raw.x_test, x[32:])
+        self.assertAllEqual(held_out.raw.y_train, y[:32])
+        self.assertAllClose(held_out.loc, y[:32].mean())
+        self.assertAllClose(held_out.x[:, 0].std(), 1.0, atol=1e-5)
+
+    def test_scores_are_those_in_the_units_of_the_data(self) -> None:
+        """Of a mixture of two functions with their own noise, by hand."""
+        split = Split.of(raw())
+        network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1), LearnedScale()])
+        thetas = np.random.default_rng(1).normal(size=(2, 5))
+        ensemble = Ensemble(network, thetas)
+        ensemble.compile(loss=Normal("predicted"))
+        found = split.scores(
+            importlib.import_module("tfbdl").predict(
+                ensemble, split.x_test, 2, return_samples=True, verbose=0
+            )
+        )
+        means = [split.loc + split.scale * (split.x_test @ t[:3] + t[3]) for t in thetas]
+        noises = [split.scale * np.log1p(np.exp(t[4])) for t in thetas]
+        y = split.raw.y_test[:, 0]
+        pairs = zip(means, noises, strict=True)
+        densities = np.mean([scipy.stats.norm.pdf(y, m, s) for m, s in pairs], axis=0)
+        self.assertAllClose(found["log_likelihood"], np.log(densities).mean(), rtol=1e-4)
+        errors = np.mean(means, axis=0) - y
+        self.assertAllClose(found["rmse"], np.sqrt(np.mean(errors**2)), rtol=1e-4)
+
+
+class PriorTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters((1.0, 0.1), (0.5, 2.0))
+    def test_is_the_integral_over_the_scale(self, shape: float, rate: float) -> None:
+        w = np.array([[0.3, -0.2, 0.05], [2.0, 1.0, -4.0]])
+        found = hierarchical_prior.log_prob(tf.constant(w), shape, rate)
+        for values, log_p in zip(w, found, strict=True):
+
+            def integrand(u: float, values: np.ndarray = values) -> float:
+                variance = np.exp(u)
+                density = scipy.stats.norm.pdf(values, scale=np.sqrt(variance)).prod()
+                return density * scipy.stats.invgamma.pdf(variance, shape, scale=rate) * variance
+
+            integral = scipy.integrate.quad(integrand, -15, 25, epsabs=0, limit=200)[0]
+            self.assertAllClose(log_p, np.log(integral), rtol=1e-6)
+
+    def test_groups_of_a_network(self) -> None:
+        """By the multivariate t of SciPy, and the density of the noise with its slope."""
+        layers = [keras.layers.Dense(4, "relu"), keras.layers.Dense(1), LearnedScale()]
+        model = keras.Sequential([keras.Input((3,)), *layers])
+        theta = np.random.default_rng(0).normal(size=12 + 4 + 4 + 1 + 1)
+        kernel, bias, out, out_bias, raw_scale = np.split(theta, np.cumsum([12, 4, 4, 1]))
+
+        def t(w: np.ndarray, rate: float) -> float:
+            a = hierarchical_prior.SHAPE
+            scale = rate / a * np.eye(len(w))
+            return scipy.stats.multivariate_t.logpdf(w, shape=scale, df=2 * a)
+
+        sigma = np.log1p(np.exp(raw_scale[0]))
+        noise = scipy.stats.gamma.logpdf(sigma, 0.5) - np.log1p(np.exp(-raw_scale[0]))
+        expected = sum(t(row, 1 / 3) for row in kernel.reshape(3, 4))
+        expected += t(bias, 1.0) + t(out, 1 / 4) + t(out_bias, 1.0) + noise
+        found = hierarchical_prior.prior_of(model)(tf.constant(theta, tf.float32))
+        self.assertAllClose(found, expected, rtol=1e-5)
+
+
+class JointEnsembleTest(tf.test.TestCase):
+    def test_members_train_as_by_themselves(self) -> None:
+        """In batches of all examples, whose order says nothing, by Keras' Adam."""
+        split = Split.of(raw(8))
+
+        def build() -> keras.Model:
+            return keras.Sequential(
+                [keras.Input((3,)), keras.layers.Dense(2, "tanh"), keras.layers.Dense(2)]
+            )
+
+        likelihood, members = Normal("predicted"), []
+        for seed in (3, 4):
+            keras.utils.set_random_seed(seed)
+            model = build()
+            optimizer = keras.optimizers.Adam(0.1)
+            for _ in range(3):
+                with tf.GradientTape() as tape:
+                    loss = likelihood(split.y, model(split.x))
+                gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
+                optimizer.apply(gradients, model.trainable_variables)
+            members.append(np.concatenate([np.ravel(v) for v in model.get_weights()]))
+        path = joint_ensemble.epochs(
+            build, likelihood, *split[:2], num_members=2, rate=0.1, batch_size=100, seed=3
+        )
+        for _ in range(4):
+            found = next(path)
+        self.assertAllClose(found, members, rtol=1e-4, atol=1e-5)
+
+    def test_batches_are_of_all_examples_once(self) -> None:
+        """Of a mean without inputs: plain sums over what each step has seen."""
+        x, y = np.zeros((6, 1), "float32"), np.arange(6, dtype="float32")[:, None]
+        with mock.patch.object(joint_ensemble.Adam, "step", sum_of_gradients):
+            path = joint_ensemble.epochs(
+                lambda: keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]),
+                Normal(1.0),
+                x,
+                y,
+                num_members=3,
+                rate=0.0,
+                batch_size=2,
+                seed=0,
+            )
+            next(path)
+            self.assertAllClose(next(path)[:, 1], [-np.mean(y) * 3] * 3)
+
+
+def sum_of_gradients(adam: tuple, gradient: tf.Tensor, rate: float) -> tuple:
+    """Keeps the weights where they are; the sum of gradients takes the place of their bias."""
+    gradient -= adam.theta * [0.0, 1.0]  # that of 1/2 (b - y)^2 in b, at b = 0
+    return adam._replace(theta=adam.theta + gradient * [0.0, 1.0])
+
+
+class NoiseTest(tf.test.TestCase):
+    def test_of_one_function_is_the_root_of_its_mean_squared_error(self) -> None:
+        errors = np.random.default_rng(0).normal(0, 0.3, (50, 1))
+        prediction = mock.Mock(outputs=np.ones((1, 50, 1)))
+        score, sigma = held_out.best_noise(prediction, 1.0 + errors)
+        expected = np.sqrt(np.mean(errors**2))
+        self.assertAllClose(sigma, expected, rtol=1e-4)
+        self.assertAllClose(score, scipy.stats.norm.logpdf(errors, 0, expected).mean(), rtol=1e-4)
+
+    def test_of_functions_that_differ_is_smaller(self) -> None:
+        """y ~ N(0, 0.5^2) from functions of spread 0.3 leaves the noise 0.4."""
+        rng = np.random.default_rng(0)
+        prediction = mock.Mock(outputs=rng.normal(0, 0.3, (300, 1000, 1)))
+        _, sigma = held_out.best_noise(prediction, rng.normal(0, 0.5, (1000, 1)))
+        self.assertAllClose(sigma, 0.4, atol=0.04)
+
+
+def write_made(folder: Path) -> Published:
+    """A data set with two splits, in files as those of Gal's repository."""
+    data = folder / "made" / "data"
+    data.mkdir(parents=True)
+    x, y = made_data(250)
+    table = np.concatenate([x, y], axis=1)
+    np.savetxt(data / "data.txt", table, fmt="%.17g")
+    columns = {"features": [0, 1, 2], "target": [3]}
+    for split in range(2):
+        order = np.random.default_rng(split).permutation(250)
+        columns |= {f"train_{split}": order[:150], f"test_{split}": order[150:]}
+    for name, values in columns.items():
+        np.savetxt(data / f"index_{name}.txt", values, fmt="%d")
+    return Published("made", 2, hashlib.md5(table.tobytes()).hexdigest())
+
+
+class ScriptTest(parameterized.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.contexts = contextlib.ExitStack()
+        cls.addClassCleanup(cls.contexts.close)
+        cls.folder = Path(cls.contexts.enter_context(tempfile.TemporaryDirectory()))
+        made = write_made(cls.folder)
+        for patch in (
+            mock.patch.dict(os.environ, TFBDL_DATA=str(cls.folder)),
+            mock.patch.dict(PUBLISHED, made=made),
+            mock.patch.dict(published.RMSE, made=(3.1, 9, 9, 9, 9)),
+            mock.patch.dict(published.LOG_LIKELIHOOD, made=(-2.6, -9, -9, -9, -9)),
+            mock.patch.multiple(by_training, SCALES=(1.0,), RATES=(0.01,), LENGTHSCALES=(0.1,)),
+            mock.patch.object(around_networks, "SCALES", (1.0,)),
+        ):
+            cls.contexts.enter_context(patch)
+
+    def run_script(self, savedir: str, *flags: str) -> str:
+        where = ["--set", "made", "--savedir", str(self.folder / savedir)]
+        output = io.StringIO()
+        with (
+            mock.patch.object(sys, "argv", ["uci.py", *where, *flags]),
+            contextlib.redirect_stdout(output),
+        ):
+            script.main()
+        return output.getvalue()
+
+    @parameterized.parameters(*script.METHODS)
+    def test_method_finds_the_truth(self, method: str) -> None:
+        """Its error is not far above the noise, and its density not far below the truth's."""
+        few = ("--hidden", "10", "--steps", "600", "--rate", "0.02", "--S", "50", "--K", "2")
+        chains = ("--num_chains", "2", "--num_warmup", "100", "--num_samples", "50")
+        self.run_script("methods", "--methods", method, "--splits", "0", *few, *chains)
+        record = json.loads((self.folder / "methods" / "made" / f"{method}_0.json").read_text())
+        truth = -0.5 * np.log(2 * np.pi * np.e) - np.log(NOISE)
+        self.assertBetween(record["rmse"], 0.8 * NOISE, 1.35 * NOISE)
+        self.assertBetween(record["log_likelihood"], truth - 0.4, truth + 0.15)
+        if "noise" in record["found"]:
+            scale = np.std(made_data(250)[1])
+            self.assertBetween(scale * record["found"]["noise"], 0.7 * NOISE, 1.5 * NOISE)
+
+    def test_records_are_made_once_and_summed_up(self) -> None:
+        method = mock.Mock(side_effect=constant_prediction)
+        with mock.patch.dict(script.METHODS, {"hmc": method}, clear=True):
+            self.run_script("once", "--splits", "1")
+            text = self.run_script("once")
+            self.assertEqual(method.call_count, 2)
+            self.assertEqual([call.args[1].seed for call in method.call_args_list], [1, 0])
+            with self.assertRaisesRegex(SystemExit, "was made with --steps 20000, not 7; name an"):
+                self.run_script("once", "--steps", "7")
+            files = [self.folder / "once" / "made" / f"hmc_{split}.json" for split in (0, 1)]
+            records = [json.loads(file.read_text()) for file in files]
+            self.assertIn("| variational inference, published | 3.1 | -2.6 | | |", text)
+            self.assertIn(f"{np.mean([r['rmse'] for r in records]):.4g} ± ", text)
+            self.assertEqual(self.run_script("once", "--mode", "table"), text[text.index("|") :])
+
+    def test_cells(self) -> None:
+        values = np.array([1.0, 2.0, 3.0])
+        error = np.sqrt(1.0 / 3.0)
+        for best, sign, bold in (
+            (2.0 - 0.9 * error, -1, True),
+            (2.0 - 1.1 * error, -1, False),
+            (2.0 + 0.9 * error, 1, True),
+            (2.0 + 1.1 * error, 1, False),
+        ):
+            expected = "**2 ± 0.58**" if bold else "2 ± 0.58"
+            self.assertEqual(script.cell(values, best, sign), expected)
+        self.assertEqual(script.cell(values[:1], 5.0, -1), "1")
+
+    def test_a_printed_zero_is_no_best(self) -> None:
+        self.assertEqual(published.best("naval"), (0.00074, 5.63))
+        self.assertEqual(published.best("boston"), (2.904, -2.402))
+
+
+def constant_prediction(data: tuple, args: argparse.Namespace) -> tuple:
+    """The mean and spread of what is trained on."""
+    zeros = np.zeros_like(data.y_test)
+    log_prob = mock.Mock(side_effect=lambda y: scipy.stats.norm.logpdf(y[:, 0]))
+    return mock.Mock(mean=zeros, log_prob=log_prob), {}
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,147 @@
+"""Methods that are layers: a network is trained with them, and its functions are drawn.
+
+Variational dropout and Bayes by Backprop learn all they need with the weights. Concrete dropout has
+a prior to choose, weight decay another and the noise, MC dropout a rate and the noise: `held_out`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import held_out
+import keras
+from networks import START_SCALE, Layers, plain, sequential, trained
+from uci_split import Split
+
+import tfbdl
+from tfbdl.layers import BayesDense, ConcreteDropout, LearnedScale, MCDropout, VariationalDropout
+from tfbdl.likelihoods import Normal
+from tfbdl.predictive import Prediction
+
+Found = tuple[Prediction, dict[str, Any]]
+
+LENGTHSCALE = 1e-2
+"""Of the prior of MC dropout (Gal and Ghahramani 2016)."""
+RATES = (0.005, 0.01, 0.05, 0.1)
+"""Theirs, of units that are dropped."""
+LENGTHSCALES = (0.03, 0.1, 0.3, 1.0)
+"""Of the prior of Concrete dropout."""
+SCALES = (0.3, 1.0, 3.0, 10.0)
+"""Of the normal prior that weight decay is, in units of the noise."""
+
+
+def weight_decay(data: Split, args: argparse.Namespace) -> Found:
+    """The mode under a normal prior, with one noise: no uncertainty about the weights."""
+
+    def layers(scale: float, data: Split) -> Layers:
+        found = plain(args)
+        for layer in found:
+            layer.kernel_regularizer = keras.regularizers.L2(0.5 / (len(data.x) * scale**2))
+        return found
+
+    return _with_best_noise("prior_scale", SCALES, layers, data, args)
+
+
+def mc_dropout(data: Split, args: argparse.Namespace) -> Found:
+    """Dropout of inputs and hidden units at one rate."""
+
+    def layers(rate: float, data: Split) -> Layers:
+        first, second = plain(args)
+        decay = 0.5 * LENGTHSCALE**2 * (1.0 - rate) / len(data.x)
+        first.kernel_regularizer = second.kernel_regularizer = keras.regularizers.L2(decay)
+        dropout = [MCDropout(rate, seed=args.seed + i) for i in range(2)]
+        return [dropout[0], first, dropout[1], second]
+
+    return _with_best_noise("rate", RATES, layers, data, args)
+
+
+def concrete_dropout(data: Split, args: argparse.Namespace) -> Found:
+    """Dropout of inputs and hidden units at rates that are learned."""
+    rates: dict[str, Any] = {}
+
+    def fit(lengthscale: float, data: Split) -> Prediction:
+        keras.utils.set_random_seed(args.seed)
+        layers = [
+            ConcreteDropout(
+                layer, num_data=len(data.x), lengthscale=lengthscale, logit_scale=10.0, seed=seed
+            )
+            for seed, layer in enumerate(plain(args), start=args.seed)
+        ]
+        found = _with_learned_noise(layers, data, args)
+        rates.update(rates=[float(1.0 - layer.keep_prob) for layer in layers])
+        return found
+
+    lengthscale = held_out.best(LENGTHSCALES, fit, data)
+    return fit(lengthscale, data), {"lengthscale": lengthscale, **rates}
+
+
+def variational_dropout(data: Split, args: argparse.Namespace) -> Found:
+    """A noise for each weight, under a log-uniform prior."""
+    layers = [
+        VariationalDropout(args.hidden, "relu", num_data=len(data.x), seed=args.seed),
+        VariationalDropout(1, num_data=len(data.x), seed=args.seed + 1),
+    ]
+    found = _with_learned_noise(layers, data, args)
+    return found, {"pruned": [layer.sparsity() for layer in layers]}
+
+
+def bayes_by_backprop(data: Split, args: argparse.Namespace) -> Found:
+    """Independent normal weights; the scales of the prior are learned through the bound."""
+    layers = [
+        BayesDense(
+            units,
+            activation,
+            prior=tfbdl.priors.Normal(scale, trainable=True),
+            posterior=tfbdl.posteriors.MeanFieldNormal(keras.initializers.Constant(-5.0)),
+            num_data=len(data.x),
+            estimator="local_reparameterization",
+            seed=seed,
+        )
+        for units, activation, scale, seed in (
+            (args.hidden, "relu", 1.0, args.seed),
+            (1, None, args.hidden**-0.5, args.seed + 1),
+        )
+    ]
+    found = _with_learned_noise(layers, data, args)
+    return found, {"prior_scales": [float(layer.prior.scale) for layer in layers]}
+
+
+def _with_learned_noise(layers: Layers, data: Split, args: argparse.Namespace) -> Prediction:
+    model = sequential([*layers, LearnedScale(START_SCALE)], data)
+    trained(model, Normal("predicted"), data, args)
+    return _drawn(model, data, args)
+
+
+def _drawn(
+    model: keras.Model, data: Split, args: argparse.Namespace, **noise: Normal
+) -> Prediction:
+    """Of S functions; of one, if all are equal."""
+    return tfbdl.predict(
+        model,
+        data.x_test,
+        args.S if tfbdl.predictive.is_random(model) else 0,
+        seed=args.seed,
+        return_samples=True,
+        verbose=0,
+        **noise,
+    )
+
+
+def _with_best_noise(
+    name: str,
+    values: Sequence[float],
+    layers: Callable[[float, Split], Layers],
+    data: Split,
+    args: argparse.Namespace,
+) -> Found:
+    """What the best of the values gives, trained on all of the training part."""
+
+    def fit(value: float, data: Split, sigma: float = 1.0) -> Prediction:
+        keras.utils.set_random_seed(args.seed)
+        model = trained(sequential(layers(value, data), data), Normal(1.0), data, args)
+        return _drawn(model, data, args, likelihood=Normal(sigma))
+
+    value, sigma = held_out.best_with_noise(values, fit, data)
+    return fit(value, data, sigma), {name: value, "noise": sigma}

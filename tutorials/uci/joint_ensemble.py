@@ -1,0 +1,144 @@
+"""Deep ensembles whose members train together in one compiled loop.
+
+Each member k has weights theta_k, batches in an order of its own, and Adam (Kingma and Ba 2015,
+algorithm 1) on -1/B sum_b log p(y_b | f(theta_k, x_b)). It is what `tfbdl.inference.DeepEnsemble`
+does with one member after the other, for networks so small that most of a step is not arithmetic.
+
+When to stop is chosen on the last 20 % of the training part, for the ensemble as a whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from networks import predicted_noise, sequential
+from uci_split import Split
+
+import tfbdl
+from tfbdl.flat_model import FlatModel
+from tfbdl.likelihoods import Likelihood, Normal
+from tfbdl.models import Ensemble
+from tfbdl.predictive import Prediction
+
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
+LOOKS = 40
+"""How often an ensemble is asked about what it is not trained on."""
+
+
+class Adam(NamedTuple):
+    """Weights and the moments of their gradients, each (K, D), and the steps so far."""
+
+    theta: tf.Tensor
+    first: tf.Tensor
+    second: tf.Tensor
+    t: tf.Tensor
+
+    def step(self, gradient: tf.Tensor, rate: float) -> Adam:
+        t = self.t + 1.0
+        first = BETA_1 * self.first + (1.0 - BETA_1) * gradient
+        second = BETA_2 * self.second + (1.0 - BETA_2) * gradient**2
+        rate = rate * tf.sqrt(1.0 - BETA_2**t) / (1.0 - BETA_1**t)
+        return Adam(self.theta - rate * first / (tf.sqrt(second) + EPSILON), first, second, t)
+
+
+def epochs(
+    build: Callable[[], keras.Model],
+    likelihood: Likelihood,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    num_members: int,
+    rate: float,
+    batch_size: int,
+    seed: int,
+) -> Iterator[np.ndarray]:
+    """The members' weights, shape (K, D), before the first epoch and after each.
+
+    Args:
+        build: makes a network; called for each member, under its own Keras seed.
+        likelihood: p(y | f(x)).
+        x: shape (N, ...).
+        y: shape (N, ...).
+        num_members: K.
+        rate: of Adam.
+        batch_size: B; examples of an epoch that fill no batch are left out.
+        seed: of the first member; the next ones have the next.
+    """
+    flats = []
+    for k in range(num_members):
+        keras.utils.set_random_seed(seed + k)
+        flats.append(FlatModel(build()))
+    flat, data = flats[0], (tf.constant(x), tf.constant(y))
+    batch_size = min(batch_size, len(x))
+    num_steps = len(x) // batch_size
+
+    def gradient(member: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        theta, x, y = member
+        with tf.GradientTape() as tape:
+            tape.watch(theta)
+            loss = -tf.reduce_mean(likelihood.log_prob(y, flat(theta, x)))
+        return tape.gradient(loss, theta)
+
+    @tf.function(autograph=False, jit_compile=True)
+    def epoch(adam: Adam, orders: tf.Tensor) -> Adam:
+        def step(i: tf.Tensor, adam: Adam) -> tuple[tf.Tensor, Adam]:
+            batches = [tf.gather(array, orders[i]) for array in data]  # (K, B, ...)
+            return i + 1, adam.step(tf.vectorized_map(gradient, (adam.theta, *batches)), rate)
+
+        return tf.while_loop(lambda i, _: i < num_steps, step, (tf.constant(0), adam))[1]
+
+    theta = tf.stack([member.theta for member in flats])
+    adam = Adam(theta, tf.zeros_like(theta), tf.zeros_like(theta), tf.constant(0.0))
+    rng = np.random.default_rng(seed)
+    while True:
+        yield adam.theta.numpy()
+        orders = np.stack([rng.permutation(len(x)) for _ in range(num_members)])
+        orders = orders[:, : num_steps * batch_size].reshape(num_members, num_steps, batch_size)
+        adam = epoch(adam, tf.constant(orders.swapaxes(0, 1), tf.int32))
+
+
+def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
+    """Networks from different starts, with a noise that differs with x."""
+    held_out, likelihood = data.validation, Normal("predicted")
+    network = sequential(predicted_noise(args), data)
+    score = tf.function(functools.partial(log_density, FlatModel(network), likelihood))
+    most = max(args.steps * args.batch_size // len(held_out.x), 1)
+    every = max(most // LOOKS, 1)
+    path = itertools.islice(_members(held_out, args), every, most + 1, every)
+    test = tf.constant(held_out.x_test), tf.constant(held_out.y_test)
+    scores = [float(score(tf.constant(members), *test)) for members in path]
+    best = every * (int(np.argmax(scores)) + 1)
+    members = next(itertools.islice(_members(data, args), best, None))
+    ensemble = Ensemble(network, members)
+    found = tfbdl.predict(
+        ensemble, data.x_test, args.K, likelihood=likelihood, return_samples=True, verbose=0
+    )
+    return found, {"epochs": best}
+
+
+def log_density(
+    flat: FlatModel, likelihood: Likelihood, theta: tf.Tensor, x: tf.Tensor, y: tf.Tensor
+) -> tf.Tensor:
+    """The mean over examples of log 1/K sum_k p(y | f(theta_k, x)), in nats."""
+    logs = tf.vectorized_map(lambda one: likelihood.log_prob(y, flat(one, x)), theta)  # (K, N)
+    return tf.reduce_mean(tf.reduce_logsumexp(logs, axis=0)) - tf.math.log(float(theta.shape[0]))
+
+
+def _members(data: Split, args: argparse.Namespace) -> Iterator[np.ndarray]:
+    return epochs(
+        lambda: sequential(predicted_noise(args), data),
+        Normal("predicted"),
+        data.x,
+        data.y,
+        num_members=args.K,
+        rate=args.rate,
+        batch_size=args.batch_size,
+        seed=args.seed,
+    )
