@@ -30,6 +30,7 @@ RUNS = {
     "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
 }
 TABLES = ("accuracy", "log", "keep")
+WITHOUT_MODES = ("uncertainty",)
 
 
 def call(script: str, *flags: str) -> None:
@@ -46,6 +47,9 @@ def main() -> None:
             call(script, "--mode", "train", *where)
         if not list(folder.glob("*.png")):
             call(script, "--mode", "visualize", *where)
+    for script in WITHOUT_MODES:
+        if not (RESULTS / script / "metrics.json").exists():
+            call(script, "--savedir", str(RESULTS / script))
     for table in TABLES:
         if not (RESULTS / "compare" / f"{table}.md").exists():
             call("compare", "--table", table, "--savedir", str(RESULTS / "compare"))

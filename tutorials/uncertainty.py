@@ -143,9 +143,8 @@ def probabilities(model: keras.Model, x: np.ndarray, args: argparse.Namespace) -
     return found.mean, found.entropy
 
 
-def evaluate(name: str, args: argparse.Namespace) -> dict[str, Any]:
+def evaluate(name: str, args: argparse.Namespace, data: ImageData) -> dict[str, Any]:
     """Trains a method; its scores at each angle, and the area under the curve for clothes."""
-    data = common.images(args)
     model = METHODS[name](args, data, args.savedir / "runs" / slug(name))
     rotated: dict[str, list[float]] = {column: [] for column in COLUMNS}
     y = data.y_test
@@ -186,32 +185,44 @@ def rotated_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
 
 
 def clothes_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
-    figure, axes = plt.subplots(1, len(found), figsize=(15, 3.4), layout="constrained")
-    for ax, (name, record) in zip(axes, found.items(), strict=True):
+    """The height is logarithmic: most digits lie in the first bar."""
+    figure, axes = plt.subplots(
+        2, -(-len(found) // 2), figsize=(12, 6), layout="constrained", sharex=True, sharey=True
+    )
+    for ax, (name, record) in zip(axes.flat, found.items(), strict=False):
         entropies = {"digits": record["entropy_in"], "clothes": record["entropy_out"]}
         plots.uncertainty_histograms({k: np.array(v) for k, v in entropies.items()}, ax=ax)
-        ax.set_title(f"{name}: AUROC {100 * record['auroc']:.1f} %", fontsize=10)
+        ax.set_yscale("log")
+        ax.set_title(f"{name}: AUROC {100 * record['auroc']:.1f} %")
+        ax.label_outer()
     return figure
 
 
 def main_table(args: argparse.Namespace) -> None:
-    found = {}
+    data, found = common.images(args), {}
     for name in METHODS:
         path = args.savedir / f"{slug(name)}.json"
-        found[name] = once(path, lambda name=name: evaluate(name, args))
+        found[name] = once(path, lambda name=name: evaluate(name, args, data))
+    common.write_metrics(args.savedir, args, **{slug(name): row(found[name]) for name in found})
     lines = [
         "| | test error | NLL (nats) | ECE | AUROC, clothes | AUPR, clothes | AUROC, errors |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, record in found.items():
-        first = {column: values[0] for column, values in record["rotated"].items()}
-        cells = [f"{100 * (1 - first['accuracy']):.2f} %", f"{first['nll']:.4f}"]
-        cells += [f"{100 * first['ece']:.2f} %"]
-        cells += [f"{100 * record[key]:.1f} %" for key in ("auroc", "aupr", "error_auroc")]
+        of = row(record)
+        cells = [f"{100 * (1 - of['accuracy']):.2f} %", f"{of['nll']:.4f}"]
+        cells += [f"{100 * of['ece']:.2f} %"]
+        cells += [f"{100 * of[key]:.1f} %" for key in ("auroc", "aupr", "error_auroc")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     common.write_text(args.savedir / "uncertainty.md", lines)
     common.write_figure(rotated_figure(found), args.savedir / "rotated.png")
     common.write_figure(clothes_figure(found), args.savedir / "clothes.png")
+
+
+def row(record: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a method: those on digits as they are, and how well its entropy tells."""
+    upright = {column: values[0] for column, values in record["rotated"].items()}
+    return upright | {key: value for key, value in record.items() if isinstance(value, float)}
 
 
 def parser() -> argparse.ArgumentParser:
