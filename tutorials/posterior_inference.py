@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--N", type=int, default=30, help="points of the problems; twice for classes"
     )
-    parser.add_argument("--n_epochs", type=int, default=1000, help="epochs, of 200 steps")
+    parser.add_argument("--n_epochs", type=int, default=400, help="epochs, of 500 steps")
     parser.add_argument("--steps", type=int, default=1000, help="of chains: warm-up, and samples")
     parser.add_argument("--chains", type=int, default=4, help="number of Markov chains")
     parser.add_argument("--S", type=int, default=1000, help="drawn functions a prediction")

@@ -150,7 +150,8 @@ def table(rows: Mapping[str, list[dict[str, float]]], found: Reference) -> list[
         cells = []
         for column, (_, unit, form) in COLUMNS.items():
             values = unit * np.array([record[column] for record in records])
-            cells.append(form.format(values.mean(), values.std(ddof=1)))
+            known = np.isfinite(values).all()
+            cells.append(form.format(values.mean(), values.std(ddof=1)) if known else "-")
         lines.append(f"| {name} | {' | '.join(cells)} | {' | '.join(LECTURE.get(name, '--'))} |")
     most, median = found.rhat
     lines += [
@@ -223,7 +224,7 @@ def main_table(args: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments("How near to the posterior?", "posterior_table", n_epochs=500)
+    parser = common.arguments("How near to the posterior?", "posterior_table", n_epochs=200)
     parser.add_argument("--units", type=int, default=50, help="of the hidden layer")
     parser.add_argument("--samples", type=int, default=500, help="of each chain, and its warm-up")
     parser.add_argument("--chains", type=int, default=4, help="number of Markov chains")

@@ -27,7 +27,7 @@ from tfbdl.likelihoods import Normal
 from tfbdl.optimizers import CyclicalSchedule
 from tfbdl.predictive import Prediction
 
-STEPS_AN_EPOCH = 200
+STEPS_AN_EPOCH = 500
 """So that a line of `train.log`, and a checkpoint, stand for some work."""
 BURN_IN = 0.2
 """The part of a run of stochastic gradients whose weights are not kept."""
@@ -48,7 +48,7 @@ class Run:
     """How long a method runs, and where.
 
     Attributes:
-        epochs: of all that trains or samples by stochastic gradients, 200 steps each.
+        epochs: of all that trains or samples by stochastic gradients, 500 steps each.
         chain_steps: of Markov chains, in the warm-up and after it.
         num_chains: C.
         seed: of starts, noise and order.
