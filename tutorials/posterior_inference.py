@@ -1,7 +1,7 @@
-"""Posterior inference: one posterior, and what ten methods make of it.
+"""Posterior inference: one posterior, and what twelve methods make of it.
 
     python tutorials/posterior_inference.py --mode train
-    python tutorials/posterior_inference.py --mode test
+    python tutorials/posterior_inference.py --mode test       # the same, from what is there
     python tutorials/posterior_inference.py --mode visualize
 
 A regression in one dimension and two classes in the plane, each with one network, one likelihood
@@ -38,26 +38,28 @@ import bands
 import chains
 import laplace_steps
 import methods
-import numpy as np
 import problems
 import sparse_mode
 from methods import Method, Posterior, Run
 from problems import Problem
 
-from tfbdl.data import gapped_sine
+from tfbdl.inference import MCMC
 from tfbdl.optimizers import SGHMC, SGLD
 
-PROBLEMS = {"regression": problems.regression, "two_classes": problems.two_classes}
-TEST_POINTS = 2000
+PROBLEMS = {
+    "regression": (problems.regression, bands.measure_regression, bands.regression),
+    "two_classes": (problems.two_classes, bands.measure_two_classes, bands.two_classes),
+}
+"""The problem, its numbers, its figure."""
 
 
 def by_chains(name: str, problem: Problem, run: Run) -> Posterior:
-    """The samples of Markov chains."""
-    return chains.sample(problem, name, run).ensemble()
+    """Samples of Markov chains."""
+    return methods.markov_chains(problem, *chains.KERNELS[name], run)
 
 
 def by_gradients(sampler: Any, problem: Problem, run: Run) -> Posterior:
-    """The samples of a stochastic gradient method."""
+    """Samples by stochastic gradients."""
     optimizer = sampler(problem.rate, num_data=problem.num_data, prior=1.0, seed=run.seed)
     return methods.stochastic_gradients(problem, optimizer, run)
 
@@ -71,7 +73,7 @@ METHODS: dict[str, Method] = {
     "Laplace": methods.laplace,
     "neural linear": methods.neural_linear,
     "deep ensemble": methods.deep_ensemble,
-    "MAP": lambda problem, run: methods.mode(problem, run).model,
+    "MAP": methods.mode,
 }
 
 
@@ -79,9 +81,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Posterior inference.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument(
-        "--N", type=int, default=30, help="points of the problems; twice for classes"
-    )
+    parser.add_argument("--N", type=int, default=30, help="points of each problem")
     parser.add_argument("--n_epochs", type=int, default=400, help="epochs, of 500 steps")
     parser.add_argument("--steps", type=int, default=1000, help="of chains: warm-up, and samples")
     parser.add_argument("--chains", type=int, default=4, help="number of Markov chains")
@@ -93,11 +93,6 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def given(name: str, args: argparse.Namespace) -> Problem:
-    """The data and the model of a problem."""
-    return PROBLEMS[name](args.N if name == "regression" else 2 * args.N, args.seed)
-
-
 def run_of(args: argparse.Namespace, *parts: str) -> Run:
     """How long, and in which folder."""
     names = [part.lower().replace(" ", "_").replace(",", "") for part in parts]
@@ -105,40 +100,26 @@ def run_of(args: argparse.Namespace, *parts: str) -> Run:
 
 
 def posteriors(name: str, args: argparse.Namespace) -> dict[str, Posterior]:
-    """What each method finds; read from the output folder where it has been found."""
-    problem, found = given(name, args), {}
+    """What each method makes of a problem; what the output folder has is read."""
+    problem, found = PROBLEMS[name][0](args.N, args.seed), {}
     for method, infer in METHODS.items():
         if method == "neural linear" and name == "two_classes":
-            continue  # no conjugate prior
+            continue  # it has no conjugate prior
         print(f"==> {name}: {method}", flush=True)
         found[method] = infer(problem, run_of(args, name, method))
     return found
 
 
-def train(args: argparse.Namespace) -> None:
-    for name in PROBLEMS:
-        posteriors(name, args)
-    sparse_mode.measure(run_of(args, "sparse_mode"))
-    test(args)
-
-
 def test(args: argparse.Namespace) -> None:
-    """Test densities in nats a point, distances from the chains, and whether these agree."""
+    """Numbers of all parts."""
     rows: dict[str, Any] = {}
-    for name in PROBLEMS:
+    for name, (_, measure, _) in PROBLEMS.items():
         found = posteriors(name, args)
-        rows[name] = {method: density(name, found[method], args) for method in found}
+        rows[name] = measure(found, args.S, args.seed)
         if name == "regression":
-            extra = bands.spreads(bands.on_line(found, args.S))
-        else:
-            extra = bands.distances(bands.on_plane(found, args.S))
-        rows[name] = {method: row | extra[method] for method, row in rows[name].items()}
-    rows["chains"] = {
-        name: chains.diagnostics(chains.sample(given("regression", args), name, run))
-        for name, run in chain_runs(args).items()
-    }
+            rows["chains"] = {n: chains.diagnostics(c) for n, c in markov_chains(found).items()}
     rows["laplace_steps"] = {"one weight": laplace_steps.measure()}
-    rows["sparse_mode"] = {"Laplace prior": sparse_mode.measure(run_of(args, "sparse_mode"))}
+    rows["sparse_mode"] = {"Laplace's prior": sparse_mode.measure(run_of(args, "sparse_mode"))}
     for part, table in rows.items():
         print(f"==> {part}")
         for name, row in table.items():
@@ -147,43 +128,26 @@ def test(args: argparse.Namespace) -> None:
     common.write_metrics(args.savedir, args, **rows)
 
 
-def density(name: str, posterior: Posterior, args: argparse.Namespace) -> dict[str, float]:
-    """Mean log p(y | x, D) of new points, in nats."""
-    draw = gapped_sine if name == "regression" else problems.two_moons
-    x, y = draw(TEST_POINTS, args.seed + 1)
-    found = methods.predicted(posterior, x, args.S, functions=True)
-    if name == "regression":
-        return {"test log density": float(found.log_prob(y).mean())}
-    p = np.where(y == 1, found.mean, 1 - found.mean)
-    return {
-        "test log density": float(np.log(np.maximum(p, 1e-12)).mean()),
-        "accuracy": float((p > 0.5).mean()),
-    }
-
-
-def chain_runs(args: argparse.Namespace) -> dict[str, Run]:
-    """Those of the regression's chains."""
-    return {name: run_of(args, "regression", name) for name in chains.KERNELS}
+def markov_chains(found: dict[str, Posterior]) -> dict[str, MCMC]:
+    """Those methods that are chains."""
+    return {name: posterior for name, posterior in found.items() if isinstance(posterior, MCMC)}
 
 
 def visualize(args: argparse.Namespace) -> None:
-    problem = given("regression", args)
-    lines = bands.on_line(posteriors("regression", args), args.S)
-    surfaces = bands.on_plane(posteriors("two_classes", args), args.S)
-    walks = {name: chains.sample(problem, name, run) for name, run in chain_runs(args).items()}
-    made = {
-        "regression": bands.regression(problem, lines),
-        "two_classes": bands.two_classes(given("two_classes", args), surfaces),
-        "chains": chains.figure(walks),
-        "laplace_steps": laplace_steps.figure(),
-        "sparse_mode": sparse_mode.figure(run_of(args, "sparse_mode")),
-    }
+    made = {}
+    for name, (problem, _, picture) in PROBLEMS.items():
+        found = posteriors(name, args)
+        made[name] = picture(problem(args.N, args.seed), found, args.S)
+        if name == "regression":
+            made["chains"] = chains.figure(markov_chains(found))
+    made["laplace_steps"] = laplace_steps.figure()
+    made["sparse_mode"] = sparse_mode.figure(run_of(args, "sparse_mode"))
     for name, figure in made.items():
         common.write_figure(figure, args.savedir / f"{name}.png")
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize)
+    common.run_mode(parser(), train=test, test=test, visualize=visualize)
 
 
 if __name__ == "__main__":

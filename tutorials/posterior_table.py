@@ -85,7 +85,7 @@ METHODS: dict[str, Method] = {
     "Concrete dropout": methods.concrete_dropout,
     "deep ensemble": methods.deep_ensemble,
     "SWAG": partial(methods.swag, rate=1.0),
-    "MAP": lambda problem, run: methods.mode(problem, run).model,
+    "MAP": methods.mode,
 }
 STOCHASTIC_GRADIENTS = ("SGLD", "SGHMC", "SGHMC CLR", "SGHMC CLR-Prec")
 """Of the lecture, where all are nearer to HMC than MFVI."""
@@ -171,7 +171,7 @@ def ordering(rows: Mapping[str, list[dict[str, float]]]) -> list[str]:
     for column, sign in (("agreement", 1), ("total_variation", -1)):
         mean = {n: sign * np.mean([r[column] for r in records]) for n, records in rows.items()}
         present = [name for name in STOCHASTIC_GRADIENTS if name in mean]
-        beyond = [name for name in present if mean[name] <= mean["MFVI"]]
+        beyond = [name for name in present if mean[name] <= mean.get("MFVI", np.nan)]
         nearer = [name for name in present if name not in beyond]
         title = COLUMNS[column][0]
         lines.append(

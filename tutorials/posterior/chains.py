@@ -11,8 +11,6 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
-from methods import Run, markov_chains
-from problems import Problem
 
 from tfbdl import plots
 from tfbdl.inference import HMC, MALA, MCMC, Langevin, RandomWalk, ess, rhat
@@ -27,12 +25,6 @@ KERNELS: dict[str, tuple[Kernel, int]] = {
 }
 POINTS = np.linspace(-4, 4, 17, dtype="float32")[:, None]
 GAP = np.zeros((1, 1), "float32")
-
-
-def sample(problem: Problem, name: str, run: Run) -> MCMC:
-    """Chains of a kernel."""
-    kernel, thinning = KERNELS[name]
-    return markov_chains(problem, kernel, run, thinning)
 
 
 def diagnostics(chains: MCMC) -> dict[str, float]:
@@ -56,7 +48,10 @@ def figure(found: Mapping[str, MCMC]) -> plt.Figure:
         len(found), 2, figsize=(13, 2.4 * len(found)), layout="constrained", squeeze=False
     )
     for row, (name, chains) in zip(axes, found.items(), strict=True):
-        traces = {"f(0), in the gap": chains.outputs(GAP)[..., 0, 0], "one w": chains.theta[..., 0]}
+        traces = {
+            "f(0), in the gap": chains.outputs(GAP)[..., 0, 0],
+            "one weight of W": chains.theta[..., 0],
+        }
         for ax, (quantity, values) in zip(row, traces.items(), strict=True):
             plots.chains(values, ax)
             ax.set_title(

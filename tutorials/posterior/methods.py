@@ -39,7 +39,7 @@ NETWORKS = 5
 RATE = 0.1
 """At which MC dropout drops hidden units, and Concrete dropout starts."""
 
-Posterior: TypeAlias = keras.Model | Laplace | NeuralLinear
+Posterior: TypeAlias = keras.Model | MCMC | MAP | Laplace | NeuralLinear
 Method: TypeAlias = Callable[[Problem, "Run"], Posterior]
 
 
@@ -78,9 +78,13 @@ def predicted(
         functions: whether those are kept.
     """
     keep: dict[str, Any] = {"seed": 0, "return_samples": functions}
-    if isinstance(posterior, keras.Model):
-        return tfbdl.predict(posterior, x, num_samples, verbose=0, **keep)
-    return posterior.predict(x, n_samples=num_samples, **keep)
+    if isinstance(posterior, (Laplace, NeuralLinear)):
+        return posterior.predict(x, n_samples=num_samples, **keep)
+    if isinstance(posterior, MCMC):
+        posterior = posterior.ensemble()
+    elif isinstance(posterior, MAP):
+        posterior = posterior.model
+    return tfbdl.predict(posterior, x, num_samples, verbose=0, **keep)
 
 
 def trained(
@@ -127,8 +131,8 @@ def at_mode(problem: Problem, run: Run, decay: float = 0.0) -> keras.Model:
     return network
 
 
-def markov_chains(problem: Problem, kernel: Kernel, run: Run, thinning: int = 1) -> MCMC:
-    """Chains that start at draws from the prior; `ensemble` is what they predict."""
+def markov_chains(problem: Problem, kernel: Kernel, thinning: int, run: Run) -> MCMC:
+    """Chains that start at draws from the prior."""
     return MCMC(
         problem.log_posterior(),
         kernel,

@@ -97,21 +97,24 @@ class Problem:
 def regression(n: int, seed: int) -> Problem:
     """A noisy sine with a gap, y = sin(2 x) + N(0, 0.1^2), in one dimension."""
     x, y = gapped_sine(n, seed)
-    shape = {"outputs": 1, "units": 20, "inner": 2.0, "outer": 2.0}
-    return Problem(x, y, Normal(NOISE), **shape, batch_size=n, rate=1e-3)
+    return Problem(
+        x, y, Normal(NOISE), outputs=1, units=20, inner=2.0, outer=2.0, batch_size=n, rate=1e-3
+    )
 
 
 def two_classes(n: int, seed: int) -> Problem:
     """Two moons in the plane, as many points of each on average."""
     x, y = two_moons(n, seed)
-    shape = {"outputs": 1, "units": 20, "inner": 1.5, "outer": 5.0}
-    return Problem(x, y, Bernoulli(), **shape, batch_size=n, rate=3e-2)
+    return Problem(
+        x, y, Bernoulli(), outputs=1, units=20, inner=1.5, outer=5.0, batch_size=n, rate=3e-2
+    )
 
 
 def digits(x: np.ndarray, y: np.ndarray, units: int) -> Problem:
     """Ten classes of images that `pooled` has made small."""
-    shape = {"outputs": 10, "units": units, "inner": 0.3, "outer": 4.0}
-    return Problem(x, y, Categorical(), **shape, batch_size=100, rate=0.1)
+    return Problem(
+        x, y, Categorical(), outputs=10, units=units, inner=0.3, outer=4.0, batch_size=100, rate=0.1
+    )
 
 
 def two_moons(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -68,7 +68,7 @@ def sampled(problem: Problem, x_test: np.ndarray, run: Run) -> Reference:
     folder = run.folder("chains")
     anew = folder is None or not folder.exists()
     started = time.perf_counter()
-    chains = markov_chains(problem, HMC(), run)
+    chains = markov_chains(problem, HMC(), 1, run)
     seconds = time.perf_counter() - started
     p = scipy.special.softmax(chains.outputs(x_test[:IMAGES]), axis=-1)
     found = rhat(p)

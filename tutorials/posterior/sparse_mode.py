@@ -15,7 +15,7 @@ import numpy as np
 from methods import Run
 from sparsity import NOISE, regression
 
-from tfbdl.inference import HMC, MCMC, LogPosterior
+from tfbdl.inference import HMC, MCMC, LogPosterior, rhat
 from tfbdl.likelihoods import Normal
 from tfbdl.priors import Laplace
 
@@ -69,7 +69,7 @@ def measure(run: Run) -> dict[str, float]:
         "small in the mode": share(w),
         "small in a sample": share(chains.theta),
         "small in the mean": share(chains.theta.mean(axis=(0, 1))),
-        "largest rhat": float(chains.summary().quantities["theta"].rhat.max()),
+        "largest rhat": float(rhat(chains.theta).max()),
     }
 
 
