@@ -78,7 +78,7 @@ METHODS: dict[str, Method] = {
     "SGHMC CLR": partial(sampler, SGHMC, 1.0, True),
     "SGHMC CLR-Prec": partial(sampler, PreconditionedSGHMC, 0.01, True),
     "SGHMC Prec": partial(sampler, PreconditionedSGHMC, 0.003, False),
-    "SGLD Prec": partial(sampler, PreconditionedSGLD, 0.001, False),
+    "SGLD Prec": partial(sampler, partial(PreconditionedSGLD, epsilon=3e-3), 0.003, False),
     "Laplace, Kronecker": partial(methods.laplace, structure="kron"),
     "Laplace, last layer": partial(methods.laplace, subset="last_layer", structure="full"),
     "MC dropout": methods.mc_dropout,

@@ -233,7 +233,7 @@ def deep_ensemble(problem: Problem, run: Run) -> keras.Model:
     return ensemble.fit(*repeated(problem), **arguments).ensemble()
 
 
-def swag(problem: Problem, rate: float, run: Run) -> keras.Model:
+def swag(problem: Problem, run: Run, rate: float) -> keras.Model:
     """The path of gradient descent at a constant rate, from the mode, as a normal distribution."""
     path = PosteriorSamples(savedir=run.folder("samples"))
     network = at_mode(problem, run, decay=1.0)
