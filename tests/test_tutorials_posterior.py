@@ -27,8 +27,10 @@ sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "posterior"), str(TUTORIALS / "p
 script = importlib.import_module("posterior_inference")
 posterior_table = importlib.import_module("posterior_table")
 problems = importlib.import_module("problems")
+distances = importlib.import_module("distances")
 bands = importlib.import_module("bands")
 methods = importlib.import_module("methods")
+runs = importlib.import_module("runs")
 laplace_steps = importlib.import_module("laplace_steps")
 sparse_mode = importlib.import_module("sparse_mode")
 reference = importlib.import_module("reference")
@@ -46,7 +48,7 @@ class ProblemsTest(tf.test.TestCase, parameterized.TestCase):
     def test_posterior(self, name: str) -> None:
         """Log p(y, w | x) by SciPy; the loss with weight decay differs from it by a constant."""
         problem = self.problem(name)
-        network = problem.network(3, decay=1.0)
+        network = problem.network(3, decay=True)
         weights = network.get_weights()
         f = by_hand(problem, weights, problem.x)
         self.assertAllClose(network(problem.x), f, rtol=1e-4, atol=1e-4)
@@ -75,7 +77,7 @@ class ProblemsTest(tf.test.TestCase, parameterized.TestCase):
     def test_dropout_has_the_prior_of_the_weights_that_are_kept(self) -> None:
         """Weight decay of MC dropout and the term of Concrete dropout are the same at one rate."""
         problem = self.problem("regression")
-        run = methods.Run(epochs=1, chain_steps=1, num_chains=1, seed=0)
+        run = runs.Run(epochs=1, chain_steps=1, num_chains=1, seed=0)
         with mock.patch.object(methods, "trained", lambda problem, model, *_: model):
             dropout = methods.mc_dropout(problem, run)
             concrete = methods.concrete_dropout(problem, run)
@@ -153,7 +155,7 @@ class TableTest(tf.test.TestCase):
         p = np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]])
         other = np.array([[0.6, 0.4], [0.6, 0.4], [0.8, 0.2]])
         y = np.array([0, 1, 1])
-        found = posterior_table.scores(p, other, y)
+        found = distances.scores(p, other, y)
         self.assertAllClose(found["accuracy"], 2 / 3)
         self.assertAllClose(found["agreement"], 2 / 3)
         self.assertAllClose(found["total_variation"], (0.1 + 0.2 + 0.1) / 3)
@@ -165,7 +167,7 @@ class TableTest(tf.test.TestCase):
             name: [{"agreement": a, "total_variation": t}]
             for name, a, t in (("MFVI", 0.8, 0.2), ("SGLD", 0.9, 0.3), ("SGHMC", 0.7, 0.1))
         }
-        lines = posterior_table.ordering(rows)
+        lines = distances.ordering(rows)
         self.assertIn("than MFVI: SGLD; not: SGHMC", lines[0])
         self.assertIn("than MFVI: SGHMC; not: SGLD", lines[1])
 
@@ -178,17 +180,17 @@ class TableTest(tf.test.TestCase):
             with (
                 mock.patch.object(sys, "argv", argv),
                 mock.patch.object(posterior_table, "METHODS", chosen),
-                mock.patch.object(methods, "STEPS_AN_EPOCH", 100),
+                mock.patch.object(runs, "STEPS_AN_EPOCH", 100),
             ):
                 posterior_table.main()
-                runs = Path(folder, "runs")
-                files = [runs / name for name in ("reference.npz", "sgld_0.json", "sgld_1.json")]
+                kept = Path(folder, "runs")
+                files = [kept / name for name in ("reference.npz", "sgld_0.json", "sgld_1.json")]
                 times = [path.stat().st_mtime_ns for path in files]
                 files[-1].unlink()
                 with mock.patch.object(reference, "sampled", side_effect=OSError):
                     posterior_table.main()
             self.assertEqual([path.stat().st_mtime_ns for path in files[:2]], times[:2])
-            log = tfbdl.read_log(runs / "sgld_1" / "train.log")
+            log = tfbdl.read_log(kept / "sgld_1" / "train.log")
             self.assertEqual(log.epochs.tolist(), [1, 2, 3])
             self.assertIn("R-hat of", Path(folder, "posterior_table.md").read_text())
             self.assertTrue(Path(folder, "posterior_table.png").exists())

@@ -40,8 +40,8 @@ import laplace_steps
 import methods
 import problems
 import sparse_mode
-from methods import Method, Posterior, Run
 from problems import Problem
+from runs import Method, Posterior, Run, slug
 
 from tfbdl.inference import MCMC
 from tfbdl.optimizers import SGHMC, SGLD
@@ -95,8 +95,8 @@ def parser() -> argparse.ArgumentParser:
 
 def run_of(args: argparse.Namespace, *parts: str) -> Run:
     """How long, and in which folder."""
-    names = [part.lower().replace(" ", "_").replace(",", "") for part in parts]
-    return Run(args.n_epochs, args.steps, args.chains, args.seed, args.savedir.joinpath(*names))
+    folder = args.savedir.joinpath(*map(slug, parts))
+    return Run(args.n_epochs, args.steps, args.chains, args.seed, folder)
 
 
 def posteriors(name: str, args: argparse.Namespace) -> dict[str, Posterior]:

@@ -1,17 +1,11 @@
-"""Posterior inference, one method a function; `predicted` asks what any of them has found."""
+"""Posterior inference, one method a function of a problem and of how long to run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
-
 import keras
-import numpy as np
 from problems import Problem
+from runs import Run, adam, repeated, settings, trained
 
-import tfbdl
 from tfbdl.inference import (
     MAP,
     MCMC,
@@ -25,10 +19,7 @@ from tfbdl.inference.kernels import Kernel
 from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout
 from tfbdl.likelihoods import Normal
 from tfbdl.optimizers import CyclicalSchedule
-from tfbdl.predictive import Prediction
 
-STEPS_AN_EPOCH = 500
-"""So that a line of `train.log`, and a checkpoint, stand for some work."""
 BURN_IN = 0.2
 """The part of a run of stochastic gradients whose weights are not kept."""
 KEPT = 200
@@ -39,94 +30,15 @@ NETWORKS = 5
 RATE = 0.1
 """At which MC dropout drops hidden units, and Concrete dropout starts."""
 
-Posterior: TypeAlias = keras.Model | MCMC | MAP | Laplace | NeuralLinear
-Method: TypeAlias = Callable[[Problem, "Run"], Posterior]
-
-
-@dataclass(frozen=True)
-class Run:
-    """How long a method runs, and where.
-
-    Attributes:
-        epochs: of all that trains or samples by stochastic gradients, 500 steps each.
-        chain_steps: of Markov chains, in the warm-up and after it.
-        num_chains: C.
-        seed: of starts, noise and order.
-        savedir: folder of logs, checkpoints and samples, from which it goes on; None for none.
-    """
-
-    epochs: int
-    chain_steps: int
-    num_chains: int
-    seed: int
-    savedir: Path | None = None
-
-    def folder(self, name: str) -> Path | None:
-        """That of a part."""
-        return None if self.savedir is None else self.savedir / name
-
-
-def predicted(
-    posterior: Posterior, x: np.ndarray, num_samples: int, *, functions: bool = False
-) -> Prediction:
-    """The predictive distribution at x.
-
-    Args:
-        posterior: what a method has found.
-        x: inputs.
-        num_samples: functions, where they are drawn; of samples at most all.
-        functions: whether those are kept.
-    """
-    keep: dict[str, Any] = {"seed": 0, "return_samples": functions}
-    if isinstance(posterior, (Laplace, NeuralLinear)):
-        return posterior.predict(x, n_samples=num_samples, **keep)
-    if isinstance(posterior, MCMC):
-        posterior = posterior.ensemble()
-    elif isinstance(posterior, MAP):
-        posterior = posterior.model
-    return tfbdl.predict(posterior, x, num_samples, verbose=0, **keep)
-
-
-def trained(
-    problem: Problem, model: keras.Model, optimizer: Any, run: Run, *callbacks: Any
-) -> keras.Model:
-    """The model, trained on mean loss, with epochs of as many passes as `STEPS_AN_EPOCH` take."""
-    model.compile(optimizer, problem.likelihood)
-    tfbdl.train(model, *repeated(problem), callbacks=callbacks, **settings(problem, run))
-    return model
-
-
-def repeated(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """The data of an epoch."""
-    times = -(-STEPS_AN_EPOCH * problem.batch_size // problem.num_data)
-    return np.repeat(problem.x, times, axis=0), np.repeat(problem.y, times, axis=0)
-
-
-def settings(problem: Problem, run: Run) -> dict[str, Any]:
-    """Arguments of `tfbdl.train`."""
-    return {
-        "epochs": run.epochs,
-        "batch_size": problem.batch_size,
-        "savedir": run.savedir,
-        "seed": run.seed,
-        "verbose": 0,
-    }
-
-
-def adam(run: Run) -> keras.optimizers.Adam:
-    """From 1e-2 to 0 along a cosine."""
-    steps = STEPS_AN_EPOCH * run.epochs
-    return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-2, steps))
-
 
 def mode(problem: Problem, run: Run) -> MAP:
     """The most probable weights, from a draw of the prior, by L-BFGS."""
     return MAP(problem.log_posterior(), initial="prior", max_iterations=5000, seed=run.seed).run()
 
 
-def at_mode(problem: Problem, run: Run, decay: float = 0.0) -> keras.Model:
+def at_mode(problem: Problem, run: Run, *, decay: bool = False) -> keras.Model:
     """The network with these weights."""
-    network = problem.network(run.seed, decay)
+    network = problem.network(run.seed, decay=decay)
     mode(problem, run).assign(network)
     return network
 
@@ -158,8 +70,7 @@ def stochastic_gradients(
 
 def cycles(rate: float, run: Run) -> CyclicalSchedule:
     """A learning rate in `CYCLES` cycles, of which the second halves sample."""
-    steps = STEPS_AN_EPOCH * run.epochs // CYCLES
-    return CyclicalSchedule(rate, steps, exploration=0.5)
+    return CyclicalSchedule(rate, run.steps // CYCLES, exploration=0.5)
 
 
 def mean_field(problem: Problem, run: Run) -> keras.Model:
@@ -177,10 +88,10 @@ def mean_field(problem: Problem, run: Run) -> keras.Model:
 
 
 def mc_dropout(problem: Problem, run: Run) -> keras.Model:
-    """Dropout of hidden units; a kept weight V / keep has the prior N(0, 1), as in part III."""
+    """Dropout of hidden units; a weight that is kept has the prior, as in part III."""
     keras.utils.set_random_seed(run.seed)
-    hidden = problem.dense(problem.units, decay=1.0)
-    last = problem.dense(problem.outputs, decay=1.0 / (1.0 - RATE))
+    hidden = problem.dense(problem.units, decay=True)
+    last = problem.dense(problem.outputs, decay=True, keep=1.0 - RATE)
     model = problem.stack(hidden, MCDropout(RATE, seed=run.seed), last)
     return trained(problem, model, adam(run), run)
 
@@ -189,13 +100,13 @@ def concrete_dropout(problem: Problem, run: Run) -> keras.Model:
     """The same with a learned rate."""
     keras.utils.set_random_seed(run.seed)
     last = ConcreteDropout(
-        keras.layers.Dense(problem.outputs),
+        keras.layers.Dense(problem.outputs, bias_regularizer=problem.penalty()),
         num_data=problem.num_data,
         lengthscale=1.0,
         initial_rate=RATE,
         seed=run.seed,
     )
-    model = problem.stack(problem.dense(problem.units, decay=1.0), last)
+    model = problem.stack(problem.dense(problem.units, decay=True), last)
     return trained(problem, model, adam(run), run)
 
 
@@ -222,8 +133,8 @@ def deep_ensemble(problem: Problem, run: Run) -> keras.Model:
     """Modes found by stochastic gradients from `NETWORKS` starts."""
 
     def build() -> keras.Model:
-        hidden, last = problem.dense(problem.units, 1.0), problem.dense(problem.outputs, 1.0)
-        model = problem.stack(hidden, last)
+        layers = [problem.dense(n, decay=True) for n in (problem.units, problem.outputs)]
+        model = problem.stack(*layers)
         model.compile(adam(run), problem.likelihood)
         return model
 
@@ -236,6 +147,6 @@ def deep_ensemble(problem: Problem, run: Run) -> keras.Model:
 def swag(problem: Problem, run: Run, rate: float) -> keras.Model:
     """The path of gradient descent at a constant rate, from the mode, as a normal distribution."""
     path = PosteriorSamples(savedir=run.folder("samples"))
-    network = at_mode(problem, run, decay=1.0)
+    network = at_mode(problem, run, decay=True)
     trained(problem, network, keras.optimizers.SGD(rate), run, path)
     return SWAG(path).ensemble(KEPT, seed=run.seed)

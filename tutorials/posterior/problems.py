@@ -67,27 +67,30 @@ class Problem:
             ]
         )
 
-    def dense(self, units: int, decay: float = 0.0) -> keras.layers.Dense:
-        """A layer whose weights start at a draw from the prior.
+    def penalty(self, keep: float = 1.0) -> keras.regularizers.Regularizer:
+        """The prior as weight decay beside the mean loss, |w|^2 / (2 N).
 
         Args:
-            units: of the layer.
-            decay: how often the prior counts as weight decay, |w|^2 / (2 N) beside the mean loss.
+            keep: probability that a weight is kept; w / keep is what has the prior then.
         """
-        penalty = [keras.regularizers.L2(0.5 * decay / self.num_data) if decay else None] * 2
-        start = [keras.initializers.RandomNormal(stddev=1.0) for _ in range(2)]
+        return keras.regularizers.L2(0.5 / (keep * self.num_data))
+
+    def dense(self, units: int, *, decay: bool = False, keep: float = 1.0) -> keras.layers.Dense:
+        """A layer whose weights start at a draw from the prior, with its `penalty` or without."""
+        kernel, bias = (keras.initializers.RandomNormal(stddev=1.0) for _ in range(2))
         return keras.layers.Dense(
             units,
-            kernel_initializer=start[0],
-            bias_initializer=start[1],
-            kernel_regularizer=penalty[0],
-            bias_regularizer=penalty[1],
+            kernel_initializer=kernel,
+            bias_initializer=bias,
+            kernel_regularizer=self.penalty(keep) if decay else None,
+            bias_regularizer=self.penalty() if decay else None,
         )
 
-    def network(self, seed: int, decay: float = 0.0) -> keras.Model:
+    def network(self, seed: int, *, decay: bool = False) -> keras.Model:
         """The network of stock layers, its weights drawn from the prior."""
         keras.utils.set_random_seed(seed)
-        return self.stack(self.dense(self.units, decay), self.dense(self.outputs, decay))
+        layers = [self.dense(units, decay=decay) for units in (self.units, self.outputs)]
+        return self.stack(*layers)
 
     def log_posterior(self) -> LogPosterior:
         """Log p(y, w | x)."""

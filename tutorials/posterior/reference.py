@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.special
-from methods import Run, markov_chains
+from methods import markov_chains
 from problems import Problem
+from runs import Run
 
 import tfbdl
 from tfbdl.inference import HMC, MCMC, rhat
