@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -84,21 +84,22 @@ class Ensemble(keras.Model):
     def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
         if draw is not None:
             return self._member(draw[1] % self.num_functions, x)
+        if tf.executing_eagerly():  # op by op, a thousand members would take seconds
+            return self._compiled_mean.get_concrete_function(x)(x)
         return self._mean(x)
 
     @functools.cached_property
-    def _mean(self) -> Callable[[Any], Any]:
-        """The mean of the members' outputs, in a graph: eager, a thousand members take seconds."""
+    def _compiled_mean(self) -> Any:
+        return tf.function(self._mean, autograph=False, reduce_retracing=True)
 
-        def mean(x: Any) -> Any:
-            _, total = tf.while_loop(
-                lambda k, total: k < self.num_functions,
-                lambda k, total: (k + 1, total + self._member(k, x)),
-                (tf.constant(1), self._member(tf.constant(0), x)),
-            )
-            return total / self.num_functions
-
-        return tf.function(mean, autograph=False, reduce_retracing=True)
+    def _mean(self, x: Any) -> Any:
+        """The mean of the members' outputs."""
+        _, total = tf.while_loop(
+            lambda k, total: k < self.num_functions,
+            lambda k, total: (k + 1, total + self._member(k, x)),
+            (tf.constant(1), self._member(tf.constant(0), x)),
+        )
+        return total / self.num_functions
 
     def _member(self, k: tf.Tensor, x: Any) -> Any:
         theta = tf.convert_to_tensor(self.members)[k]
