@@ -180,6 +180,14 @@ class SummaryTest(CommandCase):
         self.assertRegex(out, r"concrete_dropout\S* +0\.750 \(0\.750 to 0\.750\), learned")
         self.assertRegex(out, r"mc_dropout\S* +0\.700")
 
+    def test_a_spread_that_is_not_known(self):
+        prior = layers.BayesDense(C, num_data=N, posterior="prior", name="head")
+        keras.Sequential([keras.Input((D,)), prior]).save(self.model)
+        code, out, _ = self.run_command("summary", self.model)
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"head/kernel +12 +0 +unknown +unknown +0 ")
+        self.assertNotIn("nan", out)
+
     def test_bad_files(self):
         self.refuse(2, "none.keras does not exist", "summary", self.folder / "none.keras")
         text = self.folder / "text.keras"

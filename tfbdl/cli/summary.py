@@ -81,4 +81,6 @@ def _row(posterior: Posterior) -> tuple[str, ...]:
     path = "/".join(posterior.path.split("/")[-2:])
     rms = [f"{np.sqrt(np.mean(np.square(values))):.4g}" for values in (mean, stddev)]
     noise = f"{low:.1f} {middle:.1f} {high:.1f}" if stddev.any() else "exact"
+    if np.isnan(stddev).any():  # of posterior="prior"
+        rms[1] = noise = "unknown"
     return (path, f"{mean.size:,}", *rms, noise, f"{kl:.4g}")
