@@ -77,6 +77,11 @@ class Ensemble(keras.Model):
         )
 
     @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the network's weights, by their path, in the order of the members' columns."""
+        return self._flat.shapes
+
+    @property
     def inputs(self) -> list[keras.KerasTensor] | None:
         """The symbolic inputs of the network, as a list; None where it has none."""
         return getattr(self._flat.model, "inputs", None)
