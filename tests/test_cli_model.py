@@ -180,6 +180,29 @@ class SummaryTest(CommandCase):
         self.assertRegex(out, r"concrete_dropout\S* +0\.750 \(0\.750 to 0\.750\), learned")
         self.assertRegex(out, r"mc_dropout\S* +0\.700")
 
+    def test_an_ensemble(self):
+        """Mean and standard deviation over its members."""
+        network = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, name="head")])
+        members = np.stack([np.full(D * C + C, w) for w in (1.0, 2.0, 3.0)])
+        tfbdl.models.Ensemble(network, members).save(self.model)
+        code, out, err = self.run_command("summary", self.model)
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, r"head/kernel +12 +2 +0\.8165 +3\.9 3\.9 3\.9 +unknown ")
+
+    def test_a_model_whose_weights_are_not_random(self):
+        model = tfbdl.models.VAE(2, (5,))
+        model(tf.zeros((1, 4)))
+        model.save(self.model)
+        self.refuse(2, "has no random weights and no learned dropout", "summary", self.model)
+
+    def test_a_spread_that_is_not_known(self):
+        prior = layers.BayesDense(C, num_data=N, posterior="prior", name="head")
+        keras.Sequential([keras.Input((D,)), prior]).save(self.model)
+        code, out, _ = self.run_command("summary", self.model)
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"head/kernel +12 +0 +unknown +unknown +0 ")
+        self.assertNotIn("nan", out)
+
     def test_bad_files(self):
         self.refuse(2, "none.keras does not exist", "summary", self.folder / "none.keras")
         text = self.folder / "text.keras"
@@ -187,7 +210,7 @@ class SummaryTest(CommandCase):
         self.refuse(2, "text.keras is no .keras file", "summary", text)
         self.refuse(2, "it is a zip file, but no model", "summary", self.inputs)
         keras.Sequential([keras.Input((D,)), keras.layers.Dense(1)]).save(self.model)
-        self.refuse(2, "has no layer of tfbdl", "summary", self.model)
+        self.refuse(2, "has no random weights and no learned dropout", "summary", self.model)
 
     def edit(self, changes):
         """A copy of the saved model with text replaced in the files inside it."""

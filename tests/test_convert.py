@@ -1,8 +1,10 @@
 """Conversions: the same predictions, weights and graph, and what cannot be converted is named."""
 
 import json
+import re
 import subprocess
 import sys
+import warnings
 
 import keras
 import numpy as np
@@ -317,6 +319,28 @@ class MCDropoutTest(ConvertTest):
             ],
             [["drop"]] * 3,
         )
+
+    def test_noise_that_stays_in_training_is_named(self):
+        model = keras.Sequential(
+            [
+                keras.Input((3, 4)),
+                L.LSTM(4, recurrent_dropout=0.1, return_sequences=True, name="a"),
+                L.Bidirectional(L.GRU(4, dropout=0.1, name="b")),
+                L.AlphaDropout(0.1, name="c"),
+                L.GaussianNoise(0.1, name="d"),
+                L.Dropout(0.1, name="e"),
+                L.Dense(2, name="f"),
+            ]
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            to_mc_dropout(model)
+        pattern = r"^layer='(\w+)' \(\w+\) keeps its noise for training: it is not drawn$"
+        named = [re.findall(pattern, str(w.message)) for w in caught]
+        self.assertCountEqual(named, [["a"], ["forward_b"], ["backward_b"], ["c"], ["d"]])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            to_mc_dropout(model, layers="e")
 
     def test_attention(self):
         """It holds a Dropout of its own: one of rate 0 is let be, others are refused if chosen."""

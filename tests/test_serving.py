@@ -108,6 +108,31 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(answer["mean"], expected.mean, 1e-4, 1e-5)
             self.assertAllClose(answer["stddev"], expected.stddev, 1e-2, 1e-4)
 
+    @parameterized.parameters("sequential", "functional", "two inputs")
+    def test_ensembles(self, kind):
+        """Each member once, as in `predict`; before and after a file."""
+        a, b = keras.Input((D,), name="a"), keras.Input((D,), name="b")
+        joined = keras.layers.Dense(C)(keras.layers.Concatenate()([a, b]))
+        network, x = {
+            "sequential": (keras.Sequential([a, keras.layers.Dense(C)]), {"x": X}),
+            "functional": (keras.Model(a, keras.layers.Dense(C)(a)), {"x": X}),
+            "two inputs": (keras.Model([a, b], joined), {"a": X, "b": -X}),
+        }[kind]
+        members = RNG.normal(size=(7, sum(w.size for w in map(np.asarray, network.weights))))
+        ensemble = tfbdl.models.Ensemble(network, members)
+        ensemble.compile("sgd", likelihoods.Categorical())
+        ensemble.save(self.folder / "ensemble.keras")
+        loaded = keras.models.load_model(self.folder / "ensemble.keras")
+        arrays = list(x.values()) if len(x) > 1 else X
+        expected = tfbdl.predict(ensemble, arrays, 30)
+        for i, model in enumerate((ensemble, loaded)):
+            path = self.folder / f"{i}"
+            tfbdl.export(model, path, 30)
+            serve = tf.saved_model.load(str(path)).signatures["serving_default"]
+            answer = serve(**{name: tf.constant(array) for name, array in x.items()})
+            for name, value in answer.items():
+                self.assertAllClose(value, getattr(expected, name), 1e-3, 1e-5, name)
+
     @parameterized.parameters("list", "dict")
     def test_several_inputs_go_by_their_names(self, structure):
         number, word = (

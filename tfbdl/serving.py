@@ -14,7 +14,7 @@ from tfbdl.arguments import integer, keras_model, positive_integer
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
-from tfbdl.predictive.predict import is_random
+from tfbdl.predictive.predict import is_random, num_functions
 from tfbdl.sampling import Sampler, make_draw
 
 
@@ -38,7 +38,7 @@ def export(
         model: built, with one output; subclassed, with one input.
         path: a folder that does not exist yet.
         num_samples: S, the number of drawn functions in each answer, the same ones in all: equal
-            requests get equal answers.
+            requests get equal answers. Of an ensemble at most as many as it has.
         seed: of the functions.
         likelihood: as in `tfbdl.predict`.
 
@@ -57,6 +57,7 @@ def export(
         raise ValueError(f"model={model.name} is not built; call it on data first")
     if not is_random(model):
         raise ValueError(f"model={model.name} has no random layer; use model.export")
+    num_samples = min(num_samples, num_functions(model))
     likelihood = known_likelihood(model, likelihood)
     specs = _input_specs(model)
     examples = _examples(specs)

@@ -221,6 +221,9 @@ class CategoricalTest(tf.test.TestCase, parameterized.TestCase):
             likelihoods.Categorical().check(tf.constant(P, tf.float16))
         with self.assertRaisesRegex(ValueError, "^outputs leave .* look like logits"):
             likelihoods.Bernoulli(from_logits=False).check(OUTPUTS)
+        for from_logits in (False, True):
+            with self.assertRaisesRegex(ValueError, "^outputs have one class, .* use Bernoulli$"):
+                likelihoods.Categorical(from_logits).check(OUTPUTS[:, :1])
 
 
 class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
@@ -257,6 +260,13 @@ class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
         if activation == "softmax":
             logs *= y
         self.assertAllClose(loss, -logs.sum(-1).mean(), 1e-5)
+
+    @parameterized.parameters("mixed_float16", "float64")
+    def test_nor_are_those_of_another_precision(self, dtype):
+        model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, "sigmoid", dtype=dtype)])
+        model.compile("sgd", likelihoods.Bernoulli())
+        with self.assertRaisesRegex(ValueError, "but outputs end in sigmoid: "):
+            model.fit(OUTPUTS, np.eye(C)[LABELS], verbose=0)
 
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):

@@ -141,6 +141,10 @@ REFUSED = {
         lambda: plots.risk_coverage({"a": (Y_OF_CLASSES, P_OF_CLASSES, X)}),
         "^uncertainty has 7 examples and y has 3",
     ),
+    "risk: no names": (
+        lambda: plots.risk_coverage([X]),
+        "^methods is a list; give a dictionary of what to draw by name$",
+    ),
     "posteriors": (lambda: plots.weight_posteriors({}), "^posteriors is empty; give at least one"),
 }
 

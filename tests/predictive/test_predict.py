@@ -198,6 +198,15 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(again, before + 1.0, 1e-5)
         self.assertEqual(after.mean.shape, (10, 1))
 
+    def test_a_changed_model_is_compiled_anew(self):
+        model = keras.Sequential([keras.Input((D,)), layers.MCDropout(0.5)])
+        spread = tfbdl.predict(model, X, S, seed=1).epistemic_stddev
+        self.assertAllClose(spread, np.abs(X), rtol=0.3)
+        model.layers[0].rate = 0.0
+        self.assertAllEqual(tfbdl.predict(model, X, S, seed=1).epistemic_stddev, 0.0 * X)
+        model.add(keras.layers.Dense(2))
+        self.assertAllClose(tfbdl.predict(model, X, S, seed=1).mean, model(X), 1e-4, 1e-5)
+
     def test_the_model_is_left_as_it_was(self):
         model = classifier()
         before = model.get_weights()
@@ -248,6 +257,19 @@ class InputsTest(tf.test.TestCase, parameterized.TestCase):
         for dtype in ("float64", "int64", "int8"):
             x = np.round(X).astype(dtype)
             self.assertAllClose(tfbdl.predict(model, x, 3, seed=1).mean, expected, 1e-5)
+
+    def test_numbers_of_numpy(self):
+        model = classifier()
+        expected = tfbdl.predict(model, X, 5, seed=1, batch_size=7).mean
+        five, one, seven = (np.int64(v) for v in (5, 1, 7))
+        got = tfbdl.predict(model, X, five, seed=one, batch_size=seven).mean
+        self.assertAllEqual(got, expected)
+
+    def test_kept_outputs_have_one_precision(self):
+        model = keras.Sequential([keras.Input((D,)), layers.MCDropout(0.5, dtype="float16")])
+        for num_samples in (0, 2):
+            found = tfbdl.predict(model, X, num_samples, return_samples=True)
+            self.assertEqual(found.samples.dtype, np.float32)
 
     def test_a_vae(self):
         vae = tfbdl.models.VAE(2, (5,))
@@ -381,6 +403,18 @@ class BoundTest(tf.test.TestCase):
         self.assertLess(abs(got.log_likelihood - expected), 5 * logs.std() / np.sqrt(num_samples))
         self.assertAllClose(got.kl, kl, 1e-5)
         self.assertAllClose(got.elbo, got.log_likelihood - got.kl, 1e-9)
+
+    def test_double_precision(self):
+        x = keras.Input((D,), dtype="float64")
+        model = keras.Model(x, layers.BayesDense(1, num_data=N, seed=3, dtype="float64")(x))
+        single = linear()
+        for q, w in zip(
+            model.layers[1].random_weights, single.layers[0].random_weights, strict=True
+        ):
+            q.mu.assign(w.mu)
+            q.rho.assign(w.rho)
+        found = tfbdl.elbo(model, X, Y, 2000, seed=1, likelihood=single.loss)
+        self.assertAllClose(found, tfbdl.elbo(single, X, Y, 2000, seed=1), rtol=2e-2)
 
     def test_annealing_is_left_out(self):
         model = linear()

@@ -52,6 +52,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         (None, "^x has dtype object; give numbers, or a tf.data.Dataset as x$"),
         (np.float32(1.0), "^x is the number 1; give an array of examples$"),
         ([[1.0, 2.0], [3.0]], "^x is the number 1; give an array of examples$"),
+        ([], "^x holds no array; give at least one$"),
         ([X, X[:3]], r"^x has arrays of \[3, 23\] examples; give equally many of each$"),
         (dataset(X).unbatch(), r"^x has examples of shape \(\), which model=.* does not take"),
         (dataset(np.where(X > 2, np.nan, X)), "^x is not finite in batch"),

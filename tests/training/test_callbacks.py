@@ -460,6 +460,15 @@ class PosteriorBoardTest(CallbackCase):
             self.assertEqual(buckets[:, 2].sum(), 48)
         self.assertIn(("bayes/kernel/signal_to_noise_db", 1), found)
 
+    def test_a_spread_that_is_not_known_is_left_out(self):
+        model = classifier(
+            lambda: tfbdl.layers.BayesDense(6, num_data=N, posterior="prior", name="bayes")
+        )
+        self.fit(model, callbacks=[tfbdl.PosteriorBoard(self.folder / "board")], epochs=1)
+        found = self.events()
+        self.assertIn(("bayes/kernel/mu", 1), found)
+        self.assertNotIn(("bayes/kernel/sigma", 1), found)
+
 
 if __name__ == "__main__":
     tf.test.main()

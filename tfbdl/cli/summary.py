@@ -14,6 +14,9 @@ from rich.table import Table
 from tfbdl.cli.model import load_model
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tfbdl.models import Ensemble
     from tfbdl.posteriors import Posterior
 
 _EXAMPLE = """\
@@ -22,7 +25,8 @@ example:
 
 For each posterior: the number of weights, root mean squares of their means and standard
 deviations, the quartiles of their signal to noise |mean| / sd in decibels (below 0 a weight is
-mostly noise), and the KL to the prior in nats. For learned dropout: the keep probabilities.
+mostly noise), and the KL to the prior in nats. For an ensemble: the same over its members. For
+dropout: the keep probabilities.
 """
 
 
@@ -43,6 +47,7 @@ def _summary(args: argparse.Namespace) -> int:
     model = load_model(args.model, compiled=False)
     from tfbdl.keras_private import walk  # noqa: PLC0415 (slow)
     from tfbdl.layers import ConcreteDropout, MCDropout  # noqa: PLC0415
+    from tfbdl.models import Ensemble  # noqa: PLC0415
     from tfbdl.posteriors import Posterior  # noqa: PLC0415
 
     weights = Table(box=SIMPLE_HEAD, show_edge=False)
@@ -54,7 +59,10 @@ def _summary(args: argparse.Namespace) -> int:
         dropout.add_column(column)
     for layer in walk(model):
         if isinstance(layer, Posterior) and layer.built:
-            weights.add_row(*_row(layer))
+            weights.add_row(*_of_posterior(layer))
+        elif isinstance(layer, Ensemble):
+            for row in _of_ensemble(layer):
+                weights.add_row(*row)
         elif isinstance(layer, ConcreteDropout):
             keep = np.ravel(layer.keep_prob)
             spread = f" ({keep.min():.3f} to {keep.max():.3f})" if keep.size > 1 else ""
@@ -62,7 +70,10 @@ def _summary(args: argparse.Namespace) -> int:
         elif isinstance(layer, MCDropout):
             dropout.add_row(layer.name, f"{1.0 - layer.rate:.3f}")
     if not weights.row_count and not dropout.row_count:
-        raise ValueError(f"{args.model} has no layer of tfbdl; keras' model.summary() shows it")
+        raise ValueError(
+            f"{args.model} has no random weights and no learned dropout; keras' model.summary() "
+            "shows it"
+        )
     console = Console(highlight=False)
     for table in (weights, dropout):
         if table.row_count:
@@ -70,15 +81,28 @@ def _summary(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(posterior: Posterior) -> tuple[str, ...]:
+def _of_posterior(posterior: Posterior) -> tuple[str, ...]:
     import tensorflow as tf  # noqa: PLC0415 (slow)
 
     mean, stddev = np.ravel(posterior.mean), np.ravel(posterior.stddev)
+    kl = float(posterior.kl(tf.constant([0, 0, 0])))
+    return _row(posterior.path, mean, stddev, f"{kl:.4g}")
+
+
+def _of_ensemble(ensemble: Ensemble) -> Iterator[tuple[str, ...]]:
+    members, start = np.asarray(ensemble.members), 0
+    for path, shape in ensemble.shapes.items():
+        part = members[:, start : start + int(np.prod(shape))]
+        start += part.shape[1]
+        yield _row(path, part.mean(axis=0), part.std(axis=0), "unknown")
+
+
+def _row(path: str, mean: np.ndarray, stddev: np.ndarray, kl: str) -> tuple[str, ...]:
     with np.errstate(divide="ignore"):
         decibels = 10.0 * np.log10(np.abs(mean) / np.maximum(stddev, 1e-30) + 1e-30)
     low, middle, high = np.percentile(decibels, [25, 50, 75])
-    kl = float(posterior.kl(tf.constant([0, 0, 0])))
-    path = "/".join(posterior.path.split("/")[-2:])
     rms = [f"{np.sqrt(np.mean(np.square(values))):.4g}" for values in (mean, stddev)]
     noise = f"{low:.1f} {middle:.1f} {high:.1f}" if stddev.any() else "exact"
-    return (path, f"{mean.size:,}", *rms, noise, f"{kl:.4g}")
+    if np.isnan(stddev).any():  # of posterior="prior"
+        rms[1] = noise = "unknown"
+    return ("/".join(path.split("/")[-2:]), f"{mean.size:,}", *rms, noise, kl)

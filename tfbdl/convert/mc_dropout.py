@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import keras
 
 from tfbdl.convert.copying import describe
 from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
+from tfbdl.keras_private import walk
 from tfbdl.layers import MCDropout, MCGaussianDropout
 
 
@@ -18,7 +20,8 @@ def to_mc_dropout(model: keras.Model, *, layers: Selection = None) -> keras.Mode
     Dropout and SpatialDropout1D, 2D, 3D become `MCDropout`, GaussianDropout becomes
     `MCGaussianDropout`, with their names, rates and seeds. All other layers are copied with their
     weights and statistics. What drops or adds noise in other ways (`dropout` of recurrent layers,
-    GaussianNoise, AlphaDropout) does so in training only, as before.
+    GaussianNoise, AlphaDropout) does so in training only, as before; unless `layers` are chosen, a
+    warning names it.
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
@@ -31,7 +34,14 @@ def to_mc_dropout(model: keras.Model, *, layers: Selection = None) -> keras.Mode
         ValueError: if there is nothing to convert, or a layer that cannot be: one inside a wrapper
             or attention layer, of a subclass, or with a rate of 1.
     """
-    return exchange(model, _RULES, layers)
+    converted = exchange(model, _RULES, layers)
+    if layers is None:
+        for layer in walk(converted):
+            if any(getattr(layer, name, 0.0) for name in _NOISE.get(type(layer), ())):
+                warnings.warn(
+                    f"{describe(layer)} keeps its noise for training: it is not drawn", stacklevel=2
+                )
+    return converted
 
 
 def _to(kind: type[MCDropout]) -> Callable[[Any], Layer]:
@@ -53,6 +63,18 @@ def _noise_shape(old: Any) -> tuple[int | None, ...] | None:
     channels_first = getattr(old, "data_format", None) == "channels_first"
     return (None, None, *space) if channels_first else (None, *space, None)
 
+
+_RECURRENT = ("dropout", "recurrent_dropout")
+_NOISE: dict[type[Layer], tuple[str, ...]] = {
+    keras.layers.AlphaDropout: ("rate",),
+    keras.layers.GaussianNoise: ("stddev",),
+    keras.layers.GRU: _RECURRENT,
+    keras.layers.LSTM: _RECURRENT,
+    keras.layers.SimpleRNN: _RECURRENT,
+    keras.layers.ConvLSTM1D: _RECURRENT,
+    keras.layers.ConvLSTM2D: _RECURRENT,
+    keras.layers.ConvLSTM3D: _RECURRENT,
+}
 
 _RULES: dict[type[Layer], Rule] = {
     keras.layers.Dropout: Rule(_to(MCDropout)),

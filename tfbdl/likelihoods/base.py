@@ -118,10 +118,15 @@ def check_probabilities(outputs: tf.Tensor) -> None:
 def refuse_activation(outputs: tf.Tensor, operation: str) -> None:
     """Raises ValueError where logits are known to be the result of TensorFlow's `operation`.
 
-    That is known while a graph is made, as in `fit`, and where nothing lies between the two.
+    That is known while a graph is made, as in `fit`, and where nothing but a change of precision
+    lies between the two.
     """
-    made_by = None if tf.executing_eagerly() else outputs.op.type
-    if made_by == operation:
+    if tf.executing_eagerly():
+        return
+    made_by = outputs.op
+    while made_by.type == "Cast":
+        made_by = made_by.inputs[0].op
+    if made_by.type == operation:
         raise ValueError(
             f"from_logits=True, but outputs end in {operation.lower()}: they are probabilities; "
             "use from_logits=False"

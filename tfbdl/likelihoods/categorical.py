@@ -72,6 +72,8 @@ class Categorical(Likelihood):
 
     def check(self, outputs: tf.Tensor) -> None:
         outputs = wide(outputs)
+        if outputs.shape[-1] == 1:
+            raise ValueError("outputs have one class, whose probability is always 1; use Bernoulli")
         off_by = tf.abs(tf.reduce_sum(outputs, axis=-1) - 1.0)
         if self.from_logits:
             if tf.reduce_all((outputs >= 0) & (outputs <= 1)) and tf.reduce_all(off_by < 1e-3):

@@ -77,6 +77,22 @@ class Ensemble(keras.Model):
         )
 
     @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the network's weights, by their path, in the order of the members' columns."""
+        return self._flat.shapes
+
+    @property
+    def inputs(self) -> list[keras.KerasTensor] | None:
+        """The symbolic inputs of the network, as a list; None where it has none."""
+        return getattr(self._flat.model, "inputs", None)
+
+    @property
+    def input(self) -> Any:
+        """The symbolic inputs of the network, in the structure in which it takes them."""
+        network = self._flat.model
+        return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
+
+    @property
     def num_functions(self) -> int:
         """K, beyond which draws repeat."""
         return self.members.shape[0]

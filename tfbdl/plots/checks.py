@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,10 @@ def in_unit_interval(name: str, array: np.ndarray, hint: str) -> np.ndarray:
     return array
 
 
-def not_empty(name: str, things: Mapping[str, Any] | Sized) -> None:
-    """Raises ValueError if there is nothing to draw."""
+def not_empty(name: str, things: Mapping[str, Any]) -> None:
+    """Raises ValueError if there is nothing to draw, or it has no names."""
+    if not isinstance(things, Mapping):
+        kind = type(things).__name__
+        raise ValueError(f"{name} is a {kind}; give a dictionary of what to draw by name")
     if not len(things):
         raise ValueError(f"{name} is empty; give at least one to draw")

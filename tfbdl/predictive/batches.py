@@ -100,6 +100,8 @@ def _elements(dataset: tf.data.Dataset, part: Callable[[Any], Any]) -> Iterator[
 
 def _checked(name: str, values: Any) -> Any:
     """The arrays of a structure as NumPy arrays, those of real numbers in Keras' precision."""
+    if not keras.tree.flatten(values):
+        raise ValueError(f"{name} holds no array; give at least one")
     return keras.tree.map_structure(lambda array: _array(name, np.asarray(array)), values)
 
 

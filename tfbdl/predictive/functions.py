@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl import complexity, likelihoods
 from tfbdl.arguments import output_on
+from tfbdl.keras_private import walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, of_many, of_one
 from tfbdl.sampling import Sampler, make_draw
@@ -64,6 +65,7 @@ class Functions:
         self.likelihood = likelihood
         self._sampler = Sampler(model)
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._compiled_for: list[tuple[Any, Any]] = []
 
     @classmethod
     def of(cls, model: keras.Model, likelihood: Likelihood | None) -> Functions:
@@ -77,6 +79,8 @@ class Functions:
     def check(self, batch: Any) -> tf.Tensor:
         """The outputs at the mean weights for the first examples of a batch.
 
+        What was compiled is forgotten if the model has other layers, or other dropout rates, since.
+
         Raises:
             ValueError: as `check_outputs`, and if the outputs are NaN.
         """
@@ -86,6 +90,10 @@ class Functions:
             raise ValueError(
                 f"model={self.model.name} has outputs that are NaN; its training has diverged"
             )
+        layers = [(layer, getattr(layer, "rate", None)) for layer in walk(self.model)]
+        if layers != self._compiled_for:
+            self._compiled.clear()
+            self._compiled_for = layers
         return output
 
     @staticmethod
@@ -104,7 +112,7 @@ class Functions:
     def outputs(self, batch: Any, seed: int, num_samples: int) -> np.ndarray:
         """The network's outputs for each draw, shape (S, B, ...); S = 1 for no draws."""
         if num_samples == 0:
-            return output_on(self.model, batch).numpy()[None]
+            return tf.cast(output_on(self.model, batch), tf.float32).numpy()[None]
         parts = []
         for start in range(0, num_samples, DRAWS_PER_CALL):
             count = min(DRAWS_PER_CALL, num_samples - start)
@@ -121,7 +129,7 @@ class Functions:
             count = min(DRAWS_PER_CALL, num_samples - start)
             arguments = (x, y, *_scalars(seed, start))
             part, costs = self._run(self._draw_log_probs, arguments, count)
-            logs.append(part.numpy().astype(np.float64))
+            logs.append(part.numpy())
             kl += float(tf.reduce_sum(costs)) / num_samples
         return np.concatenate(logs), kl
 
@@ -158,9 +166,10 @@ class Functions:
         def draw(s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             outputs = self._sampler(x, draw=make_draw(seed, start + s))
             costs = [cost.cost / cost.num_data for cost in complexity.costs(self.model)]
-            return likelihood.log_prob(y, outputs), tf.add_n([tf.constant(0.0), *costs])
+            total = sum((tf.cast(cost, tf.float64) for cost in costs), tf.zeros([], tf.float64))
+            return tf.cast(likelihood.log_prob(y, outputs), tf.float64), total
 
-        return tf.map_fn(draw, tf.range(count), fn_output_signature=(tf.float32, tf.float32))
+        return tf.map_fn(draw, tf.range(count), fn_output_signature=(tf.float64, tf.float64))
 
     def _draw_stacked(self, batch: Any, seed: tf.Tensor, start: tf.Tensor, count: int) -> tf.Tensor:
         def draw(s: tf.Tensor) -> tf.Tensor:

@@ -57,7 +57,8 @@ def predict(
             model is random, or its outputs are no probabilities where those are expected.
     """
     keras_model("model", model)
-    if integer("num_samples", num_samples) < 0:
+    num_samples = integer("num_samples", num_samples)
+    if num_samples < 0:
         raise ValueError(f"num_samples={num_samples} must be at least 0")
     if num_samples and not is_random(model):
         raise ValueError(

@@ -63,9 +63,9 @@ class PosteriorBoard(Bound):
 
 def _write_posterior(posterior: Posterior) -> None:
     name = "/".join(posterior.path.split("/")[-2:])
-    mu, sigma = posterior.mean, posterior.stddev
+    mu, sigma = posterior.mean, np.asarray(posterior.stddev)
     tf.summary.histogram(f"{name}/mu", mu)
-    if np.any(sigma):
+    if np.any(sigma > 0.0):
         tf.summary.histogram(f"{name}/sigma", sigma)
         ratio = 10.0 * np.log10(np.abs(mu) / np.maximum(sigma, 1e-30) + 1e-6)
         tf.summary.histogram(f"{name}/signal_to_noise_db", ratio)
