@@ -433,11 +433,6 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, message):
             layers.BayesConv2DTranspose(4, 2, num_data=10, **arguments)
 
-    @parameterized.parameters("kernel_regularizer", "bias_regularizer", "kernel_constraint")
-    def test_what_the_prior_replaces_is_no_argument(self, name):
-        with self.assertRaisesRegex(ValueError, name):
-            layers.BayesConv2D(4, 3, num_data=10, **{name: None})
-
     def test_inputs(self):
         with self.assertRaisesRegex(ValueError, "must have known channels, on axis 3$"):
             layers.BayesConv2D(4, 3, num_data=10).build((None, 8, 8, None))

@@ -412,8 +412,6 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ("recurrent_dropout", -0.1, r"^recurrent_dropout=-0.1 must be in"),
         ("recurrent_prior", "mystery", "^recurrent_prior='mystery' is unknown"),
         ("recurrent_posterior", "mystery", "^recurrent_posterior='mystery' is unknown"),
-        ("kernel_regularizer", "l2", "kernel_regularizer"),
-        ("use_cudnn", False, "use_cudnn"),
     )
     def test_ranges(self, name, value, message):
         for kind in KINDS:

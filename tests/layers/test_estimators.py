@@ -249,6 +249,34 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
                 error = got.std(axis=0) / np.sqrt(5000)
                 self.assertLess(np.max(np.abs(got.mean(axis=0) - e) / error), 5, name)
 
+    def test_variance(self):
+        """From most to least: one sample, flipout and one for each example, local (mu, rho)."""
+        rng = np.random.default_rng(0)
+        x, y = (rng.normal(size=(64, d)).astype("float32") for d in (8, 1))
+        found = {}
+        for name in NAMES:
+            kinds = {"num_data": 64, "estimator": name}
+            layers = [BayesDense(8, "tanh", seed=1, **kinds), BayesDense(1, seed=2, **kinds)]
+            model = keras.Sequential([keras.Input((8,)), *layers])
+            for i, v in enumerate(model.trainable_variables):
+                start = np.random.default_rng(i).normal(0, 0.3, v.shape)
+                v.assign(start - 2 if v.name == "rho" else start)
+            variables = [layers[0].kernel.mu.value, layers[0].kernel.rho.value]
+
+            def once(_, model=model, variables=variables):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(y - model(x, training=True)))
+                return tuple(tape.gradient(loss, variables))
+
+            draws = tf.function(tf.map_fn, jit_compile=True)(
+                once, tf.range(300), fn_output_signature=(tf.float32, tf.float32)
+            )
+            found[name] = np.array([np.mean(np.var(g, axis=0)) for g in draws])
+        one, local, flipout, each = (found[name] for name in NAMES)
+        self.assertAllGreater(one / flipout, 1.3)
+        self.assertAllInRange(flipout / each, 0.8, 2.0)
+        self.assertAllGreater(each / local, 1.2)
+
 
 class GetTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(

@@ -7,6 +7,7 @@ from absl.testing import parameterized
 from posterior_families import KEY, SHAPE, make
 
 from tfbdl import posteriors, priors
+from tfbdl.layers import BayesDense, BayesLSTM
 
 
 class MultiplicativeTest(tf.test.TestCase, parameterized.TestCase):
@@ -62,6 +63,15 @@ class MultiplicativeTest(tf.test.TestCase, parameterized.TestCase):
     def test_prior_is_checked(self):
         with self.assertRaisesRegex(ValueError, "^prior=Normal .*'log_uniform'$"):
             posteriors.MultiplicativeNormal().check_prior(priors.Normal())
+
+    @parameterized.parameters("posterior", "bias_posterior", "recurrent_posterior")
+    def test_sampled_kl_is_refused(self, argument):
+        """It is NaN where mu = 0, as biases start."""
+        prior = argument.replace("posterior", "prior")
+        family = {prior: "log_uniform", argument: posteriors.MultiplicativeNormal()}
+        kind = BayesLSTM if argument == "recurrent_posterior" else BayesDense
+        with self.assertRaisesRegex(ValueError, "^kl='sample' has no gradient .*; use 'auto'$"):
+            kind(3, num_data=10, kl="sample", **family)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,13 @@ class PointTest(tf.test.TestCase, parameterized.TestCase):
     def test_flat_prior_pulls_nowhere(self):
         self.assertAllEqual(make("point", "flat").kl(KEY), 0.0)
 
+    @parameterized.parameters("posterior", "bias_posterior")
+    def test_prior_without_a_bound_is_refused(self, argument):
+        """Its log density is infinite at 0, where biases start."""
+        prior = argument.replace("posterior", "prior")
+        with self.assertRaisesRegex(ValueError, "^prior=LogUniform is infinite at 0"):
+            BayesDense(2, num_data=N, **{argument: "point", prior: "log_uniform"})
+
     def test_samples_are_the_mean(self):
         q = make("point")
         self.assertAllEqual(q.sample(KEY), q.mu.value)

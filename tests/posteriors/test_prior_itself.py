@@ -50,6 +50,25 @@ class SamplesTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(q.kl(KEY), 0.0)
         self.assertAllEqual(q.sample_and_kl(KEY)[1], 0.0)
 
+    @parameterized.parameters("ard", "horseshoe", "inverse_gamma_scale")
+    def test_posterior_of_scales_costs_nothing(self, prior):
+        """Weights are drawn under p(s), not under q(s)."""
+        layer = BayesDense(2, num_data=10, prior=prior, posterior="prior")
+        for training in (True, False):
+            layer(X, training=training)
+            self.assertAllEqual(layer.losses, [0.0])
+
+    def test_posterior_of_scales_is_paid_for_where_it_is_used(self):
+        prior = priors.ARD()
+        drawn, learned = (
+            BayesDense(2, num_data=10, prior=prior, posterior=q) for q in ("prior", "mean_field")
+        )
+        drawn(X)
+        learned(X)
+        own = sum(float(q.exact_kl()) for q in learned.random_weights)
+        self.assertAllEqual(drawn.losses, [0.0])
+        self.assertAllClose(learned.losses, [(own + float(prior.kl())) / 10], 1e-5)
+
     def test_hyper_parameters_can_be_trained(self):
         """w = exp(log scale) z, so dw / d log scale = w."""
         q = make("prior", priors.Normal(0.5, trainable=True))

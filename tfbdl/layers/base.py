@@ -11,6 +11,7 @@ from tfbdl import posteriors, priors, random
 from tfbdl.arguments import option
 from tfbdl.complexity import Complexity
 from tfbdl.keras_private import serialize_shared
+from tfbdl.layers.keras_arguments import without_replaced
 from tfbdl.posteriors import Posterior
 from tfbdl.sampling import accept_draws, make_draw
 
@@ -34,7 +35,7 @@ class BayesLayer(keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **without_replaced(kwargs))
         self.prior = priors.get(prior)
         self.posterior = posteriors.get(posterior)
         self._given_bias = (
@@ -46,6 +47,8 @@ class BayesLayer(keras.layers.Layer):
         self.posterior.check_prior(self.prior)
         self.bias_posterior.check_prior(self.bias_prior)
         self.kl = option("kl", kl, ("auto", "sample"))
+        self.posterior.check_kl(self.kl)
+        self.bias_posterior.check_kl(self.kl)
         self.complexity = Complexity(num_data)
         self.seed = random.Seed(seed)
         self._random_weights: list[str] = []
@@ -69,7 +72,7 @@ class BayesLayer(keras.layers.Layer):
         made = posterior.create(self, name, shape, initializer, prior, exact=self.kl == "auto")
         setattr(self, name, made)
         self._random_weights.append(name)
-        if prior.claim():
+        if posterior.of_hyperposterior and prior.claim():
             self._owned_priors.append(prior)
 
     @property

@@ -64,6 +64,7 @@ class BayesRecurrent(OneSample, keras.layers.RNN):
         self.recurrent_prior = self._given_recurrent[0] or _like(self.prior)
         self.recurrent_posterior = self._given_recurrent[1] or self.posterior
         self.recurrent_posterior.check_prior(self.recurrent_prior)
+        self.recurrent_posterior.check_kl(self.kl)
         if self.go_backwards:  # else the two directions of a Bidirectional with a seed were alike
             seed, count = tf.unstack(self.seed.state.value)
             self.seed.state.assign([tf.bitwise.bitwise_xor(seed, _BACKWARDS), count])

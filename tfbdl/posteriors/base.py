@@ -25,12 +25,17 @@ class Posterior(keras.layers.Layer):
             normal with variances that add up (what local reparameterisation needs).
         symmetric: whether elements are independent and symmetric about their mean, so that signs
             can be flipped one by one (what flipout needs).
+        sampled_kl: whether log q(w) - log p(w) at a sample has the gradient of the KL.
+        of_hyperposterior: whether q(w) is held against the prior under the posterior of its
+            hyper-parameters, whose own KL is then part of the cost.
         prior: p(w).
         exact: whether a closed form of the KL is used where one is known.
     """
 
     independent_normal = False
     symmetric = False
+    sampled_kl = True
+    of_hyperposterior = True
     prior: Prior
     exact = True
 
@@ -40,6 +45,13 @@ class Posterior(keras.layers.Layer):
             raise ValueError(
                 f"prior={type(prior).__name__} is over two values and posterior="
                 f"{type(self).__name__} over all reals; use posterior='relaxed_bernoulli'"
+            )
+
+    def check_kl(self, kl: str) -> None:
+        """Raises ValueError where the KL is to be sampled, and that holds no gradient."""
+        if kl == "sample" and not self.sampled_kl:
+            raise ValueError(
+                f"kl='sample' has no gradient under posterior={type(self).__name__}; use 'auto'"
             )
 
     def create(

@@ -27,7 +27,8 @@ class MultiplicativeNormal(Posterior):
         initial_alpha: where alpha starts, in (0, 1]. Dropout at rate p has alpha = p / (1 - p).
 
     Raises:
-        ValueError: if `initial_alpha` is out of range, or the prior is not log-uniform.
+        ValueError: if `initial_alpha` is out of range, the prior is not log-uniform, or the KL is
+            to be sampled.
     """
 
     def __init__(self, initial_alpha: float = 0.25, **kwargs: object) -> None:
@@ -38,6 +39,7 @@ class MultiplicativeNormal(Posterior):
 
     independent_normal = True
     symmetric = True
+    sampled_kl = False  # nor a value where mu = 0 and q(w) is a point
 
     def check_prior(self, prior: Prior) -> None:
         if not isinstance(prior, LogUniform):

@@ -7,14 +7,27 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.posteriors.base import Posterior
+from tfbdl.priors import LogUniform, Prior
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")
 class PointMass(Posterior):
-    """q(w) = delta(w - mu). Its KL is -log p(mu) up to a constant, so training finds the MAP."""
+    """q(w) = delta(w - mu). Its KL is -log p(mu) up to a constant, so training finds the MAP.
+
+    Raises:
+        ValueError: if the prior is without bound at 0, where the MAP then is, whatever the data.
+    """
 
     independent_normal = True
     symmetric = True
+
+    def check_prior(self, prior: Prior) -> None:
+        super().check_prior(prior)
+        if isinstance(prior, LogUniform):
+            raise ValueError(
+                f"prior={type(prior).__name__} is infinite at 0, where posterior="
+                f"{type(self).__name__} would end; use 'normal', or 'flat' for no pull"
+            )
 
     def build(self, shape: tuple[int, ...]) -> None:
         self.mu = self.add_parameter("mu", shape, self.initializer)

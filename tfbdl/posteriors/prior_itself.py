@@ -19,6 +19,8 @@ class PriorItself(Posterior):
         ValueError: if the prior is improper.
     """
 
+    of_hyperposterior = False  # samples have the hyper-parameters of the prior
+
     def check_prior(self, prior: Prior) -> None:
         if isinstance(prior, (Flat, LogUniform)):
             raise ValueError(

@@ -38,6 +38,8 @@ class RelaxedBernoulli(Posterior):
             be sampled, which gives no gradient.
     """
 
+    sampled_kl = False
+
     def __init__(self, temperature: float = 2.0 / 3.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.temperature = number("temperature", temperature, lambda t: 0 < t < math.inf, "> 0")
@@ -50,10 +52,6 @@ class RelaxedBernoulli(Posterior):
             )
 
     def build(self, shape: tuple[int, ...]) -> None:
-        if not self.exact:
-            raise ValueError(
-                f"kl='sample' has no gradient under posterior={type(self).__name__}; use 'auto'"
-            )
         self.low, self.high = self.prior.values
         self.raw_logit = self.add_parameter("logit", shape, self._logit_of_mean)
         self.built = True
