@@ -26,7 +26,11 @@ RUNS = {
     "part4_variational_dropout": ("part4_variational_dropout", ""),
     "part4_lenet": ("part4_variational_dropout", LENET),
     "bayes_dense": ("bayes_dense", ""),
+    "model_definition": ("model_definition", ""),
     "priors": ("priors", ""),
+    "bayes_by_backprop_mnist": ("bayes_by_backprop/mnist", ""),
+    "bayes_by_backprop_regression": ("bayes_by_backprop/regression", ""),
+    "bayes_by_backprop_bandit": ("bayes_by_backprop/bandit", ""),
     "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
 }
 TABLES = ("accuracy", "log", "keep")

@@ -196,7 +196,7 @@ def densities(found: Mapping[str, Any]) -> plt.Figure:
         ax.axvline(value, color="black", linestyle=style, label=f"best normal density, {name}")
     ax.invert_yaxis()
     ax.set_xlabel("test log density (nats a point)")
-    ax.legend(fontsize=8, loc="lower left")
+    ax.legend(fontsize=8, loc="upper left")
     return figure
 
 

@@ -26,7 +26,7 @@ LENGTHSCALE = 1e-2
 """Of the prior of MC dropout (Gal and Ghahramani 2016)."""
 RATES = (0.005, 0.01, 0.05, 0.1)
 """Theirs, of units that are dropped."""
-LENGTHSCALES = (0.03, 0.1, 0.3, 1.0)
+LENGTHSCALES = (0.3, 1.0, 3.0, 10.0)
 """Of the prior of Concrete dropout."""
 SCALES = (0.3, 1.0, 3.0, 10.0)
 """Of the normal prior that weight decay is, in units of the noise."""
