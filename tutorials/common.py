@@ -152,16 +152,21 @@ def write_metrics(savedir: Path, args: argparse.Namespace, **metrics: Any) -> No
     """Adds figures to `metrics.json`, with the configuration that made them."""
     path = savedir / "metrics.json"
     found = read_metrics(savedir) if path.exists() else {}
-    configuration = {k: str(v) if isinstance(v, Path) else v for k, v in vars(args).items()}
-    for name in ("mode", "mnist_path", "savedir"):
-        configuration.pop(name, None)
     versions = {
         "tfbdl": tfbdl.__version__,
         "tensorflow": tf.__version__,
         "keras": keras.__version__,
     }
-    found |= {"configuration": configuration, "versions": versions, **metrics}
+    found |= {"configuration": configuration(args), "versions": versions, **metrics}
     write_json(path, found)
+
+
+def configuration(args: argparse.Namespace, *others: str) -> dict[str, Any]:
+    """The flags that results depend on: all but where files are, and these others."""
+    found = {k: str(v) if isinstance(v, Path) else v for k, v in vars(args).items()}
+    for name in ("mode", "mnist_path", "savedir", *others):
+        found.pop(name, None)
+    return found
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:

@@ -11,9 +11,7 @@ stopped. Tables give mean and standard deviation over seeds.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import common
@@ -23,6 +21,7 @@ import numpy as np
 import part2_mc_dropout
 import part3_concrete_dropout
 import part4_variational_dropout
+from records import kept
 
 import tfbdl
 
@@ -87,15 +86,6 @@ def trained(
     return model, history
 
 
-def once(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The record in `path`, made and kept there if it is missing."""
-    if not path.exists():
-        record = make()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        common.write_json(path, record)
-    return json.loads(path.read_text())
-
-
 def accuracy(args: argparse.Namespace) -> None:
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in METHODS}
     for seed in range(args.seeds or 10):
@@ -105,7 +95,8 @@ def accuracy(args: argparse.Namespace) -> None:
             def run(network: Callable[..., keras.Model] = network) -> dict[str, Any]:
                 return common.accuracies(args, trained(network(args), args)[0], args.S)
 
-            record = once(args.savedir / "runs" / f"accuracy_{name}_{seed}.json", run)
+            path = args.savedir / "runs" / f"accuracy_{name}_{seed}.json"
+            record = kept(path, common.configuration(args, "seeds", "table"), run)
             rows[name].append(record)
             print(
                 f"{name}, seed {seed}: acc {record['test_acc_naive']:.4f} (naive), "
@@ -136,7 +127,8 @@ def log(args: argparse.Namespace) -> None:
             columns = ["cent", "wd", "acc"]
             return trained(mc_dropout(args), args, epochs=10, columns=columns)[1]
 
-        records.append(once(args.savedir / "runs" / f"log_{seed}.json", run))
+        path = args.savedir / "runs" / f"log_{seed}.json"
+        records.append(kept(path, common.configuration(args, "seeds", "table"), run))
     lines = ["| epoch | column | slides | mean | sd | (slides - mean) / sd |", "|---" * 6 + "|"]
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
     units = {"cent": "nats per example", "wd": "nats per example", "acc": "fraction"}
@@ -172,8 +164,9 @@ def keep(args: argparse.Namespace) -> None:
                 learned = part3_concrete_dropout.learned(trained(concrete_dropout(args), args)[0])
                 return {name: float(values.mean()) for name, values in learned.items()}
 
-            records.append(once(args.savedir / "runs" / f"keep_{size}_{seed}.json", run))
-        for layer in records[0]:
+            path = args.savedir / "runs" / f"keep_{size}_{seed}.json"
+            records.append(kept(path, common.configuration(args, "seeds", "table"), run))
+        for layer in (name for name in records[0] if name != "settings"):
             values = np.array([record[layer] for record in records])
             error = values.std(ddof=1) / np.sqrt(len(values))
             lines.append(f"| {size} | {layer} | {values.mean():.4f} | {error:.4f} |")

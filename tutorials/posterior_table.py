@@ -32,9 +32,9 @@ sys.path.insert(0, str(Path(common.__file__).parent / "posterior"))
 import methods
 import numpy as np
 import problems
-from compare import once
-from distances import figure, scores, table
+from distances import COLUMNS, figure, scores, table
 from problems import Problem
+from records import kept
 from reference import Reference, reference
 
 from runs import Method, Posterior, Run, predicted, slug
@@ -90,7 +90,9 @@ def of_method(
             p = predicted(posterior, test[0], args.S).mean
             return scores(p, found.mean, test[1]) | {"seconds": seconds}
 
-        records.append(once(folder.with_suffix(".json"), measure))
+        settings = common.configuration(args, "seeds") | {"seed": seed}
+        record = kept(folder.with_suffix(".json"), settings, measure)
+        records.append({column: record[column] for column in COLUMNS})
         cells = ", ".join(f"{column} {value:.4g}" for column, value in records[-1].items())
         print(f"{name}, seed {seed}: {cells}", flush=True)
     return records

@@ -25,7 +25,8 @@ import mnist
 import numpy as np
 import part2_mc_dropout
 import part3_concrete_dropout
-from compare import defaults, once
+from compare import defaults
+from records import kept
 
 import tfbdl
 from tfbdl import metrics, plots
@@ -202,7 +203,9 @@ def main_table(args: argparse.Namespace) -> None:
     data, found = common.images(args), {}
     for name in METHODS:
         path = args.savedir / f"{slug(name)}.json"
-        found[name] = once(path, lambda name=name: evaluate(name, args, data))
+        found[name] = kept(
+            path, common.configuration(args), lambda name=name: evaluate(name, args, data)
+        )
     common.write_metrics(args.savedir, args, **{slug(name): row(found[name]) for name in found})
     lines = [
         "| | test error | NLL (nats) | ECE | AUROC, clothes | AUPR, clothes | AUROC, errors |",
