@@ -13,7 +13,13 @@ from pathlib import Path
 TUTORIALS = Path(__file__).parent
 RESULTS = TUTORIALS.parent / "results"
 FULL_VAE = "--split full --binarize dynamic --zdim 50 --n_epochs 300 --k 5000"
+MIXTURE = "--pi 0.5 --sigma1 0.36787944 --sigma2 0.00247875 --rho -3.25"
+LONG = (
+    f"{MIXTURE} --estimator local_reparameterization --optimizer sgd --lr 0.1 --batch_size 128 "
+    "--n_epochs 60 --S 100 --methods bayes"
+)
 LENET = "--network lenet --split full --kl molchanov --n_epochs 200"
+MNIST = "bayes_by_backprop/mnist"
 RUNS = {
     "part1_vae": ("part1_vae", ""),
     "part1_vae_2d": ("part1_vae", "--zdim 2"),
@@ -28,13 +34,22 @@ RUNS = {
     "bayes_dense": ("bayes_dense", ""),
     "model_definition": ("model_definition", ""),
     "priors": ("priors", ""),
-    "bayes_by_backprop_mnist": ("bayes_by_backprop/mnist", ""),
+    "bayes_by_backprop_mnist": (MNIST, ""),
+    "bayes_by_backprop_mnist_400": (MNIST, f"{LONG} dropout --units 400 400"),
+    "bayes_by_backprop_mnist_400_normal": (MNIST, f"{LONG} --units 400 400 --prior normal"),
+    "bayes_by_backprop_mnist_1200": (MNIST, f"{LONG} dropout --units 1200 1200"),
     "bayes_by_backprop_regression": ("bayes_by_backprop/regression", ""),
     "bayes_by_backprop_bandit": ("bayes_by_backprop/bandit", ""),
     "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
 }
 TABLES = ("accuracy", "log", "keep")
-WITHOUT_MODES = ("uncertainty",)
+WITHOUT_MODES = {
+    "uncertainty": ("uncertainty", ""),
+    "pruning": (
+        "bayes_by_backprop/pruning",
+        f"--S 100 --run {RESULTS}/bayes_by_backprop_mnist_400",
+    ),
+}
 
 
 def call(script: str, *flags: str) -> None:
@@ -51,9 +66,9 @@ def main() -> None:
             call(script, "--mode", "train", *where)
         if not list(folder.glob("*.png")):
             call(script, "--mode", "visualize", *where)
-    for script in WITHOUT_MODES:
-        if not (RESULTS / script / "metrics.json").exists():
-            call(script, "--savedir", str(RESULTS / script))
+    for name, (script, flags) in WITHOUT_MODES.items():
+        if not (RESULTS / name / "metrics.json").exists():
+            call(script, *flags.split(), "--savedir", str(RESULTS / name))
     for table in TABLES:
         if not (RESULTS / "compare" / f"{table}.md").exists():
             call("compare", "--table", table, "--savedir", str(RESULTS / "compare"))

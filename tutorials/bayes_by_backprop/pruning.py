@@ -66,23 +66,28 @@ def signal_figure(values: np.ndarray) -> plt.Figure:
     axes[0].set_ylabel("density over weights")
     axes[1].plot(np.sort(shown), np.linspace(0, 1, len(shown)), color="C0")
     axes[1].set_ylabel("fraction of weights below")
-    for fraction in (0.75, 0.95):
-        threshold = float(np.quantile(shown, fraction))
-        for ax in axes:
-            ax.axvline(threshold, color="C1" if fraction == 0.75 else "C3", linewidth=1)
-        axes[1].text(threshold, 0.02, f" {100 * fraction:g} %", fontsize=8)
     for ax in axes:
+        for fraction, colour in ((0.75, "C1"), (0.95, "C3")):
+            threshold = float(np.quantile(shown, fraction))
+            ax.axvline(threshold, color=colour, label=f"{100 * fraction:g} % are below")
+        ax.legend(fontsize=8)
         ax.set_xlabel(r"signal to noise $|\mu| / \sigma$ (dB)")
     return figure
 
 
 def error_figure(curve: dict[str, dict[str, float]]) -> plt.Figure:
     figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
-    removed = 100.0 * np.array([float(f) for f in curve])
+    left = 100.0 * (1.0 - np.array([float(f) for f in curve]))
     for kind, label in (("naive", "mean weights"), ("mc", "average over functions")):
-        ax.plot(removed, [e[kind] for e in curve.values()], "o-", markersize=3, label=label)
-    ax.set(xlabel="weights removed (%)", ylabel="test error (%)", yscale="log")
-    ax.grid(alpha=0.3, which="both")
+        ax.plot(left, [e[kind] for e in curve.values()], "o-", markersize=3, label=label)
+    ax.set(xlabel="weights left (%)", ylabel="test error (%)", xscale="log", yscale="log")
+    ax.set_xticks([100, 50, 20, 10, 5, 2, 1, 0.5])
+    ax.set_yticks([1, 2, 5, 10, 20, 50])
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+    ax.invert_xaxis()
+    ax.grid(alpha=0.3)
     ax.legend()
     return figure
 
