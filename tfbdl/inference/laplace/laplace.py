@@ -86,7 +86,7 @@ class Laplace(NormalPosterior):
         option("method", method, ("marglik", "gridsearch"))
         option("prior_structure", prior_structure, prior.PRIOR_STRUCTURES)
         if method == "gridsearch":
-            tuning.search_grid(self, grid, x, y)
+            self.prior_precision = tuning.likeliest(grid, lambda d: self._predict_under(d, x), x, y)
             return self
         if with_noise and not self._observed.has_noise:
             raise ValueError("with_noise=True is for regression with one noise")
@@ -96,6 +96,10 @@ class Laplace(NormalPosterior):
         if noise:
             self.sigma_noise = float(noise[0])
         return self
+
+    def _predict_under(self, delta: float, x: Any) -> Prediction:
+        self.prior_precision = delta
+        return self.predict(x, return_samples=True)
 
     def function_moments(
         self, x: Any, *, batch_size: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -12,9 +12,6 @@ import tensorflow as tf
 from tfbdl.inference.laplace.batches import elements
 from tfbdl.likelihoods import Bernoulli, Categorical
 from tfbdl.predictive import Prediction
-
-if TYPE_CHECKING:
-    from tfbdl.inference.laplace.laplace import Laplace
 
 GRID = tuple(np.logspace(-4, 4, 21))
 _BOUNDS = (-25.0, 25.0)
@@ -51,8 +48,16 @@ def maximum(
     return tensors(tf.constant(found.x))
 
 
-def search_grid(posterior: Laplace, grid: Sequence[float], x: Any, y: Any) -> None:
-    """Sets the prior precision to the one of `grid` under which the validation data are likeliest.
+def likeliest(
+    grid: Sequence[float], predict: Callable[[float], Prediction], x: Any, y: Any
+) -> float:
+    """The prior precision of `grid` under which the validation data are likeliest.
+
+    Args:
+        grid: prior precisions.
+        predict: from one of them to its prediction at x.
+        x: inputs, shape (M, ...), or a `tf.data.Dataset` of batches (x, y).
+        y: targets, shape (M, ...); None if x is a data set.
 
     Raises:
         ValueError: if there are no validation data.
@@ -60,11 +65,8 @@ def search_grid(posterior: Laplace, grid: Sequence[float], x: Any, y: Any) -> No
     if x is None:
         raise ValueError("method='gridsearch' needs validation data; give x and y")
     targets = np.concatenate([targets for _, targets in elements(x, y)])
-    scores = []
-    for delta in grid:
-        posterior.prior_precision = delta
-        scores.append(_mean_log_prob(posterior.predict(x, return_samples=True), targets))
-    posterior.prior_precision = grid[int(np.nanargmax(scores))]
+    scores = [_mean_log_prob(predict(delta), targets) for delta in grid]
+    return grid[int(np.nanargmax(scores))]
 
 
 def _mean_log_prob(prediction: Prediction, y: np.ndarray) -> float:
