@@ -36,8 +36,8 @@ from compare import once
 from distances import figure, scores, table
 from problems import Problem
 from reference import Reference, reference
-
 from runs import Method, Posterior, Run, predicted, slug
+
 from tfbdl.data import load
 from tfbdl.optimizers import SGHMC, SGLD, PreconditionedSGHMC, PreconditionedSGLD
 
