@@ -39,6 +39,15 @@ class Subclassed(keras.Model):
         return self.dense(x)
 
 
+class Plain(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(C)
+
+    def call(self, x):
+        return self.dense(x)
+
+
 def stack(*inputs):
     return keras.Sequential(
         [
@@ -172,6 +181,15 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             mean = session.run(signature.outputs["mean"].name, {name: X})
         self.assertEqual(signature.method_name, "tensorflow/serving/predict")
         self.assertAllClose(mean, self.signature()(tf.constant(X))["mean"], 1e-5)
+
+    def test_ensembles_of_subclassed_networks(self):
+        network = Plain()
+        network(X)
+        size = sum(weight.size for weight in map(np.asarray, network.trainable_variables))
+        ensemble = tfbdl.models.Ensemble(network, RNG.normal(size=(3, size)))
+        tfbdl.export(ensemble, self.path, 3)
+        expected = tfbdl.predict(ensemble, X, 3)
+        self.assertAllClose(self.signature()(tf.constant(X))["mean"], expected.mean, 1e-3, 1e-5)
 
     def test_refusals(self):
         model = stack(keras.Input((D,)))
