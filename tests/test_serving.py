@@ -39,9 +39,10 @@ class Subclassed(keras.Model):
         return self.dense(x)
 
 
+@keras.saving.register_keras_serializable(package="tests")
 class Plain(keras.Model):
-    def __init__(self):
-        super().__init__()
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
         self.dense = keras.layers.Dense(C)
 
     def call(self, x):
@@ -187,9 +188,15 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         network(X)
         size = sum(weight.size for weight in map(np.asarray, network.trainable_variables))
         ensemble = tfbdl.models.Ensemble(network, RNG.normal(size=(3, size)))
-        tfbdl.export(ensemble, self.path, 3)
+        ensemble.save(self.folder / "ensemble.keras")
         expected = tfbdl.predict(ensemble, X, 3)
-        self.assertAllClose(self.signature()(tf.constant(X))["mean"], expected.mean, 1e-3, 1e-5)
+        for i, model in enumerate(
+            (ensemble, keras.models.load_model(self.folder / "ensemble.keras"))
+        ):
+            tfbdl.export(model, self.folder / f"{i}", 3)
+            loaded = tf.saved_model.load(str(self.folder / f"{i}"))
+            answer = loaded.signatures["serving_default"](tf.constant(X))
+            self.assertAllClose(answer["mean"], expected.mean, 1e-3, 1e-5)
 
     def test_refusals(self):
         model = stack(keras.Input((D,)))

@@ -112,14 +112,22 @@ def output_on(model: keras.Model, x: Any) -> Any:
         ) from None
 
 
+def only_input_shape(model: keras.Model) -> tuple[int | None, ...] | None:
+    """What a subclassed model was built for, the axis of examples first; None of several inputs."""
+    shape = (model.get_build_config() or {}).get("input_shape")
+    if isinstance(shape, (list, tuple)) and all(n is None or isinstance(n, int) for n in shape):
+        return tuple(shape)
+    return None
+
+
 def _is_one_example(model: keras.Model, x: Any) -> bool:
     """Whether x lacks an axis, as an element of a data set does that is not in batches."""
     if getattr(model, "inputs", None):
         shapes = [tensor.shape for tensor in model.inputs]
     else:
-        shapes = [(model.get_build_config() or {}).get("input_shape")]
+        shapes = [only_input_shape(model)]
     leaves = keras.tree.flatten(x)
     return len(leaves) == len(shapes) and all(
-        isinstance(shape, tuple) and len(leaf.shape) == len(shape) - 1
+        shape is not None and len(leaf.shape) == len(shape) - 1
         for leaf, shape in zip(leaves, shapes, strict=True)
     )
