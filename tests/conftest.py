@@ -14,6 +14,9 @@ tf.config.set_logical_device_configuration(
 )
 
 THIRD_PARTY = (
+    # TensorFlow Probability's layers, which a page sets beside ours, use Keras 2 in the old way.
+    "ignore:`layer.add_variable` is deprecated:UserWarning",
+    "ignore:The initializer RandomNormal is unseeded:UserWarning",
     # TensorFlow Probability compares TensorFlow's version in the old way.
     "ignore:distutils Version classes are deprecated:DeprecationWarning",
     # Keras' own layer test trains on a generator, and layers without weights.

@@ -145,7 +145,13 @@ class PredictTest(CommandCase):
 
     def test_bad_files(self):
         classifier().save(self.model)
-        self.refuse(2, "No such file", "predict", self.model, self.folder / "none.npz")
+        self.refuse(
+            2,
+            "none.npz does not exist; give the inputs",
+            "predict",
+            self.model,
+            self.folder / "none.npz",
+        )
         text = self.folder / "text.npz"
         text.write_text("not numbers")
         self.refuse(2, "text.npz is no .npz file", "predict", self.model, text)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 import unittest
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from pages import BLOCK, ROOT, run_commands
+
 README = ROOT / "README.md"
 PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md")
 
 
 class ReadmeTest(unittest.TestCase):
-    def test_python_blocks_run(self) -> None:
-        blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)
-        self.assertGreater(len(blocks), 0)
-        for block in blocks:
-            exec(compile(block, str(README), "exec"), {})
+    def test_blocks_run(self) -> None:
+        """Each by itself: a reader copies one."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+        blocks = BLOCK.findall(README.read_text())
+        self.assertEqual({language for language, _ in blocks}, {"python", "sh"})
+        for language, code in blocks:
+            if language == "python":
+                exec(compile(code, str(README), "exec"), {})
+            else:
+                run_commands(code)
 
     def test_links_lead_somewhere(self) -> None:
         for page in PAGES:

@@ -39,6 +39,16 @@ class Subclassed(keras.Model):
         return self.dense(x)
 
 
+@keras.saving.register_keras_serializable(package="tests")
+class Plain(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(C)
+
+    def call(self, x):
+        return self.dense(x)
+
+
 def stack(*inputs):
     return keras.Sequential(
         [
@@ -172,6 +182,21 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             mean = session.run(signature.outputs["mean"].name, {name: X})
         self.assertEqual(signature.method_name, "tensorflow/serving/predict")
         self.assertAllClose(mean, self.signature()(tf.constant(X))["mean"], 1e-5)
+
+    def test_ensembles_of_subclassed_networks(self):
+        network = Plain()
+        network(X)
+        size = sum(weight.size for weight in map(np.asarray, network.trainable_variables))
+        ensemble = tfbdl.models.Ensemble(network, RNG.normal(size=(3, size)))
+        ensemble.save(self.folder / "ensemble.keras")
+        expected = tfbdl.predict(ensemble, X, 3)
+        for i, model in enumerate(
+            (ensemble, keras.models.load_model(self.folder / "ensemble.keras"))
+        ):
+            tfbdl.export(model, self.folder / f"{i}", 3)
+            loaded = tf.saved_model.load(str(self.folder / f"{i}"))
+            answer = loaded.signatures["serving_default"](tf.constant(X))
+            self.assertAllClose(answer["mean"], expected.mean, 1e-3, 1e-5)
 
     def test_refusals(self):
         model = stack(keras.Input((D,)))

@@ -101,7 +101,33 @@ def output_on(model: keras.Model, x: Any) -> Any:
         emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
         reason = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()[0]
         reason = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", reason).strip()
+        if _is_one_example(model, x):
+            raise ValueError(
+                f"x has no axis of examples, where model={model.name} takes batches; "
+                "give data_set.batch(100), or x[None] for one example"
+            ) from None
         shapes = ", ".join(str(tuple(leaf.shape[1:])) for leaf in keras.tree.flatten(x))
         raise ValueError(
             f"x has examples of shape {shapes}, which model={model.name} does not take: {reason}"
         ) from None
+
+
+def only_input_shape(model: keras.Model) -> tuple[int | None, ...] | None:
+    """What a subclassed model was built for, the axis of examples first; None of several inputs."""
+    shape = (model.get_build_config() or {}).get("input_shape")
+    if isinstance(shape, (list, tuple)) and all(n is None or isinstance(n, int) for n in shape):
+        return tuple(shape)
+    return None
+
+
+def _is_one_example(model: keras.Model, x: Any) -> bool:
+    """Whether x lacks an axis, as an element of a data set does that is not in batches."""
+    if getattr(model, "inputs", None):
+        shapes = [tensor.shape for tensor in model.inputs]
+    else:
+        shapes = [only_input_shape(model)]
+    leaves = keras.tree.flatten(x)
+    return len(leaves) == len(shapes) and all(
+        shape is not None and len(leaf.shape) == len(shape) - 1
+        for leaf, shape in zip(leaves, shapes, strict=True)
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import integer, keras_model, positive_integer
+from tfbdl.arguments import integer, keras_model, only_input_shape, positive_integer
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
@@ -102,9 +102,11 @@ def _input_specs(model: keras.Model) -> list[tf.TensorSpec]:
         return [tf.TensorSpec((None, *i.shape[1:]), i.dtype, name=i.name) for i in inputs]
     if inputs:
         return [tf.TensorSpec((None, *inputs[0].shape[1:]), inputs[0].dtype, name="x")]
-    shape = (model.get_build_config() or {}).get("input_shape")
-    if not isinstance(shape, tuple):
-        raise ValueError(f"model={model.name} has no single input shape; call it on an array first")
+    shape = only_input_shape(model)
+    if shape is None:
+        raise ValueError(
+            f"model={model.name} has no single input; make it a functional keras.Model"
+        )
     return [tf.TensorSpec((None, *shape[1:]), keras.config.floatx(), name="x")]
 
 

@@ -41,8 +41,8 @@ for path in sorted(args.savedir.glob("*.png")):
     display(Image(path))"""
 
 
-def notebook(script: str, folder: Path, n_epochs: int) -> nbformat.NotebookNode:
-    """The notebook of a script, not run, as it will stand in `folder`."""
+def notebook(script: str, folder: Path, *flags: str) -> nbformat.NotebookNode:
+    """The notebook of a script with these flags, not run, as it will stand in `folder`."""
     source = (TUTORIALS / f"{script}.py").read_text()
     tree = ast.parse(source)
     cells = [
@@ -57,7 +57,7 @@ def notebook(script: str, folder: Path, n_epochs: int) -> nbformat.NotebookNode:
             loose = []
         elif not isinstance(node, ast.If):
             loose.append(node)
-    cells += closing_cells(SHORT.get(script), n_epochs)
+    cells += closing_cells(SHORT.get(script), flags)
     for i, cell in enumerate(cells):
         cell["id"] = f"cell-{i}"
     return new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
@@ -84,15 +84,15 @@ def quiet(code: str) -> str:
     return f"{code};" if code.endswith('"""') else code
 
 
-def closing_cells(short: str | None, n_epochs: int) -> list[nbformat.NotebookNode]:
+def closing_cells(short: str | None, flags: Sequence[str]) -> list[nbformat.NotebookNode]:
     """The script's modes, on the digits."""
-    flags = f'flags = ["--data", "digits", "--n_epochs", "{n_epochs}"]'
+    words = ", ".join(f'"{flag}"' for flag in ("--data", "digits", *flags))
     args = 'args = parser().parse_args([*flags, "--savedir", tempfile.mkdtemp()])'
     fewer = [new_code_cell(short)] if short else []
     return [
         new_markdown_cell("## Running it\n\nShortened: few epochs, on scikit-learn's digits."),
         *fewer,
-        new_code_cell(f"import tempfile\n\n{flags}\n{args}\ntrain(args)"),
+        new_code_cell(f"import tempfile\n\nflags = [{words}]\n{args}\ntrain(args)"),
         new_code_cell("test(args)"),
         new_code_cell("visualize(args)"),
         new_code_cell(SHOW),
@@ -127,7 +127,7 @@ def main() -> None:
     args = parser().parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     for script in args.scripts:
-        book = notebook(script, args.folder, args.n_epochs)
+        book = notebook(script, args.folder, "--n_epochs", str(args.n_epochs))
         execute(book, args.folder)
         nbformat.write(book, args.folder / f"{script}.ipynb")
         print(f"notebook: {args.folder / script}.ipynb", flush=True)

@@ -94,6 +94,27 @@ class ErrorAUROCTest(tf.test.TestCase):
         self.assertEqual(metrics.error_auroc(y, p, [1.0, 1.0, 1.0, 1.0]), 0.5)
 
 
+class ErrorAUPRTest(tf.test.TestCase):
+    def test_against_thresholds(self):
+        uncertainty = -P.max(axis=1)
+        wrong = P.argmax(axis=1) != Y
+        expected = aupr_by_thresholds(uncertainty[~wrong], uncertainty[wrong])
+        got = metrics.error_aupr(Y, P, uncertainty)
+        self.assertAllClose(got, expected, 1e-12)
+        self.assertIsInstance(got, float)
+
+    def test_at_its_ends(self):
+        for errors, expected in (([0, 0], math.nan), ([1, 1], 1.0), ([1], 1.0)):
+            value = metrics.error_aupr(*with_errors(errors), np.arange(len(errors)))
+            self.assertAllEqual(value, expected)
+
+    def test_by_hand(self):
+        y, p = with_errors([0, 1, 0, 1])
+        self.assertEqual(metrics.error_aupr(y, p, [0.1, 0.9, 0.2, 0.8]), 1.0)
+        self.assertEqual(metrics.error_aupr(y, p, [0.3, 0.4, 0.2, 0.1]), 0.75)
+        self.assertEqual(metrics.error_aupr(y, p, [1.0, 1.0, 1.0, 1.0]), 0.5)
+
+
 class RiskCoverageTest(tf.test.TestCase):
     @QUICK
     @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=6))

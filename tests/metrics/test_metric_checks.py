@@ -23,11 +23,17 @@ OF_CLASSES = {
     "mce": metrics.maximum_calibration_error,
     "ace": metrics.adaptive_calibration_error,
     "error_auroc": lambda y, p: metrics.error_auroc(y, p, U),
+    "error_aupr": lambda y, p: metrics.error_aupr(y, p, U),
     "risk_coverage": lambda y, p: metrics.risk_coverage(y, p, U),
     "aurc": lambda y, p: metrics.area_under_risk_coverage(y, p, U),
 }
 OF_BINS = [OF_CLASSES[name] for name in ("decomposition", "reliability", "ece", "mce", "ace")]
-OF_UNCERTAINTY = (metrics.error_auroc, metrics.risk_coverage, metrics.area_under_risk_coverage)
+OF_UNCERTAINTY = (
+    metrics.error_auroc,
+    metrics.error_aupr,
+    metrics.risk_coverage,
+    metrics.area_under_risk_coverage,
+)
 
 WRONG_P = [
     ([], "p has shape (0,), which is empty; give some examples"),

@@ -53,6 +53,7 @@ OF_RANKS = {
         few_bins(metrics.adaptive_calibration_error),
     ),
     "error_auroc": (metrics.ErrorAUROC, {}, by_certainty(metrics.error_auroc)),
+    "error_aupr": (metrics.ErrorAUPR, {}, by_certainty(metrics.error_aupr)),
     "aurc": (metrics.AreaUnderRiskCoverage, {}, by_certainty(metrics.area_under_risk_coverage)),
 }
 OF_LABELS = OF_SUMS | OF_RANKS
@@ -65,6 +66,9 @@ METRICS = (
     *(cls for cls, _ in OF_REFERENCE.values()),
     metrics.IntervalCoverage,
     metrics.NormalCRPS,
+    metrics.SampleCRPS,
+    metrics.AUROC,
+    metrics.AUPR,
 )
 
 
@@ -142,6 +146,20 @@ class ExactTest(BatchCase):
         got = self.feed(metrics.NormalCRPS(), TARGETS[:, :1], outputs[:, ::2])
         self.assertAllClose(got, expected, 1e-12)
 
+    def test_crps_of_samples(self):
+        samples = RNG.normal(size=(7, *TARGETS.shape))
+        outputs = np.moveaxis(samples, 0, 1)
+        for graph in (False, True):
+            got = self.feed(metrics.SampleCRPS(), TARGETS, outputs, graph=graph)
+            self.assertAllClose(got, metrics.crps_samples(TARGETS, samples), 1e-12)
+        expected = metrics.crps_samples(TARGETS[:, 0], samples[..., 0])
+        for y in (TARGETS[:, 0], TARGETS[:, :1]):
+            got = self.feed(metrics.SampleCRPS(), y, outputs[..., 0])
+            self.assertAllClose(got, expected, 1e-12)
+        metric = metrics.SampleCRPS()
+        tf.function(metric.update_state, jit_compile=True)(TARGETS, outputs)
+        self.assertAllClose(metric.result(), metrics.crps_samples(TARGETS, samples), 1e-9)
+
     def test_crps_of_the_outputs_of_the_likelihood(self):
         outputs = np.concatenate([MEANS, SCALES], axis=1)
         normal = likelihoods.Normal("predicted").distribution(tf.constant(outputs))
@@ -212,6 +230,11 @@ class WeightTest(BatchCase):
         repeated = [np.repeat(a, weights, axis=0) for a in (TARGETS, MEANS, np.exp(SCALES))]
         got = self.feed(metrics.NormalCRPS(), TARGETS, outputs, weights)
         self.assertAllClose(got, metrics.crps_normal(*repeated), 1e-9)
+        samples = RNG.normal(size=(len(Y), 6, 2))
+        got = self.feed(metrics.SampleCRPS(), TARGETS, samples, weights)
+        repeated = np.moveaxis(np.repeat(samples, weights, axis=0), 1, 0)
+        expected = metrics.crps_samples(np.repeat(TARGETS, weights, axis=0), repeated)
+        self.assertAllClose(got, expected, 1e-9)
 
     @parameterized.parameters(*OF_RANKS)
     def test_ranks_know_no_weights(self, name):
@@ -297,6 +320,7 @@ class WrongBatchTest(BatchCase):
             outputs = np.concatenate([MEANS, np.abs(MEANS) + 1], axis=1)
             outputs[5, 1] = math.nan
             self.assertTrue(math.isnan(self.feed(cls(), TARGETS, outputs)))
+        self.assertTrue(math.isnan(self.feed(metrics.SampleCRPS(), TARGETS[:, 0], outputs)))
 
     def test_wrong_regression_outputs(self):
         wrong = np.concatenate([MEANS, -np.abs(MEANS) - 9], axis=1)
@@ -322,6 +346,9 @@ class WrongBatchTest(BatchCase):
                 cls().update_state(TARGETS, np.ones((1003, 3)))
             with self.assertRaisesRegex(ValueError, "^y_true has shape .1003, 1.; y_pred of shape"):
                 cls().update_state(TARGETS[:, 0], np.ones((1003, 4)))
+        for samples in (np.ones(1003), np.ones((1003, 9)), np.ones((1003, 9, 3))):
+            with self.assertRaisesRegex(ValueError, "^y_pred has shape .* needs S samples of each"):
+                metrics.SampleCRPS().update_state(TARGETS, samples)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ FUNCTIONS = {
     "maximum_calibration_error": metrics.maximum_calibration_error,
     "adaptive_calibration_error": metrics.adaptive_calibration_error,
     "error_auroc": lambda y, p: metrics.error_auroc(y, p, -p.max(axis=1)),
+    "error_aupr": lambda y, p: metrics.error_aupr(y, p, -p.max(axis=1)),
     "area_under_risk_coverage": lambda y, p: metrics.area_under_risk_coverage(y, p, -p.max(axis=1)),
 }
 
@@ -38,6 +39,7 @@ def of_ranks(from_logits=False):
     return [
         metrics.AdaptiveCalibrationError(from_logits=from_logits),
         metrics.ErrorAUROC(from_logits),
+        metrics.ErrorAUPR(from_logits),
         metrics.AreaUnderRiskCoverage(from_logits),
     ]
 
@@ -159,6 +161,13 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
         columns = tfbdl.train(model, X[:64], Y[:64], epochs=1, batch_size=32, verbose=0)
         for metric in of_sums():
             self.assertTrue(np.isfinite(columns[metric.name]).all())
+
+    def test_several_values_of_one_metric_in_the_loop_of_tfbdl(self):
+        model = classifier(metrics=[metrics.BrierParts(3)])
+        columns = tfbdl.train(model, X[:64], Y[:64], epochs=1, batch_size=32, verbose=0)
+        expected = metrics.brier_decomposition(Y[:64], model.predict(X[:64], verbose=0))
+        self.assertAllClose(columns["brier_reliability"], [expected.reliability], 1e-5)
+        self.assertAllClose(columns["brier_uncertainty"], [expected.uncertainty], 1e-5)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,9 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         ([[1.0, 2.0], [3.0]], "^x is the number 1; give an array of examples$"),
         ([], "^x holds no array; give at least one$"),
         ([X, X[:3]], r"^x has arrays of \[3, 23\] examples; give equally many of each$"),
-        (dataset(X).unbatch(), r"^x has examples of shape \(\), which model=.* does not take"),
+        (X[0], "^x has no axis of examples, where model=.* takes batches; give .*x.None"),
+        (dataset(X).unbatch(), r"^x has no axis of examples, .* give data_set.batch\(100\)"),
+        (dataset(X, LABELS).unbatch(), r"^x has no axis of examples, .* give data_set.batch"),
         (dataset(np.where(X > 2, np.nan, X)), "^x is not finite in batch"),
     )
     def test_inputs(self, x, message):

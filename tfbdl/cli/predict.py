@@ -88,7 +88,11 @@ def _predict(args: argparse.Namespace) -> int:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     """The arrays of the file by name, at least one."""
-    if path.exists() and not zipfile.is_zipfile(path):
+    if not path.exists():
+        raise ValueError(
+            f"{path} does not exist; give the inputs, as numpy.savez(path, x=x) writes"
+        )
+    if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{path} is no .npz file, or is cut off; write it with numpy.savez(path, x=x)"
         )

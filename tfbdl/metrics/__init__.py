@@ -7,6 +7,7 @@ and give the same value.
 from __future__ import annotations
 
 from tfbdl.metrics.agreement import Agreement, TotalVariation, agreement, total_variation
+from tfbdl.metrics.brier_parts import BrierParts
 from tfbdl.metrics.calibration import (
     Reliability,
     adaptive_calibration_error,
@@ -20,16 +21,19 @@ from tfbdl.metrics.detection import (
     area_under_risk_coverage,
     aupr,
     auroc,
+    error_aupr,
     error_auroc,
     risk_coverage,
 )
+from tfbdl.metrics.detection_metrics import AUPR, AUROC
 from tfbdl.metrics.ranked_metrics import (
     AdaptiveCalibrationError,
     AreaUnderRiskCoverage,
+    ErrorAUPR,
     ErrorAUROC,
 )
 from tfbdl.metrics.regression import crps_normal, crps_samples, interval_coverage, interval_width
-from tfbdl.metrics.regression_metrics import IntervalCoverage, NormalCRPS
+from tfbdl.metrics.regression_metrics import IntervalCoverage, NormalCRPS, SampleCRPS
 from tfbdl.metrics.scores import (
     BrierDecomposition,
     BrierScore,
@@ -41,11 +45,15 @@ from tfbdl.metrics.scores import (
 from tfbdl.metrics.temperature import fit_temperature, scale
 
 __all__ = [
+    "AUPR",
+    "AUROC",
     "AdaptiveCalibrationError",
     "Agreement",
     "AreaUnderRiskCoverage",
     "BrierDecomposition",
+    "BrierParts",
     "BrierScore",
+    "ErrorAUPR",
     "ErrorAUROC",
     "ExpectedCalibrationError",
     "IntervalCoverage",
@@ -54,6 +62,7 @@ __all__ = [
     "NormalCRPS",
     "Reliability",
     "RiskCoverage",
+    "SampleCRPS",
     "TotalVariation",
     "adaptive_calibration_error",
     "agreement",
@@ -64,6 +73,7 @@ __all__ = [
     "brier_score",
     "crps_normal",
     "crps_samples",
+    "error_aupr",
     "error_auroc",
     "expected_calibration_error",
     "fit_temperature",

@@ -25,7 +25,7 @@ def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     Raises:
         ValueError: if the scores are empty, not finite, or no vectors.
     """
-    return _area(*_pooled(scores_in, scores_out))
+    return area_of_flags(*_pooled(scores_in, scores_out))
 
 
 def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
@@ -41,9 +41,7 @@ def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     Raises:
         ValueError: if the scores are empty, not finite, or no vectors.
     """
-    from sklearn.metrics import average_precision_score  # noqa: PLC0415
-
-    return float(average_precision_score(*_pooled(scores_in, scores_out)))
+    return precision_of_flags(*_pooled(scores_in, scores_out))
 
 
 def error_auroc(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
@@ -60,7 +58,17 @@ def error_auroc(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
     Raises:
         ValueError: if y are no labels, p no probabilities, or the uncertainty does not fit.
     """
-    return area_of_errors(*_errors(y, p, uncertainty))
+    return area_of_flags(*_errors(y, p, uncertainty))
+
+
+def error_aupr(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
+    """`aupr` of finding the misclassified examples, in [0, 1]; the error rate if at random.
+
+    NaN if all predictions are right, where it is undefined.
+
+    Arguments and errors as in `error_auroc`.
+    """
+    return precision_of_flags(*_errors(y, p, uncertainty))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +105,18 @@ def area_under_risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike)
     return float(risk_coverage(y, p, uncertainty).risk.mean())
 
 
-def area_of_errors(errors: np.ndarray, uncertainty: np.ndarray) -> float:
-    """`error_auroc` of examples of which it is known which are errors; both of shape (N,)."""
-    return math.nan if errors.all() or not errors.any() else _area(errors, uncertainty)
+def area_of_flags(flags: np.ndarray, scores: np.ndarray) -> float:
+    """`auroc` of finding the flagged by their scores, both (N,); NaN if all or none are."""
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
+
+    return math.nan if flags.all() or not flags.any() else float(roc_auc_score(flags, scores))
+
+
+def precision_of_flags(flags: np.ndarray, scores: np.ndarray) -> float:
+    """`aupr` of finding the flagged by their scores, both of shape (N,); NaN if none are."""
+    from sklearn.metrics import average_precision_score  # noqa: PLC0415
+
+    return float(average_precision_score(flags, scores)) if flags.any() else math.nan
 
 
 def risks(errors: np.ndarray, uncertainty: np.ndarray) -> RiskCoverage:
@@ -122,9 +139,3 @@ def _pooled(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np
     outside = checks.vector("scores_out", scores_out)
     is_out = np.repeat([False, True], [len(inside), len(outside)])
     return is_out, np.concatenate([inside, outside])
-
-
-def _area(positive: np.ndarray, scores: np.ndarray) -> float:
-    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
-
-    return float(roc_auc_score(positive, scores))

@@ -79,6 +79,22 @@ def top_class(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return confidence, tf.cast(correct, p.dtype)
 
 
+def flags_and_scores(is_out: Any, uncertainty: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Both in float64 of shape (B,), from numbers of shape (B,) or (B, 1), the first 0 or 1.
+
+    Raises:
+        ValueError: if a shape is another, or the lengths differ.
+    """
+    flags, scores = _one_each("is_out", is_out), _one_each("uncertainty", uncertainty)
+    if not flags.shape.is_compatible_with(scores.shape):
+        raise ValueError(
+            f"is_out has {flags.shape[0]} examples and uncertainty has {scores.shape[0]}; "
+            "give both of the same examples"
+        )
+    is_flag = (flags == 0.0) | (flags == 1.0)
+    return refuse(flags, ~is_flag, "is_out has a value other than 0 and 1"), scores
+
+
 def halves(y_true: Any, y_pred: Any, meaning: str) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Targets (B, D), and both halves of the outputs (B, 2 D); targets (B,) stand for (B, 1).
 
@@ -99,6 +115,25 @@ def halves(y_true: Any, y_pred: Any, meaning: str) -> tuple[tf.Tensor, tf.Tensor
     return y, first, second
 
 
+def samples_of(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Targets (B, D) and S samples of each (B, S, D); (B,) and (B, S) stand for D = 1.
+
+    Raises:
+        ValueError: if the shapes are not these.
+    """
+    y, samples = (tf.cast(tf.convert_to_tensor(v), tf.float64) for v in (y_true, y_pred))
+    targets = y[:, None] if y.shape.rank == 1 else y
+    of_each = samples[..., None] if samples.shape.rank == 2 else samples
+    if of_each.shape.rank != 3 or not targets.shape.is_compatible_with(
+        [of_each.shape[0], of_each.shape[2]]
+    ):
+        raise ValueError(
+            f"y_pred has shape {tuple(samples.shape)}; y_true of shape {tuple(y.shape)} needs "
+            "S samples of each target: (B, S) for (B,), (B, S, D) for (B, D)"
+        )
+    return targets, of_each
+
+
 def unless_nan(evidence: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """The values, but NaN where the evidence is: comparisons and XLA's maximum would hide it."""
     return tf.where(tf.math.is_nan(evidence), evidence, values)
@@ -108,6 +143,15 @@ def refuse(values: tf.Tensor, wrong: tf.Tensor, message: str) -> tf.Tensor:
     """Stops with the message where anything is wrong; XLA returns NaN for those values instead."""
     tf.debugging.Assert(~tf.reduce_any(wrong), [message])
     return tf.where(wrong, tf.constant(math.nan, values.dtype), values)
+
+
+def _one_each(name: str, values: Any) -> tf.Tensor:
+    values = tf.cast(tf.convert_to_tensor(values), tf.float64)
+    if values.shape.rank != 1 and values.shape[1:] != [1]:
+        raise ValueError(
+            f"{name} has shape {tuple(values.shape)}; give one number an example, shape (B,)"
+        )
+    return tf.reshape(values, [-1])
 
 
 def _columns(y_pred: Any, from_logits: bool, name: str) -> tf.Tensor:

@@ -84,3 +84,34 @@ class NormalCRPS(keras.metrics.Mean):
 
     def get_config(self) -> dict:
         return {**super().get_config(), "from_raw": self.from_raw}
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class SampleCRPS(keras.metrics.Mean):
+    """`crps_samples` over batches.
+
+    The outputs are S samples of each target: shape (B, S, D) for targets of shape (B, D), or
+    (B, S) for targets of shape (B,) or (B, 1). `sample_weight` is taken, as Keras' own metrics do.
+
+    Args:
+        name: the name in logs.
+        dtype: of the sums; float64 by default, so that they are exact over many batches.
+    """
+
+    def __init__(self, name: str = "sample_crps", dtype: str = "float64") -> None:
+        super().__init__(name=name, dtype=dtype)
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: targets, shape (B, D).
+            y_pred: samples, shape (B, S, D).
+            sample_weight: a weight an example, or None.
+        """
+        y, samples = outputs.samples_of(y_true, y_pred)
+        deviations = tf.sort(samples - y[:, tf.newaxis], axis=1)
+        size = tf.shape(deviations)[1]
+        ranks = tf.cast(2 * tf.range(1, size + 1) - size - 1, deviations.dtype)
+        spread = tf.einsum("s,bsd->bd", ranks, deviations) / tf.cast(size, ranks.dtype) ** 2
+        super().update_state(tf.reduce_mean(tf.abs(deviations), axis=1) - spread, sample_weight)

@@ -92,6 +92,13 @@ class Ensemble(keras.Model):
         network = self._flat.model
         return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
 
+    def get_build_config(self) -> dict | None:
+        """That of the network, which knows the shape of its input."""
+        return self._flat.model.get_build_config()
+
+    def build_from_config(self, config: dict) -> None:
+        """Nothing: the network is built by its own config."""
+
     @property
     def num_functions(self) -> int:
         """K, beyond which draws repeat."""

@@ -64,7 +64,7 @@ class Steps:
     @property
     def names(self) -> list[str]:
         """What `means` will have."""
-        return [*self.model.get_metrics_result(), *self._names]
+        return [*self._metrics(), *self._names]
 
     def epoch(self, order: tf.Tensor) -> Iterator[int]:
         """Trains on the batches of `order`, yielding the number of steps done now and then.
@@ -87,12 +87,18 @@ class Steps:
 
     def means(self) -> dict[str, float]:
         """Means over the epoch's batches: loss, the model's metrics, and the layers' terms."""
-        metrics = self.model.get_metrics_result()
-        values = {name: float(v) for name, v in metrics.items()}
+        values = {name: float(v) for name, v in self._metrics().items()}
         sums = np.asarray(self._sums)
         return values | {
             name: float(s) / self._count for name, s in zip(self._names, sums, strict=True)
         }
+
+    def _metrics(self) -> dict[str, tf.Tensor]:
+        """The model's metrics by the names that Keras logs, where one metric may have several."""
+        values: dict[str, tf.Tensor] = {}
+        for name, value in self.model.get_metrics_result().items():
+            values |= value if isinstance(value, dict) else {name: value}
+        return values
 
     def _weights_are_finite(self) -> tf.Tensor:
         weights = [tf.convert_to_tensor(v) for v in self.model.trainable_variables]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import keras
 from problems import Problem
-
 from runs import Run, adam, repeated, settings, trained
+
 from tfbdl.inference import (
     MAP,
     MCMC,

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.special
 from methods import markov_chains
 from problems import Problem
+from runs import Run
 
 import tfbdl
-from runs import Run
 from tfbdl.inference import HMC, MCMC, rhat
 from tfbdl.models import Ensemble
 from tfbdl.whole_file import write_whole

@@ -12,9 +12,9 @@ from __future__ import annotations
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from runs import Run
 from sparsity import NOISE, regression
 
-from runs import Run
 from tfbdl.inference import HMC, MCMC, LogPosterior, rhat
 from tfbdl.likelihoods import Normal
 from tfbdl.priors import Laplace

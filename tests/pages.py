@@ -1,0 +1,59 @@
+"""Running the code blocks of a page: its Python, and its commands on the files that it made."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tfbdl.cli import main
+
+ROOT = Path(__file__).parents[1]
+TUTORIALS = ROOT / "tutorials"
+BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.S | re.M)
+
+INSTALLING = ("pip", "export")
+"""Commands that a test does not run, as they are about the machine."""
+
+TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.M)
+SHORT = ("--data", "digits", "--N", "100", "--n_epochs", "1", "--zdim", "2")
+
+sys.path.insert(0, str(TUTORIALS))
+
+
+def run_blocks(page: Path) -> None:
+    """Runs the blocks from top to bottom in one namespace, in the working directory."""
+    text = page.read_text()
+    namespace: dict[str, Any] = {"__name__": f"docs.{page.stem}"}
+    for block in BLOCK.finditer(text):
+        language, code = block.groups()
+        if language == "python":
+            lines_before = text.count("\n", 0, block.start(2))
+            exec(compile("\n" * lines_before + code, page, "exec"), namespace)
+        elif language == "sh":
+            run_commands(code)
+
+
+def run_commands(code: str) -> None:
+    """Runs each line: `tfbdl` as it is, tutorial scripts shortened on the embedded digits."""
+    for line in code.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["tfbdl"]:
+            assert main(words[1:]) == 0, line
+        elif words[:1] == ["python"]:
+            run_script(Path(words[1]), words[2:])
+        elif words[:1] == ["make"]:
+            assert words[1] in TARGETS, line
+        else:
+            assert not words or words[0] in INSTALLING, line
+
+
+def run_script(path: Path, flags: list[str]) -> None:
+    """Runs the autoencoder's script, of which a page shows the modes."""
+    assert ROOT / path == TUTORIALS / "part1_vae.py"
+    with mock.patch.object(sys, "argv", [path.name, *flags, *SHORT]):
+        importlib.import_module(path.stem).main()

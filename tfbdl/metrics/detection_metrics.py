@@ -1,0 +1,62 @@
+"""Whether uncertainty finds what is out of distribution, over batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfbdl.metrics import outputs
+from tfbdl.metrics.detection import area_of_flags, precision_of_flags
+from tfbdl.metrics.kept_scores import KeptScores
+
+
+class DetectionMetric(KeptScores):
+    """How well uncertainties tell examples out of the distribution from those in it.
+
+    The targets say which is which, the outputs are the uncertainties. Memory, XLA, and weights are
+    as in `KeptScores`; so are the arguments.
+    """
+
+    def update_state(self, is_out: Any, uncertainty: Any, sample_weight: Any = None) -> None:
+        """Keeps a batch.
+
+        Args:
+            is_out: 1 or True for an example out of the distribution, else 0, shape (B,) or (B, 1).
+            uncertainty: larger where less certain, such as the entropy, shape (B,) or (B, 1).
+            sample_weight: must be None.
+
+        Raises:
+            ValueError: if a shape is another, the lengths differ, or there is a sample_weight.
+        """
+        flags, scores = outputs.flags_and_scores(is_out, uncertainty)
+        self.keep(scores, flags, sample_weight)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class AUROC(DetectionMetric):
+    """`auroc` over batches, exact; arguments as in `KeptScores`.
+
+    NaN until there are examples of both kinds.
+    """
+
+    def __init__(self, name: str = "auroc", dtype: str = "float64") -> None:
+        super().__init__(name, dtype)
+
+    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
+        return area_of_flags(flags, scores)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class AUPR(DetectionMetric):
+    """`aupr` over batches, exact; arguments as in `KeptScores`.
+
+    NaN until there is an example out of the distribution.
+    """
+
+    def __init__(self, name: str = "aupr", dtype: str = "float64") -> None:
+        super().__init__(name, dtype)
+
+    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
+        return precision_of_flags(flags, scores)
