@@ -30,7 +30,7 @@ problems = importlib.import_module("problems")
 distances = importlib.import_module("distances")
 bands = importlib.import_module("bands")
 methods = importlib.import_module("methods")
-runs = importlib.import_module("runs")
+running = importlib.import_module("running")
 laplace_steps = importlib.import_module("laplace_steps")
 sparse_mode = importlib.import_module("sparse_mode")
 reference = importlib.import_module("reference")
@@ -77,7 +77,7 @@ class ProblemsTest(tf.test.TestCase, parameterized.TestCase):
     def test_dropout_has_the_prior_of_the_weights_that_are_kept(self) -> None:
         """Weight decay of MC dropout and the term of Concrete dropout are the same at one rate."""
         problem = self.problem("regression")
-        run = runs.Run(epochs=1, chain_steps=1, num_chains=1, seed=0)
+        run = running.Run(epochs=1, chain_steps=1, num_chains=1, seed=0)
         with mock.patch.object(methods, "trained", lambda problem, model, *_: model):
             dropout = methods.mc_dropout(problem, run)
             concrete = methods.concrete_dropout(problem, run)
@@ -180,7 +180,7 @@ class TableTest(tf.test.TestCase):
             with (
                 mock.patch.object(sys, "argv", argv),
                 mock.patch.object(posterior_table, "METHODS", chosen),
-                mock.patch.object(runs, "STEPS_AN_EPOCH", 1000),
+                mock.patch.object(running, "STEPS_AN_EPOCH", 1000),
             ):
                 posterior_table.main()
                 kept = Path(folder, "runs")

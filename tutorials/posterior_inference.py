@@ -41,7 +41,7 @@ import methods
 import problems
 import sparse_mode
 from problems import Problem
-from runs import Method, Posterior, Run, slug
+from running import Method, Posterior, Run, slug
 
 from tfbdl.inference import MCMC
 from tfbdl.optimizers import SGHMC, SGLD

@@ -36,7 +36,7 @@ from distances import COLUMNS, figure, scores, table
 from problems import Problem
 from records import kept
 from reference import Reference, reference
-from runs import Method, Posterior, Run, predicted, slug
+from running import Method, Posterior, Run, predicted, slug
 
 from tfbdl.data import load
 from tfbdl.optimizers import SGHMC, SGLD, PreconditionedSGHMC, PreconditionedSGLD

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 import numpy as np
 from problems import Problem, two_moons
-from runs import Posterior, predicted
+from running import Posterior, predicted
 
 from tfbdl import plots
 from tfbdl.data import gapped_sine

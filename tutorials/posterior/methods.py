@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keras
 from problems import Problem
-from runs import Run, adam, repeated, settings, trained
+from running import Run, adam, repeated, settings, trained
 
 from tfbdl.inference import (
     MAP,

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.special
 from methods import markov_chains
 from problems import Problem
-from runs import Run
+from running import Run
 
 import tfbdl
 from tfbdl.inference import HMC, MCMC, rhat

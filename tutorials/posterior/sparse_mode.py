@@ -12,7 +12,7 @@ from __future__ import annotations
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
-from runs import Run
+from running import Run
 from sparsity import NOISE, regression
 
 from tfbdl.inference import HMC, MCMC, LogPosterior, rhat
