@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.inference.laplace.parts import Factored, Part, Whole
-from tfbdl.inference.recording import LINEAR, Call
+from tfbdl.recording import LINEAR, Call
 
 
 def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
