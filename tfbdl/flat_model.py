@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import option
 from tfbdl.keras_private import is_graph, rebuild, takes_call_argument, takes_training, walk
+from tfbdl.recording import Call, recorded
 
 
 class FlatModel:
@@ -23,7 +26,7 @@ class FlatModel:
         model: built, and deterministic in inference mode.
 
     Attributes:
-        shapes: of the weights, by their path in the model.
+        shapes: of the weights, by their path in the model; a path that is taken gets a number.
         size: D.
 
     Raises:
@@ -44,7 +47,7 @@ class FlatModel:
         if not model.trainable_variables:
             raise ValueError(f"model={model.name!r} has no trainable weights")
         self.model = model
-        self.shapes = {v.path: tuple(v.shape) for v in model.trainable_variables}
+        self.shapes = _by_path(model.trainable_variables)
         self.sizes = [math.prod(shape) for shape in self.shapes.values()]
         self.size = sum(self.sizes)
         self._inference = {"training": False} if takes_training(model) else {}
@@ -77,16 +80,38 @@ class FlatModel:
 
     def check_deterministic(self, x: Any) -> None:
         """Raises ValueError where the same weights and inputs give two different outputs."""
-        first, second = (keras.tree.flatten(self.model(x, **self._inference)) for _ in range(2))
-        if not all(
-            np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=True)
-        ):
-            random = [layer for layer in walk(self.model) if getattr(layer, "rate", 0.0)]
-            named = f"; layer={random[0].name!r} drops units" if random else ""
-            raise ValueError(
-                f"model={self.model.name!r} is random in inference mode{named}; "
-                "call it with training=False throughout"
-            )
+        first, second = (self._calls(x) for _ in range(2))
+        if _equal(first[-1].z, second[-1].z):
+            return
+        layer = next(a.layer for a, b in zip(first, second, strict=False) if not _equal(a.z, b.z))
+        named = "" if layer is self.model else f" in the layer {layer.name!r}"
+        raise ValueError(
+            f"model={self.model.name!r} is random in inference mode{named}; "
+            "call it with training=False throughout"
+        )
+
+    def _calls(self, x: Any) -> list[Call]:
+        """Those of all layers for x, inner ones before those that they are in."""
+        with recorded(walk(self.model)) as calls:
+            self.model(x, **self._inference)
+        return calls
+
+
+def _by_path(variables: Sequence[keras.Variable]) -> dict[str, tuple[int, ...]]:
+    """Shapes by path, of which layers of one name in a model of a class of its own share theirs."""
+    seen: Counter[str] = Counter()
+    shapes = {}
+    for v in variables:
+        shapes[f"{v.path}_{seen[v.path]}" if v.path in seen else v.path] = tuple(v.shape)
+        seen[v.path] += 1
+    return shapes
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two structures hold the same numbers, as far as they are known."""
+    pairs = zip(keras.tree.flatten(a), keras.tree.flatten(b), strict=True)
+    known = [(p, q) for p, q in pairs if hasattr(p, "numpy")]
+    return all(np.array_equal(p, q, equal_nan=True) for p, q in known)
 
 
 def flatten(weights: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -102,8 +127,12 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
         dtype: "float32" or "float64".
 
     Raises:
-        ValueError: if a model of a class of its own would have to change its type.
+        ValueError: if there is no such type, or a model of a class of its own would have to change
+            its own.
     """
+    option("dtype", dtype, ("float32", "float64"))
+    if not isinstance(model, keras.Model):
+        raise ValueError(f"model={model!r} is no keras.Model; give a built one")
     if model.dtype_policy.compute_dtype == dtype and all(
         v.dtype == dtype for v in model.trainable_variables
     ):
@@ -112,7 +141,8 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
     if not is_graph(model):
         raise ValueError(
             f"dtype={dtype!r}: model={model.name!r} ({type(model).__name__}) has a class of its "
-            f"own and {model.dtype}; make it under keras.config.set_floatx({dtype!r})"
+            f"own and {model.dtype_policy.name}; make it under "
+            f"keras.config.set_dtype_policy({dtype!r})"
         )
     made: dict[int, Any] = {}
 

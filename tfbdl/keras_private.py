@@ -65,7 +65,7 @@ def serialize_shared(layer: keras.layers.Layer) -> dict[str, Any]:
 
 def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """The learning rate as it was given: a schedule, or a variable."""
-    return optimizer._learning_rate
+    return getattr(optimizer, "inner_optimizer", optimizer)._learning_rate
 
 
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:

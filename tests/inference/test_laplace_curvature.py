@@ -91,19 +91,20 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         error = np.abs(np.diag(got) - np.diag(expected)) / np.sqrt(variance)
         self.assertLess(error.max(), 4.5)
 
-    def test_layers_of_all_kinds(self):
+    @parameterized.parameters("same", "causal")
+    def test_layers_of_all_kinds(self, padding):
         """Convolution, normalisation, a recurrent layer, a layer called twice: one posterior."""
-        model = mixed_network()
+        model = mixed_network(padding)
         x = RNG.normal(size=(3, 4, 2))
         laplace = fitted(model, likelihoods.Poisson(), RNG.poisson(1.0, (3, 2)), x, batch_size=3)
         expected = brute_force.ggn(model, likelihoods.Poisson(), x)
         self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
 
 
-def mixed_network():
+def mixed_network(padding="same"):
     keras.utils.set_random_seed(1)
     inputs = keras.Input((4, 2))
-    h = keras.layers.Conv1D(3, 2, activation="tanh", padding="same")(inputs)
+    h = keras.layers.Conv1D(3, 2, activation="tanh", padding=padding)(inputs)
     h = keras.layers.BatchNormalization()(h)
     twice = keras.layers.Dense(3, "tanh")
     h = keras.layers.SimpleRNN(2)(twice(twice(h)))

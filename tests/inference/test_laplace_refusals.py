@@ -42,7 +42,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         message = r".* has the random layer 'drawn' \(BayesDense\)"
         self.refuses(message, Laplace, bayes, "regression")
         dropping = of_layers(dense(2), Dropping(name="drops"), dense(1))
-        message = ".*random in inference mode; layer='drops' drops units"
+        message = ".*random in inference mode in the layer 'drops'; call"
         self.refuses(message, fitted, dropping, "regression", Y)
         frozen = network()
         frozen.trainable = False
@@ -87,7 +87,11 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         ):
             self.refuses(message, laplace.fit, *data)
         likelihood, model, _ = case("categorical")
-        self.refuses("y has the label 5", Laplace(model, likelihood).fit, X, np.full(11, 5))
+        labels = np.where(np.arange(11) == 7, 5, 0)
+        laplace = Laplace(model, likelihood)
+        self.refuses("y has the label 5", laplace.fit, X, labels)
+        batches = tf.data.Dataset.from_tensor_slices((X, labels)).batch(4)
+        self.refuses("y has the label 5", laplace.fit, batches)
 
     def test_another_last_layer(self):
         """The last to be made need not be the last to be called."""

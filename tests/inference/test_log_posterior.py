@@ -79,6 +79,11 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         code = compiled.experimental_get_compiler_ir(tf.zeros([4, 26], tf.float64))(stage="hlo")
         self.assertRegex(code, r"f64\[4,26\]\S* parameter\(")
 
+    def test_data_set(self):
+        data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(5)
+        target = LogPosterior(network(), likelihoods.Normal(0.3), 0.7, data, dtype="float64")
+        self.assertAllEqual(target(target.theta), regression()(target.theta))
+
     def test_parts_add_up(self):
         target = regression()
         theta = tf.constant(self.THETA)
@@ -238,12 +243,12 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         h = keras.layers.Dense(4, "relu")(a)
         return keras.Model(a, keras.layers.Dense(1)(keras.layers.Concatenate()([a, h])))
 
-    def subclassed(self):
+    def subclassed(self, name=None):
         class Mine(keras.Model):
             def __init__(self):
                 super().__init__()
-                self.inner = keras.layers.Dense(4, "tanh")
-                self.outer = keras.layers.Dense(1)
+                self.inner = keras.layers.Dense(4, "tanh", name=name)
+                self.outer = keras.layers.Dense(1, name=name)
 
             def call(self, x):
                 return self.outer(self.inner(x))
@@ -272,6 +277,29 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
             _, slope = value_and_gradient(target, theta)
             self.assertAllClose(gradient, slope, 1e-3, 1e-3)
 
+    @parameterized.parameters(dict, list)
+    def test_several_inputs(self, structure):
+        inputs = {"a": keras.Input((3,), name="a"), "b": keras.Input((2,), name="b")}
+        arrays = {"a": X, "b": X[:, :2] ** 2}
+        joined = keras.layers.Concatenate()(list(inputs.values()))
+        if structure is list:
+            inputs, arrays = list(inputs.values()), list(arrays.values())
+        model = keras.Model(inputs, keras.layers.Dense(1)(joined))
+        for chunk_size in (None, 5):
+            target = LogPosterior(
+                model, likelihoods.Normal(), 1.0, arrays, Y, chunk_size=chunk_size, dtype="float64"
+            )
+            theta = np.linspace(-1.0, 1.0, 6)
+            f = np.c_[X, X[:, :2] ** 2] @ theta[:5, None] + theta[5]
+            expected = scipy.stats.norm.logpdf(Y, f).sum() + scipy.stats.norm.logpdf(theta).sum()
+            self.assertAllClose(target(tf.constant([theta, theta])), [expected] * 2, 1e-6)
+
+    def test_layers_of_one_name(self):
+        """A model of a class of its own may have them."""
+        target = LogPosterior(self.subclassed("same"), likelihoods.Normal(), {"same": 1.0}, X, Y)
+        self.assertEqual(list(target.flat.shapes.values()), [(3, 4), (4,), (4, 1), (1,)])
+        self.assertAllClose(target(target.theta), target(target.theta[None])[0])
+
 
 class RefusalTest(tf.test.TestCase):
     def test_not_built(self):
@@ -291,21 +319,43 @@ class RefusalTest(tf.test.TestCase):
                 return super().call(x, training=True)
 
         model = keras.Sequential(
-            [keras.Input((3,)), AlwaysOn(0.5, name="noisy"), keras.layers.Dense(1)]
+            [
+                keras.Input((3,)),
+                keras.layers.Dropout(0.5),
+                AlwaysOn(0.5, name="noisy"),
+                keras.layers.Dense(1),
+            ]
         )
-        with self.assertRaisesRegex(ValueError, "random in inference mode; layer='noisy' drops"):
+        with self.assertRaisesRegex(ValueError, "random in inference mode in the layer 'noisy'"):
             LogPosterior(model, likelihoods.Normal(), 1.0, X, Y)
 
     def test_data_that_do_not_fit(self):
         with self.assertRaisesRegex(ValueError, "^y has 3 targets for the 12 examples of x$"):
             LogPosterior(network(), likelihoods.Normal(), 1.0, X, Y[:3])
+        missing = np.where(X > 1, np.nan, X)
+        first = int(np.argwhere(X > 1)[0][0])
+        with self.assertRaisesRegex(ValueError, f"^x is not finite in example {first}; remove"):
+            LogPosterior(network(), likelihoods.Normal(), 1.0, missing, Y)
+        with self.assertRaisesRegex(ValueError, "^y=None: give targets"):
+            LogPosterior(network(), likelihoods.Normal(), 1.0, X)
+        labels = np.where(np.arange(N) == 7, 4, CLASSES)
+        with self.assertRaisesRegex(ValueError, "^y has the label 4; outputs of 4 classes"):
+            LogPosterior(network(outputs=4), likelihoods.Categorical(), 1.0, X, labels)
         for chunk_size in (0, -1, 2.5):
             with self.assertRaisesRegex(ValueError, "^chunk_size="):
                 regression(chunk_size=chunk_size)
 
+    def test_arguments(self):
+        with self.assertRaisesRegex(ValueError, "^likelihood='mse' must be an object of tfbdl"):
+            LogPosterior(network(), "mse", 1.0, X, Y)
+        with self.assertRaisesRegex(ValueError, "^dtype='float16' is unknown; choose one of"):
+            regression(dtype="float16")
+        with self.assertRaisesRegex(ValueError, "^model=<function .* is no keras.Model"):
+            LogPosterior(network, likelihoods.Normal(), 1.0, X, Y)
+
     def test_a_class_of_its_own_keeps_its_precision(self):
         model = AnyModelTest().subclassed()
-        with self.assertRaisesRegex(ValueError, "^dtype='float64': .*set_floatx"):
+        with self.assertRaisesRegex(ValueError, "^dtype='float64': .*own and float32; .*set_dtype"):
             LogPosterior(model, likelihoods.Normal(), 1.0, X, Y, dtype="float64")
 
 

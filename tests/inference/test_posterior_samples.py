@@ -89,6 +89,15 @@ class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
         fit(network(schedule, kind), [kept], 9)
         self.assertEqual(kept.epochs, [3, 4, 7, 8])
 
+    def test_cycles_of_a_scaled_loss(self):
+        """As Keras scales it for mixed precision."""
+        model, kept = network(), PosteriorSamples()
+        sampler = SGLD(CyclicalSchedule(0.1, 12, exploration=0.5), num_data=len(X))
+        scaled = keras.optimizers.LossScaleOptimizer(sampler, initial_scale=2.0)
+        model.compile(scaled, model.loss)
+        fit(model, [kept], 9)
+        self.assertEqual(kept.epochs, [3, 4, 7, 8])
+
     def test_refusals(self):
         with self.assertRaisesRegex(ValueError, "^start=-1 must be at least 0$"):
             PosteriorSamples(-1)

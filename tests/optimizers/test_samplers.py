@@ -216,6 +216,8 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
             arguments = {"num_data": 3, name: wrong}
             with self.assertRaisesRegex(ValueError, f"^{name}="):
                 kind(0.1, **arguments)
+        with self.assertRaisesRegex(ValueError, "^prior='bernoulli' is discrete, which has no"):
+            kind(0.1, num_data=3, prior="bernoulli")
         with self.assertRaises(TypeError):
             kind(0.1)
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbdl import priors
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.inference.laplace.batches import whole
 from tfbdl.inference.over_chains import has_loops, over_chains
 from tfbdl.likelihoods import Likelihood
 from tfbdl.priors import Prior
@@ -36,8 +37,9 @@ class LogPosterior:
             normal); or a mapping from names of layers, or of weights as `"dense/kernel"`, to such,
             with `"*"` for all others; or a function of theta, shape (D,), to its log density, for
             a joint prior over all layers such as `MultivariateNormal(covariance).log_prob`.
-        x: inputs, shape (N, ...).
-        y: targets, shape (N, ...).
+        x: inputs, shape (N, ...), in the structure in which the model takes them; or a
+            `tf.data.Dataset` of batches (x, y).
+        y: targets, shape (N, ...); None if x is a data set.
         chunk_size: examples at a time, to bound the memory; None takes all at once. Gradients
             then are of first order only.
         dtype: "float32" or "float64", of theta and of all that is computed.
@@ -49,7 +51,7 @@ class LogPosterior:
 
     Raises:
         ValueError: if the model is not built or random, a weight has no prior or a name in `prior`
-            no weight, or x and y do not fit.
+            no weight, or x and y do not fit each other, the model or the likelihood.
     """
 
     def __init__(
@@ -58,19 +60,20 @@ class LogPosterior:
         likelihood: Likelihood,
         prior: PriorLike | Mapping[str, PriorLike] | Density,
         x: Any,
-        y: Any,
+        y: Any = None,
         *,
         chunk_size: int | None = None,
         dtype: str = "float32",
     ) -> None:
         self.flat = FlatModel(in_precision(model, dtype))
         self.size = self.flat.size
+        if not isinstance(likelihood, Likelihood):
+            raise ValueError(f"likelihood={likelihood!r} must be an object of tfbdl.likelihoods")
         self.likelihood = likelihood
         self.dtype = tf.as_dtype(dtype)
-        self.x, self.y = (in_type(a, self.dtype) for a in (x, y))
-        self.num_data = len(self.x)
-        if not self.num_data or len(self.y) != self.num_data:
-            raise ValueError(f"y has {len(self.y)} targets for the {self.num_data} examples of x")
+        x, y = whole(x, y)
+        self.x, self.y = in_type(x, self.dtype), in_type(y, self.dtype)
+        self.num_data = len(y)
         self.chunk_size = None if chunk_size is None else positive_integer("chunk_size", chunk_size)
         self.priors: list[Prior] | None = None
         if callable(prior) and not isinstance(prior, Prior):
@@ -78,9 +81,12 @@ class LogPosterior:
         else:
             self.priors = _prior_of_each(prior, list(self.flat.shapes))
             self._log_prior_of_one = _independent(self.priors, self.flat)
-        self.flat.check_deterministic(self.x[:2])
-        self._has_loops = has_loops(lambda theta: self.flat(theta, self.x[:2]), self.theta)
-        likelihood.check(self.flat(self.flat.theta, self.x[:2]))
+        few = tf.nest.map_structure(lambda a: a[:2], self.x)
+        self.flat.check_deterministic(few)
+        self._has_loops = has_loops(lambda theta: self.flat(theta, few), self.theta)
+        outputs = self.flat(self.flat.theta, few)
+        likelihood.check(outputs)
+        likelihood.check_targets(y, outputs)
 
     @property
     def theta(self) -> tf.Tensor:
@@ -109,7 +115,8 @@ class LogPosterior:
 
     def _in_chunks(self, theta: tf.Tensor) -> tf.Tensor:
         """The sum over chunks of the data, whose gradient is summed on the way."""
-        whole, rest = divmod(self.num_data, self.chunk_size or self.num_data)
+        size = self.chunk_size or self.num_data
+        count, rest = divmod(self.num_data, size)
 
         @tf.custom_gradient
         def total(theta: tf.Tensor) -> tuple[tf.Tensor, Density]:
@@ -120,28 +127,34 @@ class LogPosterior:
                 return sums[0] + part, sums[1] + tape.gradient(part, theta)
 
             _, *sums = tf.while_loop(
-                lambda i, *_: i < whole,
-                lambda i, *sums: (i + 1, *add(*self._chunk(i), *sums)),
+                lambda i, *_: i < count,
+                lambda i, *sums: (
+                    i + 1,
+                    *add(*self._part(i * size, size), *sums),
+                ),
                 (tf.constant(0), tf.zeros(theta.shape[:-1], self.dtype), tf.zeros_like(theta)),
             )
-            value, gradient = add(self.x[-rest:], self.y[-rest:], *sums) if rest else sums
+            value, gradient = add(*self._part(self.num_data - rest, rest), *sums) if rest else sums
             return value, lambda upstream: upstream[..., tf.newaxis] * gradient
 
         return total(theta)
 
-    def _chunk(self, i: tf.Tensor) -> list[tf.Tensor]:
-        """Examples i * chunk_size to (i + 1) * chunk_size of x and y."""
-        arrays = (self.x, self.y)
-        return [
-            tf.slice(a, [i * self.chunk_size] + [0] * (a.ndim - 1), [self.chunk_size, *a.shape[1:]])
-            for a in arrays
-        ]
+    def _part(self, start: tf.Tensor | int, count: int) -> tuple[Any, tf.Tensor]:
+        """`count` examples from `start` on, of x and y."""
+        return tf.nest.map_structure(
+            lambda a: tf.slice(a, [start] + [0] * (a.ndim - 1), [count, *a.shape[1:]]),
+            (self.x, self.y),
+        )
 
 
-def in_type(array: Any, dtype: tf.DType) -> tf.Tensor:
-    """The array on the device, in `dtype` if it is of floating numbers."""
-    array = np.asarray(array)
-    return tf.constant(array, dtype if array.dtype.kind == "f" else None)
+def in_type(arrays: Any, dtype: tf.DType) -> Any:
+    """Arrays on the device, in `dtype` if they are of floating numbers."""
+
+    def of_one(array: Any) -> tf.Tensor:
+        array = np.asarray(array)
+        return tf.constant(array, dtype if array.dtype.kind == "f" else None)
+
+    return tf.nest.map_structure(of_one, arrays)
 
 
 def _independent(chosen: list[Prior], flat: FlatModel) -> Density:

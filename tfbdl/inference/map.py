@@ -122,10 +122,15 @@ class MAP:
         return -log_prob[0], -gradient[0]
 
     def _look(self, num_iterations: int) -> None:
-        loss, gradient = self._compile(self._loss)(tf.constant(self.theta))
+        theta = tf.constant(self.theta)
+        loss, gradient = self._compiled_loss.get_concrete_function(theta)(theta)
         self.log_prob = -float(loss)
         self.gradient_norm = float(np.max(np.abs(gradient)))
         self.num_iterations = num_iterations
+
+    @functools.cached_property
+    def _compiled_loss(self) -> Any:
+        return self._compile(self._loss)
 
     def _compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return tf.function(function, autograph=False, jit_compile=self.jit_compile)

@@ -189,7 +189,7 @@ class MCMC:
         agree on the outputs may well not agree on the weights.
 
         Args:
-            x: inputs, shape (N, ...).
+            x: inputs, shape (N, ...), in the structure in which the model takes them.
 
         Raises:
             ValueError: if there are fewer than 4 samples, or `run` has not been called.

@@ -57,6 +57,8 @@ class Sampler(keras.optimizers.Optimizer):
             "at least 0; 1 is the posterior",
         )
         self.prior = None if prior is None else priors.get(prior)
+        if self.prior is not None and self.prior.discrete:
+            raise ValueError(f"prior={prior!r} is discrete, which has no gradient to follow")
         self.seed = seed
 
     def build(self, variables: Sequence[keras.Variable]) -> None:

@@ -68,6 +68,18 @@ def elements(x: Any, y: Any) -> Iterator[tuple[Any, Any]]:
         yield _checked(inputs, targets)
 
 
+def whole(x: Any, y: Any) -> tuple[Any, np.ndarray]:
+    """All examples of arrays, or of a data set, as NumPy arrays (x, y).
+
+    Raises:
+        ValueError: as `batches`, or if there are no targets.
+    """
+    xs, ys = zip(*elements(x, y), strict=True)
+    if ys[0] is None:
+        raise ValueError("y=None: give targets, or a data set of batches (x, y)")
+    return keras.tree.map_structure(lambda *parts: np.concatenate(parts), *xs), np.concatenate(ys)
+
+
 def _checked(x: Any, y: Any) -> tuple[Any, Any]:
     x = keras.tree.map_structure(np.asarray, x)
     y = None if y is None else np.asarray(y)

@@ -89,6 +89,7 @@ class Fit:
         total, sums = None, np.zeros(3)
         data = batches(x, y, min(size, batch_size or size), self._flat.dtype)
         for number, batch in enumerate(data):
+            self._observed.unit.check_targets(batch.y.numpy(), self._example_outputs)
             key = tf.constant([0, number, 0])
             statistics, batch_sums = self._step(theta, state, batch, key)
             total = precision.add(total, statistics)
@@ -136,7 +137,7 @@ class Fit:
         self._flat.check_deterministic(few.x)
         outputs = self._flat(theta, few.x, state)
         self._observed.of_network(1.0).check(outputs)
-        self._observed.unit.check_targets(targets[:_FEW], self._observed.link(outputs))
+        self._example_outputs = self._observed.link(outputs)
         if self._subset.last_layer is not None:
             check_last(self._flat, self._subset.last_layer, self._subset.owners, few.x)
         self._outputs = rows(outputs).shape[1]

@@ -19,7 +19,7 @@ from tfbdl.inference.laplace.layer_rules import has_rule, part_of
 from tfbdl.inference.laplace.output_fisher import Link
 from tfbdl.inference.laplace.parts import Factored, Part, Whole
 from tfbdl.inference.laplace.subset import Subset
-from tfbdl.inference.recording import Call, recorded
+from tfbdl.recording import Call, recorded
 
 Seeds: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 State: TypeAlias = Sequence[tf.Tensor]

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.inference.laplace.parts import Factored, Part, Whole
-from tfbdl.inference.recording import LINEAR, Call
+from tfbdl.recording import LINEAR, Call
 
 
 def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
@@ -40,8 +40,17 @@ def _multiplied(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
     if not isinstance(layer, keras.layers.Dense):
         size = math.prod(layer.kernel.shape[:-1])
         each = tf.reshape(tf.eye(size, dtype=x.dtype), [*layer.kernel.shape[:-1], size])
-        x = _channels_last(layer, layer.convolution_op(x, each))
+        x = _channels_last(layer, _convolved(layer, x, each))
     return tf.reshape(x, [x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1]])
+
+
+def _convolved(layer: Any, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    if layer.padding != "causal":
+        return layer.convolution_op(x, kernel)
+    before = [layer.dilation_rate[0] * (layer.kernel_size[0] - 1), 0]
+    last = layer.data_format == "channels_last"
+    x = tf.pad(x, [[0, 0], before, [0, 0]] if last else [[0, 0], [0, 0], before])
+    return keras.ops.conv(x, kernel, layer.strides, "valid", layer.data_format, layer.dilation_rate)
 
 
 def _back(layer: keras.layers.Layer, g: tf.Tensor) -> tf.Tensor:

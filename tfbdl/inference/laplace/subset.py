@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.recording import owners
+from tfbdl.recording import owners
 
 
 class Subset:

@@ -12,10 +12,10 @@ import tensorflow as tf
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.laplace.batches import batches
 from tfbdl.inference.laplace.subset import Subset
-from tfbdl.inference.recording import recorded
 from tfbdl.layers import LearnedScale
 from tfbdl.models import Ensemble
 from tfbdl.models.ensemble import floats
+from tfbdl.recording import recorded
 
 
 class Features:

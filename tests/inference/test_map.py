@@ -1,0 +1,84 @@
+"""The mode of the posterior: of a linear regression by hand, and as weight decay finds it."""
+
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import likelihoods, priors
+from tfbdl.inference import MAP, LogPosterior
+from tfbdl.inference import map as map_file
+
+RNG = np.random.default_rng(0)
+N, SIGMA, SCALE = 20, 0.3, 0.8
+X = RNG.normal(size=(N, 3))
+Y = X @ RNG.normal(size=(3, 1)) + RNG.normal(0, SIGMA, (N, 1))
+
+
+def network(units=(), **kwargs):
+    keras.utils.set_random_seed(0)
+    hidden = [keras.layers.Dense(u, "tanh", **kwargs) for u in units]
+    return keras.Sequential([keras.Input((3,)), *hidden, keras.layers.Dense(1, **kwargs)])
+
+
+def target_of(model, prior=SCALE):
+    return LogPosterior(model, likelihoods.Normal(SIGMA), prior, X, Y, dtype="float64")
+
+
+class MAPTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters("lbfgs", "adam")
+    def test_linear_regression(self, name):
+        optimizer = keras.optimizers.Adam(0.05) if name == "adam" else name
+        found = MAP(target_of(network()), optimizer, tolerance=1e-5, jit_compile=False).run()
+        phi = np.c_[X, np.ones(N)]
+        precision = phi.T @ phi / SIGMA**2 + np.eye(4) / SCALE**2
+        mode = np.linalg.solve(precision, phi.T @ Y[:, 0] / SIGMA**2)
+        self.assertAllClose(found.theta, mode, 1e-6, 1e-6)
+        self.assertLess(found.gradient_norm, 1e-5)
+        prediction = tfbdl.predict(found.model, X, verbose=0)
+        self.assertAllClose(prediction.mean[:, 0], phi @ mode, 1e-5, 1e-5)
+
+    def test_a_normal_prior_is_weight_decay(self):
+        """At the mode the mean loss with L2(1 / (2 N s^2)) is stationary."""
+        found = MAP(target_of(network((4,))), tolerance=1e-4, jit_compile=False).run()
+        decay = keras.regularizers.L2(1 / (2 * N * SCALE**2))
+        model = network((4,), kernel_regularizer=decay, bias_regularizer=decay)
+        model.compile(loss=likelihoods.Normal(SIGMA))
+        found.assign(model)
+        x, y = X.astype("float32"), Y.astype("float32")
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(x, y, model(x, training=True))
+        weights = [v.value for v in model.trainable_variables]
+        for gradient in tape.gradient(loss, weights):
+            self.assertAllClose(gradient, tf.zeros_like(gradient), atol=1e-4)
+
+    def test_looks_are_compiled_once(self):
+        target, traces = target_of(network()), []
+
+        def density(theta):
+            traces.append(theta)
+            return target(theta)
+
+        optimizer = keras.optimizers.Adam(1e-3)
+        start = {"initial": np.zeros(4), "max_iterations": 50, "jit_compile": False}
+        with mock.patch.object(map_file, "STEPS_PER_CALL", 10), self.assertWarns(UserWarning):
+            MAP(density, optimizer, **start).run()
+        self.assertLess(len(traces), 6)
+
+    def test_refusals(self):
+        target = target_of(network())
+        with self.assertRaisesRegex(ValueError, "^optimizer='newton' must be 'lbfgs' or a keras"):
+            MAP(target, "newton")
+        with self.assertRaisesRegex(ValueError, "^initial has a log density of nan; start else"):
+            MAP(target, initial=np.full(4, np.nan), jit_compile=False)
+        with self.assertRaisesRegex(ValueError, "^prior is discrete, which has no gradient"):
+            MAP(target_of(network(), priors.Bernoulli()))
+        with self.assertRaisesRegex(ValueError, "^target is a function, which has no network"):
+            _ = MAP(lambda t: -tf.reduce_sum(t**2, 1), initial=[1.0], jit_compile=False).model
+
+
+if __name__ == "__main__":
+    tf.test.main()
