@@ -72,6 +72,17 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(value, expected, 1e-12)
             self.assertAllClose(gradient, slope, 1e-11, 1e-11)
 
+    def test_eager_calls_trace_nothing(self):
+        """`vectorized_map` would do so at each, and TensorFlow would warn of it."""
+        target, thetas = regression(), RNG.normal(size=(3, 26))
+        with self.assertNoLogs("tensorflow", "WARNING"):
+            for _ in range(8):
+                values, gradients = value_and_slope(target, tf.constant(thetas))
+        for theta, value, gradient in zip(thetas, values, gradients, strict=True):
+            expected, slope = by_hand(theta)
+            self.assertAllClose(value, expected, 1e-12)
+            self.assertAllClose(gradient, slope, 1e-11, 1e-11)
+
     def test_chains_are_no_constant_of_the_compiled_code(self):
         """XLA would compile again for each value of a constant."""
         target = regression()

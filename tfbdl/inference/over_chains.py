@@ -18,7 +18,8 @@ def over_chains(
     Args:
         function: theta (D,) to a number.
         theta: shape (D,) or (C, D).
-        one_by_one: chains in a loop, for a function that cannot be vectorised.
+        one_by_one: chains in a loop, for a function that cannot be vectorised; always so outside of
+            a graph, where vectorising would trace anew at each call.
     """
     if theta.shape.rank == 1:
         return function(theta)
@@ -31,7 +32,7 @@ def over_chains(
 
     @tf.custom_gradient
     def of_each(theta: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        if one_by_one:
+        if one_by_one or tf.executing_eagerly():
             types = (theta.dtype, theta.dtype)
             values, gradients = tf.map_fn(value_and_gradient, theta, fn_output_signature=types)
         else:
