@@ -12,7 +12,59 @@ from tfbdl.keras_private import set_loss, walk
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class Complexity(keras.layers.Layer):
+class Cost(keras.layers.Layer):
+    """A cost in nats per data set; what is spread over the examples goes to the model's losses.
+
+    It holds no variables. Each model that reaches it counts it once in a forward pass, however many
+    layers add it.
+
+    Args:
+        names: what the parts of the cost are called in logs.
+
+    Attributes:
+        per_example: the cost at the last call, unweighted, in nats per example.
+        terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
+            `model.losses` they are to be read straight after the forward pass.
+        observe: where set, called in training steps with `terms`, and with the cost and its
+            weighted part of the loss in nats per example, as "cost" and "loss".
+    """
+
+    def __init__(self, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.names = tuple(names)
+        self.per_example: tf.Tensor | float = 0.0
+        self.terms: dict[str, tf.Tensor] = {}
+        self.observe: Callable[[dict[str, tf.Tensor]], None] | None = None
+        self.built = True
+
+    @property
+    def counted(self) -> bool:
+        """Whether the last forward pass of the model reached it."""
+        return bool(self.losses)
+
+    def spread(
+        self,
+        cost: tf.Tensor,
+        terms: dict[str, tf.Tensor],
+        *,
+        num_data: int,
+        weight: keras.Variable,
+        training: bool,
+    ) -> None:
+        """Puts `weight * cost / num_data` into the losses, and names the cost's parts for logs."""
+        self.per_example = cost / num_data
+        self.terms = terms
+        loss = weight * self.per_example
+        set_loss(self, loss)
+        if training and self.observe is not None:
+            self.observe({**terms, "cost": self.per_example, "loss": loss})
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "names": self.names}
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class Complexity(Cost):
     """Adds `weight * cost / num_data` to the model's losses.
 
     Keras' mean loss is the negative log likelihood per example, so with KL / N beside it the total
@@ -27,43 +79,27 @@ class Complexity(keras.layers.Layer):
     Attributes:
         weight: a scalar variable, 1 by default. Smaller values warm the KL up or give a cold
             posterior; it is saved with the model.
-        cost: the cost at the last call, unscaled, in nats per data set.
-        terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
-            `model.losses` they are to be read straight after the forward pass.
-        observe: where set, called in training steps with `terms`, and with the cost and its
-            weighted part of the loss in nats per example, as "cost" and "loss".
 
     Raises:
         ValueError: if `num_data` is not a positive integer.
     """
 
     def __init__(self, num_data: int, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
-        super().__init__(**kwargs)
+        super().__init__(names, **kwargs)
         self.num_data = positive_integer("num_data", num_data, ": the number of training examples")
-        self.names = tuple(names)
         self.weight = self.add_weight(
             shape=(), initializer="ones", trainable=False, autocast=False, name="weight"
         )
-        self.cost: tf.Tensor | float = 0.0
-        self.terms: dict[str, tf.Tensor] = {}
-        self.observe: Callable[[dict[str, tf.Tensor]], None] | None = None
-        self.built = True
 
     def add(self, cost: tf.Tensor, training: bool, **terms: tf.Tensor) -> None:
         """Adds `cost` (nats per data set) to the losses, and names its parts for the logs.
 
         A layer that a model calls several times has one set of weights and costs once.
         """
-        per_example = cost / self.num_data
-        loss = self.weight * per_example
-        set_loss(self, loss)
-        self.cost = cost
-        self.terms = terms
-        if training and self.observe is not None:
-            self.observe({**terms, "cost": per_example, "loss": loss})
+        self.spread(cost, terms, num_data=self.num_data, weight=self.weight, training=training)
 
     def get_config(self) -> dict:
-        return {**super().get_config(), "num_data": self.num_data, "names": self.names}
+        return {**super().get_config(), "num_data": self.num_data}
 
 
 def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
@@ -73,20 +109,29 @@ def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
     2020; for a variational posterior the likelihood counts 1 / weight times).
     """
     for cost in costs(model):
-        cost.weight.assign(weight)
+        if isinstance(cost, Complexity):
+            cost.weight.assign(weight)
 
 
-def terms(model: keras.Model) -> dict[str, tf.Tensor]:
+def terms(model: keras.Model) -> dict[str, tf.Tensor | float]:
     """The named terms of all layers of `model`, summed by name (nats per data set).
 
     To be read straight after the forward pass. Names are `kl` for random weights, `wd` and `ent`
     for learned dropout.
     """
-    total: dict[str, tf.Tensor] = {}
+    total: dict[str, tf.Tensor | float] = dict.fromkeys(term_names(model), 0.0)
     for cost in costs(model):
-        for name, value in cost.terms.items():
-            total[name] = total[name] + value if name in total else value
+        for name, value in cost.terms.items() if cost.counted else ():
+            total[name] += value
     return total
+
+
+def per_example(model: keras.Model) -> list[tf.Tensor]:
+    """The costs of all layers of `model`, unweighted, in nats per example.
+
+    To be read straight after the forward pass.
+    """
+    return [cost.per_example for cost in costs(model) if cost.counted]
 
 
 def term_names(model: keras.Model) -> list[str]:
@@ -94,6 +139,6 @@ def term_names(model: keras.Model) -> list[str]:
     return list(dict.fromkeys(name for cost in costs(model) for name in cost.names))
 
 
-def costs(model: keras.Model) -> list[Complexity]:
-    """The complexity costs of all layers of `model`."""
-    return [layer for layer in walk(model) if isinstance(layer, Complexity)]
+def costs(model: keras.Model) -> list[Cost]:
+    """The costs of all layers of `model`."""
+    return [layer for layer in walk(model) if isinstance(layer, Cost)]

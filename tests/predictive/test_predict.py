@@ -397,7 +397,7 @@ class BoundTest(tf.test.TestCase):
         mean = model.predict(X, verbose=0)
         expected = np.mean(scipy.stats.norm(mean, 0.5).logpdf(Y) - variance / (2 * 0.25))
         model(X)
-        kl = float(model.layers[0].complexity.cost) / N
+        kl = float(model.layers[0].complexity.per_example)
         got = tfbdl.elbo(model, X, Y, num_samples, seed=1, batch_size=9)
         logs = scipy.stats.norm(drawn(model, 1, 500), 0.5).logpdf(Y)[..., 0].mean(axis=1)
         self.assertLess(abs(got.log_likelihood - expected), 5 * logs.std() / np.sqrt(num_samples))

@@ -5,6 +5,7 @@ import copy
 import keras
 import numpy as np
 import tensorflow as tf
+import two_replicas
 from absl.testing import parameterized
 
 import tfbdl
@@ -31,6 +32,31 @@ def model_of(prior):
     model = keras.Sequential([keras.Input((D,)), *layers])
     model.compile(keras.optimizers.SGD(1e-3), likelihoods.Normal(1.0))
     return model
+
+
+@keras.saving.register_keras_serializable(package="test_shared_prior")
+class OffTarget(priors.Normal):
+    """A prior of a user's own, with a KL of its own."""
+
+    def kl(self):
+        return tf.square(self.scale - 3.0)
+
+
+HIERARCHIES = {
+    "ard": priors.ARD,
+    "horseshoe": priors.Horseshoe,
+    "of a user": lambda: OffTarget(0.5, trainable=True),
+}
+
+
+def dense(prior, **kwargs):
+    return BayesDense(D, **{"num_data": N, "prior": prior, "seed": 1, **kwargs})
+
+
+def total_kl(model, prior):
+    """KL of all weights, and once that of the prior."""
+    layers = [v for v in model._flatten_layers() if isinstance(v, BayesDense)]
+    return prior.kl() + tf.add_n([q.exact_kl() for v in layers for q in v.random_weights])
 
 
 def through_file(model, folder):
@@ -125,6 +151,137 @@ class SharedPriorTest(tf.test.TestCase, parameterized.TestCase):
         second_moments = [np.ravel(np.square(q.mean) + np.square(q.stddev)) for q in weights]
         expected = np.sqrt(np.mean(np.concatenate(second_moments)))
         self.assertAllClose(prior.scale, expected, 1e-4)
+
+
+class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
+    """Each model counts it once, whatever else the prior governs."""
+
+    def assert_counted_once(self, model, prior, x=X):
+        expected = total_kl(model, prior) / N
+        for training in (False, True):
+            model(x, training=training)
+            self.assertAllClose(sum(model.losses), expected, 1e-5)
+
+    @parameterized.parameters(*HIERARCHIES)
+    def test_two_models(self, name):
+        prior = HIERARCHIES[name]()
+        first, second = model_of(prior), model_of(prior)
+        second.set_weights(first.get_weights())
+        for model in (first, second, first):
+            self.assert_counted_once(model, prior)
+        bounds = [tfbdl.elbo(model, X, X, 2, seed=0).kl for model in (first, second)]
+        self.assertAllClose(bounds, [float(total_kl(first, prior)) / N] * 2, 1e-5)
+
+    @parameterized.parameters(*HIERARCHIES)
+    def test_training_of_two_models(self, name):
+        """Logs and weights of the second are as if there were no first, but for its scales."""
+        histories = []
+        for other in (False, True):
+            prior = HIERARCHIES[name]()
+            if other:
+                model_of(prior)(X)
+            keras.utils.set_random_seed(1)
+            model = model_of(prior)
+            history = tfbdl.train(model, X, X, epochs=2, batch_size=6, seed=3, verbose=0)
+            histories.append(history)
+        self.assertAllClose(histories[0]["kl"], histories[1]["kl"], 1e-6)
+        self.assertAllClose(histories[0]["loss"], histories[1]["loss"], 1e-6)
+
+    def test_weight_is_that_of_the_model(self):
+        prior = priors.ARD()
+        first, second = model_of(prior), model_of(prior)
+        tfbdl.set_kl_weight(first, 0.25)
+        for model, weight in ((first, 0.25), (second, 1.0), (first, 0.25)):
+            model(X, training=True)
+            self.assertAllClose(sum(model.losses), weight * total_kl(model, prior) / N, 1e-5)
+
+    def test_columns_of_fit(self):
+        prior = priors.ARD()
+        model_of(prior)(X)
+        model = model_of(prior)
+        model.optimizer.learning_rate = 0.0
+        history = model.fit(X, X, callbacks=[tfbdl.Bound()], verbose=0).history
+        self.assertAllClose(history["kl_per_example"], [total_kl(model, prior) / N], 1e-5)
+
+    def test_shared_layer_and_nested_models(self):
+        prior = priors.ARD()
+        twice = dense(prior)
+        inner = keras.Sequential([keras.Input((D,)), dense(prior)])
+        x = keras.Input((D,))
+        model = keras.Model(x, dense(prior)(inner(twice(twice(x)))))
+        self.assert_counted_once(model, prior)
+        self.assert_counted_once(inner, prior)
+
+    def test_kernel_and_bias_of_one_layer(self):
+        prior = OffTarget(0.5, trainable=True)
+        model = keras.Sequential([keras.Input((D,)), dense(prior, bias_prior=prior)])
+        self.assert_counted_once(model, prior)
+
+    @parameterized.parameters(*HIERARCHIES)
+    def test_files(self, name):
+        """Also of the second model, and as weights by `tf.train.Checkpoint`."""
+        prior = HIERARCHIES[name]()
+        _, second = model_of(prior), model_of(prior)
+        loaded = through_file(second, self.get_temp_dir())
+        other = model_of(HIERARCHIES[name]())
+        for variable in second.trainable_variables:
+            variable.assign_add(tf.fill(variable.shape, 0.1))
+        path = tf.train.Checkpoint(model=second).save(f"{self.get_temp_dir()}/checkpoint")
+        tf.train.Checkpoint(model=other).restore(path).assert_consumed()
+        for model in (loaded, other):
+            self.assert_counted_once(model, model.layers[0].prior)
+        self.assertAllEqual(other.losses, (second(X, training=False), second.losses)[1])
+
+    def test_clone(self):
+        """As Keras clones layers one by one, each has a prior of its own, and its KL."""
+        model = model_of(priors.ARD())
+        clone = keras.models.clone_model(model)
+        owned = [layer.prior for layer in clone.layers]
+        self.assertIsNot(*owned)
+        clone(X)
+        expected = total_kl(clone, owned[0]) + owned[1].kl()
+        self.assertAllClose(sum(clone.losses), expected / N, 1e-5)
+
+    def test_two_replicas(self):
+        histories, priors_of = [], []
+        for scope in (tf.distribute.get_strategy().scope, two_replicas.strategy().scope):
+            with scope():
+                keras.utils.set_random_seed(1)
+                prior = priors.ARD()
+                model_of(prior)(X)
+                model = model_of(prior)
+                for layer in model.layers:
+                    layer.kernel.rho.assign(tf.fill((D, D), -20.0))
+                    layer.bias.rho.assign(tf.fill((D,), -20.0))
+            history = model.fit(X, X, batch_size=6, epochs=2, shuffle=False, verbose=0).history
+            histories.append(history["loss"])
+            priors_of.append([v.value for v in prior.variables])
+        self.assertAllClose(*histories, 1e-4)
+        self.assertAllClose(*priors_of, 1e-4)
+
+    def test_prior_predictive_of_a_prior_in_use(self):
+        """Its samples hold no posterior of the scales, so that nothing is added to its loss."""
+        prior = priors.ARD(trainable=False)
+        model_of(prior)(X)
+        layer = dense(prior, posterior="prior", use_bias=False)
+        model = keras.Sequential([keras.Input((D,)), layer, keras.layers.Dense(D)])
+        model.compile("sgd", likelihoods.Normal(1.0))
+        model_of(prior)(X)
+        model(X, training=True)
+        self.assertAllClose(sum(model.losses), 0.0)
+        model_of(prior)(X)
+        self.assertEqual(tfbdl.elbo(model, X, X, 2, seed=0).kl, 0.0)
+        history = tfbdl.train(model, X, X, epochs=1, verbose=0)
+        self.assertAllEqual(history["kl"], [0.0])
+
+    def test_num_data_must_agree(self):
+        prior = priors.ARD()
+        layers = [dense(prior, name="first"), dense(prior, num_data=2 * N, name="second")]
+        with self.assertRaisesRegex(ValueError, "^num_data=24 .*num_data=12 .*ARD; .*$"):
+            keras.Sequential([keras.Input((D,)), *layers])
+        fixed = priors.Normal(1.0)
+        for num_data in (N, 2 * N):
+            dense(fixed, num_data=num_data).build((None, D))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,6 @@ class BayesLayer(keras.layers.Layer):
         self.complexity = Complexity(num_data)
         self.seed = random.Seed(seed)
         self._random_weights: list[str] = []
-        self._owned_priors: list[priors.Prior] = []
         accept_draws(self)
 
     @property
@@ -72,8 +71,8 @@ class BayesLayer(keras.layers.Layer):
         made = posterior.create(self, name, shape, initializer, prior, exact=self.kl == "auto")
         setattr(self, name, made)
         self._random_weights.append(name)
-        if posterior.of_hyperposterior and prior.claim():
-            self._owned_priors.append(prior)
+        if posterior.of_hyperposterior:
+            prior.share_kl(self.num_data)
 
     @property
     def random_weights(self) -> list[Posterior]:
@@ -83,7 +82,7 @@ class BayesLayer(keras.layers.Layer):
     def weights_at(self, draw: tf.Tensor | None) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The weights of a drawn function, or their means, in the order made; and the KL."""
         key = self.seed.at(make_draw(0, 0) if draw is None else draw)
-        weights, kl = [], self.kl_of_priors()
+        weights, kl = [], 0.0
         for stream, q in enumerate(self.random_weights):
             stream_key = random.fold_in(key, stream)
             w = q.mean if draw is None else q.sample(stream_key)
@@ -94,16 +93,19 @@ class BayesLayer(keras.layers.Layer):
     def sampled_weights(self) -> tuple[list[tf.Tensor], tf.Tensor]:
         """One new sample of the weights for a training step, in the order made; and the KL."""
         key = self.seed.next()
-        weights, kl = [], self.kl_of_priors()
+        weights, kl = [], 0.0
         for stream, q in enumerate(self.random_weights):
             w, weight_kl = q.sample_and_kl(random.fold_in(key, stream))
             weights.append(tf.cast(w, self.compute_dtype))
             kl += weight_kl
         return weights, kl
 
-    def kl_of_priors(self) -> tf.Tensor | float:
-        """KL of the hyper-parameters of those priors that this layer was the first to use."""
-        return sum((prior.kl() for prior in self._owned_priors), 0.0)
+    def add_kl(self, kl: tf.Tensor, training: bool) -> None:
+        """Adds the weights' `kl` to the losses, and that of their priors' hyper-parameters."""
+        self.complexity.add(kl, training, kl=kl)
+        for q in self.random_weights:
+            if q.of_hyperposterior:
+                q.prior.add_kl(self.complexity, training)
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object

@@ -63,11 +63,10 @@ class BayesLinear(BayesLayer):
         """linear(x, W) + b with W and b sampled, drawn, or at their means."""
         if training and draw is None:
             y, kl = self.estimator(x, self.linear, self.kernel, self.bias, self.seed.next())
-            kl += self.kl_of_priors()
         else:
             (w, *b), kl = self.weights_at(draw)
             y = self.linear(x, w) + b[0] if b else self.linear(x, w)
-        self.complexity.add(kl, training, kl=kl)
+        self.add_kl(kl, training)
         return y
 
     def get_config(self) -> dict:

@@ -34,5 +34,5 @@ class OneSample(BayesLayer):
         """Sampled, drawn, or mean weights, in the order made; the KL goes to the losses."""
         sampled = training and draw is None
         weights, kl = self.sampled_weights() if sampled else self.weights_at(draw)
-        self.complexity.add(kl, training, kl=kl)
+        self.add_kl(kl, training)
         return weights

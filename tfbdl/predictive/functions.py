@@ -165,8 +165,8 @@ class Functions:
 
         def draw(s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             outputs = self._sampler(x, draw=make_draw(seed, start + s))
-            costs = [cost.cost / cost.num_data for cost in complexity.costs(self.model)]
-            total = sum((tf.cast(cost, tf.float64) for cost in costs), tf.zeros([], tf.float64))
+            costs = [tf.cast(cost, tf.float64) for cost in complexity.per_example(self.model)]
+            total = sum(costs, tf.zeros([], tf.float64))
             return tf.cast(likelihood.log_prob(y, outputs), tf.float64), total
 
         return tf.map_fn(draw, tf.range(count), fn_output_signature=(tf.float64, tf.float64))

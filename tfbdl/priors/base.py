@@ -7,6 +7,8 @@ import math
 import keras
 import tensorflow as tf
 
+from tfbdl.complexity import Complexity, Cost
+
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -16,7 +18,8 @@ class Prior(keras.layers.Layer):
     A prior is a Keras layer so that its hyper-parameters are variables of the model: saved, and
     learned where they are trainable. One object given to several layers is one prior with shared
     hyper-parameters. A new family defines `log_prob` and `sample`; it may define
-    `expected_log_prob`, which gives every normal posterior its KL in closed form.
+    `expected_log_prob`, which gives every normal posterior its KL in closed form, and `kl`, which
+    each model then counts once.
 
     Attributes:
         discrete: whether w takes two values only, so that no density over the reals fits it.
@@ -26,15 +29,15 @@ class Prior(keras.layers.Layer):
     discrete = False
     mean = 0.0
 
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.cost = None if type(self).kl is Prior.kl else Cost()
+        self._num_data: int | None = None
+
     def attach(self, shape: tuple[int, ...]) -> None:
         """Makes the hyper-parameters for a weight of `shape`; every weight does so once."""
         if not self.built:
             self.build(shape)
-
-    def claim(self) -> bool:
-        """True for the first that asks: the layer that adds `kl()`, once, to its cost."""
-        first, self._claimed = not getattr(self, "_claimed", False), True
-        return first
 
     def for_bias(self) -> Prior:
         """What governs the bias of a layer where the user names no prior for it."""
@@ -65,3 +68,24 @@ class Prior(keras.layers.Layer):
     def kl(self) -> tf.Tensor | float:
         """KL of the hyper-parameters' own posterior from their prior, in nats; 0 without one."""
         return 0.0
+
+    def share_kl(self, num_data: int) -> None:
+        """Notes N of a layer that adds `kl()`.
+
+        Raises:
+            ValueError: if it is not that of the other layers with this prior.
+        """
+        if self.cost is not None and self._num_data not in {None, num_data}:
+            raise ValueError(
+                f"num_data={num_data} differs from the num_data={self._num_data} of another layer "
+                f"with this prior={type(self).__name__}; give both the same, or two priors"
+            )
+        self._num_data = num_data
+
+    def add_kl(self, layer: Complexity, training: bool) -> None:
+        """Adds `kl()` to the losses, with the weight and N of a layer's cost."""
+        if self.cost is not None:
+            kl = self.kl()
+            self.cost.spread(
+                kl, {"kl": kl}, num_data=layer.num_data, weight=layer.weight, training=training
+            )
