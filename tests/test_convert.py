@@ -656,7 +656,7 @@ class DeterministicTest(ConvertTest):
             r"^layer='d' \(BayesDense\) lies inside 't'": of(L.TimeDistributed(mean, name="t")),
             r"^layer='d' \(Mine\) is of a subclass": of(Mine(2, num_data=10, name="d")),
             r"^layer='g' \(MCGaussianDropout\) has noise_shape=": of(
-                bayes.MCGaussianDropout(0.5, (None, 1, None), name="g")
+                bayes.MCGaussianDropout(0.5, noise_shape=(None, 1, None), name="g")
             ),
             r"^layer='s' \(LearnedScale\) has no counterpart in Keras": of(
                 bayes.MCDropout(0.5), bayes.LearnedScale(name="s")

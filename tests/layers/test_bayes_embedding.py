@@ -176,7 +176,6 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ("num_data", None, "^num_data=None must be a positive integer"),
         ("weights", np.ones((3, 5)), r"^weights of shape \(3, 5\) must have .*=\(5, 3\)$"),
         ("bias_prior", 1.0, "^bias_prior and bias_posterior must be None"),
-        ("embeddings_constraint", None, "embeddings_constraint"),
     )
     def test_ranges(self, name, value, message):
         arguments = {"input_dim": 5, "output_dim": 3, "num_data": 10, name: value}

@@ -8,6 +8,7 @@ from absl.testing import parameterized
 
 from tfbdl import layers
 
+PAIRS = (("Dropout", "MCDropout"), ("GaussianDropout", "MCGaussianDropout"))
 KINDS = (
     "Dense",
     "Conv1D",
@@ -35,6 +36,12 @@ def arguments(kind):
     return {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
 
 
+def in_order(layer):
+    """The names of the arguments that `layer` takes by position."""
+    parameters = inspect.signature(layer).parameters.values()
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
 def make(kind, **kwargs):
     required = {name: REQUIRED[name] for name in arguments(kind) if name in REQUIRED}
     return getattr(layers, f"Bayes{kind}")(**{**required, **kwargs}, num_data=10)
@@ -58,6 +65,13 @@ class KerasArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         for name, value in values.items():
             with self.assertRaisesRegex(ValueError, f"^{name}={value!r} does not go with random"):
                 make(kind, **{name: value})
+
+    @parameterized.parameters(*((kind, f"Bayes{kind}") for kind in KINDS), *PAIRS)
+    def test_order_is_that_of_keras(self, kind, ours):
+        """As far as arguments can be given by position; the rest of Keras' need their names."""
+        names = in_order(getattr(layers, ours))
+        self.assertNotEmpty(names)
+        self.assertEqual(names, in_order(getattr(keras.layers, kind))[: len(names)])
 
     @parameterized.parameters(*KINDS)
     def test_unknown_ones_are_refused(self, kind):

@@ -71,7 +71,9 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertNotAllClose(layer(ones(1, *shape), draw=make_draw(0, 2)), noise)
 
     def test_noise_is_shared_along_ones(self):
-        noise = MCGaussianDropout(0.5, (None, 1, None), seed=1)(ones(4, 5, 6), training=True)
+        noise = MCGaussianDropout(0.5, noise_shape=(None, 1, None), seed=1)(
+            ones(4, 5, 6), training=True
+        )
         self.assertAllEqual(noise, tf.repeat(noise[:, :1], 5, axis=1))
         self.assertLen(np.unique(noise), 24)
 
@@ -86,7 +88,10 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
 
 class SavingTest(tf.test.TestCase):
     def test_comes_back_with_its_noise(self):
-        layers = [keras.Input((4,)), MCGaussianDropout(0.3, (None, 1), per_example=True)]
+        layers = [
+            keras.Input((4,)),
+            MCGaussianDropout(0.3, noise_shape=(None, 1), per_example=True),
+        ]
         model, path = keras.Sequential(layers), f"{self.get_temp_dir()}/model.keras"
         x = tf.random.stateless_normal((5, 4), (0, 0))
         model(x, training=True)

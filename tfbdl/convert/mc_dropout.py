@@ -49,7 +49,11 @@ def _to(kind: type[MCDropout]) -> Callable[[Any], Layer]:
         if old.rate >= 1:
             raise ValueError(f"{describe(old)} has rate={old.rate}, which drops all; take it out")
         return kind(
-            old.rate, _noise_shape(old), seed=old.seed, name=old.name, dtype=old.dtype_policy
+            old.rate,
+            noise_shape=_noise_shape(old),
+            seed=old.seed,
+            name=old.name,
+            dtype=old.dtype_policy,
         )
 
     return make

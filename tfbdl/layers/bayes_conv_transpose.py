@@ -19,17 +19,17 @@ class BayesConvTranspose(Convolution):
     posteriors by unit, and initial values by fan-in, mean the same; Keras has (…, out, in).
     """
 
-    def __init__(  # noqa: PLR0917 (Keras' order)
+    def __init__(
         self,
         filters: int,
         kernel_size: int | Sequence[int],
         strides: int | Sequence[int] = 1,
         padding: str = "valid",
+        *,
         output_padding: int | Sequence[int] | None = None,
         data_format: str | None = None,
         dilation_rate: int | Sequence[int] = 1,
         activation: str | Callable[[Any], Any] | None = None,
-        *,
         num_data: int,
         **kwargs: Any,
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -28,6 +29,9 @@ class MCGaussianDropout(MCDropout):
     Raises:
         ValueError: if `rate` is not in [0, 1).
     """
+
+    def __init__(self, rate: float, **kwargs: Any) -> None:
+        super().__init__(rate, **kwargs)
 
     def noise(self, key: tf.Tensor, shape: random.Shape, dtype: tf.DType) -> tf.Tensor:
         """What inputs are multiplied by, N(1, rate / (1 - rate))."""
