@@ -56,8 +56,8 @@ class SizeTest(tf.test.TestCase, parameterized.TestCase):
     def test_full_covariance_of_a_large_layer_is_refused(self):
         with self.assertRaisesRegex(
             ValueError,
-            "^posterior=FullCovarianceNormal over 650,000 weights needs a factor of "
-            r"211,250,325,000 numbers \(845\.0 GB in float32\) and stops at 10,000 rows; use "
+            "^kernel of .*: posterior=FullCovarianceNormal over 650,000 weights needs a factor "
+            r"of 211,250,325,000 numbers \(845\.0 GB in float32\) and stops at 10,000 rows; use "
             "posterior='low_rank' or 'mean_field'$",
         ):
             BayesDense(650, num_data=10, posterior="full_covariance").build((None, 1000))

@@ -9,7 +9,7 @@ from prior_checks import PriorChecks
 
 import tfbdl
 from tfbdl import likelihoods, priors
-from tfbdl.layers import BayesDense
+from tfbdl.layers import BayesDense, BayesGRU
 from tfbdl.sampling import Sampler, make_draw
 
 RNG = np.random.default_rng(0)
@@ -61,6 +61,26 @@ def model_of(name, **kwargs):
     for variable in model.trainable_variables:
         variable.assign(variable + rng.normal(0, 0.1, variable.shape))
     return model
+
+
+class ShapeTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(
+        (priors.SpatialNormal, r"prior=SpatialNormal .* shape \(4, 3\); use 'normal'"),
+        (lambda: priors.MatrixNormal(COLUMNS, COLUMNS), r"row_covariance .* needs \(4, 4\)"),
+        (lambda: priors.MultivariateNormal(ROWS), r"covariance .* needs \(12, 12\)"),
+        (lambda: priors.InverseGammaScale(groups=2), "groups=2 must divide the last axis .*"),
+    )
+    def test_what_does_not_fit_is_named(self, make, message):
+        """In one line, with the weight and its layer."""
+        layer = BayesDense(UNITS, num_data=N, prior=make(), name="first")
+        with self.assertRaisesRegex(ValueError, f"^kernel of layer 'first': {message}$"):
+            keras.Sequential([keras.Input((D_IN,)), layer])
+
+    def test_weights_of_one_layer_are_told_apart(self):
+        prior = priors.MatrixNormal(np.eye(D_IN), np.eye(9))
+        layer = BayesGRU(UNITS, num_data=N, prior=prior, recurrent_prior=prior, name="first")
+        with self.assertRaisesRegex(ValueError, r"^recurrent_kernel of layer 'first': row_cov.*$"):
+            layer.build((None, 2, D_IN))
 
 
 class FileTest(tf.test.TestCase, parameterized.TestCase):

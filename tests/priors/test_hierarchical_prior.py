@@ -215,13 +215,13 @@ class LayerTest(tf.test.TestCase, parameterized.TestCase):
         prior = priors.get(family)
         BayesDense(4, num_data=7, prior=prior).build((None, 3))
         BayesDense(4, num_data=7, prior=prior).build((None, 3))
-        message = r"^prior=\w+ holds the scales of a weight of shape \(3, 4\); .*\(5, 4\) a prior"
+        message = r"^kernel of .*: prior=\w+ holds the scales .* shape \(3, 4\); .*\(5, 4\) a prior"
         with self.assertRaisesRegex(ValueError, message):
             BayesDense(4, num_data=7, prior=prior).build((None, 5))
 
     def test_a_bias_without_such_groups(self):
         layer = BayesDense(4, num_data=7, bias_prior="ard")
-        with self.assertRaisesRegex(ValueError, r"^groups='input' .* shape \(4,\)"):
+        with self.assertRaisesRegex(ValueError, r"^bias of .*: groups='input' .* shape \(4,\)"):
             layer.build((None, 3))
         BayesDense(4, num_data=7, bias_prior="horseshoe")(self.X)
 

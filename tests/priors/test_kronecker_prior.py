@@ -203,7 +203,11 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
 
 class ShapeTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
-        (lambda: priors.MultivariateNormal(D6), (3, 3), r"^covariance of shape \(6, 6\) .* 9 elem"),
+        (
+            lambda: priors.MultivariateNormal(D6),
+            (3, 3),
+            r"^covariance of shape \(6, 6\) .* which needs \(9, 9\)",
+        ),
         (
             lambda: priors.MatrixNormal(ROWS, COLUMNS),
             (3, 8),

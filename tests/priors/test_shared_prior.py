@@ -277,7 +277,9 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
     def test_num_data_must_agree(self):
         prior = priors.ARD()
         layers = [dense(prior, name="first"), dense(prior, num_data=2 * N, name="second")]
-        with self.assertRaisesRegex(ValueError, "^num_data=24 .*num_data=12 .*ARD; .*$"):
+        with self.assertRaisesRegex(
+            ValueError, "^kernel of layer 'second': num_data=24 .*num_data=12 .*ARD; .*$"
+        ):
             keras.Sequential([keras.Input((D,)), *layers])
         fixed = priors.Normal(1.0)
         for num_data in (N, 2 * N):

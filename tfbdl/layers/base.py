@@ -67,12 +67,19 @@ class BayesLayer(keras.layers.Layer):
         prior: priors.Prior,
         posterior: Posterior,
     ) -> None:
-        """Makes the posterior `self.<name>` over a weight of `shape`."""
-        made = posterior.create(self, name, shape, initializer, prior, exact=self.kl == "auto")
+        """Makes the posterior `self.<name>` over a weight of `shape`.
+
+        Raises:
+            ValueError: if the prior or the posterior does not fit the weight.
+        """
+        try:
+            made = posterior.create(self, name, shape, initializer, prior, exact=self.kl == "auto")
+            if posterior.of_hyperposterior:
+                prior.share_kl(self.num_data)
+        except ValueError as error:
+            raise ValueError(f"{name} of layer {self.name!r}: {error}") from None
         setattr(self, name, made)
         self._random_weights.append(name)
-        if posterior.of_hyperposterior:
-            prior.share_kl(self.num_data)
 
     @property
     def random_weights(self) -> list[Posterior]:

@@ -34,10 +34,11 @@ class MultivariateNormal(KroneckerNormal):
         self._covariance = Covariance("covariance", covariance)
 
     def factors(self, shape: Sequence[int]) -> list[Covariance]:
-        if math.prod(shape) != self._covariance.size:
+        size = math.prod(shape)
+        if size != self._covariance.size:
             raise ValueError(
                 f"covariance of shape {self._covariance.matrix.shape} does not fit a weight of "
-                f"shape {tuple(shape)}, which has {math.prod(shape)} elements"
+                f"shape {tuple(shape)}, which needs {(size, size)}"
             )
         return [self._covariance]
 
