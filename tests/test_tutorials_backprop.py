@@ -70,6 +70,11 @@ class BackpropTest(unittest.TestCase):
             {p.name for p in pruned.glob("*.png")}, {"error.png", "signal_to_noise.png"}
         )
 
+    def test_pruning_needs_a_trained_network(self) -> None:
+        """The message names the folder, which no `--savedir` is here."""
+        with self.assertRaisesRegex(SystemExit, "error: [^-]*none/bayes has no trained model; .*$"):
+            self.run_script("pruning", "--run", str(self.folder / "none"))
+
     def test_networks_of_the_paper(self) -> None:
         """The prior, where rho starts, and the optimizers that its flags ask for."""
         module = importlib.import_module("mnist")

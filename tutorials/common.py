@@ -103,7 +103,7 @@ def trained(savedir: Path) -> keras.Model:
     """The model that `--mode train` has saved."""
     path = savedir / "model.keras"
     if not path.exists():
-        raise FileNotFoundError(f"--savedir {savedir} has no trained model; run --mode train first")
+        raise FileNotFoundError(f"{savedir} has no trained model; run --mode train first")
     return keras.models.load_model(path)
 
 
