@@ -324,6 +324,23 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(found.outputs[sample], drawn, 1e-3, 1e-3)
 
 
+class PointTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(*PLAIN)
+    def test_a_kernel_without_noise_for_each_example(self, kind):
+        """Outputs and gradients are those of one kernel for the batch."""
+        x, found = inputs(kind), []
+        for estimator in ("reparameterization", "per_example"):
+            start = {"kernel_initializer": keras.initializers.GlorotUniform(1)}
+            layer = kind(6, 2, num_data=10, posterior="point", estimator=estimator, **start)
+            away(layer, x)
+            with tf.GradientTape() as tape:
+                y = layer(x, training=True)
+                loss = tf.reduce_mean(tf.square(y))
+            found.append([y, *tape.gradient(loss, [v.value for v in layer.trainable_variables])])
+        for a, b in zip(*found, strict=True):
+            self.assertAllClose(a, b, 1e-4, 1e-4)
+
+
 class LossTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(name=tuple(LAWS), estimator=ESTIMATORS)
     def test_is_kl_over_num_data(self, name, estimator):
