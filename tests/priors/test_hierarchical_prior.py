@@ -207,7 +207,7 @@ class LayerTest(tf.test.TestCase, parameterized.TestCase):
             layer.prior.kl(),
             priors.Normal(1.0).kl_from_normal(layer.bias.mean, layer.bias.stddev),
         )
-        self.assertAllClose(layer.losses, [tf.add_n(parts) / 7], 1e-5)
+        self.assertAllClose(sum(layer.losses), tf.add_n(parts) / 7, 1e-5)
         self.assertGreater(float(parts[1]), 0.0)
 
     @parameterized.parameters(*NAMES)
