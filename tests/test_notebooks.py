@@ -19,12 +19,26 @@ sys.path.insert(0, str(TUTORIALS))
 
 import notebooks  # noqa: E402
 
+THREE_NETWORKS = """few = ("local", "predicted", "without_rho")
+STEPS, WITHOUT = (
+    {name: replace(of, n_epochs=1) for name, of in named.items() if name in few}
+    for named in (STEPS, WITHOUT)
+)
+NETWORKS = STEPS | WITHOUT"""
+FEW = ("--n_epochs", "1", "--N", "100", "--S", "2")
 TINY = {
-    "part2_mc_dropout": "FIGURE_SAMPLES, REGRESSION_EPOCHS = 2, 2",
-    "part3_concrete_dropout": "SEQUENCE, REGRESSION_STEPS = (10,), 2",
-    "part4_variational_dropout": "",
-    "bayes_dense": "part2_mc_dropout.FIGURE_SAMPLES = 2",
-    "priors": "flags += ['--parts', 'influence', 'discrete']",
+    "part2_mc_dropout": (FEW, "FIGURE_SAMPLES, REGRESSION_EPOCHS = 2, 2"),
+    "part3_concrete_dropout": (FEW, "SEQUENCE, REGRESSION_STEPS = (10,), 2"),
+    "part4_variational_dropout": (FEW, ""),
+    "bayes_dense": (FEW, "part2_mc_dropout.FIGURE_SAMPLES = 2"),
+    "bayes_by_backprop/mnist": ((*FEW, "--plain_epochs", "1"), "FIGURE_SAMPLES = 2"),
+    "bayes_by_backprop/regression": (("--N", "50", "--S", "2"), THREE_NETWORKS),
+    "model_definition": (("--N", "20", "--S", "2"), "EPOCHS, CHAIN_STEPS = 1, 150"),
+    "priors": (("--parts", "influence", "discrete", *FEW), ""),
+    "posterior_inference": (
+        ("--N", "10", "--S", "4", "--steps", "4", "--n_epochs", "1"),
+        "METHODS = {name: METHODS[name] for name in ('HMC', 'MC dropout')}",
+    ),
 }
 """All but the one that a kernel runs."""
 
@@ -69,7 +83,8 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     monkeypatch.setattr(tf, "function", without_xla)
     for script in notebooks.SCRIPTS:
-        importlib.import_module(script)
+        monkeypatch.syspath_prepend(str((TUTORIALS / script).parent))
+        importlib.import_module(Path(script).name)
     for constant in ("part2_mc_dropout.FIGURE_SAMPLES", "limit.WIDTHS", "empirical_bayes.GRID"):
         module, _, name = constant.partition(".")
         monkeypatch.setattr(constant, getattr(sys.modules[module], name))
@@ -82,14 +97,15 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("script", TINY)
 def test_every_cell_runs(script: str, alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In this process: what a kernel adds is tested on one."""
-    book = notebooks.notebook(script, alone, "--n_epochs", "1", "--N", "100", "--S", "2")
+    flags, tiny = TINY[script]
+    book = notebooks.notebook(script, alone, *flags)
     namespace: dict[str, Any] = {"__name__": script}
     for cell in book.cells:
         if cell.cell_type == "code":
-            code = cell.source.replace("\nargs = ", f"\n{TINY[script]}\nargs = ")
+            code = cell.source.replace("\nargs = ", f"\n{tiny}\nargs = ")
             exec(compile(code, script, "exec"), namespace)
     printed = capsys.readouterr().out
-    assert "train: epoch 1, (" in printed
+    assert "test: " in printed
     assert printed.count("figure: ") == printed.count("Image object") > 0
 
 

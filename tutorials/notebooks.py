@@ -1,10 +1,10 @@
 """The tutorial scripts as notebooks, run on the embedded digits: `make notebooks`.
 
     python tutorials/notebooks.py                              # all, into docs/notebooks
-    python tutorials/notebooks.py --scripts bayes_dense --n_epochs 2
+    python tutorials/notebooks.py --scripts bayes_dense
 
 A notebook has the docstring of its script, then each function below its own docstring, and ends
-with the script's modes in few epochs. Notebooks are not kept: change the scripts.
+with the script's modes, in a short run. Notebooks are not kept: change the scripts.
 """
 
 from __future__ import annotations
@@ -20,20 +20,32 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 TUTORIALS = Path(__file__).parent
-SCRIPTS = (
-    "part1_vae",
-    "part2_mc_dropout",
-    "part3_concrete_dropout",
-    "part4_variational_dropout",
-    "bayes_dense",
-    "priors",
-)
+DIGITS = ("--data", "digits", "--n_epochs", "20")
+SCRIPTS = {
+    "part1_vae": DIGITS,
+    "part2_mc_dropout": DIGITS,
+    "part3_concrete_dropout": DIGITS,
+    "part4_variational_dropout": DIGITS,
+    "bayes_dense": DIGITS,
+    "bayes_by_backprop/mnist": DIGITS,
+    "bayes_by_backprop/regression": (),
+    "model_definition": (),
+    "priors": DIGITS,
+    "posterior_inference": ("--n_epochs", "20", "--steps", "300"),
+}
+"""The lecture's parts, with flags for a short run."""
 SHORT = {
     "part2_mc_dropout": "FIGURE_SAMPLES, REGRESSION_EPOCHS = 200, 500",
     "part3_concrete_dropout": "SEQUENCE, REGRESSION_STEPS = (10, 100, 1000), 200",
     "bayes_dense": "import part2_mc_dropout\n\npart2_mc_dropout.FIGURE_SAMPLES = 100",
+    "bayes_by_backprop/regression": """from dataclasses import replace
+
+NETWORKS = {name: replace(of, n_epochs=min(of.n_epochs, 500)) for name, of in NETWORKS.items()}""",
+    "model_definition": "EPOCHS, CHAIN_STEPS = 200, 300",
     "priors": "limit.WIDTHS, empirical_bayes.GRID = (1, 10, 100), (0.25, 1.0)",
 }
+"""What else makes it short."""
+MODES = ("train", "test", "visualize")
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 SHOW = """from IPython.display import Image, display
 
@@ -42,22 +54,27 @@ for path in sorted(args.savedir.glob("*.png")):
 
 
 def notebook(script: str, folder: Path, *flags: str) -> nbformat.NotebookNode:
-    """The notebook of a script with these flags, not run, as it will stand in `folder`."""
-    source = (TUTORIALS / f"{script}.py").read_text()
+    """The notebook of a script, with these flags beside its own, as it will stand in `folder`."""
+    path = TUTORIALS / f"{script}.py"
+    source = path.read_text()
     tree = ast.parse(source)
+    paths = (f'"{os.path.relpath(place, folder)}"' for place in {TUTORIALS: 0, path.parent: 0})
     cells = [
         new_markdown_cell(f"# {ast.get_docstring(tree)}"),
-        new_code_cell(f'import sys\n\nsys.path.insert(0, "{os.path.relpath(TUTORIALS, folder)}")'),
+        new_code_cell(f"import sys\n\nsys.path[:0] = [{', '.join(paths)}]"),
     ]
     loose: list[ast.stmt] = []  # imports and constants, which share a cell
+    modes: list[str] = []
     for node in tree.body[1:]:
-        if isinstance(node, ast.FunctionDef):
-            cells += [new_code_cell(quiet(lines(source, loose)))] if loose else []
-            cells += function_cells(source, node) if node.name != "main" else []
-            loose = []
-        elif not isinstance(node, ast.If):
+        if not (isinstance(node, ast.FunctionDef | ast.If) or knows_its_file(node)):
             loose.append(node)
-    cells += closing_cells(SHORT.get(script), flags)
+            continue
+        cells += [new_code_cell(quiet(lines(source, loose)))] if loose else []
+        loose = []
+        if isinstance(node, ast.FunctionDef) and node.name != "main":
+            cells += function_cells(source, node)
+            modes += [node.name] if node.name in MODES else []
+    cells += closing_cells(SHORT.get(script), (*SCRIPTS[script], *flags), modes)
     for i, cell in enumerate(cells):
         cell["id"] = f"cell-{i}"
     return new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
@@ -74,6 +91,11 @@ def function_cells(source: str, node: ast.FunctionDef) -> list[nbformat.Notebook
     return [new_markdown_cell(words), new_code_cell("\n".join(code))]
 
 
+def knows_its_file(node: ast.stmt) -> bool:
+    """Whether a statement asks where the script is, which a notebook does not know."""
+    return any(isinstance(part, ast.Name) and part.id == "__file__" for part in ast.walk(node))
+
+
 def lines(source: str, nodes: Sequence[ast.stmt]) -> str:
     """The source from the first to the last of the nodes."""
     return "\n".join(source.splitlines()[nodes[0].lineno - 1 : nodes[-1].end_lineno])
@@ -84,17 +106,19 @@ def quiet(code: str) -> str:
     return f"{code};" if code.endswith('"""') else code
 
 
-def closing_cells(short: str | None, flags: Sequence[str]) -> list[nbformat.NotebookNode]:
-    """The script's modes, on the digits."""
-    words = ", ".join(f'"{flag}"' for flag in ("--data", "digits", *flags))
+def closing_cells(
+    short: str | None, flags: Sequence[str], modes: Sequence[str]
+) -> list[nbformat.NotebookNode]:
+    """The script's modes, shortened."""
+    words = ", ".join(f'"{flag}"' for flag in flags)
+    first, *rest = (f"{mode}(args)" for mode in modes)
     args = 'args = parser().parse_args([*flags, "--savedir", tempfile.mkdtemp()])'
     fewer = [new_code_cell(short)] if short else []
     return [
-        new_markdown_cell("## Running it\n\nShortened: few epochs, on scikit-learn's digits."),
+        new_markdown_cell("## Running it\n\nShortened: few epochs, and scikit-learn's digits."),
         *fewer,
-        new_code_cell(f"import tempfile\n\nflags = [{words}]\n{args}\ntrain(args)"),
-        new_code_cell("test(args)"),
-        new_code_cell("visualize(args)"),
+        new_code_cell(f"import tempfile\n\nflags = [{words}]\n{args}\n{first}"),
+        *map(new_code_cell, rest),
         new_code_cell(SHOW),
     ]
 
@@ -117,8 +141,9 @@ def execute(book: nbformat.NotebookNode, folder: Path) -> None:
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--scripts", nargs="+", choices=SCRIPTS, default=SCRIPTS, metavar="NAME")
-    parser.add_argument("--n_epochs", type=int, default=20, help="passes over the data")
+    parser.add_argument(
+        "--scripts", nargs="+", choices=list(SCRIPTS), default=list(SCRIPTS), metavar="NAME"
+    )
     parser.add_argument("--folder", type=Path, default=TUTORIALS.parent / "docs" / "notebooks")
     return parser
 
@@ -127,10 +152,11 @@ def main() -> None:
     args = parser().parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     for script in args.scripts:
-        book = notebook(script, args.folder, "--n_epochs", str(args.n_epochs))
+        book = notebook(script, args.folder)
         execute(book, args.folder)
-        nbformat.write(book, args.folder / f"{script}.ipynb")
-        print(f"notebook: {args.folder / script}.ipynb", flush=True)
+        path = args.folder / f"{script.replace('/', '_')}.ipynb"
+        nbformat.write(book, path)
+        print(f"notebook: {path}", flush=True)
 
 
 if __name__ == "__main__":

@@ -169,6 +169,19 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got.samples, p, 1e-4, 1e-5)
         self.assertAllClose(got.mean, p.mean(0), 1e-4, 1e-5)
 
+    def test_what_comes_before_the_first_draw_is_computed_once(self):
+        """In what XLA makes of it, only products behind the dropout are in the loop."""
+        stack = [keras.layers.Dense(7, "relu"), layers.MCDropout(0.5), keras.layers.Dense(C)]
+        model = keras.Sequential([keras.Input((D,)), *stack])
+        functions = Functions.of(model, likelihoods.Categorical())
+        functions.check(X)
+        compiled = tf.function(functions._draw_many, autograph=False, jit_compile=True)
+        arguments = (tf.constant(X), *(tf.constant(i) for i in (0, 0, 50)))
+        code = compiled.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
+        body, entry = (part.count(f"f32[{N},7]{{1,0}} dot(") for part in code.split("\nENTRY"))
+        self.assertEqual((body, entry), (0, 1))
+        self.assertIn(f"f32[{N},{C}]{{1,0}} dot(", code.split("\nENTRY")[0])
+
     def test_a_draw_is_a_function(self):
         x = np.concatenate([X, X[::-1]])
         got = tfbdl.predict(classifier(), x, 20, seed=1, batch_size=10, return_samples=True)
