@@ -111,7 +111,7 @@ class TutorialTest(unittest.TestCase):
         with (
             mock.patch("uncertainty.METHODS", methods),
             mock.patch("uncertainty.clothes", digits),
-            mock.patch("uncertainty.ANGLES", (0, 90)),
+            mock.patch.multiple("uncertainty", ANGLES=(0, 90), MIDDLE=1),
         ):
             self.run_script("uncertainty", "--split", "tutorial", "--S", "3", "--K", "2")
         for name in names:
@@ -121,7 +121,8 @@ class TutorialTest(unittest.TestCase):
             self.assertLess(record["rotated"]["nll"][0], record["rotated"]["nll"][1])
             self.assertEqual(record["auroc"], 0.5)
             self.assertGreater(record["error_auroc"], 0.6)
-        self.assertLessEqual({"rotated.png", "clothes.png"}, self.figures())
+        figures = ("rotated", "clothes", "reliability", "risk_coverage")
+        self.assertLessEqual({f"{name}.png" for name in figures}, self.figures())
 
     def test_mistakes_end_in_one_line(self) -> None:
         command = [sys.executable, TUTORIALS / "part2_mc_dropout.py", "--data", "digits"]

@@ -34,6 +34,10 @@ from tfbdl.data import ImageData, load, rotate
 from tfbdl.inference import DeepEnsemble, Laplace
 
 ANGLES = tuple(range(0, 91, 15))
+MIDDLE = len(ANGLES) // 2
+"""The angle at which calibration is drawn."""
+SHOWN = 10
+"""Of so many images, one is kept for figures."""
 COLUMNS = {
     "accuracy": "accuracy",
     "nll": "negative log likelihood (nats)",
@@ -148,7 +152,7 @@ def evaluate(name: str, args: argparse.Namespace, data: ImageData) -> dict[str, 
     """Trains a method; its scores at each angle, and the area under the curve for clothes."""
     model = METHODS[name](args, data, args.savedir / "runs" / slug(name))
     rotated: dict[str, list[float]] = {column: [] for column in COLUMNS}
-    y = data.y_test
+    y, p_turned = data.y_test, []
     for angle in ANGLES:
         x = common.flat(rotate(common.square(data.x_test), angle))
         p, entropy = probabilities(model, x, args)
@@ -156,6 +160,7 @@ def evaluate(name: str, args: argparse.Namespace, data: ImageData) -> dict[str, 
         rotated["nll"].append(metrics.negative_log_likelihood(y, np.maximum(p, 1e-12)))
         rotated["ece"].append(metrics.expected_calibration_error(y, p))
         rotated["entropy"].append(float(np.mean(entropy)))
+        p_turned.append(p[::SHOWN])
     p, entropy = probabilities(model, data.x_test, args)
     out = probabilities(model, clothes(args), args)[1]
     return {
@@ -164,8 +169,9 @@ def evaluate(name: str, args: argparse.Namespace, data: ImageData) -> dict[str, 
         "aupr": metrics.aupr(entropy, out),
         "error_auroc": metrics.error_auroc(y, p, entropy),
         "risk_coverage_area": metrics.area_under_risk_coverage(y, p, entropy),
-        "entropy_in": [round(float(v), 5) for v in entropy[::10]],
-        "entropy_out": [round(float(v), 5) for v in out[::10]],
+        "p_turned": np.round(p_turned[MIDDLE].astype(float), 5).tolist(),
+        "entropy_in": np.round(entropy[::SHOWN].astype(float), 5).tolist(),
+        "entropy_out": np.round(out[::SHOWN].astype(float), 5).tolist(),
     }
 
 
@@ -187,9 +193,7 @@ def rotated_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
 
 def clothes_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
     """The height is logarithmic: most digits lie in the first bar."""
-    figure, axes = plt.subplots(
-        2, -(-len(found) // 2), figsize=(12, 6), layout="constrained", sharex=True, sharey=True
-    )
+    figure, axes = two_rows(len(found), 6.0)
     for ax, (name, record) in zip(axes.flat, found.items(), strict=False):
         entropies = {"digits": record["entropy_in"], "clothes": record["entropy_out"]}
         plots.uncertainty_histograms({k: np.array(v) for k, v in entropies.items()}, ax=ax)
@@ -197,6 +201,37 @@ def clothes_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
         ax.set_title(f"{name}: AUROC {100 * record['auroc']:.1f} %")
         ax.label_outer()
     return figure
+
+
+def turned(found: dict[str, dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Class probabilities of the shown digits at the middle angle, by method."""
+    kept = {name: np.array(record["p_turned"]) for name, record in found.items()}
+    return {name: p / p.sum(-1, keepdims=True) for name, p in kept.items()}
+
+
+def reliability_figure(found: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
+    figure, axes = two_rows(len(found), 8.0)
+    for ax, (name, p) in zip(axes.flat, turned(found).items(), strict=False):
+        plots.reliability_diagram(y, p, num_bins=10, ax=ax)
+        ax.set_title(f"{name}: {ax.get_title()}", fontsize=10)
+        ax.label_outer()
+    figure.suptitle(f"digits turned by {ANGLES[MIDDLE]} degrees")
+    return figure
+
+
+def risk_figure(found: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
+    figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    entropies = {name: -np.sum(p * np.log(p + 1e-12), -1) for name, p in turned(found).items()}
+    plots.risk_coverage({name: (y, p, entropies[name]) for name, p in turned(found).items()}, ax=ax)
+    ax.set_title(f"digits turned by {ANGLES[MIDDLE]} degrees, the least certain refused first")
+    return figure
+
+
+def two_rows(count: int, height: float) -> tuple[plt.Figure, np.ndarray]:
+    """A figure with a panel for each method."""
+    return plt.subplots(
+        2, -(-count // 2), figsize=(12, height), layout="constrained", sharex=True, sharey=True
+    )
 
 
 def main_table(args: argparse.Namespace) -> None:
@@ -220,6 +255,9 @@ def main_table(args: argparse.Namespace) -> None:
     common.write_text(args.savedir / "uncertainty.md", lines)
     common.write_figure(rotated_figure(found), args.savedir / "rotated.png")
     common.write_figure(clothes_figure(found), args.savedir / "clothes.png")
+    y = data.y_test[::SHOWN]
+    common.write_figure(reliability_figure(found, y), args.savedir / "reliability.png")
+    common.write_figure(risk_figure(found, y), args.savedir / "risk_coverage.png")
 
 
 def row(record: dict[str, Any]) -> dict[str, float]:
