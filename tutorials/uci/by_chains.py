@@ -51,15 +51,6 @@ def hmc(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, An
 
 def _starts(data: Split, args: argparse.Namespace) -> np.ndarray:
     """Networks trained until they fit, shape (C, D)."""
-    trained = joint_ensemble.epochs(
-        lambda: sequential(one_noise(args), data),
-        Normal("predicted"),
-        data.x,
-        data.y,
-        num_members=args.num_chains,
-        rate=args.rate,
-        batch_size=args.batch_size,
-        seed=args.seed,
-    )
+    trained = joint_ensemble.members(one_noise, args.num_chains, data, args)
     number = args.steps // 5 // max(len(data.x) // args.batch_size, 1)
     return next(itertools.islice(trained, number, None))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
-from networks import predicted_noise, sequential
+from networks import Layers, predicted_noise, sequential
 from uci_split import Split
 
 import tfbdl
@@ -111,12 +111,14 @@ def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, di
     score = tf.function(functools.partial(log_density, FlatModel(network), likelihood))
     most = max(args.steps * args.batch_size // len(held_out.x), 1)
     every = max(most // LOOKS, 1)
-    path = itertools.islice(_members(held_out, args), every, most + 1, every)
+    path = itertools.islice(
+        members(predicted_noise, args.K, held_out, args), every, most + 1, every
+    )
     test = tf.constant(held_out.x_test), tf.constant(held_out.y_test)
-    scores = [float(score(tf.constant(members), *test)) for members in path]
+    scores = [float(score(tf.constant(theta), *test)) for theta in path]
     best = every * (int(np.argmax(scores)) + 1)
-    members = next(itertools.islice(_members(data, args), best, None))
-    ensemble = Ensemble(network, members)
+    theta = next(itertools.islice(members(predicted_noise, args.K, data, args), best, None))
+    ensemble = Ensemble(network, theta)
     found = tfbdl.predict(
         ensemble, data.x_test, args.K, likelihood=likelihood, return_samples=True, verbose=0
     )
@@ -131,13 +133,19 @@ def log_density(
     return tf.reduce_mean(tf.reduce_logsumexp(logs, axis=0)) - tf.math.log(float(theta.shape[0]))
 
 
-def _members(data: Split, args: argparse.Namespace) -> Iterator[np.ndarray]:
+def members(
+    layers: Callable[[argparse.Namespace], Layers],
+    num_members: int,
+    data: Split,
+    args: argparse.Namespace,
+) -> Iterator[np.ndarray]:
+    """The `epochs` of networks of these layers, which predict the noise too."""
     return epochs(
-        lambda: sequential(predicted_noise(args), data),
+        lambda: sequential(layers(args), data),
         Normal("predicted"),
         data.x,
         data.y,
-        num_members=args.K,
+        num_members=num_members,
         rate=args.rate,
         batch_size=args.batch_size,
         seed=args.seed,
