@@ -55,6 +55,21 @@ def arguments(description: str, savedir: str, **defaults: Any) -> argparse.Argum
     return parser
 
 
+def toy_arguments(description: str, savedir: str, **defaults: Any) -> argparse.ArgumentParser:
+    """The flags of scripts whose data are drawn; N and S have no defaults of their own."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--N", type=int, help="training points")
+    parser.add_argument("--S", type=int, help="drawn functions a prediction")
+    parser.add_argument(
+        "--savedir", type=Path, default=Path("runs") / savedir, help="output folder"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of data, weights, noise and order")
+    parser.set_defaults(**defaults)
+    return parser
+
+
 def images(args: argparse.Namespace) -> ImageData:
     """The chosen split of the chosen data set, as rows of pixels; sets N to what it holds."""
     if args.split == "tutorial" and args.N % 10:

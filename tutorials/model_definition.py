@@ -17,7 +17,6 @@ chains that need no family of posteriors, the posterior predictive of the lectur
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import common
@@ -42,16 +41,7 @@ CHAIN_STEPS = 1000
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="Model definition.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--N", type=int, default=30, help="points of the regressions")
-    parser.add_argument("--S", type=int, default=200, help="drawn functions a prediction")
-    parser.add_argument(
-        "--savedir", type=Path, default=Path("runs/model_definition"), help="output folder"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of data, weights, noise and order")
-    return parser
+    return common.toy_arguments("Model definition.", "model_definition", N=30, S=200)
 
 
 def one_noise(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

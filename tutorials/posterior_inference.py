@@ -78,18 +78,10 @@ METHODS: dict[str, Method] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="Posterior inference.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--N", type=int, default=30, help="points of each problem")
+    parser = common.toy_arguments("Posterior inference.", "posterior_inference", N=30, S=1000)
     parser.add_argument("--n_epochs", type=int, default=400, help="epochs, of 500 steps")
     parser.add_argument("--steps", type=int, default=1000, help="of chains: warm-up, and samples")
     parser.add_argument("--chains", type=int, default=4, help="number of Markov chains")
-    parser.add_argument("--S", type=int, default=1000, help="drawn functions a prediction")
-    parser.add_argument(
-        "--savedir", type=Path, default=Path("runs/posterior_inference"), help="output folder"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of data, weights, noise and order")
     return parser
 
 

@@ -221,8 +221,9 @@ def reliability_figure(found: dict[str, dict[str, Any]], y: np.ndarray) -> plt.F
 
 def risk_figure(found: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
     figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    entropies = {name: -np.sum(p * np.log(p + 1e-12), -1) for name, p in turned(found).items()}
-    plots.risk_coverage({name: (y, p, entropies[name]) for name, p in turned(found).items()}, ax=ax)
+    shown = turned(found).items()
+    entropies = {name: -np.sum(p * np.log(p + 1e-12), -1) for name, p in shown}
+    plots.risk_coverage({name: (y, p, entropies[name]) for name, p in shown}, ax=ax)
     ax.set_title(f"digits turned by {ANGLES[MIDDLE]} degrees, the least certain refused first")
     return figure
 

@@ -55,17 +55,9 @@ class Ranges(NamedTuple):
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="Bayes by Backprop on a toy curve.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    return common.toy_arguments(
+        "Bayes by Backprop on a toy curve.", "bayes_by_backprop_regression", N=500, S=500
     )
-    parser.add_argument("--N", type=int, default=500, help="training points")
-    parser.add_argument("--S", type=int, default=500, help="drawn functions a prediction")
-    parser.add_argument(
-        "--savedir", type=Path, default=Path("runs/bayes_by_backprop_regression"), help="for output"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of data, weights, noise and order")
-    return parser
 
 
 def train(args: argparse.Namespace) -> None:
