@@ -38,6 +38,7 @@ RUNS = {
     "bayes_by_backprop_mnist_400": (MNIST, f"{LONG} dropout --units 400 400"),
     "bayes_by_backprop_mnist_400_normal": (MNIST, f"{LONG} --units 400 400 --prior normal"),
     "bayes_by_backprop_mnist_1200": (MNIST, f"{LONG} dropout --units 1200 1200"),
+    "bayes_by_backprop_mnist_1200_normal": (MNIST, f"{LONG} --units 1200 1200 --prior normal"),
     "bayes_by_backprop_regression": ("bayes_by_backprop/regression", ""),
     "bayes_by_backprop_bandit": ("bayes_by_backprop/bandit", ""),
     "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
