@@ -1,5 +1,7 @@
 """Training by the marginal likelihood, against the exact one of linear regression."""
 
+import tempfile
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -91,6 +93,86 @@ class MarginalLikelihoodTest(tf.test.TestCase, parameterized.TestCase):
         laplace.network.compile("sgd", "mse")
         with self.assertRaisesRegex(ValueError, "^loss='mse' is not that of laplace; compile"):
             fit(laplace.network, callback, 1)
+
+
+class ResumeTest(tf.test.TestCase, parameterized.TestCase):
+    """Stopped at `STOP` and taken up by new objects, a run ends as one that was let alone."""
+
+    EPOCHS, STOP = 10, 5
+
+    def start(self, prior_structure="layerwise"):
+        """A network and its callback: searches after the epochs 3, 5, 7, 9."""
+        keras.utils.set_random_seed(0)
+        layers = [keras.layers.Dense(4, "tanh"), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input((3,)), *layers])
+        model.compile(keras.optimizers.Adam(0.05), likelihoods.Normal(0.7))
+        laplace = Laplace(model, "regression", "all", "diag", jit_compile=False)
+        options = {"prior_structure": prior_structure, "start": 1, "every": 2}
+        return model, MarginalLikelihood(laplace, X, Y, **options)
+
+    def loop(self, savedir, epochs, **kwargs):
+        model, callback = self.start(**kwargs)
+        arguments = {"batch_size": 8, "savedir": savedir, "verbose": 0, "jit_compile": False}
+        tfbdl.train(model, X, Y, epochs=epochs, callbacks=[callback], **arguments)
+        return callback
+
+    def assert_same(self, got, expected):
+        weights = (c.laplace.network.get_weights() for c in (got, expected))
+        for a, b in zip(*weights, strict=True):
+            self.assertAllEqual(a, b)
+        self.assertAllEqual(got.laplace.prior_precision, expected.laplace.prior_precision)
+        self.assertEqual(got.laplace.sigma_noise, expected.laplace.sigma_noise)
+        self.assertEqual(got.log_marginal_likelihood, expected.log_marginal_likelihood)
+        evidence = [float(c.laplace.log_marginal_likelihood()) for c in (got, expected)]
+        self.assertEqual(*evidence)
+
+    @parameterized.product(prior_structure=("scalar", "layerwise", "diag"), stop=(4, 5))
+    def test_in_the_loop(self, prior_structure, stop):
+        """Stopped right behind a search, and an epoch before the next."""
+        with tempfile.TemporaryDirectory() as once, tempfile.TemporaryDirectory() as stopped:
+            whole = self.loop(once, self.EPOCHS, prior_structure=prior_structure)
+            self.loop(stopped, stop, prior_structure=prior_structure)
+            resumed = self.loop(stopped, self.EPOCHS, prior_structure=prior_structure)
+            self.assertEqual(list(whole.log_marginal_likelihood), [3, 5, 7, 9])
+            self.assert_same(resumed, whole)
+            finished = self.loop(stopped, self.EPOCHS, prior_structure=prior_structure)
+            self.assert_same(finished, whole)
+
+    def test_in_fit(self):
+        """Keras brings back weights and epoch, its user what had been chosen."""
+        with tempfile.TemporaryDirectory() as folder:
+
+            def fit(epochs, state=None):
+                model, callback = self.start()
+                if state is not None:
+                    callback.set_state(state)
+                backup = keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False)
+                arguments = {"shuffle": False, "verbose": 0, "callbacks": [callback, backup]}
+                model.fit(X, Y, 8, epochs, **arguments)
+                return callback
+
+            stopped = fit(self.STOP)
+            resumed = fit(self.EPOCHS, stopped.get_state())
+        model, whole = self.start()
+        model.fit(X, Y, 8, self.EPOCHS, shuffle=False, verbose=0, callbacks=[whole])
+        self.assert_same(resumed, whole)
+
+    def test_refusals(self):
+        model, callback = self.start()
+        with self.assertRaisesRegex(ValueError, "^initial_epoch=5 is behind the search after ep"):
+            model.fit(X, Y, epochs=6, initial_epoch=5, callbacks=[callback], verbose=0)
+        model.fit(X, Y, epochs=3, initial_epoch=2, callbacks=[callback], verbose=0)
+        with tempfile.TemporaryDirectory() as folder:
+            self.loop(folder, 1)
+            model, callback = self.start()
+            arguments = {"batch_size": 8, "savedir": folder, "verbose": 0}
+            with self.assertRaisesRegex(
+                ValueError, r"holds a run with callbacks=\['MarginalLikelihood'\], not \[\];"
+            ):
+                tfbdl.train(model, X, Y, epochs=2, **arguments)
+            callbacks = [callback, callback]
+            with self.assertRaisesRegex(ValueError, r"\], not \['MarginalLikelihood', 'Marg"):
+                tfbdl.train(model, X, Y, epochs=2, callbacks=callbacks, **arguments)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,20 @@ class RoundTripTest(CheckpointCase):
         for a, b in zip(state(model), kept, strict=True):
             self.assertEqual(a.tobytes(), b.tobytes())
 
+    def test_states_beside_the_model(self):
+        """Of callbacks: arrays of their types, by callback and name, in order."""
+        states = [{"delta": np.array([0.1, np.pi]), "epochs": np.array([3])}, {"v0": np.array(2.0)}]
+        checkpoint.save(self.path, make(), META, states)
+        checkpoint.restore(self.path, make())
+        found = checkpoint.read_states(self.path)
+        self.assertEqual([list(s) for s in found], [["delta", "epochs"], ["v0"]])
+        for got, expected in zip(found, states, strict=True):
+            for name, array in expected.items():
+                self.assertEqual(got[name].dtype, array.dtype)
+                np.testing.assert_array_equal(got[name], array)
+        checkpoint.save(self.path, make(), META)
+        self.assertEqual(checkpoint.read_states(self.path), [])
+
     def test_a_second_save_replaces_the_first_and_leaves_no_other_file(self):
         model = make()
         checkpoint.save(self.path, model, META)

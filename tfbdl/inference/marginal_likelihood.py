@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl import likelihoods
@@ -23,7 +25,8 @@ class MarginalLikelihood(keras.callbacks.Callback):
     likelihood estimation for model selection in deep learning", algorithm 1). For `fit` and
     `tfbdl.train`. The weights keep the prior as their Keras regulariser, delta / (2 N) |w|^2, times
     T (sigma / s)^2 at a temperature T and beside a loss whose noise s is not sigma. What has been
-    chosen lies in `laplace` alone: a run resumed in a new process searches anew.
+    chosen lies in `laplace` and in the checkpoints of `tfbdl.train`, which go on with it; beside
+    checkpoints of `fit` keep `get_state()`.
 
     Args:
         laplace: of the model that trains. Its `prior_precision` and `sigma_noise` are where the
@@ -38,8 +41,9 @@ class MarginalLikelihood(keras.callbacks.Callback):
         log_marginal_likelihood: at each search, in nats for the whole data set, by epoch from 1.
 
     Raises:
-        ValueError: if an argument is out of its range, a weight has a regulariser of its own, or
-            another model is trained or by another loss.
+        ValueError: if an argument is out of its range, a weight has a regulariser of its own,
+            another model is trained or by another loss, or `fit` goes on behind a search of which
+            the callback does not know.
     """
 
     def __init__(
@@ -73,6 +77,14 @@ class MarginalLikelihood(keras.callbacks.Callback):
         self._is_current = False
         self._set_penalties()
 
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        last = epoch - (epoch - self.start) % self.every
+        if last > self.start and last not in self.log_marginal_likelihood:
+            raise ValueError(
+                f"initial_epoch={epoch} is behind the search after epoch {last}; set_state to what "
+                f"get_state was then, or search anew from start={epoch}"
+            )
+
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         behind = epoch + 1 - self.start
         self._is_current = behind > 0 and behind % self.every == 0
@@ -86,6 +98,22 @@ class MarginalLikelihood(keras.callbacks.Callback):
     def on_train_end(self, logs: dict | None = None) -> None:
         if not self._is_current:
             self.laplace.fit(*self._data)
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """What has been chosen, and the `log_marginal_likelihood` on the way."""
+        return {
+            "prior_precision": self.laplace.prior_precision.numpy(),
+            "sigma_noise": np.array(self.laplace.sigma_noise),
+            "epochs": np.array(list(self.log_marginal_likelihood), int),
+            "log_marginal_likelihood": np.array(list(self.log_marginal_likelihood.values())),
+        }
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        """Takes up what `get_state` gave, before training goes on."""
+        self.laplace.prior_precision = state["prior_precision"]
+        self.laplace.sigma_noise = float(state["sigma_noise"])
+        values = zip(state["epochs"], state["log_marginal_likelihood"], strict=True)
+        self.log_marginal_likelihood = {int(epoch): float(value) for epoch, value in values}
 
     def _set_penalties(self) -> None:
         sizes = [penalty.size for penalty in self._penalties]

@@ -5,29 +5,43 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 T = TypeVar("T")
+State: TypeAlias = Mapping[str, np.ndarray]
 
 
 class CheckpointError(ValueError):
     """A checkpoint cannot be read, or belongs to another run; the message says which."""
 
 
-def save(path: str | os.PathLike[str], model: keras.Model, meta: dict[str, Any]) -> None:
-    """Writes the model's and its optimizer's variables, and `meta` (JSON values), to `path`.
+def save(
+    path: str | os.PathLike[str],
+    model: keras.Model,
+    meta: dict[str, Any],
+    states: Sequence[State] = (),
+) -> None:
+    """Writes the model's and its optimizer's variables to `path`, and what goes with them.
 
     The file is written beside `path`, flushed to the disk and renamed, so that a kill at any moment
     leaves the checkpoint before or the checkpoint after.
+
+    Args:
+        path: of the file, in an existing folder.
+        model: compiled, with a built optimizer.
+        meta: JSON values.
+        states: of callbacks, each with at least one array.
     """
     path = Path(path)
     arrays: dict[str, Any] = {f"v{i}": _to_numpy(v) for i, v in enumerate(_variables(model))}
+    for i, state in enumerate(states):
+        arrays |= {f"state{i}/{name}": array for name, array in state.items()}
     arrays["meta"] = np.array(json.dumps(meta))
     temporary = path.with_name(f"{path.name}.tmp")
     try:
@@ -48,7 +62,7 @@ def restore(path: str | os.PathLike[str], model: keras.Model) -> None:
             has changed.
     """
     variables = _variables(model)
-    arrays = _read(path, lambda file: [file[f"v{i}"] for i in range(len(file.files) - 1)])
+    arrays = _read(path, _arrays_of_model)
     if [a.shape for a in arrays] != [tuple(v.shape) for v in variables]:
         raise CheckpointError(
             f"{path} holds another model or optimizer ({len(arrays)} variables, this one has "
@@ -65,6 +79,26 @@ def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
         CheckpointError: if the file is not a checkpoint.
     """
     return _read(path, lambda file: json.loads(str(file["meta"])))
+
+
+def read_states(path: str | os.PathLike[str]) -> list[State]:
+    """The `states` that were given to `save`.
+
+    Raises:
+        CheckpointError: if the file is not a checkpoint.
+    """
+    return _read(path, _states)
+
+
+def _arrays_of_model(file: Any) -> list[np.ndarray]:
+    return [file[f"v{i}"] for i in range(sum("/" not in name for name in file.files) - 1)]
+
+
+def _states(file: Any) -> list[State]:
+    states: dict[str, dict[str, np.ndarray]] = {}
+    for number, _, name in (key.partition("/") for key in file.files if "/" in key):
+        states.setdefault(number, {})[name] = file[f"{number}/{name}"]
+    return list(states.values())
 
 
 def _read(path: str | os.PathLike[str], extract: Callable[[Any], T]) -> T:

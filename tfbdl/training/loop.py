@@ -61,7 +61,8 @@ def train(
         columns: of the log. By default the loss, the compiled metrics, and the terms of the
             layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's batches.
         callbacks: Keras callbacks, called around training and epochs (not batches, but
-            `MinibatchKL` holds).
+            `MinibatchKL` holds). The checkpoint keeps the state of those that have a `get_state`
+            and a `set_state`, such as `inference.MarginalLikelihood`.
         seed: of the order of the examples.
         jit_compile: whether XLA compiles the step; never under several replicas.
         verbose: 0 for silence, 1 for the lines of the log and, in a terminal, a progress bar.
@@ -87,7 +88,7 @@ def train(
     history: dict[str, list[float]] = {}
     with (
         Progress(epochs, len(x) // batch_size, verbose) as progress,
-        open_run(model, savedir, settings, progress.echo) as run,
+        open_run(model, savedir, settings, progress.echo, callbacks) as run,
     ):
         model.stop_training = False
         keras_callbacks.on_train_begin()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import keras
 
@@ -15,6 +16,19 @@ from tfbdl.training.log_writer import LogWriter
 
 LOG = "train.log"
 CHECKPOINT = "checkpoint.npz"
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What a callback has whose state belongs in the checkpoint."""
+
+    def get_state(self) -> checkpoint.State:
+        """At least one array."""
+        ...
+
+    def set_state(self, state: checkpoint.State) -> None:
+        """Takes up what `get_state` gave."""
+        ...
 
 
 class Run:
@@ -30,10 +44,13 @@ class Run:
         folder: Path | None,
         settings: Mapping[str, int],
         echo: Callable[[str], None],
+        callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> None:
         self.model = model
         self.folder = folder
-        self.settings = dict(settings)
+        self.stateful = [c for c in callbacks if isinstance(c, Stateful)]
+        names = [type(c).__name__ for c in self.stateful]
+        self.settings: dict[str, Any] = {"callbacks": names, **settings}
         self.echo = echo
         self.epochs_done = 0
         self.log: LogWriter | None = None
@@ -85,19 +102,24 @@ class Run:
             self._save(0)
 
     def _resume(self, path: Path) -> int:
-        found = checkpoint.read_meta(path)
+        found = {"callbacks": [], **checkpoint.read_meta(path)}
         for name, value in self.settings.items():
             if found.get(name) != value:
                 raise ValueError(
                     f"savedir={self.folder} holds a run with {name}={found.get(name)}, not "
                     f"{value}; name another savedir"
                 )
+        states = checkpoint.read_states(path)
         checkpoint.restore(path, self.model)
+        for callback, state in zip(self.stateful, states, strict=True):
+            callback.set_state(state)
         return int(found["epoch"])
 
     def _save(self, epoch: int) -> None:
         assert self.folder is not None
-        checkpoint.save(self.folder / CHECKPOINT, self.model, {**self.settings, "epoch": epoch})
+        meta = {**self.settings, "epoch": epoch}
+        states = [callback.get_state() for callback in self.stateful]
+        checkpoint.save(self.folder / CHECKPOINT, self.model, meta, states)
 
 
 @contextmanager
@@ -106,14 +128,15 @@ def open_run(
     savedir: str | os.PathLike[str] | None,
     settings: Mapping[str, int],
     echo: Callable[[str], None],
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> Iterator[Run]:
-    """The run in `savedir`, put into `model` if it has begun, and closed whatever happens.
+    """The run in `savedir`, put into `model` and `callbacks` if it has begun, and closed at last.
 
     Raises:
         OSError: if the folder or its files cannot be written.
-        ValueError: if it holds a run with other settings or of another model.
+        ValueError: if it holds a run with other settings or callbacks, or of another model.
     """
-    run = Run(model, None if savedir is None else Path(savedir), settings, echo)
+    run = Run(model, None if savedir is None else Path(savedir), settings, echo, callbacks)
     try:
         yield run
     finally:
