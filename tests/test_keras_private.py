@@ -257,5 +257,18 @@ class PairLayersTest(tf.test.TestCase):
             list(keras_private.pair_layers(Holder(more=[Listener()]), Holder()))
 
 
+class BatchesSeenTest(tf.test.TestCase):
+    def test_more_than_steps_where_gradients_accumulate(self):
+        w = keras.Variable([1.0])
+        inner = keras.optimizers.SGD(gradient_accumulation_steps=2)
+        scaled = keras.optimizers.LossScaleOptimizer(inner)
+        scaled.build([w])
+        for batch in range(5):
+            self.assertEqual(int(keras_private.batches_seen(scaled)), batch)
+            self.assertEqual(int(keras_private.batches_seen(inner)), batch)
+            self.assertEqual(int(scaled.iterations), batch // 2)
+            scaled.apply([tf.ones(1)], [w])
+
+
 if __name__ == "__main__":
     tf.test.main()

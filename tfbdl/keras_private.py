@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.models.functional import Functional
 from keras.src.random.seed_generator import make_default_seed
 from keras.src.saving.saving_lib import _walk_saveable
 
 __all__ = [
+    "batches_seen",
     "build_all",
     "copy_lambda",
     "drop_seed_generator",
@@ -66,6 +68,11 @@ def serialize_shared(layer: keras.layers.Layer) -> dict[str, Any]:
 def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """The learning rate as it was given: a schedule, or a variable."""
     return getattr(optimizer, "inner_optimizer", optimizer)._learning_rate
+
+
+def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
+    """Of which a schedule is a function; `iterations` are fewer where gradients accumulate."""
+    return tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations)
 
 
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:

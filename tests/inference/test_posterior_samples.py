@@ -98,6 +98,15 @@ class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
         fit(model, [kept], 9)
         self.assertEqual(kept.epochs, [3, 4, 7, 8])
 
+    def test_cycles_count_batches(self):
+        """Of which two make a step here: 6 batches an epoch, 24 a cycle."""
+        schedule = CyclicalSchedule(0.1, 24, exploration=0.5)
+        model, kept = network(), PosteriorSamples()
+        sampler = SGLD(schedule, num_data=len(X), gradient_accumulation_steps=2)
+        model.compile(sampler, model.loss)
+        model.fit(X, Y, batch_size=4, epochs=9, callbacks=[kept], verbose=0)
+        self.assertEqual(kept.epochs, [3, 4, 7, 8])
+
     def test_refusals(self):
         with self.assertRaisesRegex(ValueError, "^start=-1 must be at least 0$"):
             PosteriorSamples(-1)

@@ -13,7 +13,13 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import priors
-from tfbdl.optimizers import SGHMC, SGLD, PreconditionedSGHMC, PreconditionedSGLD
+from tfbdl.optimizers import (
+    SGHMC,
+    SGLD,
+    CyclicalSchedule,
+    PreconditionedSGHMC,
+    PreconditionedSGLD,
+)
 
 ALL = (SGLD, PreconditionedSGLD, SGHMC, PreconditionedSGHMC)
 N = 20
@@ -209,6 +215,72 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
         self.fit(model, 3)
         for a, b in zip(alone.get_weights(), model.get_weights(), strict=True):
             self.assertAllClose(a, b, 1e-4, 1e-5)
+
+    @parameterized.parameters(*ALL)
+    def test_accumulated_gradients_are_those_of_a_larger_batch(self, kind):
+        """One step, and one draw of noise, for two batches of half the size."""
+        whole = self.model(kind)
+        self.fit(whole, 3)
+        halves = self.model(kind, gradient_accumulation_steps=2)
+        halves.fit(self.X, self.Y, 4, 3, shuffle=False, verbose=0)
+        for a, b in zip(whole.get_weights(), halves.get_weights(), strict=True):
+            self.assertAllClose(a, b, 1e-4, 1e-5)
+
+    @parameterized.parameters(SGLD, SGHMC)
+    def test_a_cycle_counts_batches_when_gradients_accumulate(self, kind):
+        """8 batches a cycle are 4 steps, of which the first two explore."""
+        schedule = CyclicalSchedule(0.1, 8, exploration=0.5)
+        sampler = kind(schedule, num_data=5, seed=0, gradient_accumulation_steps=2)
+        w = keras.Variable(np.ones(100, "float32"))
+        sampler.build([w])
+        spreads = []
+        for _ in range(8):
+            sampler.apply([tf.ones(100)], [w])
+            spreads.append(np.std(w))
+        noisy = np.abs(np.diff(spreads, prepend=0.0)) > 1e-4
+        self.assertAllEqual(noisy, [0, 0, 0, 0, 0, 1, 0, 1])
+
+    @parameterized.parameters(*ALL)
+    def test_a_scaled_loss_changes_no_step(self, kind):
+        plain, scaled = self.model(kind), self.model(kind, loss_scale_factor=64.0)
+        for model in (plain, scaled):
+            self.fit(model, 3)
+        for a, b in zip(plain.get_weights(), scaled.get_weights(), strict=True):
+            self.assertAllClose(a, b, 1e-6)
+
+    @parameterized.parameters(*ALL)
+    def test_what_is_no_sampling_is_refused(self, kind):
+        with self.assertRaisesRegex(
+            ValueError, r"^weight_decay=0\.04 is no prior .*; give prior=0\.5, which is 1 / sqrt"
+        ):
+            kind(0.1, num_data=100, weight_decay=0.04)
+        with self.assertRaisesRegex(ValueError, "^use_ema=True .*; keep samples by tfbdl.infere"):
+            kind(0.1, num_data=100, use_ema=True)
+        for name in ("clipnorm", "global_clipnorm", "clipvalue"):
+            with self.assertRaisesRegex(ValueError, rf"^{name}=2\.0 .*; take a smaller learning"):
+                kind(0.1, num_data=100, **{name: 2.0})
+
+    def test_the_prior_named_for_a_weight_decay_has_its_slope(self):
+        """Decay by lr * 0.04 * w, of SGD, is a step of SGLD on the prior of scale 0.5."""
+        w = [keras.Variable(StepTest.START) for _ in range(2)]
+        decayed = keras.optimizers.SGD(0.1, weight_decay=0.04)
+        sampler = SGLD(0.1, num_data=100, temperature=0.0, prior=0.5)
+        for optimizer, v in ((decayed, w[0]), (sampler, w[1])):
+            optimizer.apply([tf.ones((3, 2))], [v])
+        self.assertAllClose(*w, 1e-6)
+
+    @parameterized.parameters(*ALL)
+    def test_sparse_gradients(self, kind):
+        """Those of an embedding are those of a dense layer on one-hot inputs."""
+        x = np.random.default_rng(5).integers(0, 5, (24, 3))
+        embedding = keras.Sequential([keras.Input((3,), dtype="int32")])
+        embedding.add(keras.layers.Embedding(5, 2))
+        dense = keras.Sequential([keras.Input((3, 5)), keras.layers.Dense(2, use_bias=False)])
+        dense.set_weights(embedding.get_weights())
+        for model, inputs in ((embedding, x), (dense, np.eye(5)[x])):
+            model.compile(kind(0.01, num_data=24, prior=1.0, seed=5), "mse")
+            model.fit(inputs, np.zeros((24, 3, 2)), 8, 3, shuffle=False, verbose=0)
+        self.assertAllClose(embedding.get_weights(), dense.get_weights(), 1e-5)
 
     @parameterized.parameters(*ALL)
     def test_arguments(self, kind):

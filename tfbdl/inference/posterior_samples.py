@@ -10,7 +10,7 @@ import numpy as np
 
 from tfbdl.arguments import integer, positive_integer
 from tfbdl.flat_model import FlatModel
-from tfbdl.keras_private import schedule_of
+from tfbdl.keras_private import batches_seen, schedule_of
 from tfbdl.models.ensemble import Ensemble, floats
 from tfbdl.optimizers import CyclicalSchedule
 
@@ -87,7 +87,7 @@ class PosteriorSamples(keras.callbacks.Callback):
         schedule = schedule_of(self.model.optimizer)
         if not isinstance(schedule, CyclicalSchedule):
             return True
-        return bool(schedule.samples(int(self.model.optimizer.iterations) - 1))
+        return bool(schedule.samples(batches_seen(self.model.optimizer) - 1))
 
     def _write(self, epoch: int, member: np.ndarray, state: np.ndarray) -> None:
         if self.savedir is None:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfbdl import priors, random
 from tfbdl.arguments import number, positive_integer
-from tfbdl.keras_private import make_default_seed, schedule_of
+from tfbdl.keras_private import batches_seen, make_default_seed, schedule_of
 from tfbdl.optimizers.cyclical import CyclicalSchedule
 from tfbdl.priors import Prior
 
@@ -31,11 +31,13 @@ class Sampler(keras.optimizers.Optimizer):
         prior: p(w) of all trainable weights: a `tfbdl.priors.Prior`, its name, or the scale of a
             normal; None where the loss has it already.
         seed: of the noise; None takes one from Keras' global seed.
-        **kwargs: as in `keras.optimizers.Optimizer`. Gradients that are clipped no longer sample
-            the posterior.
+        **kwargs: of `keras.optimizers.Optimizer`: `gradient_accumulation_steps` (one step, and one
+            draw of noise, for so many batches), `loss_scale_factor`, `name`. Weight decay, moving
+            averages and clipping are refused, since with them it is not the posterior that is
+            sampled.
 
     Raises:
-        ValueError: if an argument is out of its range.
+        ValueError: if an argument is out of its range, or of those refused.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Sampler(keras.optimizers.Optimizer):
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.num_data = positive_integer("num_data", num_data, ": the number of training examples")
+        self._check_sampling()
         self.temperature = number(
             "temperature",
             temperature,
@@ -60,6 +63,30 @@ class Sampler(keras.optimizers.Optimizer):
         if self.prior is not None and self.prior.discrete:
             raise ValueError(f"prior={prior!r} is discrete, which has no gradient to follow")
         self.seed = seed
+
+    def _check_sampling(self) -> None:
+        """Refuses what Keras does to gradients and weights that leaves no sample of the posterior.
+
+        Raises:
+            ValueError: if there is such an argument.
+        """
+        if self.weight_decay:
+            scale = (self.num_data * self.weight_decay) ** -0.5
+            raise ValueError(
+                f"weight_decay={self.weight_decay} is no prior in every sampler; give "
+                f"prior={scale:.3g}, which is 1 / sqrt(num_data * weight_decay)"
+            )
+        if self.use_ema:
+            raise ValueError(
+                "use_ema=True averages weights, which is no sample; keep samples by "
+                "tfbdl.inference.PosteriorSamples, and average their predictions"
+            )
+        for name in ("clipnorm", "global_clipnorm", "clipvalue"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"{name}={getattr(self, name)} changes the gradients, and so the posterior "
+                    "that is sampled; take a smaller learning_rate"
+                )
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Makes the seed of the noise, a variable so that a resumed run goes on with its noise."""
@@ -98,7 +125,7 @@ class Sampler(keras.optimizers.Optimizer):
         heat = self.temperature / self.num_data
         schedule = schedule_of(self)
         if isinstance(schedule, CyclicalSchedule):
-            heat *= tf.cast(schedule.samples(self.iterations), tf.float32)
+            heat *= tf.cast(schedule.samples(batches_seen(self)), tf.float32)
         return tf.cast(heat, dtype)
 
     def get_config(self) -> dict:
