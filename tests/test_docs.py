@@ -14,6 +14,8 @@ from typing import Any
 import keras
 import matplotlib.pyplot as plt
 import pytest
+import tensorflow as tf
+import two_replicas
 from pages import BLOCK, ROOT, run_blocks
 
 import tfbdl
@@ -28,8 +30,12 @@ LANGUAGES = {"python", "sh", "text"}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty working directory; figures and the precision policy are put back after use."""
+    """An empty working directory; figures and the precision policy are put back after use.
+
+    A strategy over all devices is the one that other tests of this process have.
+    """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", two_replicas.strategy)
     plt.switch_backend("Agg")
     yield tmp_path
     plt.close("all")
