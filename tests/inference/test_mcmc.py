@@ -105,6 +105,19 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
         self.assertGreater(np.max(biased / covariance), 1.2)
         self.assert_moments(sampled("langevin").theta, mean, biased)
 
+    def test_unadjusted_langevin_is_not_thrown_out_while_it_is_tuned(self):
+        """Its first steps are ten times the scale of this density, whose tails hold nobody back."""
+        scale, df = 0.01, 5.0
+
+        def density(theta):
+            return -(df + 1) / 2 * tf.reduce_sum(tf.math.log1p((theta / scale) ** 2 / df), axis=1)
+
+        start = {"initial": np.zeros(20), "jitter": scale, "num_warmup": 300, "num_chains": 20}
+        mcmc = PLAIN(density, "langevin", num_samples=100, thinning=5, seed=3, **start).run()
+        self.assertBetween(mcmc.draws.accept_prob.mean(), 0.92, 0.98)
+        median = np.median(np.abs(mcmc.theta) / scale, axis=(0, 2))
+        self.assertAllClose(median, np.full(20, scipy.stats.t(df).ppf(0.75)), 0.2)
+
     def test_compiled_in_single_precision(self):
         mcmc = MCMC(linear("float32"), num_warmup=100, num_samples=100, num_chains=32, verbose=0)
         self.assertEqual(mcmc.run().theta.dtype, np.float32)

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 import tensorflow as tf
 
 from tfbdl.inference.kernels import Adaptive, Kernel
+from tfbdl.inference.kernels.base import State
 
 GAMMA, T_0, KAPPA = 0.05, 10.0, 0.75
 FIRST, WINDOW, LAST = 75, 25, 50
@@ -89,6 +90,7 @@ class Adaptation:
         self.kernel = kernel if isinstance(kernel, Adaptive) else None
         self.num_warmup = num_warmup
         self.tunes_step = self.kernel is not None and self.kernel.step_size is None
+        self.tests = self.tunes_step and not kernel.adjusted
         self.tunes_scale = self.kernel is not None and self.kernel.mass_matrix == "diagonal"
         self.starts, self.ends = windows(num_warmup)
 
@@ -101,6 +103,27 @@ class Adaptation:
         step_size = tf.fill([num_chains], tf.constant(step, theta.dtype))
         scale = tf.ones([num_chains, size if self.tunes_scale else 1], theta.dtype)
         return Tuning(step_size, scale, Averaging.around(step_size), Variance.of_none(scale))
+
+    def tested(
+        self, step: tf.Tensor, seed: tf.Tensor, before: State, after: State, accept_prob: tf.Tensor
+    ) -> State:
+        """The state after step number `step`: a kernel without a Metropolis test is tuned by one.
+
+        Args:
+            step: counted from 0.
+            seed: of the step.
+            before: the state.
+            after: where the kernel leads.
+            accept_prob: of the test, shape (C,).
+        """
+        if not self.tests:
+            return after
+        u = tf.random.stateless_uniform(
+            accept_prob.shape, tf.random.fold_in(seed, 1), dtype=accept_prob.dtype
+        )
+        taken = (u < accept_prob) | (step >= self.num_warmup)
+        pairs = zip(after, before, strict=True)
+        return State(*(tf.where(taken if a.ndim == 1 else taken[:, None], a, b) for a, b in pairs))
 
     def update(
         self, tuning: Tuning, step: tf.Tensor, theta: tf.Tensor, accept_prob: tf.Tensor

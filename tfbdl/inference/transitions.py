@@ -99,7 +99,8 @@ class Transitions:
         def step(i: tf.Tensor, position: Position, so_far: Info) -> tuple[Any, ...]:
             seed, state, tuning = position
             noise = tf.random.fold_in(seed[0], i)
-            state, info = self.kernel.step(self.target, state, noise, *tuning[:2])
+            after, info = self.kernel.step(self.target, state, noise, *tuning[:2])
+            state = self.adaptation.tested(i, noise, state, after, info.accept_prob)
             tuning = self.adaptation.update(tuning, i, state.theta, info.accept_prob)
             summed = Info(
                 so_far.accept_prob + info.accept_prob,

@@ -42,9 +42,15 @@ class Info(NamedTuple):
 
 
 class Kernel:
-    """A transition of Markov chains."""
+    """A transition of Markov chains.
+
+    Attributes:
+        uses_gradients: whether it needs those of the density.
+        adjusted: whether it ends in a Metropolis test, or in a draw that needs none.
+    """
 
     uses_gradients: ClassVar[bool] = True
+    adjusted: ClassVar[bool] = True
 
     def init(self, target: Density, theta: tf.Tensor) -> State:
         """The state of chains that are at theta, shape (C, D).

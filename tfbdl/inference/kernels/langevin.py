@@ -7,6 +7,7 @@ step_size * N(0, I) is proposed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import tensorflow as tf
 import tensorflow_probability as tfp
@@ -45,7 +46,8 @@ class Langevin(Adaptive):
 
     It samples from the density only in the limit of small steps: on N(0, s^2) it has the variance
     s^2 / (1 - step_size^2 / (4 s^2)). The acceptance that is reported is the one that `MALA` would
-    have; the nearer to 1, the smaller the error.
+    have; the nearer to 1, the smaller the error. While the step size is tuned chains move as those
+    of `MALA`, since steps that are too long would throw them out for good.
 
     Args:
         step_size: see `Adaptive`.
@@ -57,6 +59,8 @@ class Langevin(Adaptive):
     """
 
     target_accept: float = 0.95
+
+    adjusted: ClassVar[bool] = False
 
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
