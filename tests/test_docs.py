@@ -35,7 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     A strategy over all devices is the one that other tests of this process have.
     """
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tf.distribute, "MirroredStrategy", two_replicas.strategy)
+    strategy = two_replicas.strategy()
+    monkeypatch.setattr(tf.distribute, "MirroredStrategy", lambda: strategy)
     plt.switch_backend("Agg")
     yield tmp_path
     plt.close("all")
