@@ -177,6 +177,20 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
         expected = scipy.stats.multivariate_normal.logpdf(theta, cov=covariance)
         self.assertAllClose(got, expected, 1e-5)
 
+    @parameterized.parameters(
+        (priors.ARD(), "^prior=ARD has scales with a posterior of their own, .*; take fixed scal"),
+        (priors.Horseshoe(trainable=False), "^prior=Horseshoe has scales with a posterior of"),
+        (priors.Laplace(trainable=True), "^prior=Laplace learns .*; give trainable=False$"),
+        ("log_uniform", "^prior=LogUniform is infinite at 0, .*; take 'laplace' or 'student_t'$"),
+    )
+    def test_no_density_of_the_weights_alone(self, prior, message):
+        """What layers learn by their bound stands still here, and would be another prior."""
+        with self.assertRaisesRegex(ValueError, message):
+            LogPosterior(network(), likelihoods.Normal(), prior, X, Y)
+        named = message.replace("prior=", r"prior\['\*'\]=", 1)
+        with self.assertRaisesRegex(ValueError, named):
+            LogPosterior(network(), likelihoods.Normal(), {"*": prior}, X, Y)
+
     def test_what_is_not_named(self):
         model = network()
         first = model.layers[0].name

@@ -290,6 +290,8 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
                 kind(0.1, **arguments)
         with self.assertRaisesRegex(ValueError, "^prior='bernoulli' is discrete, which has no"):
             kind(0.1, num_data=3, prior="bernoulli")
+        with self.assertRaisesRegex(ValueError, "^prior=Horseshoe has scales with a posterior of"):
+            kind(0.1, num_data=3, prior="horseshoe")
         with self.assertRaises(TypeError):
             kind(0.1)
 

@@ -51,7 +51,9 @@ class LogPosterior:
 
     Raises:
         ValueError: if the model is not built or random, a weight has no prior or a name in `prior`
-            no weight, or x and y do not fit each other, the model or the likelihood.
+            no weight, a prior is no density of the weights alone (its scales are learned by a
+            bound, or it is infinite at 0), or x and y do not fit each other, the model or the
+            likelihood.
     """
 
     def __init__(
@@ -173,8 +175,8 @@ def _independent(chosen: list[Prior], flat: FlatModel) -> Density:
 
 def _prior_of_each(prior: PriorLike | Mapping[str, PriorLike], paths: list[str]) -> list[Prior]:
     if not isinstance(prior, Mapping):
-        return [priors.get(prior)] * len(paths)
-    found = {name: priors.get(p, f"prior[{name!r}]") for name, p in prior.items()}
+        return [priors.density(prior)] * len(paths)
+    found = {name: priors.density(p, f"prior[{name!r}]") for name, p in prior.items()}
     chosen = []
     for path in paths:
         names = [name for name in found if f"/{name}/" in f"/{path}/"]

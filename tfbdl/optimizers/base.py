@@ -59,7 +59,7 @@ class Sampler(keras.optimizers.Optimizer):
             lambda t: 0 <= t < math.inf,
             "at least 0; 1 is the posterior",
         )
-        self.prior = None if prior is None else priors.get(prior)
+        self.prior = None if prior is None else priors.density(prior)
         if self.prior is not None and self.prior.discrete:
             raise ValueError(f"prior={prior!r} is discrete, which has no gradient to follow")
         self.seed = seed

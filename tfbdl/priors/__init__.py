@@ -72,3 +72,28 @@ def get(identifier: float | str | dict | Prior, argument: str = "prior") -> Prio
     if isinstance(identifier, Real):
         return Normal(identifier)
     return choose(argument, identifier, Prior, _NAMES, "a scale or ")
+
+
+def density(identifier: float | str | dict | Prior, argument: str = "prior") -> Prior:
+    """`get`, of a prior that is a density of the weights alone, as Markov chains and modes need it.
+
+    Raises:
+        ValueError: if it is unknown, its scales are learned by the bound of Bayesian layers, or its
+            density has no integral at 0.
+    """
+    prior = get(identifier, argument)
+    given = f"{argument}={type(prior).__name__}"
+    if prior.cost is not None:
+        raise ValueError(
+            f"{given} has scales with a posterior of their own, which Bayesian layers alone learn; "
+            "take fixed scales, as 'student_t' has"
+        )
+    if prior.trainable_variables:
+        raise ValueError(
+            f"{given} learns its scale, which Bayesian layers alone can; give trainable=False"
+        )
+    if isinstance(prior, LogUniform):
+        raise ValueError(
+            f"{given} is infinite at 0, and so is the posterior; take 'laplace' or 'student_t'"
+        )
+    return prior
