@@ -33,7 +33,7 @@ TINY = {
     "bayes_dense": (FEW, "part2_mc_dropout.FIGURE_SAMPLES = 2"),
     "bayes_by_backprop/mnist": ((*FEW, "--plain_epochs", "1"), "FIGURE_SAMPLES = 2"),
     "bayes_by_backprop/regression": (("--N", "50", "--S", "2"), THREE_NETWORKS),
-    "model_definition": (("--N", "20", "--S", "2"), "EPOCHS, CHAIN_STEPS = 1, 150"),
+    "model_definition": (("--N", "20", "--S", "2"), "EPOCHS, CHAIN_STEPS = 1, 20"),
     "priors": (("--parts", "influence", "discrete", *FEW), ""),
     "posterior_inference": (
         ("--N", "10", "--S", "4", "--steps", "4", "--n_epochs", "1"),
