@@ -46,6 +46,7 @@ RUNS = {
 TABLES = ("accuracy", "log", "keep")
 WITHOUT_MODES = {
     "uncertainty": ("uncertainty", ""),
+    "posterior_table": ("posterior_table", ""),
     "pruning": (
         "bayes_by_backprop/pruning",
         f"--S 100 --run {RESULTS}/bayes_by_backprop_mnist_400",

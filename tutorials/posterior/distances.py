@@ -104,6 +104,7 @@ def figure(rows: Rows) -> plt.Figure:
             ax.plot(values.mean(), place, "|", color=colour, ms=14, mew=2)
         ax.set(xlabel=title + (" (%)" if unit == 100 else ""))
         ax.grid(alpha=0.3)
+        ax.locator_params(axis="x", nbins=5)
     axes[0].set_yticks(range(len(names)), names)
     figure.suptitle(
         "how near to Hamiltonian Monte Carlo: dots are seeds or chains, bars their mean"
