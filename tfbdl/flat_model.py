@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -127,8 +128,8 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
         dtype: "float32" or "float64".
 
     Raises:
-        ValueError: if there is no such type, or a model of a class of its own would have to change
-            its own.
+        ValueError: if there is no such type, a model of a class of its own would have to change
+            its own, or a weight keeps its type.
     """
     option("dtype", dtype, ("float32", "float64"))
     if not isinstance(model, keras.Model):
@@ -152,12 +153,38 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
                 copy = rebuild(layer, recast, dtype)
                 copy.dtype_policy = dtype  # models, too, round their inputs
             else:
-                config = layer.get_config()
-                own = {"dtype": dtype} if isinstance(layer, keras.layers.Layer) else {}
-                copy = type(layer).from_config({**config, **own})
+                copy = type(layer).from_config(_in_type(layer.get_config(), dtype))
             made[id(layer)] = copy
         return made[id(layer)]
 
-    copy = recast(model)
+    with _policy(dtype):  # of layers that a layer makes for itself
+        copy = recast(model)
+    for v in copy.trainable_variables:
+        if v.dtype != dtype:
+            raise ValueError(
+                f"dtype={dtype!r}: the weight {v.path!r} stays in {v.dtype}; make the model in "
+                f"{dtype} throughout"
+            )
     copy.set_weights(model.get_weights())
     return copy
+
+
+def _in_type(config: Any, dtype: str) -> Any:
+    """The config of a layer, and of those in it, with another floating type."""
+    if isinstance(config, dict):
+        return {
+            name: dtype if name == "dtype" and "float" in str(value) else _in_type(value, dtype)
+            for name, value in config.items()
+        }
+    return [_in_type(c, dtype) for c in config] if isinstance(config, list) else config
+
+
+@contextmanager
+def _policy(dtype: str) -> Iterator[None]:
+    """New layers are of `dtype` where nothing else is said."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -123,13 +123,16 @@ def scores(likelihood, y, f):
 
 def information(likelihood, f):
     """E_y of score score^T, shape (N, F, F), summed or integrated over y."""
-    n = len(f)
+    return expected(likelihood, f, lambda s: s[..., :, None] * s[..., None, :])
+
+
+def expected(likelihood, f, function):
+    """E_y of a function of the scores, from shape (K, N, F) of K values of y to (K, N, ...)."""
     nodes, weights = _support(likelihood, f.shape[1])
-    f, y = np.tile(f, (len(nodes), 1)), np.repeat(nodes, n, axis=0)
-    p = np.exp(likelihood.log_prob(tf.constant(y), tf.constant(f)))
-    s = scores(likelihood, y, f)
-    terms = (p * np.repeat(weights, n))[:, None, None] * s[:, :, None] * s[:, None, :]
-    return terms.reshape(-1, n, *terms.shape[1:]).sum(axis=0)
+    y, repeated = np.repeat(nodes, len(f), axis=0), np.tile(f, (len(nodes), 1))
+    p = np.exp(likelihood.log_prob(tf.constant(y), tf.constant(repeated))).reshape(-1, len(f))
+    values = function(scores(likelihood, y, repeated).reshape(-1, *f.shape))
+    return np.einsum("k,kn,kn...->n...", weights, p, values)
 
 
 def _support(likelihood, size):

@@ -17,6 +17,20 @@ Y = RNG.normal(size=(N, 1))
 CLASSES = RNG.integers(0, 4, N)
 
 
+def log_grey(y, f):
+    """exp(f y) over [0, 1], normalised."""
+    return f * y - np.log(np.expm1(f) / f)
+
+
+POISSON = RNG.poisson(2.0, (N, 1)), lambda y, f: scipy.stats.poisson.logpmf(y, np.exp(f))
+STUDENT = Y, lambda y, f: scipy.stats.t.logpdf(y, 5.0, f, 0.6)
+GREY = RNG.uniform(size=(N, 1)), log_grey
+BINARY = (
+    RNG.integers(0, 2, (N, 1)),
+    lambda y, f: scipy.stats.bernoulli.logpmf(y, scipy.special.expit(f)),
+)
+
+
 def network(activation="tanh", units=(5,), outputs=1, **kwargs):
     keras.utils.set_random_seed(0)
     hidden = [keras.layers.Dense(u, activation, **kwargs) for u in units]
@@ -119,6 +133,27 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         f = target.flat(target.theta, tf.constant(X)).numpy()
         expected = scipy.special.log_softmax(f, axis=1)[np.arange(N), CLASSES].sum()
         self.assertAllClose(target.log_likelihood(target.theta), expected, 1e-12)
+
+    @parameterized.parameters(
+        (likelihoods.Poisson(), POISSON),
+        (likelihoods.StudentT(5.0, 0.6), STUDENT),
+        (likelihoods.ContinuousBernoulli(), GREY),
+        (likelihoods.Bernoulli(), BINARY),
+    )
+    def test_every_likelihood(self, likelihood, of_scipy):
+        """Value by SciPy, gradient by its central differences."""
+        y, log_prob = of_scipy
+        target = LogPosterior(network(), likelihood, 0.7, X, y, dtype="float64")
+
+        def by_scipy(theta):
+            f = target.flat(tf.constant(theta), tf.constant(X)).numpy()
+            return log_prob(y, f).sum() + scipy.stats.norm.logpdf(theta, scale=0.7).sum()
+
+        value, gradient = value_and_gradient(target, self.THETA)
+        self.assertAllClose(value, by_scipy(self.THETA), 1e-12)
+        steps = 1e-5 * np.eye(26)
+        differences = [(by_scipy(self.THETA + h) - by_scipy(self.THETA - h)) / 2e-5 for h in steps]
+        self.assertAllClose(gradient, differences, 1e-7, 1e-7)
 
     def test_unknown_noise_with_a_prior_of_its_own(self):
         """The lecture's sigma0 ~ Gamma(1/2, 1), as a density of the unbounded raw scale."""
@@ -245,6 +280,30 @@ class SymmetryTest(tf.test.TestCase):
         self.assertAllClose(target(theta), target(target.theta + 0.1), 1e-13)
 
 
+class Holder(keras.layers.Layer):
+    """Makes a layer of its own, of which its config says nothing."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = keras.layers.Dense(1)
+
+    def build(self, shape):
+        self.inner.build(shape)
+
+    def call(self, x):
+        return self.inner(x)
+
+
+class Narrow(keras.layers.Layer):
+    """Has a weight in float32, whatever it computes in."""
+
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(), dtype="float32", name="scale", autocast=False)
+
+    def call(self, x):
+        return x[:, :1] * keras.ops.cast(self.scale, x.dtype)
+
+
 class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
     """Outputs at theta are those of the model with these weights; so are gradients in chains."""
 
@@ -301,6 +360,40 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(value, expected, 1e-5)
             _, slope = value_and_gradient(target, theta)
             self.assertAllClose(gradient, slope, 1e-3, 1e-3)
+
+    def wrapped(self):
+        inner = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, "tanh")])
+        both = keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True))
+        cells = keras.layers.RNN([keras.layers.GRUCell(2), keras.layers.LSTMCell(2)])
+        each = keras.layers.TimeDistributed(inner)
+        return keras.Sequential([keras.Input((5, 3)), each, both, cells, Holder(), Holder()])
+
+    def test_all_layers_change_their_type(self):
+        """Those inside of others too, which have types of their own in the config."""
+        keras.utils.set_random_seed(1)
+        model = self.wrapped()
+        x = RNG.normal(size=(N, 5, 3)).astype("float32")
+        target = LogPosterior(model, likelihoods.Normal(), 1.0, x, Y, dtype="float64")
+        self.assertEqual({v.dtype for v in target.flat.model.trainable_variables}, {"float64"})
+        f = target.flat(target.theta, tf.constant(x, tf.float64))
+        self.assertEqual(f.dtype, tf.float64)
+        self.assertAllClose(f, model(x), 1e-6, 1e-6)
+        self.assertEqual(keras.config.dtype_policy().name, "float32")
+
+    def test_whole_numbers_keep_their_type(self):
+        inputs = keras.Input((2,), dtype="int64")
+        hashed = keras.layers.Embedding(3, 2)(keras.layers.Hashing(3)(inputs))
+        outputs = keras.layers.Dense(1)(keras.layers.Flatten()(hashed))
+        model = keras.Model(inputs, outputs)
+        x = RNG.integers(0, 100, (N, 2))
+        target = LogPosterior(model, likelihoods.Normal(), 1.0, x, Y, dtype="float64")
+        self.assertAllClose(target.flat(target.theta, tf.constant(x)), model(x), 1e-6, 1e-6)
+
+    def test_a_weight_that_does_not_change_its_type(self):
+        model = keras.Sequential([keras.Input((3,)), Narrow(name="narrow")])
+        message = "^dtype='float64': the weight '.*narrow/scale' stays in float32; make the"
+        with self.assertRaisesRegex(ValueError, message):
+            LogPosterior(model, likelihoods.Normal(), 1.0, X, Y, dtype="float64")
 
     @parameterized.parameters(dict, list)
     def test_several_inputs(self, structure):

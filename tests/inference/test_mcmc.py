@@ -30,7 +30,7 @@ from tfbdl.inference import (
 )
 from tfbdl.inference.progress import Pace
 from tfbdl.inference.samples import Samples
-from tfbdl.likelihoods import Normal
+from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Normal, Poisson, StudentT
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 2))
@@ -124,6 +124,28 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
         self.assert_moments(mcmc.theta.astype(np.float64), *exact())
 
 
+class LikelihoodTest(MomentsTest, parameterized.TestCase):
+    @parameterized.parameters(
+        (Poisson(), RNG.poisson(2.0, (20, 1))),
+        (StudentT(5.0, 0.6), Y),
+        (ContinuousBernoulli(), RNG.uniform(size=(20, 1))),
+        (Bernoulli(), RNG.integers(0, 2, (20, 1))),
+    )
+    def test_two_weights_by_integration(self, likelihood, y):
+        """Slope and bias of a linear model, over a grid."""
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        target = LogPosterior(model, likelihood, 1.0, X[:, :1], y, dtype="float64")
+        axis = np.linspace(-4, 4, 161)
+        grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        p = scipy.special.softmax(tf.function(target)(tf.constant(grid)).numpy())
+        mean = p @ grid
+        covariance = np.einsum("n,ni,nj->ij", p, grid - mean, grid - mean)
+        sizes = {"num_warmup": 200, "num_samples": 150, "num_chains": 16}
+        mcmc = PLAIN(target, HMC(max_leapfrog_steps=30), seed=3, **sizes).run()
+        self.assert_moments(mcmc.theta, mean, covariance)
+
+
 class FunctionTest(MomentsTest, parameterized.TestCase):
     """A target that is a function, of a correlated normal and a banana."""
 
@@ -206,6 +228,23 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
             with self.assertRaisesRegex(ValueError, "holds a run with kernel=RandomWalk"):
                 self.run_of(RandomWalk(step_size=0.5), savedir=folder, num_samples=3)
             path = Path(folder) / "checkpoint.npz"
+            draws = Path(folder) / "log_prob.npy"
+            whole = draws.read_bytes()
+            for damaged, message in (
+                (whole[:50], "log_prob.npy cannot be read .*; name another savedir$"),
+                (whole.replace(b"<f", b"<i"), "log_prob.npy holds samples of .*; name another"),
+            ):
+                draws.write_bytes(damaged)
+                with self.assertRaisesRegex(ValueError, message):
+                    self.run_of(kernel, savedir=folder, num_samples=3)
+            draws.unlink()
+            with self.assertRaisesRegex(ValueError, "log_prob.npy cannot be read .*No such file"):
+                self.run_of(kernel, savedir=folder, num_samples=3)
+            draws.write_bytes(whole)
+            with np.load(path) as file:
+                np.savez(path, **{**file, "p0": np.zeros(7)})
+            with self.assertRaisesRegex(ValueError, "has a checkpoint of other chains; name"):
+                self.run_of(kernel, savedir=folder, num_samples=3)
             path.write_bytes(path.read_bytes()[:100])
             with self.assertRaisesRegex(ValueError, "checkpoint.npz is not a readable checkpoint"):
                 self.run_of(kernel, savedir=folder, num_samples=3)

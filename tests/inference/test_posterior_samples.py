@@ -80,6 +80,12 @@ class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(resumed.states, whole.states, 1e-6)
             with self.assertRaisesRegex(ValueError, "^savedir=.*samples of another run"):
                 fit(network(), [PosteriorSamples(savedir=folder / "whole" / "samples")], 1)
+            kept = PosteriorSamples(savedir=folder / "damaged")
+            fit(network(), [kept], 1)
+            (sample,) = (folder / "damaged").iterdir()
+            sample.write_bytes(sample.read_bytes()[:99])
+            with self.assertRaisesRegex(ValueError, "sample_00000001.npz is not a readable sample"):
+                kept.ensemble()
 
     @parameterized.parameters(SGLD, SGHMC)
     def test_cycles(self, kind):

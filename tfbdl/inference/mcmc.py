@@ -23,6 +23,7 @@ from tfbdl.inference.starts import fit_to_target, initial_points
 from tfbdl.inference.summary import Quantity, Summary, by_weight
 from tfbdl.inference.transitions import Draws, Transitions
 from tfbdl.models import Ensemble
+from tfbdl.run_folder import held
 
 BLOCK_BYTES = 2**26
 """Of samples that one compiled call holds."""
@@ -122,14 +123,18 @@ class MCMC:
         Raises:
             SamplingError: if a chain moves nowhere, or out of the finite numbers.
             ValueError: if `savedir` holds another run.
-            OSError: if it cannot be written.
+            OSError: if it cannot be written, or another process writes into it.
         """
+        with held(self.savedir):
+            return self._run()
+
+    def _run(self) -> MCMC:
         samples = Samples(Draws.like(self._start), self.num_samples, self.savedir, self._settings())
         position = self._start
         if samples.position is None:
             samples.save(position, 0)
         else:
-            position = tf.nest.pack_sequence_as(position, samples.position)
+            position = samples.resumed(position)
         with Progress(self.verbose) as progress:
             position = self._chains.to_the_end(position, samples, progress)
         self._draws = samples.arrays

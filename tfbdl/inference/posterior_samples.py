@@ -13,6 +13,8 @@ from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private import batches_seen, schedule_of
 from tfbdl.models.ensemble import Ensemble, floats
 from tfbdl.optimizers import CyclicalSchedule
+from tfbdl.training import workers
+from tfbdl.whole_file import numbers, read_npz, write_whole
 
 _PATTERN = "sample_*.npz"
 
@@ -26,7 +28,7 @@ class PosteriorSamples(keras.callbacks.Callback):
         start: epochs to leave out at the beginning, while the chain is on its way.
         every: epochs between two samples; less correlated the more.
         savedir: folder for the samples, one file each, so that memory does not grow and a stopped
-            run loses none; None keeps them in memory.
+            run loses none; of several workers the chief writes them. None keeps them in memory.
 
     Attributes:
         epochs: those whose weights are kept, counted from 1.
@@ -57,7 +59,7 @@ class PosteriorSamples(keras.callbacks.Callback):
         """The samples as a model whose functions are drawn by `tfbdl.predict`.
 
         Raises:
-            ValueError: if there are none.
+            ValueError: if there are none, or a file of one is damaged.
         """
         if not self.epochs:
             raise ValueError(f"start={self.start}: no epoch has been kept; train longer")
@@ -93,16 +95,17 @@ class PosteriorSamples(keras.callbacks.Callback):
         if self.savedir is None:
             self._kept[epoch] = member, state
             return
+        if not workers.is_chief(self.model.distribute_strategy):
+            return
         self.savedir.mkdir(parents=True, exist_ok=True)
-        temporary = self.savedir / f".{epoch}.tmp"
-        with open(temporary, "wb") as file:
-            np.savez(file, member=member, state=state)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.savedir / f"sample_{epoch:08d}.npz")
+        path = self.savedir / f"sample_{epoch:08d}.npz"
+        write_whole(path, lambda file: np.savez(file, member=member, state=state))
 
     def _read(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         if self.savedir is None:
             return self._kept[epoch]
-        with np.load(self.savedir / f"sample_{epoch:08d}.npz") as file:
-            return file["member"], file["state"]
+        path = self.savedir / f"sample_{epoch:08d}.npz"
+        try:
+            return read_npz(path, lambda file: (numbers(file, "member"), numbers(file, "state")))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a readable sample ({error}); remove it") from None

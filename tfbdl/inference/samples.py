@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.inference.transitions import Draws, Position
-from tfbdl.whole_file import write_whole
+from tfbdl.whole_file import numbers, read_npz, write_whole
 
 CHECKPOINT = "checkpoint.npz"
 
@@ -54,14 +53,6 @@ class Samples:
         if savedir is None:
             self.arrays = Draws(*(np.empty((num_samples, *a.shape), a.dtype) for a in draws))
             return
-        try:
-            savedir.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"savedir cannot be made ({error.strerror}); name another",
-                str(savedir),
-            ) from None
         resumed = (savedir / CHECKPOINT).exists()
         if resumed:
             self._read()
@@ -71,6 +62,21 @@ class Samples:
                 for name, a in draws._asdict().items()
             )
         )
+
+    def resumed(self, start: Position) -> Position:
+        """The position that was kept, in the structure of another one.
+
+        Raises:
+            ValueError: if it does not fit there.
+        """
+        leaves = tf.nest.flatten(start)
+        kept = self.position or []
+        if [(a.shape, a.dtype) for a in kept] != [(a.shape, a.dtype) for a in leaves]:
+            raise ValueError(
+                f"savedir={str(self.savedir)!r} has a checkpoint of other chains; name another "
+                "savedir"
+            )
+        return tf.nest.pack_sequence_as(start, kept)
 
     def write(self, first: int, draws: Draws) -> None:
         """Puts draws, (B, C, ...), behind `first` others."""
@@ -92,21 +98,24 @@ class Samples:
         assert self.savedir is not None
         path = self.savedir / CHECKPOINT
         try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                meta = json.loads(str(arrays["meta"]))
-                self.position = [arrays[f"p{i}"] for i in range(len(arrays.files) - 1)]
-        except (OSError, ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
+            meta, self.position = read_npz(path, _position)
+            self.steps, settings = int(meta["steps"]), dict(meta["settings"])
+        except (ValueError, LookupError, TypeError) as error:
             raise ValueError(
                 f"{path} is not a readable checkpoint ({error}); name another savedir"
             ) from None
-        self.steps = meta["steps"]
         for name, value in self.settings.items():
-            found = meta["settings"].get(name)
+            found = settings.get(name)
             if not _equal(found, value):
                 raise ValueError(
                     f"savedir={str(self.savedir)!r} holds a run with {name}={found}, not {value}; "
                     "name another savedir"
                 )
+
+
+def _position(file: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[np.ndarray]]:
+    leaves = [numbers(file, f"p{i}") for i in range(len(file) - 1)]
+    return dict(json.loads(str(file["meta"]))), leaves
 
 
 def _equal(found: Any, value: Any) -> bool:
@@ -120,7 +129,16 @@ def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, keep: bool) ->
     """The array of a file, made where there is none to keep, made longer where it is short."""
     if not keep:
         return _make(path, shape, dtype)
-    found = np.load(path, mmap_mode="r+")
+    try:
+        found: Any = np.lib.format.open_memmap(path, mode="r+")
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} cannot be read ({reason}); name another savedir") from None
+    if found.dtype != dtype or found.shape[1:] != shape[1:]:
+        raise ValueError(
+            f"{path} holds samples of shape {found.shape[1:]} and type {found.dtype}, not of "
+            f"{shape[1:]} and {dtype}; name another savedir"
+        )
     if len(found) >= shape[0]:
         return found[: shape[0]]
     longer = path.with_name(f"{path.name}.tmp")
@@ -132,8 +150,17 @@ def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, keep: bool) ->
 
 
 def _make(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.memmap:
-    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-    if hasattr(os, "posix_fallocate") and array.nbytes:
-        with open(path, "r+b") as file:  # a full disk is an error now, not a crash later
-            os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
+    try:
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        if hasattr(os, "posix_fallocate") and array.nbytes:
+            with open(path, "r+b") as file:  # a full disk is an error now, not a crash later
+                os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise OSError(
+            error.errno,
+            f"cannot be made for samples of shape {shape}, {error.strerror}; make room, or name "
+            "another savedir",
+            str(path),
+        ) from None
     return array

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbdl.training import workers
+
 
 class Spread:
     """Puts chains on the replicas, and collects what they give back.
@@ -14,9 +16,17 @@ class Spread:
     Args:
         strategy: of one process, such as `tf.distribute.MirroredStrategy`; None for one device.
         jit_compile: whether XLA compiles what runs on a replica.
+
+    Raises:
+        ValueError: if the strategy spans several processes.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy | None, jit_compile: bool) -> None:
+        if strategy is not None and workers.are_several(strategy):
+            raise ValueError(
+                "strategy spans several processes; chains need none of the others: run MCMC in "
+                "each, with a seed and savedir of its own"
+            )
         self.strategy = strategy
         self.num_replicas = 1 if strategy is None else strategy.num_replicas_in_sync
         self.jit_compile = jit_compile

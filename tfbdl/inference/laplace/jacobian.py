@@ -94,7 +94,7 @@ class Jacobian:
             return tape.gradient(along, [c.z for c in calls], unconnected_gradients="zero")
 
         gradients = self.map(back, directions, [c.z.dtype for c in calls]) if calls else []
-        found = self._by_rule(calls, gradients)
+        found: dict[int, Part] = {**self._by_rule(calls, gradients)}
         others = [place for place in range(len(self._weights)) if place not in found]
         if others:
             found |= self._whole(others, theta, state, x, directions)
@@ -130,8 +130,8 @@ class Jacobian:
         own = [c for c in calls if c.z.graph is outputs.graph]
         return outputs, [c for c in own if c.z.shape[0] == outputs.shape[0]]
 
-    def _by_rule(self, calls: list[Call], gradients: list[tf.Tensor]) -> dict[int, Part]:
-        found: dict[int, Part] = {}
+    def _by_rule(self, calls: list[Call], gradients: list[tf.Tensor]) -> dict[int, Factored]:
+        found: dict[int, Factored] = {}
         for place in self._ruled:
             pairs = zip(calls, gradients, strict=True)
             own = [pair for pair in pairs if pair[0].layer is self._layers[place]]
@@ -179,7 +179,7 @@ class Jacobian:
             truth = tf.reshape(of_weights[self._subset.index[place]], [-1])
             error = tf.norm(tf.reduce_sum(part.dense(), axis=[0, 1]) - truth)
             error = tf.math.divide_no_nan(error, tf.norm(truth))
-            errors[place] = error, part.a.shape[1] if isinstance(part, Factored) else 1
+            errors[place] = error, part.a.shape[1]
         return errors
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.inference.laplace.parts import Factored, Part, Whole
+from tfbdl.inference.laplace.parts import Factored
 from tfbdl.recording import LINEAR, Call
 
 
@@ -20,7 +20,7 @@ def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
     return weight is layer.kernel or weight is layer.bias
 
 
-def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Part:
+def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Factored:
     """J of the kernel or the bias of a layer; several calls are positions like pixels.
 
     Args:
@@ -31,7 +31,7 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Part:
     g = tf.concat([_back(layer, g) for _, g in calls], axis=2)
     g = tf.transpose(g, [1, 0, 2, 3])
     if weight is layer.bias:
-        return Whole(tf.reduce_sum(g, axis=2))
+        return Factored(tf.ones_like(g[:, 0, :1, :1]), tf.reduce_sum(g, axis=2, keepdims=True))
     return Factored(tf.concat([_multiplied(layer, c.x) for c, _ in calls], axis=1), g)
 
 

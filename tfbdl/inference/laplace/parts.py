@@ -15,7 +15,8 @@ import tensorflow as tf
 class Factored(NamedTuple):
     """Of a layer linear in its kernel: J[b, k, (i, o)] = sum over t of a[b, t, i] g[b, k, t, o].
 
-    a: what the kernel is multiplied with, at T positions (steps, pixels, calls), (B, T, I).
+    a: what the kernel is multiplied with, at T positions (steps, pixels, calls), (B, T, I); 1 is
+        what a bias is multiplied with.
     g: gradients of the outputs in what comes of it, shape (B, K, T, O).
     """
 
@@ -34,10 +35,20 @@ class Factored(NamedTuple):
             self.g * mask[:, tf.newaxis, tf.newaxis, tf.newaxis],
         )
 
+    def cast(self, dtype: tf.DType) -> Factored:
+        """The same in another type."""
+        return Factored(tf.cast(self.a, dtype), tf.cast(self.g, dtype))
+
     @property
     def dtype(self) -> tf.DType:
         """Of J."""
         return self.a.dtype
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether it is of one position and fewer outputs than directions, as a last layer's."""
+        _, k, positions, outputs = self.g.shape
+        return positions == 1 and outputs <= k
 
 
 class Whole(NamedTuple):
@@ -53,10 +64,19 @@ class Whole(NamedTuple):
         """As `Factored.masked`."""
         return Whole(self.j * mask[:, tf.newaxis, tf.newaxis])
 
+    def cast(self, dtype: tf.DType) -> Whole:
+        """As `Factored.cast`."""
+        return Whole(tf.cast(self.j, dtype))
+
     @property
     def dtype(self) -> tf.DType:
         """As `Factored.dtype`."""
         return self.j.dtype
+
+    @property
+    def is_thin(self) -> bool:
+        """As `Factored.is_thin`."""
+        return False
 
 
 Part: TypeAlias = Factored | Whole

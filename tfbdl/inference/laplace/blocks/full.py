@@ -1,4 +1,8 @@
-"""A block with all its correlations."""
+"""A block with all its correlations.
+
+Where J of each example is a product a x g with fewer outputs than directions (`Part.is_thin`), as
+that of a last layer, K times fewer products give its squares than J written out.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.inference.laplace.blocks.base import Block, Tensors, rows
-from tfbdl.inference.laplace.parts import Part
+from tfbdl.inference.laplace.parts import Factored, Part
 
 
 class FullBlock(Block):
@@ -16,12 +20,15 @@ class FullBlock(Block):
 
     @property
     def bytes(self) -> int:
-        """H and its factor, in float64."""
+        """H and the inverse of its factor, in float64."""
         return 2 * 8 * self.size**2
 
     def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
-        j = rows([part.masked(mask) for part in parts], tf.float64)
-        j = tf.reshape(j, [-1, self.size])
+        counted = [part.masked(mask).cast(tf.float64) for part in parts]
+        thin = _thin(counted)
+        if thin:
+            return (tf.concat([tf.concat([_product(p, q) for q in thin], 1) for p in thin], 0),)
+        j = tf.reshape(rows(counted, tf.float64), [-1, self.size])
         return (tf.matmul(j, j, transpose_a=True),)
 
     def finish(self, total: Tensors) -> None:
@@ -31,19 +38,25 @@ class FullBlock(Block):
         return 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(self._factor(delta, c))))
 
     def factors(self, delta: tf.Tensor, c: tf.Tensor) -> Tensors:
-        return (self._factor(delta, c),)
+        """L^-1, for c H + diag(delta) = L L^T."""
+        identity = tf.eye(self.size, dtype=tf.float64)
+        return (tf.linalg.triangular_solve(self._factor(delta, c), identity),)
 
     def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:
-        (lower,) = factors
-        j = rows(parts, lower.dtype)
-        columns = tf.transpose(tf.reshape(j, [-1, self.size]))
-        white = tf.linalg.triangular_solve(lower, columns)
-        white = tf.reshape(tf.transpose(white), [-1, *j.shape[1:]])
+        (inverse,) = factors
+        thin = _thin([part.cast(inverse.dtype) for part in parts])
+        if thin:
+            columns = tf.split(inverse, [p.a.shape[2] * p.g.shape[3] for p in thin], axis=1)
+            pairs = zip(thin, columns, strict=True)
+            white = tf.add_n([_times(part, matrix) for part, matrix in pairs])
+        else:
+            j = rows(parts, inverse.dtype)
+            white = tf.matmul(tf.reshape(j, [-1, self.size]), inverse, transpose_b=True)
+            white = tf.reshape(white, j.shape)
         return tf.matmul(white, white, transpose_b=True)
 
     def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:
-        columns = tf.linalg.triangular_solve(factors[0], tf.transpose(noise), adjoint=True)
-        return tf.transpose(columns)
+        return tf.matmul(noise, factors[0])
 
     def _factor(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         """The Cholesky factor of c H + diag(delta); of the nearest matrix that has one in float64.
@@ -63,6 +76,31 @@ class FullBlock(Block):
                 "are at no mode; train on, raise prior_precision, or use curvature='ggn'"
             )
         return tf.linalg.cholesky(precision + rounding * tf.eye(self.size, dtype=tf.float64))
+
+
+def _thin(parts: Sequence[Part]) -> list[Factored]:
+    """All parts if all are thin, else none."""
+    factored = [part for part in parts if isinstance(part, Factored) and part.is_thin]
+    return factored if len(factored) == len(parts) else []
+
+
+def _product(p: Factored, q: Factored) -> tf.Tensor:
+    """Sum_b J_p^T J_q, shape (I_p O_p, I_q O_q)."""
+    g = tf.matmul(p.g[:, :, 0], q.g[:, :, 0], transpose_a=True)  # (B, O_p, O_q)
+    ag = p.a[:, 0, :, tf.newaxis, tf.newaxis] * g[:, tf.newaxis]  # (B, I_p, O_p, O_q)
+    rows_p, of_q = ag.shape[1] * ag.shape[2], ag.shape[3]
+    h = tf.matmul(tf.reshape(ag, [-1, rows_p * of_q]), q.a[:, 0], transpose_a=True)
+    h = tf.transpose(tf.reshape(h, [rows_p, of_q, -1]), [0, 2, 1])
+    return tf.reshape(h, [rows_p, -1])
+
+
+def _times(part: Factored, matrix: tf.Tensor) -> tf.Tensor:
+    """J W^T of each example, shape (B, K, P), for W of shape (P, I O)."""
+    inputs, outputs = part.a.shape[2], part.g.shape[3]
+    w = tf.transpose(tf.reshape(matrix, [-1, inputs, outputs]), [1, 0, 2])  # (I, P, O)
+    aw = tf.matmul(part.a[:, 0], tf.reshape(w, [inputs, -1]))
+    aw = tf.reshape(aw, [-1, matrix.shape[0], outputs])  # (B, P, O)
+    return tf.matmul(part.g[:, :, 0], aw, transpose_b=True)
 
 
 def _cholesky(matrix: tf.Tensor) -> tf.Tensor | None:
