@@ -136,10 +136,10 @@ class LowRankTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(q.covariance(), target, 1e-10, 1e-12)
 
     def test_density_keeps_its_digits_where_v_is_large(self):
-        """In float32, V a thousand times d: the difference in Woodbury's formula keeps none."""
+        """In float32, V ten thousand times d: the difference in Woodbury's formula keeps none."""
         q, wide = (make("low_rank", dtype=dtype) for dtype in ("float32", "float64"))
         for a, b in zip(q.variables, wide.variables, strict=True):
-            a.assign(tf.fill(a.shape, -7.0) if a.name == "rho" else a.value)
+            a.assign(tf.fill(a.shape, -9.0) if a.name == "rho" else a.value)
             b.assign(tf.cast(a.value, tf.float64))
         w = q.sample(KEY)
         got, expected = q.log_prob(w), wide.log_prob(tf.cast(w, tf.float64))

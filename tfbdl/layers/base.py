@@ -102,7 +102,7 @@ class BayesLayer(keras.layers.Layer):
         key = self.seed.next()
         weights, kl = [], 0.0
         for stream, q in enumerate(self.random_weights):
-            w, weight_kl = q.sample_and_kl(random.fold_in(key, stream))
+            w, weight_kl = q.fused_sample_and_kl(random.fold_in(key, stream))
             weights.append(tf.cast(w, self.compute_dtype))
             kl += weight_kl
         return weights, kl

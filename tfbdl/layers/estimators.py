@@ -66,12 +66,9 @@ class Reparameterization(Estimator):
         bias: Posterior | None,
         key: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        w, kl = kernel.sample_and_kl(random.fold_in(key, 0))
-        y = linear(x, tf.cast(w, x.dtype))
-        if bias is None:
-            return y, kl
-        b, bias_kl = bias.sample_and_kl(random.fold_in(key, 1))
-        return y + tf.cast(b, y.dtype), kl + bias_kl
+        return _one_sample(
+            x, linear, kernel, bias, key=key, sample_and_kl=lambda q, k: q.fused_sample_and_kl(k)
+        )
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -92,11 +89,14 @@ class PerExample(Estimator):
         bias: Posterior | None,
         key: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        one_sample = Reparameterization()
-
         def of_example(example: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
             x_n, key_n = example
-            y_n, kl_n = one_sample(x_n[tf.newaxis], linear, kernel, bias, key_n)
+            y_n, kl_n = _one_sample(
+                x_n[tf.newaxis],
+                *(linear, kernel, bias),
+                key=key_n,
+                sample_and_kl=lambda q, k: q.sample_and_kl(k),
+            )
             return y_n[0], kl_n
 
         y, kl = tf.vectorized_map(of_example, (x, random.split(key, tf.shape(x)[0])))
@@ -165,12 +165,12 @@ class Flipout(Estimator):
         bias: Posterior | None,
         key: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        w, kl = kernel.sample_and_kl(random.fold_in(key, 0))
+        w, kl = kernel.fused_sample_and_kl(random.fold_in(key, 0))
         mean = linear(x, tf.cast(kernel.mean, x.dtype))
         signs_in = _signs(key, 2, x)
         flipped = linear(x * signs_in, tf.cast(w - kernel.mean, x.dtype))
         if bias is not None:
-            b, bias_kl = bias.sample_and_kl(random.fold_in(key, 1))
+            b, bias_kl = bias.fused_sample_and_kl(random.fold_in(key, 1))
             mean += tf.cast(bias.mean, mean.dtype)
             flipped += tf.cast(b - bias.mean, mean.dtype) * _signs(key, 3, x[..., :1])
             kl += bias_kl
@@ -192,6 +192,23 @@ def get(identifier: str | dict | Estimator) -> Estimator:
         ValueError: if the name is unknown.
     """
     return choose("estimator", identifier, Estimator, _NAMES)
+
+
+def _one_sample(
+    x: tf.Tensor,
+    linear: Linear,
+    kernel: Posterior,
+    bias: Posterior | None,
+    *,
+    key: tf.Tensor,
+    sample_and_kl: Callable[[Posterior, tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+) -> tuple[tf.Tensor, tf.Tensor]:
+    w, kl = sample_and_kl(kernel, random.fold_in(key, 0))
+    y = linear(x, tf.cast(w, x.dtype))
+    if bias is None:
+        return y, kl
+    b, bias_kl = sample_and_kl(bias, random.fold_in(key, 1))
+    return y + tf.cast(b, y.dtype), kl + bias_kl
 
 
 def _signs(key: tf.Tensor, stream: int, like: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.posteriors.base import Posterior
+from tfbdl.softplus import softplus
 
 
 class LocationScale(Posterior):
@@ -49,7 +50,7 @@ class IndependentScales(LocationScale):
 
     @property
     def stddev(self) -> tf.Tensor:
-        return tf.math.softplus(tf.convert_to_tensor(self.rho))
+        return softplus(tf.convert_to_tensor(self.rho))
 
     def remove(self, where: np.ndarray) -> None:
         self.mu.assign(np.where(where, 0.0, self.mu))

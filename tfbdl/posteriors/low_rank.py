@@ -8,6 +8,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import positive_integer
 from tfbdl.posteriors.correlated import CorrelatedNormal
+from tfbdl.softplus import softplus
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")
@@ -49,7 +50,7 @@ class LowRankNormal(CorrelatedNormal):
     @property
     def d(self) -> tf.Tensor:
         """Standard deviations of the independent part, shape (D,)."""
-        return tf.math.softplus(tf.convert_to_tensor(self.rho))
+        return softplus(tf.convert_to_tensor(self.rho))
 
     @property
     def v(self) -> tf.Tensor:

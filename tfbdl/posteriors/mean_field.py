@@ -8,6 +8,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.kl import kl_divergence, normal_log_prob
 from tfbdl.posteriors.location_scale import IndependentScales
+from tfbdl.softplus import softplus
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")
@@ -36,15 +37,18 @@ class MeanFieldNormal(IndependentScales):
         return self.prior.kl_from_normal(self.mean, self.stddev)
 
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        compilable = tf.inside_function() and not self.prior.variables
-        compute = self._compiled if compilable else self._sample_and_kl
-        return compute(self.mean, tf.convert_to_tensor(self.rho), key)
+        return self._sample_and_kl(self.mean, tf.convert_to_tensor(self.rho), key)
+
+    def fused_sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Both in one pass over the weights, which is what makes plain `fit` fast."""
+        if not tf.inside_function() or self.prior.variables:
+            return self.sample_and_kl(key)
+        return self._compiled(self.mean, tf.convert_to_tensor(self.rho), key)
 
     def _sample_and_kl(
         self, mu: tf.Tensor, rho: tf.Tensor, key: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Both in one pass over the weights, which is what makes plain `fit` fast."""
-        sigma = tf.math.softplus(rho)
+        sigma = softplus(rho)
         w = mu + sigma * random.normal(key, mu.shape, mu.dtype)
         exact = self.prior.kl_from_normal(mu, sigma) if self.exact else None
         return w, kl_divergence(

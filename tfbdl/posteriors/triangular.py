@@ -6,6 +6,8 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tfbdl.softplus import softplus
+
 LARGEST = 10_000
 
 
@@ -53,7 +55,7 @@ class Triangular(keras.layers.Layer):
     @property
     def diagonal(self) -> tf.Tensor:
         """softplus(rho), shape (n,)."""
-        return tf.math.softplus(tf.convert_to_tensor(self.rho))
+        return softplus(tf.convert_to_tensor(self.rho))
 
     def gram(self) -> tf.Tensor:
         """The factor times its transpose, shape (n, n)."""

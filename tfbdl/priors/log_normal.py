@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import Hyperprior
+from tfbdl.softplus import softplus
 
 
 class LogNormal(keras.layers.Layer):
@@ -61,7 +62,7 @@ class LogNormal(keras.layers.Layer):
     @property
     def stddev(self) -> tf.Tensor:
         """Standard deviation of log s of each group."""
-        return tf.math.softplus(tf.convert_to_tensor(self.rho))
+        return softplus(tf.convert_to_tensor(self.rho))
 
     def kl(self) -> tf.Tensor:
         """KL(q(s) || p(s)) summed over the groups, in nats."""
