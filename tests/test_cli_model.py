@@ -161,6 +161,10 @@ class PredictTest(CommandCase):
         self.refuse(2, "text.npz holds no array", "predict", self.model, text)
         np.savez(text, x=np.array([{}, 1], dtype=object))
         self.refuse(2, "text.npz holds Python objects", "predict", self.model, text)
+        np.savez(text, x=X)
+        whole = text.read_bytes()
+        text.write_bytes(whole.replace(X.tobytes(), X[::-1].tobytes()))
+        self.refuse(2, "text.npz is damaged .*CRC", "predict", self.model, text)
         np.savez(text, a=X, b=X)
         self.refuse(2, "has arrays a, b; name the inputs x", "predict", self.model, text)
         np.savez(text, x=X[:, :2])
@@ -262,6 +266,10 @@ class SummaryTest(CommandCase):
         self.refuse(2, "is no .keras file, or is cut off", "summary", self.model)
         self.model.write_bytes(whole)
         self.refuse(2, "cannot be loaded: ", "summary", self.edit({"config.json": {"{": "["}}))
+        config = whole.index(b"config.json")
+        for place in (config - 30, config + 20):
+            self.model.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
+            self.refuse(2, "cannot be loaded: it is damaged; save", "summary", self.model)
 
 
 class ProcessTest(CommandCase):

@@ -81,6 +81,12 @@ class ReadIdxTest(TemporaryFolderTestCase):
             tracemalloc.stop()
             self.assertLess(peak, 2_000_000)
 
+    def test_a_file_that_is_too_large_is_not_read(self):
+        """Python reads the name in a header of gzip byte by byte, which could take minutes."""
+        self.path.write_bytes(b"\x1f\x8b\x08\x08" + b"a" * 1_000_000)
+        with self.assert_data_error("more than the 65560 bytes"):
+            read_idx(self.path, (2, 3, 2))
+
 
 class AnyBytesTest(TemporaryFolderTestCase):
     def check(self, content):

@@ -124,6 +124,15 @@ class ReadNpzTest(TemporaryFolderTestCase):
             tracemalloc.stop()
             self.assertLess(peak, 2_000_000)
 
+    def test_compressed_as_numpy_never_does(self):
+        """Python's zipfile inflates such members whole, to thousands of times their size."""
+        header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n"
+        for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+            with zipfile.ZipFile(self.path, "w", method) as made:
+                made.writestr("y.npy", member(header, b"\1\2\3"))
+            with self.assert_data_error("compressed as numpy never does"):
+                read_npz(self.path, {"y": (3,)})
+
 
 class AnyBytesTest(TemporaryFolderTestCase):
     def check(self, content):

@@ -80,8 +80,20 @@ class MadeFilesTest(TemporaryFolderTestCase):
             ("index_test_0.txt", "3\n", "split 0 in .* does not hold each of the 7 rows once"),
             ("index_test_0.txt", "three\n", "index_test_0.txt cannot be read as a table"),
             ("data.txt", "1 2\n3 4\n", "data.txt is not the published table: the md5"),
+            (
+                "index_train_0.txt",
+                "0\n1\n2\n4\n6.5\n",
+                "index_train_0.txt has numbers that are none",
+            ),
+            ("index_features.txt", "5\n", "index_features.txt has .* none of 0 to 4"),
+            ("index_target.txt", "-1\n", "index_target.txt has .* none of 0 to 4"),
+            ("index_target.txt", "nan\n", "index_target.txt has .* none of 0 to 4"),
+            ("index_target.txt", "", "index_target.txt cannot be read as a table"),
+            ("index_target.txt", "\0\xff", "index_target.txt cannot be read as a table"),
             ("data.txt", "1 2\n3\n", "data.txt cannot be read as a table of numbers"),
+            ("data.txt", "1 " * 2**24, "data.txt is not the published file: it is larger"),
         ):
+            kept = (data / file).read_text()
             (data / file).write_text(text)
             with self.assertRaisesRegex(DataError, words) as caught:
                 uci("made", directory=self.folder)
@@ -89,6 +101,7 @@ class MadeFilesTest(TemporaryFolderTestCase):
             self.assertIn(SOURCE, message)
             self.assertNotIn("\n", message)
             self.assertNotIn("digits", message)
+            (data / file).write_text(kept)
         (data / "index_train_1.txt").unlink()
         (data / "data.txt").unlink()
         write(self.folder / "again")

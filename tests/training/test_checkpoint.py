@@ -1,8 +1,10 @@
 """A checkpoint is whole, or refused in one line with the model untouched."""
 
+import io
 import os
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 from unittest import mock
 
@@ -215,6 +217,9 @@ class DamageTest(CheckpointCase):
             "without meta": lambda: np.savez(self.path, v0=np.ones(3)),
             "weights": self.save_weights,
             "meta is no json": lambda: self.save_arrays("epoch"),
+            "meta is a list": lambda: self.save_arrays("[1]"),
+            "text for numbers": lambda: self.save_arrays("{}", v0=np.array("text")),
+            "bytes for numbers": self.save_bytes,
             "log": lambda: self.path.write_text("\nEpoch 1 start, learning rate 0.001000\n"),
         }
         for name, write in others.items():
@@ -226,6 +231,12 @@ class DamageTest(CheckpointCase):
     def save_npy(self, array):
         with self.path.open("wb") as file:
             np.save(file, array, allow_pickle=True)
+
+    def save_bytes(self):
+        """A member of an archive that NumPy does not take for an array."""
+        with zipfile.ZipFile(io.BytesIO(self.whole)) as whole, zipfile.ZipFile(self.path, "w") as z:
+            for name in whole.namelist():
+                z.writestr(name, b"" if name == "v0.npy" else whole.read(name))
 
     def save_weights(self):
         weights = self.folder / "m.weights.h5"

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
+from output_metrics import Moments
 
 import tfbdl
 
@@ -108,23 +109,6 @@ def resumed(folder):
         log = (Path(folder) / name / "train.log").read_text()
         runs.append((history, re.sub(r"\(.* secs\)", "", log), values))
     return runs
-
-
-class Moments(keras.metrics.Metric):
-    """Mean over all outputs of a batch, or of their squares, whatever replica they come from."""
-
-    def __init__(self, power, name):
-        super().__init__(name=name)
-        self.power = power
-        self.total = self.add_weight(name="total", initializer="zeros")
-        self.count = self.add_weight(name="count", initializer="zeros")
-
-    def update_state(self, y, output, sample_weight=None):
-        self.total.assign_add(tf.reduce_sum(output**self.power))
-        self.count.assign_add(tf.cast(tf.size(output), tf.float32))
-
-    def result(self):
-        return self.total / self.count
 
 
 def output_variance(name):

@@ -47,15 +47,19 @@ def _reason(path: Path, error: Exception) -> str:
     import keras  # noqa: PLC0415
     from packaging.version import InvalidVersion, Version  # noqa: PLC0415
 
-    with zipfile.ZipFile(path) as archive:
-        if not {"metadata.json", "config.json"} <= set(archive.namelist()):
-            return "it is a zip file, but no model"
-        config = archive.read("config.json").decode(errors="replace")
-        try:
-            made_by = json.loads(archive.read("metadata.json"))["keras_version"]
-            is_newer = Version(made_by) > Version(keras.__version__)
-        except (ValueError, TypeError, KeyError, InvalidVersion):
-            is_newer = False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if not {"metadata.json", "config.json"} <= set(archive.namelist()):
+                return "it is a zip file, but no model"
+            config = archive.read("config.json").decode(errors="replace")
+            metadata = archive.read("metadata.json")
+    except Exception:  # damaged bytes make zipfile and zlib raise nearly anything
+        return "it is damaged; save the model again"
+    try:
+        made_by = json.loads(metadata)["keras_version"]
+        is_newer = Version(made_by) > Version(keras.__version__)
+    except (ValueError, TypeError, KeyError, InvalidVersion):
+        is_newer = False
     if is_newer:
         return f"it was made by Keras {made_by}, and this is {keras.__version__}; upgrade Keras"
     last = str(error).rpartition("Exception encountered: ")[2].strip()

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from tfbdl.cli.errors import NotSaved
 from tfbdl.cli.model import load_model
+from tfbdl.whole_file import read_npz, write_whole
 
 if TYPE_CHECKING:
     import keras
@@ -73,10 +74,9 @@ def _predict(args: argparse.Namespace) -> int:
         answers |= {"entropy": found.entropy, "mutual_information": found.mutual_information}
         ranking, name = found.entropy, "entropy"
     try:
-        with open(output, "wb") as file:
-            np.savez(file, allow_pickle=False, **answers)
+        write_whole(output, lambda file: np.savez(file, allow_pickle=False, **answers))
     except OSError as error:
-        raise NotSaved(f"{output}: cannot write, {error.strerror}; give another --output") from None
+        raise NotSaved(f"{output}: {error.strerror}; give another --output") from None
     console = Console(highlight=False)
     console.print(f"{len(found.mean):,} examples, the least sure first (by {name})")
     console.print(_table(answers, ranking))
@@ -97,10 +97,11 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             f"{path} is no .npz file, or is cut off; write it with numpy.savez(path, x=x)"
         )
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-    except ValueError:
-        raise ValueError(f"{path} holds Python objects; give arrays of numbers") from None
+        arrays = read_npz(path, dict)
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            raise ValueError(f"{path} holds Python objects; give arrays of numbers") from None
+        raise ValueError(f"{path} is damaged ({error}); write it again") from None
     if not arrays:
         raise ValueError(f"{path} holds no array; write it with numpy.savez(path, x=x)")
     return arrays

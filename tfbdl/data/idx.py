@@ -11,6 +11,8 @@ import numpy as np
 from tfbdl.data.errors import DataError
 
 _UNSIGNED_BYTE = 0x08
+_OVERHEAD = 2**16
+"""Bytes of headers and blocks that gzip may add to what does not shrink."""
 
 
 def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray:
@@ -32,11 +34,17 @@ def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray
         DataError: If the file cannot be read or decompressed, or does not hold exactly that.
 
     """
+    size = math.prod(shape)
     try:
+        most = 2 * size + _OVERHEAD
+        if os.path.getsize(path) > most:
+            raise DataError(
+                f"{path} has more than the {most} bytes that such a file can have; replace or "
+                "delete it"
+            )
         with gzip.open(path, "rb") as file:
             header = file.read(4 + 4 * len(shape))
             _check_header(path, header, shape)
-            size = math.prod(shape)
             payload = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(

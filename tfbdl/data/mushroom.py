@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfbdl.data.published import TableError, find
+from tfbdl.data.published import TableError, find, read
 
 FILE = "agaricus-lepiota.data"
 SOURCE = "https://archive.ics.uci.edu/dataset/73/mushroom"
@@ -42,7 +42,7 @@ def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
 
     """
     path = find((f"mushroom/{FILE}", FILE), directory, SOURCE)
-    rows = path.read_bytes().split()
+    rows = read(path, SOURCE).split()
     found = hashlib.md5(b"\n".join(rows), usedforsecurity=False).hexdigest()
     if found != MD5:
         raise TableError(

@@ -48,6 +48,11 @@ class _Mismatch(Exception):
 def _read_member(archive: zipfile.ZipFile, key: str, shape: tuple[int, ...]) -> np.ndarray:
     if f"{key}.npy" not in archive.namelist():
         raise _Mismatch(f"has no array {key!r}")
+    if archive.getinfo(f"{key}.npy").compress_type not in (
+        zipfile.ZIP_STORED,
+        zipfile.ZIP_DEFLATED,
+    ):
+        raise _Mismatch(f"holds {key} compressed as numpy never does")  # zipfile inflates it whole
     with archive.open(f"{key}.npy") as member:
         if np.lib.format.read_magic(member) != (1, 0):
             raise _Mismatch(f"holds {key} in another .npy version than 1.0")

@@ -8,11 +8,34 @@ from pathlib import Path
 
 from tfbdl.data.errors import DataError
 
+MAX_BYTES = 2**24
+"""More than any published table has; that of the proteins has 3.5 MB."""
+
 
 class TableError(DataError):
     """A file is missing or not the published one; no other data set can stand in for it."""
 
     __str__ = ValueError.__str__
+
+
+def read(path: Path, source: str) -> bytes:
+    """The bytes of a published file.
+
+    Raises:
+        TableError: if it cannot be read, or is larger than any of them.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise TableError(
+            f"{path} cannot be read ({error.strerror}); put that of {source} there"
+        ) from None
+    if len(content) > MAX_BYTES:
+        raise TableError(
+            f"{path} is not the published file: it is larger; put that of {source} there"
+        )
+    return content
 
 
 def find(places: Sequence[str], directory: str | os.PathLike[str] | None, source: str) -> Path:

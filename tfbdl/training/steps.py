@@ -1,14 +1,16 @@
-"""Training steps as one graph: batches gathered on the device, the step compiled by XLA."""
+"""Training steps as one graph, the step compiled by XLA."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfbdl import complexity
+from tfbdl.training.feed import Feed
 from tfbdl.training.kl_weight import MinibatchKL
 
 STEPS_PER_CALL = 100
@@ -20,37 +22,31 @@ class Steps:
 
     Args:
         model: compiled and built.
-        data: (x,) or (x, y), tensors of N examples each.
-        batch_size: examples a step, over all replicas.
+        feed: of the batches.
         jit_compile: whether XLA compiles the step; under several replicas it cannot.
         minibatch_kl: weighs the KL of each batch; None leaves the weight as it is.
 
     Attributes:
+        number: of steps in an epoch.
         finite: whether the loss has been so in every step of this epoch.
     """
 
     def __init__(
         self,
         model: keras.Model,
-        data: tuple[tf.Tensor, ...],
-        batch_size: int,
+        feed: Feed,
         jit_compile: bool,
         minibatch_kl: MinibatchKL | None = None,
     ) -> None:
         self.model = model
-        self.data = data
-        self.batch_size = batch_size
+        self.feed = feed
+        self.number = feed.num_data // feed.batch_size
         self.minibatch_kl = minibatch_kl
         self.strategy = model.distribute_strategy
         self.replicas = self.strategy.num_replicas_in_sync
-        if batch_size % self.replicas:
-            raise ValueError(
-                f"batch_size={batch_size} must be a multiple of the {self.replicas} replicas"
-            )
         self.finite = True
         self._names = list(dict.fromkeys([*complexity.term_names(model), *_weight_decay(model)]))
         self._sums: tf.Tensor | float = 0.0
-        self._count = 0
         compiled = jit_compile and self.replicas == 1
         self._step = (
             tf.function(self._train_step, jit_compile=True) if compiled else self._train_step
@@ -58,7 +54,7 @@ class Steps:
         scalar = tf.TensorSpec([], tf.int32)
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
         self._run = tf.function(self._run_steps).get_concrete_function(
-            tf.TensorSpec([len(data[0])], tf.int32), scalar, scalar
+            feed.epoch(1), scalar, scalar
         )
 
     @property
@@ -66,22 +62,22 @@ class Steps:
         """What `means` will have."""
         return [*self._metrics(), *self._names]
 
-    def epoch(self, order: tf.Tensor) -> Iterator[int]:
-        """Trains on the batches of `order`, yielding the number of steps done now and then.
+    def epoch(self, number: int) -> Iterator[int]:
+        """Trains on the batches of an epoch, yielding the number of steps done now and then.
 
         Stops at the first step whose loss is not finite; `finite` is False then, and also if the
         last step left weights that are not.
         """
-        steps = len(order) // self.batch_size
+        batches = self.feed.epoch(number)
         self.model.reset_metrics()
-        self.finite, self._sums, self._count = True, 0.0, steps
+        self.finite, self._sums = True, 0.0
         done = 0
-        while done < steps and self.finite:
-            stop = min(done + STEPS_PER_CALL, steps)
-            done, finite, sums = self._run(order, tf.constant(done), tf.constant(stop))
+        while done < self.number and self.finite:
+            stop = min(done + STEPS_PER_CALL, self.number)
+            done, finite, sums = self._run(batches, tf.constant(done), tf.constant(stop))
             done, self.finite = int(done), bool(finite)
             self._sums += sums
-            if done == steps:
+            if done == self.number:
                 self.finite = self.finite and bool(self._finite())
             yield done
 
@@ -90,7 +86,7 @@ class Steps:
         values = {name: float(v) for name, v in self._metrics().items()}
         sums = np.asarray(self._sums)
         return values | {
-            name: float(s) / self._count for name, s in zip(self._names, sums, strict=True)
+            name: float(s) / self.number for name, s in zip(self._names, sums, strict=True)
         }
 
     def _metrics(self) -> dict[str, tf.Tensor]:
@@ -106,35 +102,26 @@ class Steps:
         return tf.reduce_all(tf.math.is_finite(tf.stack([0.0, *sums])))
 
     def _run_steps(
-        self, order: tf.Tensor, start: tf.Tensor, stop: tf.Tensor
+        self, batches: Any, start: tf.Tensor, stop: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         sums = tf.zeros([len(self._names)])
         finite = True
         step = start
         while step < stop and finite:
-            batch = tf.slice(order, [step * self.batch_size], [self.batch_size])
             if self.minibatch_kl is not None:
-                weight = self.minibatch_kl.weight(step, len(self.data[0]) // self.batch_size)
+                weight = self.minibatch_kl.weight(step, self.number)
                 complexity.set_weight(self.model, weight)
-            loss, terms = self._on_replicas(batch)
+            loss, terms = self._mean(self.feed.on_replicas(self._step, batches, step))
             finite = tf.math.is_finite(loss)
             sums += terms
             step += 1
         return step, finite, sums
 
-    def _on_replicas(self, batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _mean(self, of_replicas: Any) -> Any:
         if self.replicas == 1:
-            return self._step(*(tf.gather(array, batch) for array in self.data))
-        share = self.batch_size // self.replicas
-
-        def on_replica() -> tuple[tf.Tensor, tf.Tensor]:
-            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            mine = tf.slice(batch, [replica * share], [share])
-            return self._step(*(tf.gather(array, mine) for array in self.data))
-
-        loss, terms = self.strategy.run(on_replica)
+            return of_replicas
         mean = tf.distribute.ReduceOp.MEAN
-        return self.strategy.reduce(mean, loss, None), self.strategy.reduce(mean, terms, None)
+        return tuple(self.strategy.reduce(mean, values, None) for values in of_replicas)
 
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         weight_decay = _weight_decay(self.model)

@@ -1,0 +1,71 @@
+"""Models made under two replicas predict what those of one device predict."""
+
+import contextlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+import two_replicas
+
+import tfbdl
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(20, 4)).astype("float32")
+Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
+
+
+def classifier(scope):
+    keras.utils.set_random_seed(3)
+    with scope():
+        model = keras.Sequential(
+            [
+                keras.Input((4,)),
+                tfbdl.layers.BayesDense(8, num_data=20, seed=1),
+                tfbdl.layers.MCDropout(0.2, seed=2),
+                keras.layers.Dense(3, kernel_regularizer="l2"),
+            ]
+        )
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.Adam(0.05), loss)
+    return model
+
+
+def two():
+    return two_replicas.strategy().scope()
+
+
+class ReplicasTest(tf.test.TestCase):
+    def test_predict_and_elbo(self):
+        one, both = (classifier(scope) for scope in (contextlib.nullcontext, two))
+        for num_samples in (0, 30):
+            got, expected = (
+                tfbdl.predict(m, X, num_samples, seed=5, verbose=0) for m in (both, one)
+            )
+            self.assertAllClose(got.mean, expected.mean, 1e-5, 1e-6)
+            self.assertAllClose(got.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-6)
+        got, expected = (tfbdl.elbo(m, X, Y, 5, seed=5) for m in (both, one))
+        self.assertAllClose(got, expected, 1e-5, 1e-5)
+
+    def test_deep_ensemble(self):
+        """Its members train on both replicas; without noise they end where one device ends."""
+
+        def prediction(scope):
+            def build():
+                with scope():
+                    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+                    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+                    model.compile(keras.optimizers.Adam(0.05), loss)
+                return model
+
+            deep = tfbdl.inference.DeepEnsemble(build, num_members=2)
+            deep.fit(X, Y, epochs=3, batch_size=10, verbose=0, jit_compile=False)
+            return tfbdl.predict(deep.ensemble(), X, verbose=0)
+
+        got, expected = (prediction(scope) for scope in (two, contextlib.nullcontext))
+        self.assertAllClose(got.mean, expected.mean, 1e-4, 1e-5)
+        self.assertGreater(np.max(got.epistemic_variance), 1e-4)
+        self.assertAllClose(got.epistemic_variance, expected.epistemic_variance, 1e-3, 1e-6)
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,162 @@
+"""`tfbdl.train` on data sets that are read as they go, and what it refuses of them."""
+
+import re
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+import two_replicas
+
+import tfbdl
+
+N, BATCH, SEED = 41, 16, 7
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4)).astype("float32")
+Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
+
+
+def order(epoch):
+    """That of the loop's own shuffling."""
+    return tf.random.experimental.stateless_shuffle(tf.range(N), seed=(SEED, epoch)).numpy()
+
+
+def from_arrays(epoch, context):
+    rows = order(epoch)
+    return tf.data.Dataset.from_tensor_slices((X[rows], Y[rows]))
+
+
+def from_generator(epoch, context):
+    return tf.data.Dataset.from_generator(
+        lambda: ((X[i], Y[i]) for i in order(epoch)),
+        output_signature=(tf.TensorSpec([4]), tf.TensorSpec([], tf.int64)),
+    )
+
+
+def without_seconds(folder):
+    return re.sub(r"\(\d+\.\d{3} secs\)", "(secs)", (Path(folder) / "train.log").read_text())
+
+
+class FeedTest(tf.test.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
+
+    def classifier(self, random=True):
+        keras.utils.set_random_seed(3)
+        noise = [tfbdl.layers.MCDropout(0.5, seed=1)] if random else []
+        hidden = tfbdl.layers.BayesDense(8, num_data=N, seed=1) if random else None
+        hidden = hidden or keras.layers.Dense(8, "tanh")
+        model = keras.Sequential([keras.Input((4,)), hidden, *noise, keras.layers.Dense(3)])
+        model.compile(
+            keras.optimizers.Adam(0.05),
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        )
+        return model
+
+    def train(self, model, x, y=None, **kwargs):
+        given = {"epochs": 3, "batch_size": BATCH, "seed": SEED, "verbose": 0, "num_data": N}
+        return tfbdl.train(model, x, y, **{**given, **kwargs})
+
+    def test_same_run_as_on_arrays(self):
+        """The order is that of the data sets; noise and KL are those of the model."""
+        for jit_compile in (False, True):
+            for callbacks in ([], [tfbdl.MinibatchKL()]):
+                both = {"jit_compile": jit_compile, "callbacks": callbacks}
+                arrays, stream = self.classifier(), self.classifier()
+                expected = self.train(arrays, X, Y, num_data=None, **both)
+                got = self.train(stream, from_generator, **both)
+                for name, values in expected.items():
+                    self.assertAllClose(got[name], values, 1e-5, 1e-5, name)
+                self.assertAllClose(stream.get_weights(), arrays.get_weights(), 1e-4, 1e-5)
+
+    def test_same_run_on_two_devices(self):
+        expected = self.train(self.classifier(random=False), from_arrays, jit_compile=False)
+        with two_replicas.strategy().scope():
+            model = self.classifier(random=False)
+        self.assertAllClose(self.train(model, from_arrays)["loss"], expected["loss"], 1e-5, 1e-5)
+
+    def test_resume(self):
+        for name, parts in (("whole", [4]), ("parts", [2, 4])):
+            for epochs in parts:
+                model = self.classifier()
+                self.train(model, from_generator, epochs=epochs, savedir=self.folder / name)
+        self.assertEqual(
+            without_seconds(self.folder / "parts"), without_seconds(self.folder / "whole")
+        )
+
+    def test_files(self):
+        """Each example of each file is seen once an epoch, in batches of one size."""
+        paths = [str(self.folder / f"{i}.tfrecord") for i in range(4)]
+        for path, rows in zip(paths, np.split(np.arange(40, dtype=np.int64), 4), strict=True):
+            with tf.io.TFRecordWriter(path) as writer:
+                for row in rows:
+                    writer.write(row.tobytes())
+        seen = {}
+
+        def of_files(epoch, context):
+            def parse(record):
+                row = tf.io.decode_raw(record, tf.int64)[0]
+                return tf.gather(X, row), tf.gather(Y, row)
+
+            names = tf.data.Dataset.from_tensor_slices(paths).shuffle(4, seed=epoch)
+            names = names.shard(context.num_input_pipelines, context.input_pipeline_id)
+            data = tf.data.TFRecordDataset(names).shuffle(10, seed=epoch).map(parse)
+            seen[epoch] = [tuple(x) for x, _ in data.as_numpy_iterator()]
+            return data
+
+        self.train(self.classifier(), of_files, num_data=40, batch_size=8, jit_compile=False)
+        self.assertEqual(set(seen), {1, 2, 3})
+        for rows in seen.values():
+            self.assertCountEqual(rows, map(tuple, X[:40]))
+        self.assertNotEqual(seen[2], seen[3])
+
+    def test_model_without_targets(self):
+        keras.utils.set_random_seed(1)
+        vae = tfbdl.models.VAE(2, (8,), seed=3)
+        vae.compile(keras.optimizers.Adam(0.01))
+        pixels = np.abs(X) / np.abs(X).max()
+        history = self.train(
+            vae, lambda e, c: tf.data.Dataset.from_tensor_slices(pixels), jit_compile=False
+        )
+        self.assertLess(history["loss"][-1], history["loss"][0])
+        with self.assertRaisesRegex(ValueError, r"^x .*\[0, 1\]"):
+            self.train(vae, lambda e, c: tf.data.Dataset.from_tensor_slices(255 * pixels))
+
+    def refuse(self, pattern, x, y=None, error=ValueError, **kwargs):
+        with self.assertRaisesRegex(error, pattern) as caught:
+            self.train(self.classifier(), x, y, savedir=self.folder / "run", **kwargs)
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_refusals(self):
+        def batches(epoch, context):
+            return from_arrays(epoch, context).batch(8)
+
+        def of(*arrays):
+            return lambda epoch, context: tf.data.Dataset.from_tensor_slices(arrays)
+
+        self.refuse("^x is a tf.data.Dataset, .*function", batches(1, None))
+        self.refuse("^num_data=41 is for a function x", X, Y)
+        self.refuse("^num_data=None must be a positive integer", from_arrays, num_data=None)
+        self.refuse("^y is given, but x is a function", from_arrays, Y)
+        self.refuse("^x gives a list; let it make", lambda epoch, context: [X, Y])
+        self.refuse("^x gives examples that are neither", of(X, Y, X[:, 0]))
+        self.refuse("^x gives examples that are neither", of({"a": X}, Y))
+        self.refuse("^x gives fewer examples .* single examples, not batches", batches)
+        self.refuse("^y has labels from .* to 7", of(X, np.where(Y == 1, 7, Y)))
+        self.refuse("^x is not finite in example 0", of(X * np.nan, Y))
+        self.refuse("^x gives fewer examples than .*batch_size=16", of(X[:10], Y[:10]))
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_too_few_examples_later(self):
+        def x(epoch, context):
+            return from_arrays(epoch, context).take(N if epoch < 3 else 20)
+
+        pattern = r"^x gave fewer examples in epoch 3 than 2 batches need; .*after epoch 2$"
+        self.refuse(pattern, x, error=tfbdl.TrainingError)
+        self.assertEqual(tfbdl.read_log(self.folder / "run" / "train.log").epochs.tolist(), [1, 2])
+
+
+if __name__ == "__main__":
+    tf.test.main()

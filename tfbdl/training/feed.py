@@ -1,0 +1,178 @@
+"""Where the batches of an epoch come from: arrays on the device, or data sets read as they go."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.arguments import output_on
+from tfbdl.training import inputs, workers
+
+DataOfEpoch: TypeAlias = Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
+Step: TypeAlias = Callable[..., Any]
+
+
+class Arrays:
+    """Examples that stay on the device, where each replica gathers its part of a batch.
+
+    They are shuffled anew each epoch by `seed` and the epoch's number.
+
+    Args:
+        strategy: over whose replicas the batches are shared out.
+        arrays: (x,) or (x, y), of N examples each.
+        batch_size: examples a step, over all replicas.
+        seed: of the order.
+
+    Attributes:
+        num_data: N.
+        first: a batch of one example.
+
+    Raises:
+        ValueError: if another worker has other arrays.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        arrays: tuple[np.ndarray, ...],
+        *,
+        batch_size: int,
+        seed: int,
+    ) -> None:
+        if workers.are_several(strategy):
+            checksum = zlib.crc32(b"".join(np.ascontiguousarray(a).data for a in arrays))
+            workers.check_alike(strategy, {"the checksum of x and y": checksum})
+        self.strategy = strategy
+        self.data = tuple(_on_device(array) for array in arrays)
+        self.num_data = len(arrays[0])
+        self.batch_size = batch_size
+        self.seed = seed
+        self.first = tuple(array[:1] for array in self.data)
+
+    def epoch(self, number: int) -> tf.Tensor:
+        """The order of the examples, shape (N,)."""
+        order = tf.range(self.num_data)
+        return tf.random.experimental.stateless_shuffle(order, seed=(self.seed, number))
+
+    def on_replicas(self, function: Step, epoch: tf.Tensor, step: tf.Tensor) -> Any:
+        """What `function` gives for its part of a batch, on each replica."""
+        batch = tf.slice(epoch, [step * self.batch_size], [self.batch_size])
+        replicas = self.strategy.num_replicas_in_sync
+        if replicas == 1:
+            return function(*(tf.gather(array, batch) for array in self.data))
+        share = self.batch_size // replicas
+
+        def of_share() -> Any:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            mine = tf.slice(batch, [replica * share], [share])
+            return function(*(tf.gather(array, mine) for array in self.data))
+
+        return self.strategy.run(of_share)
+
+
+class Stream:
+    """Examples that are read as they are needed, from a data set for each epoch and worker.
+
+    Args:
+        strategy: over whose replicas the batches are shared out.
+        data: gives the examples, x or (x, y), that this worker has in an epoch.
+        num_data: N, of all workers.
+        batch_size: examples a step, over all replicas.
+
+    Attributes:
+        first: the first batch of a replica here.
+
+    Raises:
+        ValueError: if `data` gives something else, no whole batch, or all workers the same.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        data: DataOfEpoch,
+        *,
+        num_data: int,
+        batch_size: int,
+    ) -> None:
+        self.strategy = strategy
+        self.data = data
+        self.num_data = num_data
+        self.batch_size = batch_size
+        try:
+            batch = next(self.epoch(1))
+        except (StopIteration, tf.errors.OutOfRangeError):
+            raise ValueError(
+                f"x gives fewer examples than its part of batch_size={batch_size}; let it give "
+                "single examples, not batches"
+            ) from None
+        self.first = tuple(strategy.experimental_local_results(part)[0] for part in batch)
+        if workers.are_several(strategy):
+            self._check_shared_out()
+
+    def epoch(self, number: int) -> Any:
+        """An iterator over what the replicas here train on, batch by batch."""
+        return iter(self.strategy.distribute_datasets_from_function(partial(self._batches, number)))
+
+    def on_replicas(self, function: Step, epoch: Any, step: tf.Tensor) -> Any:
+        """What `function` gives for its part of a batch, on each replica."""
+        return self.strategy.run(function, next(epoch))
+
+    def _batches(self, number: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        examples = self.data(number, context)
+        if not isinstance(examples, tf.data.Dataset):
+            raise ValueError(f"x gives a {type(examples).__name__}; let it make a tf.data.Dataset")
+        spec = examples.element_spec
+        if not isinstance(spec, tuple):
+            examples, spec = examples.map(lambda x: (x,)), (spec,)
+        if len(spec) > 2 or not all(isinstance(part, tf.TensorSpec) for part in spec):
+            raise ValueError("x gives examples that are neither x nor (x, y), of a tensor each")
+        size = context.get_per_replica_batch_size(self.batch_size)
+        return examples.batch(size, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+
+    def _check_shared_out(self) -> None:
+        checksum = zlib.crc32(b"".join(np.asarray(part).tobytes() for part in self.first))
+        if len(np.unique(workers.of_all(self.strategy, np.array([checksum])))) == 1:
+            raise ValueError(
+                "x gives all workers the same examples; let each have its own, as by "
+                "data.shard(context.num_input_pipelines, context.input_pipeline_id)"
+            )
+
+
+Feed: TypeAlias = Arrays | Stream
+
+
+def feed_of(
+    model: keras.Model, x: Any, y: Any, *, num_data: int | None, batch_size: int, seed: int
+) -> Feed:
+    """The examples of a run, checked.
+
+    Raises:
+        ValueError: unless x is arrays or a function, and the model can be trained on it.
+    """
+    strategy = model.distribute_strategy
+    if callable(x):
+        num_data = inputs.check_function(y, num_data)
+        batch_size = inputs.check_batch_size(strategy, batch_size, num_data)
+        feed: Feed = Stream(strategy, x, num_data=num_data, batch_size=batch_size)
+        arrays = tuple(part.numpy() for part in feed.first)
+        inputs.check_examples(model, *arrays)
+    else:
+        inputs.check_no_data_set(x, num_data)
+        arrays = tuple(np.asarray(array) for array in (x, y) if array is not None)
+        inputs.check_examples(model, *arrays)
+        batch_size = inputs.check_batch_size(strategy, batch_size, len(arrays[0]))
+        feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
+    labels = arrays[1] if len(arrays) > 1 else None
+    inputs.check_labels(model, labels, output_on(model, feed.first[0][:1]))
+    return feed
+
+
+def _on_device(array: np.ndarray) -> tf.Tensor:
+    dtype = keras.config.floatx() if array.dtype.kind == "f" else array.dtype
+    return tf.constant(array, dtype)
