@@ -5,16 +5,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
-INSTALLED_DOCS := $(VENV)/installed-docs
 
-.PHONY: help demo test lint types wheel docs notebooks results clean
+.PHONY: help demo test lint types wheel docs notebooks results soak bench clean
 
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
 	@echo "make test     run all tests"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
 	@echo "make docs     build the documentation into site/;  make notebooks: run the tutorials as notebooks"
-	@echo "make results  train the tutorials on MNIST (TFBDL_DATA names its folder); an hour or two"
+	@echo "make results  train the tutorials on MNIST (TFBDL_DATA names its folder); days on 2 cores, a step at a time"
+	@echo "make soak     kills, full disks, damaged files, long runs: a report in results/soak"
+	@echo "make bench    this package and its peers at the same work, and how costs grow: into runs/"
 	@echo "make clean    remove the environment and what runs have written"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -29,7 +30,7 @@ demo: $(INSTALLED)
 	@$(BIN)/python tutorials/demo.py
 
 test: $(INSTALLED)
-	@echo "==> running all tests (under 8 minutes on 2 cores)"
+	@echo "==> running all tests (some 22 minutes on 2 cores)"
 	@$(BIN)/python -m pytest tests/*/
 	@$(BIN)/python -m pytest tests/*.py
 
@@ -54,22 +55,31 @@ wheel: $(INSTALLED)
 		&& bin/tfbdl --help > /dev/null
 	@rm -rf .venv-wheel
 
-$(INSTALLED_DOCS): $(INSTALLED)
-	@echo "==> installing what the documentation is built with"
+$(INSTALLED)-%: $(INSTALLED)
+	@echo "==> installing what 'make $*' needs"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[docs]'
+		--constraint constraints.txt --editable '.[$*]'
 	@touch $@
 
-docs: $(INSTALLED_DOCS)
+docs: $(INSTALLED)-docs
 	@echo "==> building the documentation into site/"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-notebooks: $(INSTALLED_DOCS)
+notebooks: $(INSTALLED)-docs
 	@echo "==> running the tutorials as notebooks on embedded digits, into docs/notebooks"
 	@$(BIN)/python tutorials/notebooks.py
 
 results: $(INSTALLED)
 	@$(BIN)/python tutorials/results.py
 
+soak: $(INSTALLED)-soak
+	@echo "==> breaking runs in all ways (under 25 minutes on 2 cores), into results/soak"
+	@cd benchmarks && ../$(BIN)/python -m soak $(SOAK)
+
+bench: $(INSTALLED)
+	@echo "==> timing beside peers, each in an environment of its own (GBs; hours on 2 cores), into runs/"
+	@$(BIN)/python benchmarks/bench.py
+	@$(BIN)/python benchmarks/growth.py
+
 clean:
-	rm -rf $(VENV) .venv-wheel build dist site docs/notebooks runs *.egg-info
+	rm -rf $(VENV) .venv-wheel .venv-bench build dist site docs/notebooks runs *.egg-info

@@ -1,20 +1,14 @@
-"""What Monte-Carlo prediction costs beside a Python loop, and how it grows with S.
+"""What Monte-Carlo prediction costs beside a Python loop; how it grows is in `growth.py`.
 
     python benchmarks/predict.py
 
-784-500-500-10 with dropout after each hidden layer.
-
-1. `tfbdl.predict` with S = 1,000 on 1,000 images, against
-   `[model(x, training=True) for _ in range(1000)]` compiled with `tf.function`, in turns.
-2. Seconds and peak memory against S, on 10,000 images, each in a process of its own.
+784-500-500-10 with dropout after each hidden layer: `tfbdl.predict` with S = 1,000 on 1,000 images,
+against `[model(x, training=True) for _ in range(1000)]` compiled with `tf.function`, in turns.
 """
 
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
-import sys
 import time
 
 os.environ.setdefault("TFBDL_QUIET", "1")
@@ -27,7 +21,6 @@ import numpy as np
 import tensorflow as tf
 
 ROUNDS = 3
-SIZES = (10, 100, 300, 1000)
 
 
 def network() -> keras.Model:
@@ -80,30 +73,5 @@ def beside_a_loop() -> None:
     print(f"ratio: median {np.median(ratios):.1f} ({ratios.min():.1f} to {ratios.max():.1f})\n")
 
 
-def once(num_samples: int) -> None:
-    """One prediction; prints its seconds without compilation, and the process' peak memory."""
-    model, x = network(), images(10_000)
-    tfbdl.predict(model, x[:1000], 1, verbose=0)
-    started = time.perf_counter()
-    tfbdl.predict(model, x, num_samples, verbose=0)
-    seconds = time.perf_counter() - started
-    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-
-
-def growth() -> None:
-    """A table of seconds and memory against S."""
-    print("10,000 images\n     S   seconds   seconds / S   peak memory (MB)")
-    for size in SIZES:
-        done = subprocess.run(
-            [sys.executable, __file__, str(size)], capture_output=True, text=True, check=True
-        )
-        seconds, memory = map(float, done.stdout.split())
-        print(f"{size:6d} {seconds:9.2f} {seconds / size:13.4f} {memory:18.0f}")
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        once(int(sys.argv[1]))
-    else:
-        beside_a_loop()
-        growth()
+    beside_a_loop()

@@ -1,0 +1,298 @@
+"""This package and its peers at the same work, in one go.
+
+    python benchmarks/bench.py                                 # or: make bench
+    python benchmarks/bench.py --works bbb_one --peers tfbdl numpyro --rounds 10
+
+Each peer has an environment of its own, in `.venv-bench/`, made here from `peers/constraints.txt`.
+For each work all packages start, compile, and then take turns, a round each, so that a machine
+whose speed drifts does not decide; ratios are of the rounds of one turn. A package that cannot be
+installed, or fails, is shown as such. The works are in `peers/work.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+PEERS = HERE / "peers"
+sys.path.insert(0, str(PEERS))
+
+import work  # noqa: E402
+
+from tfbdl.inference import ess  # noqa: E402
+
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "tfbdl": (),
+    "parts": (),
+    "keras": (),
+    "torch": ("torch", "numpy"),
+    "numpyro": ("numpyro",),
+    "bayesian_torch": ("torch", "numpy", "bayesian-torch"),
+    "blitz": ("torch", "numpy", "blitz-bayesian-pytorch"),
+    "torch_uncertainty": (
+        "torch",
+        "numpy",
+        "torch-uncertainty[cpu,distribution,experiments,image,others]",
+    ),
+    "tfp": ("tensorflow", "tf_keras", "tensorflow-probability"),
+    "posteriors": ("torch", "numpy", "posteriors"),
+    "blackjax": ("blackjax",),
+    "laplace_torch": ("torch", "numpy", "laplace-torch"),
+    "pythae": ("torch", "numpy", "pythae"),
+}
+"""What is installed for each; nothing for those that run where this does."""
+SINGLE = ("bbb_local", "bbb_flipout", "bbb_one", "bbb_wide", "sgld", "sghmc")
+FLOORS = {
+    "parts": ("sum of the parts", SINGLE),
+    "keras": ("single weights", SINGLE),
+    "torch": ("single weights", SINGLE),
+}
+"""What is less than the work of others: floors, not rivals; and at which works."""
+
+
+FEWEST = 3
+"""Rounds, however long they take."""
+
+
+class Failed(Exception):
+    """A package that does not install or run; the reason, in a line."""
+
+
+def python_of(peer: str) -> Path:
+    """The interpreter of a peer, whose environment is made if there is none.
+
+    Raises:
+        Failed: if it cannot be.
+    """
+    if not PACKAGES[peer]:
+        return Path(sys.executable)
+    folder = ROOT / ".venv-bench" / peer
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        print(f"installing {peer}", flush=True)
+        venv.create(folder, with_pip=True, clear=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "-c", PEERS / "constraints.txt"]
+        found = subprocess.run([*pip, *PACKAGES[peer]], capture_output=True, text=True, check=False)
+        if found.returncode:
+            raise Failed("does not install: " + last_line(found.stderr))
+        (folder / "complete").touch()
+    return python
+
+
+def last_line(text: str) -> str:
+    """Of what a program has written, without markup."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:120].replace("|", "/") if lines else "no output"
+
+
+class Worker:
+    """A package that waits for its turn at one work.
+
+    Raises:
+        Failed: if it cannot be installed or does not run.
+    """
+
+    def __init__(self, peer: str, name: str, log: Path) -> None:
+        self._log, self._samples = log.open("w"), log.with_suffix(".npy")
+        self._process = subprocess.Popen(
+            [python_of(peer), PEERS / "worker.py", peer, name, self._samples],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        )
+        self.first = self._answer()["seconds"]
+
+    def round(self) -> dict[str, float]:
+        """What a round took, and did."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    @property
+    def effective(self) -> float:
+        """The fewest effective samples of any weight, in the second half of a round of a chain."""
+        samples = np.load(self._samples)
+        return float(np.min(ess(samples[len(samples) // 2 :, None])))
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+        self._samples.unlink(missing_ok=True)
+
+    def _answer(self) -> dict[str, float]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self.close()
+            raise Failed("fails: " + last_line(Path(self._log.name).read_text()))
+        return json.loads(line)
+
+
+def has(peer: str, name: str) -> bool:
+    """Whether a package is put to this work."""
+    source = (PEERS / f"with_{peer}.py").read_text()
+    return f"\ndef {name}(" in source or f"\n{name} =" in source or f" = {name} =" in source
+
+
+def measured(
+    name: str, peers: list[str], rounds: int, minutes: float, folder: Path
+) -> dict[str, Any]:
+    """All rounds of all packages at one work; a reason where there are none."""
+    found: dict[str, Any] = {}
+    workers: dict[str, Worker] = {}
+    for peer in peers:
+        try:
+            workers[peer] = Worker(peer, name, folder / f"{name}_{peer}.log")
+        except Failed as failed:
+            found[peer] = str(failed)
+    rows: dict[str, list[dict[str, float]]] = {peer: [] for peer in workers}
+    end = time.monotonic() + 60 * minutes
+    for turn in range(rounds):
+        if turn >= FEWEST and time.monotonic() > end:
+            break
+        for peer, worker in workers.items():
+            rows[peer].append(worker.round())
+    for peer, worker in workers.items():
+        columns = {column: [row[column] for row in rows[peer]] for column in ("seconds", "units")}
+        found[peer] = {**columns, "first": worker.first}
+        if work.UNITS[name] == "gradient":
+            found[peer]["effective"] = worker.effective
+        worker.close()
+    return found
+
+
+def per_unit(rows: dict[str, Any]) -> np.ndarray:
+    """Seconds per unit, of each round."""
+    return np.array(rows["seconds"]) / np.array(rows["units"])
+
+
+def is_floor(peer: str, name: str) -> bool:
+    """Whether a package does less than the others at this work."""
+    return peer in FLOORS and name in FLOORS[peer][1]
+
+
+def label(peer: str, name: str) -> str:
+    """The name of a row."""
+    return f"{peer}, {FLOORS[peer][0]}" if is_floor(peer, name) else peer
+
+
+def table(found: dict[str, Any]) -> list[str]:
+    """Medians, and the median and spread of the ratios to this package, round by round."""
+    lines = []
+    for name, peers in found.items():
+        unit = work.UNITS[name]
+        effective = any("effective" in rows for rows in peers.values() if isinstance(rows, dict))
+        more = [" effective samples a second |"] if effective else []
+        lines += [f"**{work.TITLES[name]}**", ""]
+        lines += [f"| | ms a {unit} | times this package's | first round (s) |" + "".join(more)]
+        lines += ["|---" * (4 + effective) + "|"]
+        for peer, rows in peers.items():
+            if isinstance(rows, str):
+                lines.append(f"| {label(peer, name)} | {rows} | | |" + " |" * effective)
+                continue
+            seconds = per_unit(rows)
+            cells = [f"{1e3 * np.median(seconds):.3g}", "", f"{rows['first']:.1f}"]
+            if isinstance(peers.get("tfbdl"), dict):
+                low, middle, high = np.percentile(seconds / per_unit(peers["tfbdl"]), [10, 50, 90])
+                cells[1] = f"{middle:.2f} ({low:.2f} to {high:.2f})"
+            if effective:
+                cells.append(f"{rows['effective'] / np.median(rows['seconds']):.3g}")
+            lines.append(f"| {label(peer, name)} | {' | '.join(cells)} |")
+        lines.append("")
+    return lines
+
+
+def figure(found: dict[str, Any]) -> plt.Figure:
+    """The ratios of all works."""
+    names = [name for name, peers in found.items() if isinstance(peers.get("tfbdl"), dict)]
+    figure, ax = plt.subplots(figsize=(10, 1.2 + 0.5 * len(names)), layout="constrained")
+    seen: dict[str, Any] = {}
+    for place, name in enumerate(names):
+        own = per_unit(found[name]["tfbdl"])
+        for peer, rows in found[name].items():
+            if peer == "tfbdl" or isinstance(rows, str):
+                continue
+            ratio = per_unit(rows) / own
+            colour = f"C{list(PACKAGES).index(peer) % 10}"
+            ax.plot(np.percentile(ratio, [10, 90]), [place, place], color=colour, alpha=0.5)
+            marker = "|" if is_floor(peer, name) else "o"
+            (point,) = ax.plot(np.median(ratio), place, marker, color=colour, label=peer)
+            seen.setdefault(peer, point)
+    ax.axvline(1.0, color="black", linewidth=1, label="this package")
+    ax.set_yticks(range(len(names)), [work.TITLES[name] for name in names], fontsize=8)
+    ax.set(xscale="log", xlabel="time in units of this package's (bars: floors, which do less)")
+    ax.invert_yaxis()
+    ax.grid(axis="x", alpha=0.3)
+    ax.legend(handles=list(seen.values()), fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def machine() -> dict[str, Any]:
+    """On what it ran."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_GB": round(memory / 1e9, 1),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+
+
+def main() -> None:
+    """Measures, and writes records, table and figure; a work that has a record is left as it is."""
+    parser = argparse.ArgumentParser(
+        description="This package and its peers at the same work.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--works", nargs="+", choices=list(work.TITLES), default=list(work.TITLES))
+    parser.add_argument("--peers", nargs="+", choices=list(PACKAGES), default=list(PACKAGES))
+    parser.add_argument("--rounds", type=int, default=20, help="of each package at each work")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of a work, after compilation")
+    parser.add_argument(
+        "--savedir", type=Path, default=ROOT / "runs" / "benchmarks", help="output folder"
+    )
+    args = parser.parse_args()
+    args.savedir.mkdir(parents=True, exist_ok=True)
+    for name in args.works:
+        path = args.savedir / f"{name}.json"
+        if path.exists():
+            continue
+        print(f"==> {work.TITLES[name]}", flush=True)
+        peers = [peer for peer in args.peers if has(peer, name)]
+        found = measured(name, peers, args.rounds, args.minutes, args.savedir)
+        record = {"machine": machine(), "rounds": args.rounds, "peers": found}
+        path.write_text(json.dumps(record, indent=1) + "\n")
+    records = {
+        name: json.loads((args.savedir / f"{name}.json").read_text())["peers"]
+        for name in work.TITLES
+        if (args.savedir / f"{name}.json").exists()
+    }
+    text = "\n".join(table(records))
+    (args.savedir / "benchmarks.md").write_text(text)
+    figure(records).savefig(args.savedir / "benchmarks.png", dpi=110)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""This package."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TFBDL_QUIET", "1")
+
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+import work
+
+from benchmarks.loop import compiled_epoch
+from tfbdl import layers
+from tfbdl.inference import HMC, MCMC, NUTS, Laplace, LogPosterior
+from tfbdl.likelihoods import Categorical, Normal
+from tfbdl.optimizers import SGHMC, SGLD
+from tfbdl.priors import GammaScale
+
+Round = Callable[[], dict[str, float]]
+Layer = keras.layers.Layer
+
+
+def steps(model: keras.Model, batch_size: int, *arrays: np.ndarray) -> Round:
+    """A round of the loop's compiled steps."""
+    epoch = compiled_epoch(model, *arrays, batch_size=batch_size)
+
+    def run() -> dict[str, float]:
+        epoch()
+        return {"units": len(arrays[0]) // batch_size}
+
+    return run
+
+
+def epoch(run: Round) -> Round:
+    """The same round, as one."""
+    return lambda: {**run(), "units": 1}
+
+
+def classifier(stack: list[Layer], shape: tuple[int, ...] = (784,), optimizer: Any = None) -> Any:
+    """Layers behind an input, for the package's likelihood and Adam."""
+    model = keras.Sequential([keras.Input(shape), *stack])
+    adam = keras.optimizers.Adam(work.LEARNING_RATE)
+    model.compile(optimizer or adam, Categorical())
+    return model
+
+
+def dense(sizes: tuple[int, ...], layer: Callable[..., Layer]) -> list[Layer]:
+    """ReLU layers, and one of logits."""
+    return [*(layer(units, "relu") for units in sizes[1:-1]), layer(sizes[-1])]
+
+
+def bbb(estimator: str, sizes: tuple[int, ...] = work.NETWORK, batch: int = work.BATCH) -> Round:
+    """Steps of a network whose weights are all random."""
+    n = work.STEPS * batch
+    layer = partial(layers.BayesDense, num_data=n, estimator=estimator)
+    return steps(classifier(dense(sizes, layer)), batch, *work.images(n))
+
+
+bbb_local = partial(bbb, "local_reparameterization")
+bbb_flipout = partial(bbb, "flipout")
+bbb_one = partial(bbb, "reparameterization")
+bbb_wide = partial(bbb, "reparameterization", work.WIDE, work.WIDE_BATCH)
+
+
+def vae(num_data: int = 1000) -> Round:
+    """An epoch of the tutorial's."""
+    model = tfbdl.models.VAE(seed=0)
+    model.compile(keras.optimizers.Adam(work.LEARNING_RATE))
+    return epoch(steps(model, work.BATCH, work.images(num_data)[0]))
+
+
+vae_full = partial(vae, 60_000)
+
+
+def concrete() -> Round:
+    """Steps of dropout with learned rates around each layer."""
+    n = work.STEPS * work.BATCH
+    stack = [
+        layers.ConcreteDropout(layer, num_data=n)
+        for layer in dense(work.NETWORK, keras.layers.Dense)
+    ]
+    return steps(classifier(stack), work.BATCH, *work.images(n))
+
+
+def mc_dropout() -> Round:
+    """The moments of the class probabilities."""
+    hidden, second, last = dense(work.NETWORK, keras.layers.Dense)
+    model = classifier([hidden, layers.MCDropout(0.5), second, layers.MCDropout(0.5), last])
+    x = work.images(1000)[0]
+
+    def run() -> dict[str, float]:
+        tfbdl.predict(model, x, work.DRAWS, seed=0, verbose=0)
+        return {"units": 1}
+
+    return run
+
+
+def sampler(optimizer: Any) -> Round:
+    """Steps of a chain by stochastic gradients."""
+    n = work.STEPS * work.BATCH
+    made = optimizer(1e-3, num_data=n, prior=1.0)
+    stack = dense(work.NETWORK, keras.layers.Dense)
+    return steps(classifier(stack, optimizer=made), work.BATCH, *work.images(n))
+
+
+sgld = partial(sampler, SGLD)
+sghmc = partial(sampler, SGHMC)
+
+
+def chain(target: LogPosterior, kernel: Any, num_samples: int) -> Round:
+    """A chain with fixed steps; each round the same."""
+    draws = MCMC(
+        target,
+        kernel,
+        num_warmup=0,
+        num_samples=num_samples,
+        num_chains=1,
+        initial=work.start(target.size),
+        verbose=0,
+    )
+
+    def run() -> dict[str, float]:
+        draws.run()
+        return {"units": float(np.sum(draws.draws.num_gradients)), "samples": draws.theta[:, 0]}
+
+    return run
+
+
+def chain_46(kernel: Any) -> Round:
+    """On the curve, with the noise among the parameters."""
+    hidden = [keras.layers.Dense(n, "tanh", use_bias=False) for n in work.TANH[1:-1]]
+    stack = [*hidden, keras.layers.Dense(1, use_bias=False), layers.LearnedScale()]
+    network = keras.Sequential([keras.Input((work.TANH[0],)), *stack])
+    prior = {"*": 1.0, stack[-1].name: GammaScale()}
+    target = LogPosterior(network, Normal("predicted"), prior, *work.curve())
+    return chain(target, kernel, work.SAMPLES_46)
+
+
+def chain_small(kernel: Any) -> Round:
+    """On images."""
+    stack = [keras.layers.Dense(work.SMALL[1], "tanh"), keras.layers.Dense(work.SMALL[2])]
+    network = keras.Sequential([keras.Input((work.SMALL[0],)), *stack])
+    target = LogPosterior(network, Categorical(), 1.0, *work.images(1000))
+    return chain(target, kernel, work.SAMPLES_SMALL)
+
+
+def trajectories(step_size: float, num_steps: int) -> HMC:
+    """Of that many leapfrog steps each."""
+    return HMC(step_size=step_size, trajectory_length=(num_steps - 0.5) * step_size, jitter=0.0)
+
+
+hmc_46 = partial(chain_46, trajectories(work.STEP_46, work.TRAJECTORY_46))
+nuts_46 = partial(chain_46, NUTS(max_tree_depth=work.DEPTH_46, step_size=work.STEP_46))
+hmc_small = partial(chain_small, trajectories(work.STEP_SMALL, work.TRAJECTORY_SMALL))
+nuts_small = partial(chain_small, NUTS(max_tree_depth=work.DEPTH_SMALL, step_size=work.STEP_SMALL))
+
+
+def fitted(subset: str, structure: str) -> tuple[Laplace, np.ndarray, np.ndarray]:
+    """Laplace for a network with random weights."""
+    x, y = work.images(2000)
+    model = classifier(dense(work.NETWORK, keras.layers.Dense))
+    return Laplace(model, "classification", subset, structure), x, y
+
+
+def laplace(subset: str, structure: str) -> Round:
+    """The curvature of the data."""
+    posterior, x, y = fitted(subset, structure)
+
+    def run() -> dict[str, float]:
+        posterior.fit(x, y)
+        return {"units": 1}
+
+    return run
+
+
+laplace_kron = partial(laplace, "all", "kron")
+laplace_diag = partial(laplace, "all", "diag")
+laplace_last = partial(laplace, "last_layer", "full")
+
+
+def glm(subset: str, structure: str) -> Round:
+    """Class probabilities of the linearised network, by the probit approximation."""
+    posterior, x, y = fitted(subset, structure)
+    posterior.fit(x, y)
+
+    def run() -> dict[str, float]:
+        posterior.predict(x[:200])
+        return {"units": 1}
+
+    return run
+
+
+glm_kron = partial(glm, "all", "kron")
+glm_diag = partial(glm, "all", "diag")
+glm_last = partial(glm, "last_layer", "full")
+
+
+def lenet() -> Round:
+    """Steps of two convolutions, pooled, and three dense layers."""
+    n = work.STEPS * work.BATCH
+    x, y = work.images(n)
+    stack = [
+        layers.BayesConv2D(6, 5, padding="same", activation="relu", num_data=n),
+        keras.layers.MaxPooling2D(),
+        layers.BayesConv2D(16, 5, activation="relu", num_data=n),
+        keras.layers.MaxPooling2D(),
+        keras.layers.Flatten(),
+        *dense((400, 120, 84, 10), partial(layers.BayesDense, num_data=n)),
+    ]
+    return steps(classifier(stack, (28, 28, 1)), work.BATCH, x.reshape(n, 28, 28, 1), y)
+
+
+def lstm() -> Round:
+    """Steps of an LSTM that reads images row by row."""
+    n = work.STEPS * work.BATCH
+    x, y = work.images(n)
+    stack = [layers.BayesLSTM(100, num_data=n), layers.BayesDense(10, num_data=n)]
+    return steps(classifier(stack, (28, 28)), work.BATCH, x.reshape(n, 28, 28), y)

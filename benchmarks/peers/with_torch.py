@@ -1,0 +1,104 @@
+"""PyTorch and nothing else: floors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+import work
+from torch import nn
+
+Round = Callable[[], dict[str, float]]
+
+
+def batches(batch: int, *arrays: np.ndarray) -> list[tuple[torch.Tensor, ...]]:
+    """Those of a round."""
+    tensors = [torch.from_numpy(a.astype(np.int64) if a.dtype == np.int32 else a) for a in arrays]
+    return list(zip(*(t.split(batch) for t in tensors), strict=True))
+
+
+def stack(sizes: tuple[int, ...], layer: Callable[[int, int], nn.Module]) -> nn.Sequential:
+    """Layers with ReLUs between them."""
+    modules: list[nn.Module] = []
+    for i, (inputs, units) in enumerate(itertools.pairwise(sizes)):
+        modules += [nn.ReLU(), layer(inputs, units)] if i else [layer(inputs, units)]
+    return nn.Sequential(*modules)
+
+
+def train(
+    model: nn.Module, loss: Callable[..., torch.Tensor], batch: int, *arrays: np.ndarray
+) -> Round:
+    """Steps of Adam on `loss(*batch)`."""
+    data = batches(batch, *arrays)
+    adam = torch.optim.Adam(model.parameters(), lr=work.LEARNING_RATE)
+
+    def run() -> dict[str, float]:
+        for part in data:
+            adam.zero_grad()
+            loss(*part).backward()
+            adam.step()
+        return {"units": len(data)}
+
+    return run
+
+
+def epoch(run: Round) -> Round:
+    """The same round, as one."""
+    return lambda: {**run(), "units": 1}
+
+
+def deterministic(sizes: tuple[int, ...] = work.NETWORK, batch: int = work.BATCH) -> Round:
+    """Steps of single weights."""
+    model = stack(sizes, nn.Linear)
+    cross_entropy = nn.CrossEntropyLoss()
+    return train(
+        model, lambda x, y: cross_entropy(model(x), y), batch, *work.images(work.STEPS * batch)
+    )
+
+
+bbb_one = bbb_local = bbb_flipout = sgld = sghmc = deterministic
+
+
+def bbb_wide() -> Round:
+    """Steps of single weights in the wide network."""
+    return deterministic(work.WIDE, work.WIDE_BATCH)
+
+
+def vae(num_data: int = 1000) -> Round:
+    """An epoch of a plain VAE."""
+    encoder = stack((784, 500, 500, 40), nn.Linear)
+    decoder = stack((20, 500, 500, 784), nn.Linear)
+    model = nn.ModuleList([encoder, decoder])
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        mu, log_variance = encoder(x).chunk(2, dim=-1)
+        z = mu + torch.exp(0.5 * log_variance) * torch.randn_like(mu)
+        pixels = nn.functional.binary_cross_entropy_with_logits(decoder(z), x, reduction="sum")
+        kl = 0.5 * (mu**2 + log_variance.exp() - log_variance - 1.0).sum()
+        return (pixels + kl) / len(x)
+
+    return epoch(train(model, loss, work.BATCH, work.images(num_data)[0]))
+
+
+vae_full = partial(vae, 60_000)
+
+
+def mc_dropout() -> Round:
+    """A loop over passes with dropout on."""
+    model = nn.Sequential(
+        *(nn.Linear(784, 500), nn.ReLU(), nn.Dropout(0.5)),
+        *(nn.Linear(500, 500), nn.ReLU(), nn.Dropout(0.5)),
+        nn.Linear(500, 10),
+    )
+    x = torch.from_numpy(work.images(1000)[0])
+
+    @torch.no_grad()
+    def run() -> dict[str, float]:
+        draws = torch.stack([model(x).softmax(-1) for _ in range(work.DRAWS)])
+        draws.std(0).numpy()
+        return {"units": 1}
+
+    return run

@@ -1,0 +1,1 @@
+"""Robustness under load and faults: kills, full disks, damaged files, long runs. `make soak`."""

@@ -1,0 +1,93 @@
+"""SIGKILL at random moments of runs, which then go on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+import keras
+
+from soak.jobs import JOBS
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tfbdl"])
+PATIENCE = 300.0
+"""Seconds after which a process counts as hanging."""
+
+
+class Kills(NamedTuple):
+    """What became of a job.
+
+    kills: how many there were.
+    finished: runs that went on to their end.
+    seconds: that a run takes which is let alone, once it has begun.
+    """
+
+    kills: int
+    finished: int
+    seconds: float
+
+
+def survive(name: str, kills: int, folder: Path, seed: int) -> Kills:
+    """Kills processes of a job, each at a random moment; a run that ends in between starts anew.
+
+    After each kill what is left must be in order, and each run that ends must have the outcome of
+    one that was let alone.
+
+    Raises:
+        AssertionError: if that is not so, or a process hangs or fails.
+    """
+    job, moments = JOBS[name], random.Random(seed)
+    whole = folder / "whole"
+    seconds = _process(name, whole, 0, None)
+    assert seconds is not None
+    expected = job.outcome(whole)
+    done = finished = 0
+    while done < kills or not finished:
+        run = folder / f"run_{finished}"
+        delay = moments.uniform(0, 0.6 * seconds) if done < kills else None
+        if _process(name, run, 1 + done + finished, delay) is None:
+            done += 1
+            job.check(run)
+            continue
+        finished += 1
+        if job.outcome(run) != expected:
+            raise AssertionError(f"{name}: {run} has another outcome after {done} kills")
+    return Kills(done, finished, seconds)
+
+
+def _process(name: str, folder: Path, seed: int, delay: float | None) -> float | None:
+    """Seconds of a process of the job; None if it was killed, `delay` seconds after its begin."""
+    ours, theirs = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_run, args=(name, folder, seed, theirs))
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(PATIENCE):
+            raise AssertionError(f"{name}: a process has not begun within {PATIENCE} seconds")
+        ours.recv()
+        begun = time.monotonic()
+        process.join(PATIENCE if delay is None else delay)
+        if process.is_alive():
+            if delay is None:
+                raise AssertionError(f"{name}: a process hangs")
+            process.kill()
+            process.join(PATIENCE)
+            return None
+        if process.exitcode:
+            raise AssertionError(f"{name}: a process ended with {process.exitcode}")
+        return time.monotonic() - begun
+    finally:
+        process.kill()
+        process.join()
+
+
+def _run(name: str, folder: Path, seed: int, pipe: Connection) -> None:
+    keras.utils.set_random_seed(1 if folder.name == "whole" or not folder.exists() else seed + 2)
+    begun: Callable[[], None] = lambda: pipe.send("begun")  # noqa: E731
+    JOBS[name].run(folder, begun)
