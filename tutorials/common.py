@@ -24,6 +24,7 @@ import tensorflow as tf
 from matplotlib.figure import Figure, SubFigure
 
 from tfbdl.data import ImageData, load
+from tfbdl.whole_file import write_whole
 
 
 def arguments(description: str, savedir: str, **defaults: Any) -> argparse.ArgumentParser:
@@ -186,16 +187,15 @@ def configuration(args: argparse.Namespace, *others: str) -> dict[str, Any]:
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
     """Writes a record so that it is whole or not there."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(record, indent=2) + "\n")
-    temporary.replace(path)
+    text = json.dumps(record, indent=2) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def write_text(path: Path, lines: Sequence[str]) -> None:
     """Writes and prints a table."""
     text = "\n".join(lines) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    write_whole(path, lambda file: file.write(text.encode()))
     print(f"{text}table: {path}")
 
 
@@ -203,7 +203,7 @@ def write_figure(figure: Figure | SubFigure, path: Path) -> None:
     """Writes a PNG of modest size and says where."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = cast(Figure, figure)
-    figure.savefig(path, dpi=110)
+    write_whole(path, lambda file: figure.savefig(file, dpi=110, format=path.suffix[1:]))
     matplotlib.pyplot.close(figure)
     print(f"figure: {path}")
 

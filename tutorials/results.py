@@ -41,9 +41,15 @@ RUNS = {
     "bayes_by_backprop_mnist_1200_normal": (MNIST, f"{LONG} --units 1200 1200 --prior normal"),
     "bayes_by_backprop_regression": ("bayes_by_backprop/regression", ""),
     "bayes_by_backprop_bandit": ("bayes_by_backprop/bandit", ""),
+    "posterior_inference": ("posterior_inference", ""),
     "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
 }
 TABLES = ("accuracy", "log", "keep")
+LARGE = "--num_chains 2 --num_warmup 200 --num_samples 200 --max_leapfrog_steps 50"
+UCI = {
+    **dict.fromkeys(("boston", "concrete", "energy"), ""),
+    **dict.fromkeys(("power", "naval", "protein"), LARGE),
+}
 WITHOUT_MODES = {
     "uncertainty": ("uncertainty", ""),
     "posterior_table": ("posterior_table", ""),
@@ -71,6 +77,12 @@ def main() -> None:
     for name, (script, flags) in WITHOUT_MODES.items():
         if not (RESULTS / name / "metrics.json").exists():
             call(script, *flags.split(), "--savedir", str(RESULTS / name))
+    evidence = RESULTS / "marginal_likelihood"
+    if not (evidence / "networks.png").exists():
+        for mode in ("train", "visualize"):
+            call("marginal_likelihood", "--mode", mode, "--savedir", str(evidence))
+    for name, flags in UCI.items():
+        call("uci", "--set", name, *flags.split(), "--savedir", str(RESULTS / "uci"))
     for table in TABLES:
         if not (RESULTS / "compare" / f"{table}.md").exists():
             call("compare", "--table", table, "--savedir", str(RESULTS / "compare"))

@@ -155,7 +155,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--splits", nargs="+", type=int, help="some of them")
     parser.add_argument("--uci_path", default=None, help="folder of the data files")
     parser.add_argument("--hidden", type=int, default=0, help="units; 0: 50, for protein 100")
-    parser.add_argument("--steps", type=int, default=20_000, help="of training, at most")
+    parser.add_argument("--steps", type=int, default=10_000, help="of training, at most")
     parser.add_argument("--rate", type=float, default=5e-3, help="of Adam, at the start")
     parser.add_argument("--batch_size", type=int, default=100, help="examples a step")
     parser.add_argument("--S", type=int, default=1000, help="drawn functions a prediction")
