@@ -4,6 +4,9 @@ They must be configured before TensorFlow starts; nothing is placed on the secon
 """
 
 import os
+from typing import Any
+
+import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -28,3 +31,14 @@ THIRD_PARTY = (
 def pytest_configure(config):
     for line in THIRD_PARTY:
         config.addinivalue_line("filterwarnings", line)
+
+
+@pytest.fixture
+def without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts whose parts are compiled in other tests take half of the time."""
+    function = tf.function
+
+    def plain(*args: Any, jit_compile: object = None, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    monkeypatch.setattr(tf, "function", plain)

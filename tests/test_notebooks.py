@@ -12,7 +12,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
-import tensorflow as tf
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 sys.path.insert(0, str(TUTORIALS))
@@ -71,17 +70,8 @@ def functions(source: str) -> list[ast.FunctionDef]:
 
 
 @pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty working directory; what the cells set is put back.
-
-    XLA is left out, as the tests of the scripts have it compile the same: half of the time.
-    """
-    function = tf.function
-
-    def without_xla(*args: Any, jit_compile: object = None, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    monkeypatch.setattr(tf, "function", without_xla)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_xla: None) -> Iterator[Path]:
+    """An empty working directory; what the cells set is put back."""
     for script in notebooks.SCRIPTS:
         monkeypatch.syspath_prepend(str((TUTORIALS / script).parent))
         importlib.import_module(Path(script).name)

@@ -11,6 +11,7 @@ from unittest import mock
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from absl.testing import parameterized
 from scipy import stats
@@ -206,6 +207,7 @@ class AgentTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllClose(float(told[0, 0]), outcomes.mean(), atol=3.0)
 
 
+@pytest.mark.usefixtures("without_xla")
 class ScriptTest(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()

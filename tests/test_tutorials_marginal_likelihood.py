@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pytest
 import scipy.stats
 import tensorflow as tf
 
@@ -73,6 +74,7 @@ class NumbersTest(tf.test.TestCase):
         self.assertAllClose(script.correlation(rows), 0.8)
 
 
+@pytest.mark.usefixtures("without_xla")
 class ScriptTest(unittest.TestCase):
     def run_script(self, savedir: Path, *flags: str) -> str:
         argv = ["marginal_likelihood.py", "--sets", "images", "--data", "digits", "--N", "200"]

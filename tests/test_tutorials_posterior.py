@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pytest
 import scipy.integrate
 import scipy.special
 import scipy.stats
@@ -150,6 +151,7 @@ class LaplaceStepsTest(tf.test.TestCase):
         self.assertAllClose(found.approximate[80], mean, atol=5 * 0.5 / 5000**0.5)
 
 
+@pytest.mark.usefixtures("without_xla")
 class TableTest(tf.test.TestCase):
     def test_scores_and_order(self) -> None:
         p = np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]])
@@ -200,6 +202,7 @@ class TableTest(tf.test.TestCase):
             self.assertGreater(record["agreement"], 0.7)
 
 
+@pytest.mark.usefixtures("without_xla")
 class ScriptTest(tf.test.TestCase):
     def test_two_classes(self) -> None:
         """Draws of the prior, whose predictions differ from each other by what NumPy says."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pytest
 import scipy.integrate
 import scipy.stats
 import tensorflow as tf
@@ -224,6 +225,7 @@ class StructureTest(tf.test.TestCase):
         self.assertEqual(set(structure.figures(args, models, {})), {"filters", "groups"})
 
 
+@pytest.mark.usefixtures("without_xla")
 class ScriptTest(unittest.TestCase):
     def run_parts(self, savedir: str, *parts: str) -> tuple[dict, set[str]]:
         """The numbers and the names of the figures that they leave."""

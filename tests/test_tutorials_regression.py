@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pytest
 import scipy.integrate
 import scipy.stats
 import tensorflow as tf
@@ -100,6 +101,7 @@ class TruthTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(best["one noise"], best["noise of each x"])
 
 
+@pytest.mark.usefixtures("without_xla")
 class ScriptTest(unittest.TestCase):
     def test_it_runs(self) -> None:
         """In few epochs; those of the mended network are enough to tell it from the report's."""
