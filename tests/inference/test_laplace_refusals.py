@@ -11,6 +11,7 @@ from brute_force import RNG, X, case, fitted, network
 from tfbdl import layers
 from tfbdl.inference import Laplace
 from tfbdl.inference.laplace import memory
+from tfbdl.inference.laplace.blocks.full import FullBlock
 
 Y = RNG.normal(size=(len(X), 1))
 
@@ -123,6 +124,24 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
             self.refuses(message, call)
         laplace.prior_precision = 1e6
         self.assertAllEqual(np.isfinite(laplace.sample(3)), np.ones((3, laplace.sample(1).size)))
+
+    def test_rounding_is_no_negative_eigenvalue(self):
+        """H of a sum over examples, in directions without data: -1.6e-15 of the largest one.
+
+        A search for the noise may pass c = e^50.
+        """
+        q = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
+        eigenvalues = np.array([-5e-13, 0.56, 7.9, 98.0, 330.0])
+        block = FullBlock(5)
+        block.finish((tf.constant(q * eigenvalues @ q.T),))
+        delta = tf.ones(5, tf.float64)
+        for c in (1.0, np.exp(25), np.exp(50)):
+            seen = np.sum(np.log1p(c * eigenvalues[1:]))
+            hidden = block.log_det(delta, tf.constant(c, tf.float64)) - seen
+            self.assertLess(abs(hidden), 1e-9 + np.log1p(c * 330 * 2e-12))
+        block.finish((tf.constant(q * (eigenvalues - 1e-9) @ q.T),))
+        with self.assertRaisesRegex(ValueError, "eigenvalue -"):
+            block.log_det(delta, tf.constant(np.exp(50), tf.float64))
 
     def test_memory(self):
         """The figure comes before anything is computed."""

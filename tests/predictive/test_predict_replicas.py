@@ -8,6 +8,7 @@ import tensorflow as tf
 import two_replicas
 
 import tfbdl
+from tfbdl.predictive.functions import Functions
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 4)).astype("float32")
@@ -35,15 +36,42 @@ def two():
 
 
 class ReplicasTest(tf.test.TestCase):
-    def test_predict_and_elbo(self):
-        one, both = (classifier(scope) for scope in (contextlib.nullcontext, two))
-        for num_samples in (0, 30):
+    def test_predict(self):
+        """No draw, fewer than replicas, an odd number, and more than one call computes."""
+        both, one = classifier(two), classifier(contextlib.nullcontext)
+        for num_samples in (0, 1, 7, 230):
             got, expected = (
-                tfbdl.predict(m, X, num_samples, seed=5, verbose=0) for m in (both, one)
+                tfbdl.predict(m, X, num_samples, seed=5, return_samples=True, verbose=0)
+                for m in (both, one)
             )
+            self.assertAllClose(got.outputs, expected.outputs, 1e-4, 1e-5)
             self.assertAllClose(got.mean, expected.mean, 1e-5, 1e-6)
             self.assertAllClose(got.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-6)
-        got, expected = (tfbdl.elbo(m, X, Y, 5, seed=5) for m in (both, one))
+
+    def test_each_replica_computes_its_share_of_the_draws(self):
+        replicas = []
+
+        class Recorder(keras.layers.Layer):
+            def call(self, x):
+                context = tf.distribute.get_replica_context()
+                if context is not None:
+                    number = context.replica_id_in_sync_group
+                    tf.py_function(lambda r: replicas.append(int(r)), [number], [])
+                return x
+
+        with two():
+            model = keras.Sequential([keras.Input((4,)), tfbdl.layers.MCDropout(0.5), Recorder()])
+        functions = Functions(model, None)
+        functions._spread.jit_compile = False  # which takes no Python function
+        (moments,) = functions.moments(tf.constant(X), 0, 10)
+        self.assertEqual(moments.count, 10)
+        self.assertEqual((replicas.count(0), replicas.count(1)), (5 + 1, 5 + 1))  # and the mean
+
+    def test_elbo(self):
+        got, expected = (
+            tfbdl.elbo(classifier(scope), X, Y, 5, seed=5)
+            for scope in (two, contextlib.nullcontext)
+        )
         self.assertAllClose(got, expected, 1e-5, 1e-5)
 
     def test_deep_ensemble(self):

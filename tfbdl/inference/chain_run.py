@@ -10,8 +10,8 @@ import tensorflow as tf
 from tfbdl.inference.kernels import Adaptive
 from tfbdl.inference.progress import Pace, Progress
 from tfbdl.inference.samples import Samples
-from tfbdl.inference.spread import Spread
 from tfbdl.inference.transitions import Draws, Position, Transitions
+from tfbdl.spread import Spread
 
 NEVER = 1e-6
 """A probability of acceptance that counts as none."""

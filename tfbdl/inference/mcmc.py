@@ -18,12 +18,13 @@ from tfbdl.inference.kernels import Kernel
 from tfbdl.inference.log_posterior import LogPosterior, in_type
 from tfbdl.inference.progress import Progress
 from tfbdl.inference.samples import Samples
-from tfbdl.inference.spread import Spread
 from tfbdl.inference.starts import fit_to_target, initial_points
 from tfbdl.inference.summary import Quantity, Summary, by_weight
 from tfbdl.inference.transitions import Draws, Transitions
 from tfbdl.models import Ensemble
 from tfbdl.run_folder import held
+from tfbdl.spread import Spread
+from tfbdl.training import workers
 
 BLOCK_BYTES = 2**26
 """Of samples that one compiled call holds."""
@@ -94,6 +95,11 @@ class MCMC:
         number("jitter", jitter, lambda j: 0 <= j < float("inf"), "at least 0")
         self.savedir = None if savedir is None else Path(savedir)
         self.verbose = verbose
+        if strategy is not None and workers.are_several(strategy):
+            raise ValueError(
+                "strategy spans several processes; chains need none of the others: run MCMC in "
+                "each, with a seed and savedir of its own"
+            )
         spread = Spread(strategy, jit_compile)
         if num_chains % spread.num_replicas:
             raise ValueError(

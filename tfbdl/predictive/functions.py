@@ -13,11 +13,12 @@ from tfbdl import complexity, likelihoods
 from tfbdl.arguments import output_on
 from tfbdl.keras_private import walk
 from tfbdl.likelihoods import Likelihood
-from tfbdl.predictive.moments import Moments, of_many, of_one
+from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
 from tfbdl.sampling import Sampler, make_draw
+from tfbdl.spread import Spread
 
 DRAWS_PER_CALL = 100
-"""Draws between two looks of the Python side: Ctrl-C waits so long at most."""
+"""Of a replica, between two looks of the Python side: Ctrl-C waits so long at most."""
 
 _CACHE = "_tfbdl_functions"
 
@@ -56,14 +57,17 @@ def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None)
 class Functions:
     """What `predict` computes of a model, in a loop over draws that XLA compiles.
 
-    XLA moves out of the loop what is the same in all draws. Kept with the model, so that a second
-    prediction compiles nothing.
+    XLA moves out of the loop what is the same in all draws. Replicas, if the model has several,
+    take a share of the draws each. Kept with the model, so that a second prediction compiles
+    nothing.
     """
 
     def __init__(self, model: keras.Model, likelihood: Likelihood | None) -> None:
         self.model = model
         self.likelihood = likelihood
         self._sampler = Sampler(model)
+        self._spread = Spread(model.distribute_strategy)
+        self._draws_per_call = DRAWS_PER_CALL * self._spread.num_replicas
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._compiled_for: list[tuple[Any, Any]] = []
 
@@ -96,88 +100,105 @@ class Functions:
             self._compiled_for = layers
         return output
 
-    @staticmethod
-    def calls(num_samples: int) -> int:
+    def calls(self, num_samples: int) -> int:
         """How many parts `moments` comes in."""
-        return max(-(-num_samples // DRAWS_PER_CALL), 1)
+        return max(-(-num_samples // self._draws_per_call), 1)
 
     def moments(self, batch: Any, seed: int, num_samples: int) -> Iterator[Moments]:
         """The moments of the draws of `seed`, in parts; those of the mean weights for no draws."""
         if num_samples == 0:
-            yield self._run(self._naive_moments, (batch,))
-        for start in range(0, num_samples, DRAWS_PER_CALL):
-            stop = min(start + DRAWS_PER_CALL, num_samples)
-            yield self._run(self._draw_many, (batch, *_scalars(seed, start, stop)))
+            yield merged(self._run(self._naive_moments, (batch,), seed, range(1)))
+        for draws in self._parts(num_samples):
+            yield merged(self._run(self._moments, (batch,), seed, draws))
 
     def outputs(self, batch: Any, seed: int, num_samples: int) -> np.ndarray:
         """The network's outputs for each draw, shape (S, B, ...); S = 1 for no draws."""
         if num_samples == 0:
             return tf.cast(output_on(self.model, batch), tf.float32).numpy()[None]
-        parts = []
-        for start in range(0, num_samples, DRAWS_PER_CALL):
-            count = min(DRAWS_PER_CALL, num_samples - start)
-            part = self._run(self._draw_stacked, (batch, *_scalars(seed, start)), count)
-            parts.append(part.numpy())
-        return np.concatenate(parts)
+        return np.concatenate(
+            [
+                self._run(self._outputs, (batch,), seed, draws, self._share(draws))[: len(draws)]
+                for draws in self._parts(num_samples)
+            ]
+        )
 
     def log_probs(
         self, x: Any, y: tf.Tensor, seed: int, num_samples: int
     ) -> tuple[np.ndarray, float]:
         """Log p(y | f) of each draw and example, (S, B) in nats, and the mean of KL / N."""
-        logs, kl = [], 0.0
-        for start in range(0, num_samples, DRAWS_PER_CALL):
-            count = min(DRAWS_PER_CALL, num_samples - start)
-            arguments = (x, y, *_scalars(seed, start))
-            part, costs = self._run(self._draw_log_probs, arguments, count)
-            logs.append(part.numpy())
-            kl += float(tf.reduce_sum(costs)) / num_samples
-        return np.concatenate(logs), kl
+        logs, costs = [], []
+        for draws in self._parts(num_samples):
+            found = self._run(self._log_probs, (x, y), seed, draws, self._share(draws))
+            logs.append(found[0][: len(draws)])
+            costs.append(found[1][: len(draws)])
+        return np.concatenate(logs), float(np.mean(np.concatenate(costs)))
 
-    def _run(self, function: Callable[..., Any], tensors: tuple[Any, ...], *static: int) -> Any:
-        """`function(*tensors, *static)`, compiled once for the shapes of `tensors`."""
-        specs = tf.nest.map_structure(tf.TensorSpec.from_tensor, tensors)
-        key = (function.__name__, *static, *tf.nest.flatten(specs))
+    def _parts(self, num_samples: int) -> list[range]:
+        """The numbers of the draws of each compiled call."""
+        draws = range(num_samples)
+        return [draws[i : i + self._draws_per_call] for i in draws[:: self._draws_per_call]]
+
+    def _share(self, draws: range) -> int:
+        """How many of them the first replica takes; the last may have fewer, or none."""
+        return -(-len(draws) // self._spread.num_replicas)
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        tensors: tuple[Any, ...],
+        seed: int,
+        draws: range,
+        *static: int,
+    ) -> Any:
+        """`function(*tensors, seed, own, *static)` on each replica, as arrays of NumPy.
+
+        Its `own` draws are those from own[0, 0] to own[0, 1] - 1. What the replicas give is put
+        together along the first axis. Compiled once for the shapes of `tensors`.
+        """
+        ends = draws.start + self._share(draws) * np.arange(self._spread.num_replicas + 1)
+        ends = np.minimum(ends, draws.stop).astype(np.int32)
+        key = (function.__name__, *static)
         if key not in self._compiled:
-            one_device = self.model.distribute_strategy.num_replicas_in_sync == 1
-            compiled = tf.function(
-                lambda *t: function(*t, *static), autograph=False, jit_compile=one_device
-            )
-            self._compiled[key] = compiled.get_concrete_function(*specs)
-        return self._compiled[key](*tf.nest.flatten(tensors))
+            self._compiled[key] = self._spread.compile(lambda *args: function(*args, *static))
+        own = self._spread.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
+        return self._spread.gather(self._compiled[key](*tensors, tf.constant(seed), own))
 
-    def _naive_moments(self, batch: Any) -> Moments:
-        return of_one(self.model(batch, training=False), self.likelihood)
+    def _naive_moments(self, batch: Any, *_: tf.Tensor) -> Moments:
+        return stacked(of_one(self.model(batch, training=False), self.likelihood))
 
-    def _draw_many(self, batch: Any, seed: tf.Tensor, start: tf.Tensor, stop: tf.Tensor) -> Moments:
-        return of_many(
+    def _moments(self, batch: Any, seed: tf.Tensor, own: tf.Tensor) -> Moments:
+        start, stop = tf.unstack(own[0])
+        found = of_many(
             lambda s: self._sampler(batch, draw=make_draw(seed, s)),
             start,
             stop,
             self.likelihood,
             like=self.model(batch, training=False),
         )
+        return stacked(found)
 
-    def _draw_log_probs(
-        self, x: Any, y: tf.Tensor, seed: tf.Tensor, start: tf.Tensor, count: int
+    def _log_probs(
+        self, x: Any, y: tf.Tensor, seed: tf.Tensor, own: tf.Tensor, count: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         assert self.likelihood is not None
         likelihood = self.likelihood
 
         def draw(s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            outputs = self._sampler(x, draw=make_draw(seed, start + s))
+            outputs = self._sampler(x, draw=make_draw(seed, s))
             costs = [tf.cast(cost, tf.float64) for cost in complexity.per_example(self.model)]
             total = sum(costs, tf.zeros([], tf.float64))
             return tf.cast(likelihood.log_prob(y, outputs), tf.float64), total
 
-        return tf.map_fn(draw, tf.range(count), fn_output_signature=(tf.float64, tf.float64))
+        return tf.map_fn(draw, _numbers(own, count), fn_output_signature=(tf.float64, tf.float64))
 
-    def _draw_stacked(self, batch: Any, seed: tf.Tensor, start: tf.Tensor, count: int) -> tf.Tensor:
+    def _outputs(self, batch: Any, seed: tf.Tensor, own: tf.Tensor, count: int) -> tf.Tensor:
         def draw(s: tf.Tensor) -> tf.Tensor:
-            outputs = self._sampler(batch, draw=make_draw(seed, start + s))
-            return tf.cast(outputs, tf.float32)
+            return tf.cast(self._sampler(batch, draw=make_draw(seed, s)), tf.float32)
 
-        return tf.map_fn(draw, tf.range(count), fn_output_signature=tf.float32)
+        return tf.map_fn(draw, _numbers(own, count), fn_output_signature=tf.float32)
 
 
-def _scalars(*values: int) -> tuple[tf.Tensor, ...]:
-    return tuple(tf.constant(value) for value in values)
+def _numbers(own: tf.Tensor, count: int) -> tf.Tensor:
+    """Those of a replica's own draws, and the last of them again until they are `count`."""
+    start, stop = tf.unstack(own[0])
+    return tf.minimum(start + tf.range(count), stop - 1)

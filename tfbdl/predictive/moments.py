@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,9 +63,15 @@ def of_many(
     return tf.while_loop(lambda s, _: s < stop, one_more, (start, none))[1]
 
 
-def on_host(moments: Moments) -> Moments:
-    """The same as NumPy arrays, in float64 so that many can be merged."""
-    return Moments(*(np.asarray(value, np.float64) for value in moments))
+def stacked(moments: Moments) -> Moments:
+    """The same with a first axis, along which those of replicas are put together."""
+    return Moments(*(value[None] for value in moments))
+
+
+def merged(replicas: Moments) -> Moments:
+    """Those of all replicas, of arrays along whose first axis they are; in float64."""
+    arrays = (np.asarray(value, np.float64) for value in replicas)
+    return reduce(merge, (Moments(*values) for values in zip(*arrays, strict=True)))
 
 
 def merge(a: Moments, b: Moments) -> Moments:

@@ -15,7 +15,7 @@ from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.batches import batches
 from tfbdl.predictive.functions import Functions, known_likelihood
-from tfbdl.predictive.moments import Moments, merge, on_host
+from tfbdl.predictive.moments import Moments, merge
 from tfbdl.predictive.prediction import Prediction
 
 
@@ -80,7 +80,7 @@ def predict(
             if return_samples:
                 outputs.append(functions.outputs(batch, seed, num_samples)[:, :size])
             calls = bar.watch(functions.moments(batch, seed, num_samples))
-            moments.append(reduce(merge, map(on_host, calls)).first(size))
+            moments.append(reduce(merge, calls).first(size))
     if not moments:
         raise ValueError("x has no batches; give at least one example")
     mean, squares, variance, entropy = (

@@ -14,6 +14,9 @@ import tensorflow as tf
 from tfbdl.inference.laplace.blocks.base import Block, Tensors, rows
 from tfbdl.inference.laplace.parts import Factored, Part
 
+ROUNDING = 1e-13
+"""Of a sum over examples in float64: its error, for each weight, relative to the eigenvalues."""
+
 
 class FullBlock(Block):
     """H as a matrix, shape (p, p). The weights may be several tensors."""
@@ -69,13 +72,13 @@ class FullBlock(Block):
         if lower is not None:
             return lower
         eigenvalues = np.linalg.eigvalsh(precision)
-        rounding = self.size * np.finfo(np.float64).eps * eigenvalues[-1]
+        rounding = ROUNDING * self.size * eigenvalues[-1]
         if eigenvalues[0] < -rounding:
             raise ValueError(
                 f"the posterior's precision has the eigenvalue {eigenvalues[0]:.3g}: the weights "
                 "are at no mode; train on, raise prior_precision, or use curvature='ggn'"
             )
-        return tf.linalg.cholesky(precision + rounding * tf.eye(self.size, dtype=tf.float64))
+        return tf.linalg.cholesky(precision + 2.0 * rounding * tf.eye(self.size, dtype=tf.float64))
 
 
 def _thin(parts: Sequence[Part]) -> list[Factored]:

@@ -1,0 +1,63 @@
+"""Chains and draws spread over the replicas of a `tf.distribute` strategy, each with its share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+class Spread:
+    """Puts work on the replicas of this process, and collects what they give back.
+
+    Replicas tell one another nothing, so that each process of a strategy may call it alone.
+
+    Args:
+        strategy: such as `tf.distribute.MirroredStrategy`; None for one device.
+        jit_compile: whether XLA compiles what runs on a replica.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy | None, jit_compile: bool = True) -> None:
+        self.strategy: tf.distribute.Strategy | None = None
+        self.num_replicas = 1
+        self.jit_compile = jit_compile
+        if strategy is not None and strategy.num_replicas_in_sync > 1:
+            self.strategy = strategy
+            self.num_replicas = len(strategy.extended.worker_devices)
+
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` of what `scatter` gives, and of plain tensors, to what `gather` takes."""
+        strategy = self.strategy
+        if strategy is None:
+            compiled = self._compiled(function)
+        else:
+
+            def of_replica(*own: Any) -> Any:
+                """Traced for each: XLA takes no variable of another device."""
+                return self._compiled(function)(*own)
+
+            compiled = tf.function(lambda *args: strategy.run(of_replica, args), autograph=False)
+        return lambda *args: compiled.get_concrete_function(*args)(*args)
+
+    def _compiled(self, function: Callable[..., Any]) -> tf.types.experimental.PolymorphicFunction:
+        return tf.function(function, autograph=False, jit_compile=self.jit_compile)
+
+    def scatter(self, values: Any) -> Any:
+        """A structure of arrays whose first axis, of chains or replicas, is shared out."""
+        values = tf.nest.map_structure(tf.convert_to_tensor, values)
+        if self.strategy is None:
+            return values
+
+        def part(context: tf.distribute.distribution_strategy_context.ValueContext) -> Any:
+            r = context.replica_id_in_sync_group % self.num_replicas
+            return tf.nest.map_structure(lambda a: tf.split(a, self.num_replicas)[r], values)
+
+        return self.strategy.experimental_distribute_values_from_function(part)
+
+    def gather(self, spread: Any, axis: int = 0) -> Any:
+        """The structure of whole arrays of NumPy, put together along that axis."""
+        if self.strategy is None:
+            return tf.nest.map_structure(lambda a: a.numpy(), spread)
+        parts = self.strategy.experimental_local_results(spread)
+        return tf.nest.map_structure(lambda *a: tf.concat(a, axis).numpy(), *parts)
