@@ -80,6 +80,7 @@ bench: $(INSTALLED)
 	@echo "==> timing beside peers, each in an environment of its own (GBs; hours on 2 cores), into runs/"
 	@$(BIN)/python benchmarks/bench.py
 	@$(BIN)/python benchmarks/growth.py
+	@$(BIN)/python benchmarks/startup.py
 
 clean:
 	rm -rf $(VENV) .venv-wheel .venv-bench build dist site docs/notebooks runs *.egg-info

@@ -166,6 +166,29 @@ class FakeTensorFlowTest(absltest.TestCase):
         self.assertEqual(self.run_with(level, quiet="0").stdout, "None\n")
 
 
+class ImportsTest(absltest.TestCase):
+    def test_what_takes_long_is_imported_where_it_is_used(self):
+        done = python(
+            "import sys, tensorflow, keras; before = {*sys.modules}\n"
+            "import tfbdl; new = {name.split('.')[0] for name in {*sys.modules} - before}\n"
+            "late = {'matplotlib', 'sklearn', 'tensorflow_probability', 'tf_keras'}\n"
+            "print(*sorted(new & late))\n"
+            "print(tfbdl.likelihoods.Poisson().distribution(tensorflow.zeros(1)).mean().numpy())"
+        )
+        self.assertEqual(done.stdout, "\n[1.]\n", done.stderr)
+
+    def test_tensorflow_probability_is_first_used_in_a_function(self):
+        """It is loaded outside of what is traced, and serves the next function too."""
+        done = python(
+            "import tensorflow as tf\nimport tfbdl\n"
+            "def f(x): return tfbdl.likelihoods.StudentT(4.0, 1.0).log_prob(x, x)\n"
+            "x = tf.zeros(1)\n"
+            "compiled = [tf.function(f, jit_compile=jit)(x).numpy() for jit in (True, False)]\n"
+            "print(*(abs(value - f(x).numpy()) < 1e-6 for value in compiled))"
+        )
+        self.assertEqual(done.stdout, "[ True] [ True]\n", done.stderr)
+
+
 class NamesTest(absltest.TestCase):
     def test_program_with_arguments_that_look_like_the_command(self):
         """`import tfbdl` gives the package unless the process is the command itself."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl.arguments import number
 from tfbdl.likelihoods.base import match
 from tfbdl.predictive import Prediction
+from tfbdl.probability import tfp
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +22,8 @@ class ClosedFormPrediction(Prediction):
         marginal: p of each element of y, of the batch shape of `mean`.
     """
 
-    joint: tfd.Distribution
-    marginal: tfd.Distribution
+    joint: tfp.distributions.Distribution
+    marginal: tfp.distributions.Distribution
 
     @property
     def entropy(self) -> np.ndarray:

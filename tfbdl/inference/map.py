@@ -10,7 +10,6 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel
@@ -18,6 +17,7 @@ from tfbdl.inference.kernels.base import positive, value_and_gradient
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.starts import initial_points
 from tfbdl.models import Ensemble
+from tfbdl.probability import tfp
 
 STEPS_PER_CALL = 100
 """Steps of a Keras optimizer between two looks at the gradient."""

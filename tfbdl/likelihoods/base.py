@@ -8,7 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
+
+from tfbdl.probability import tfp
 
 
 class Likelihood(keras.losses.Loss):
@@ -23,7 +24,7 @@ class Likelihood(keras.losses.Loss):
 
     is_discrete = False
 
-    def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
+    def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         """p(y | outputs), for outputs of the network of shape (B, ...)."""
         raise NotImplementedError
 

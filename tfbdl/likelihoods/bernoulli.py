@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl.likelihoods.base import (
     Likelihood,
@@ -17,6 +16,7 @@ from tfbdl.likelihoods.base import (
     sum_over_example,
     wide,
 )
+from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
@@ -37,12 +37,12 @@ class Bernoulli(Likelihood):
         super().__init__(name=name, **kwargs)
         self.from_logits = from_logits
 
-    def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
+    def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         outputs = wide(outputs)
         if self.from_logits:
             refuse_activation(outputs, "Sigmoid")
-            return tfd.Bernoulli(logits=outputs, dtype=outputs.dtype)
-        return tfd.Bernoulli(probs=outputs, dtype=outputs.dtype)
+            return tfp.distributions.Bernoulli(logits=outputs, dtype=outputs.dtype)
+        return tfp.distributions.Bernoulli(probs=outputs, dtype=outputs.dtype)
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         if not self.from_logits:

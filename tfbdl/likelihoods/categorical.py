@@ -8,7 +8,6 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl.likelihoods.base import (
     Likelihood,
@@ -17,6 +16,7 @@ from tfbdl.likelihoods.base import (
     sum_over_example,
     wide,
 )
+from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
@@ -38,13 +38,13 @@ class Categorical(Likelihood):
         super().__init__(name=name, **kwargs)
         self.from_logits = from_logits
 
-    def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
+    def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         outputs = wide(outputs)
         if self.from_logits:
             refuse_activation(outputs, "Softmax")
-            return tfd.Categorical(logits=outputs)
+            return tfp.distributions.Categorical(logits=outputs)
         p = tf.where(outputs < 0, math.nan, tf.maximum(outputs, 1e-30))
-        return tfd.Categorical(logits=tf.math.log(p))
+        return tfp.distributions.Categorical(logits=tf.math.log(p))
 
     def log_prob(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         log_p = tf.nn.log_softmax(self.distribution(outputs).logits)

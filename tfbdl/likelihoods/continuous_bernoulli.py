@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl import random
 from tfbdl.likelihoods.base import Likelihood, check_range, match, wide
+from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
@@ -23,8 +23,8 @@ class ContinuousBernoulli(Likelihood):
     def __init__(self, name: str = "continuous_bernoulli", **kwargs: object) -> None:
         super().__init__(name=name, **kwargs)
 
-    def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
-        return tfd.ContinuousBernoulli(logits=wide(outputs))
+    def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
+        return tfp.distributions.ContinuousBernoulli(logits=wide(outputs))
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         return match(y, outputs.shape) * outputs - _log_normaliser(outputs)

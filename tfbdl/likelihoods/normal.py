@@ -7,10 +7,10 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl.arguments import number
 from tfbdl.likelihoods.base import Likelihood, positive, split_halves, wide
+from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
@@ -31,9 +31,9 @@ class Normal(Likelihood):
         super().__init__(name=name, **kwargs)
         self.scale = check_scale(scale)
 
-    def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
+    def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         loc, scale = location_and_scale(outputs, self.scale, "Normal")
-        return tfd.Normal(loc, scale)
+        return tfp.distributions.Normal(loc, scale)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "scale": self.scale}

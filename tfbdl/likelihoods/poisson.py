@@ -7,9 +7,9 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, sum_over_example, wide
+from tfbdl.probability import tfp
 
 _SUMMED_BELOW = 30.0
 _TERMS = 120
@@ -24,8 +24,8 @@ class Poisson(Likelihood):
     def __init__(self, name: str = "poisson", **kwargs: object) -> None:
         super().__init__(name=name, **kwargs)
 
-    def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
-        return tfd.Poisson(log_rate=wide(outputs))
+    def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
+        return tfp.distributions.Poisson(log_rate=wide(outputs))
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
         super().check_targets(y, outputs)

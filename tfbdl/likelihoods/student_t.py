@@ -7,11 +7,11 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl.arguments import number
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.normal import check_scale, location_and_scale
+from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
@@ -40,9 +40,9 @@ class StudentT(Likelihood):
         )
         self.scale = check_scale(scale)
 
-    def distribution(self, outputs: tf.Tensor) -> tfd.Distribution:
+    def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         loc, scale = location_and_scale(outputs, self.scale, "StudentT")
-        return tfd.StudentT(tf.constant(self.df, loc.dtype), loc, scale)
+        return tfp.distributions.StudentT(tf.constant(self.df, loc.dtype), loc, scale)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "df": self.df, "scale": self.scale}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
 
+from tfbdl.probability import tfp
 from tfbdl.softplus import softplus
 
 LARGEST = 10_000

@@ -6,11 +6,11 @@ import math
 
 import keras
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl import random
 from tfbdl.arguments import number
 from tfbdl.priors.base import Prior
+from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
@@ -38,10 +38,10 @@ class GammaScale(Prior):
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         """That of the scale, and the logarithm of its slope in w, sigmoid(w)."""
         a, b = (tf.constant(v, w.dtype) for v in (self.concentration, self.rate))
-        return tfd.Gamma(a, b).log_prob(tf.math.softplus(w)) + tf.math.log_sigmoid(w)
+        return tfp.distributions.Gamma(a, b).log_prob(tf.math.softplus(w)) + tf.math.log_sigmoid(w)
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-        gamma = tfd.Gamma(tf.constant(self.concentration), self.rate)
+        gamma = tfp.distributions.Gamma(tf.constant(self.concentration), self.rate)
         scale = gamma.quantile(random.uniform(key, shape))
         return scale + tf.math.log(-tf.math.expm1(-scale))
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfbdl import random
 from tfbdl.priors.gamma import log_gamma
+from tfbdl.probability import tfp
 
 # The trapezoidal rule for E[f(z)], z ~ N(0, 1), whose error falls exponentially for analytic f.
 _NODES = np.linspace(-6.0, 6.0, 41)

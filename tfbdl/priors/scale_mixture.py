@@ -6,12 +6,12 @@ import math
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfbdl import random
 from tfbdl.arguments import number
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.scale import Scale
+from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")

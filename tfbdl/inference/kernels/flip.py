@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfbdl.arguments import positive_integer
 from tfbdl.inference.kernels.base import Density, Info, Kernel, State, one_step
+from tfbdl.probability import tfp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfbdl.arguments import number, positive_integer
 from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step, positive
+from tfbdl.probability import tfp
 
 QUARTER_PERIOD = math.pi / 2
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step
+from tfbdl.probability import tfp
 
 
 @dataclass(frozen=True, kw_only=True)

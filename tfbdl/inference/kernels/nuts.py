@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from tfbdl.arguments import positive_integer
 from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step
 from tfbdl.inference.kernels.hmc import DIVERGENCE
+from tfbdl.probability import tfp
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl import random
 from tfbdl.inference.closed_form import ClosedFormPrediction
@@ -15,6 +14,7 @@ from tfbdl.inference.laplace.links import mean_of_classes
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.predictive import Prediction
+from tfbdl.probability import tfp
 
 _NUMBERS = 10_000_000
 """Numbers that the draws of some examples may take: 80 MB."""
@@ -118,8 +118,8 @@ def _exact(
         num_samples=num_samples,
         likelihood=likelihood,
         outputs=outputs,
-        joint=tfd.MultivariateNormalTriL(mean.reshape(len(mean), -1), lower),
-        marginal=tfd.Normal(tf.constant(mean), np.sqrt(variance + noise)),
+        joint=tfp.distributions.MultivariateNormalTriL(mean.reshape(len(mean), -1), lower),
+        marginal=tfp.distributions.Normal(tf.constant(mean), np.sqrt(variance + noise)),
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl.arguments import integer, option, positive_integer
 from tfbdl.inference.closed_form import ClosedFormPrediction
@@ -20,6 +19,7 @@ from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, 
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
 from tfbdl.likelihoods.base import match
 from tfbdl.models import Ensemble
+from tfbdl.probability import tfp
 
 
 class NeuralLinear:
@@ -217,7 +217,7 @@ class NeuralLinear:
             num_samples=n_samples,
             likelihood=noise.likelihood(),
             outputs=None if draws is None else _single(noise.outputs(means, draws[1])),
-            joint=tfd.Independent(marginal, 1),
+            joint=tfp.distributions.Independent(marginal, 1),
             marginal=marginal,
         )
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.special
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from tfbdl.arguments import number
 from tfbdl.inference.laplace.prior import in_float64
@@ -16,6 +15,7 @@ from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.linear_regression import Solution
 from tfbdl.likelihoods import Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
+from tfbdl.probability import tfp
 
 
 class KnownNoise:
@@ -51,9 +51,11 @@ class KnownNoise:
         """Draws of sigma, shape (S, F)."""
         return np.full((num_samples, len(found.residual)), self.sigma)
 
-    def predictive(self, found: Solution, mean: np.ndarray, spread: np.ndarray) -> tfd.Distribution:
+    def predictive(
+        self, found: Solution, mean: np.ndarray, spread: np.ndarray
+    ) -> tfp.distributions.Distribution:
         """p(y | x) of each element of y, for a `spread` in units of the noise."""
-        return tfd.Normal(mean, self.sigma * spread)
+        return tfp.distributions.Normal(mean, self.sigma * spread)
 
     def likelihood(self) -> Normal:
         """p(y | a function and its noise)."""
@@ -102,9 +104,11 @@ class UnknownNoise:
         a, b = self.posterior(found)
         return np.sqrt(b / rng.standard_gamma(a, (num_samples, len(b))))
 
-    def predictive(self, found: Solution, mean: np.ndarray, spread: np.ndarray) -> tfd.Distribution:
+    def predictive(
+        self, found: Solution, mean: np.ndarray, spread: np.ndarray
+    ) -> tfp.distributions.Distribution:
         a, b = self.posterior(found)
-        return tfd.StudentT(2.0 * a, mean, tf.sqrt(b / a) * spread)
+        return tfp.distributions.StudentT(2.0 * a, mean, tf.sqrt(b / a) * spread)
 
     def likelihood(self) -> Normal:
         return Normal("predicted")
