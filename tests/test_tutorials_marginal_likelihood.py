@@ -50,15 +50,18 @@ class NumbersTest(tf.test.TestCase):
             mock.patch.object(script, "EXAMPLES_AN_EPOCH", 400),
         ):
             found = script.posterior(of, Choice(1, 0, 3.0), 0.5, Path(folder) / "run", ARGS)
-        row = script.measured(of, found)
+        row = script.measured(of, found, ("kron", "full"))
         phi, phi_test = (np.insert(x, 2, 1.0, axis=1) for x in (split.x, split.x_test))
         marginal = scipy.stats.multivariate_normal(
             np.full(40, split.loc),
             split.scale**2 * (phi @ phi.T / 3.0 + 0.25 * np.eye(40)),
         )
         expected = marginal.logpdf(split.raw.y_train[:, 0]) / 40
-        self.assertAllClose(row["evidence"], expected, atol=1e-3)
+        self.assertAllClose(row["evidence"]["full"], expected, atol=1e-3)
         precision = phi.T @ phi / 0.25 + 3.0 * np.eye(3)
+        kernel_and_bias = np.linalg.slogdet(precision[:2, :2])[1] + np.log(precision[2, 2])
+        excess = (kernel_and_bias - np.linalg.slogdet(precision)[1]) / 2 / 40
+        self.assertAllClose(row["evidence"]["full"] - row["evidence"]["kron"], excess, atol=1e-5)
         mean = np.linalg.solve(precision, phi.T @ split.y / 0.25)
         variance = np.sum(phi_test * np.linalg.solve(precision, phi_test.T).T, axis=1) + 0.25
         log_p = scipy.stats.norm.logpdf(
@@ -70,8 +73,10 @@ class NumbersTest(tf.test.TestCase):
         self.assertEqual((row["weights"], row["noise"]), (3, 0.5))
 
     def test_rank_correlation(self) -> None:
-        rows = [{"evidence": e, "test_log_prob": t} for e, t in ((-9, 1), (0, 2), (1, 30), (2, 4))]
-        self.assertAllClose(script.correlation(rows), 0.8)
+        pairs = ((-9, 1), (0, 2), (1, 30), (2, 4))
+        rows = [{"evidence": {"full": e, "kron": -e}, "test_log_prob": t} for e, t in pairs]
+        self.assertAllClose(script.correlation(rows, "full"), 0.8)
+        self.assertAllClose(script.correlation(rows, "kron"), -0.8)
 
 
 @pytest.mark.usefixtures("without_xla")
@@ -91,6 +96,7 @@ class ScriptTest(unittest.TestCase):
         short = {
             "WIDTHS": (1, 16),
             "DEPTHS": (1,),
+            "EXAMPLES_AN_EPOCH": 1000,
             "OF_PRECISIONS": (16, 1),
             "PRECISIONS": (1.0, 1e5),
         }
@@ -104,8 +110,8 @@ class ScriptTest(unittest.TestCase):
             text = self.run_script(savedir, "--n_epochs", "20")
             self.assertEqual(self.run_script(savedir, "--n_epochs", "20"), text)
             self.run_script(savedir, "--n_epochs", "20", "--mode", "visualize")
-            self.assertIn("| images | 2 networks | 1.00 | 16x1 |", text)
-            self.assertIn("| images | 2 precisions | 1.00 | 16x1_1 |", text)
+            self.assertIn("| images | 2 networks | kron | 1.00 | 16x1 |", text)
+            self.assertIn("| images | 2 precisions | kron | 1.00 | 16x1_1 |", text)
             log = tfbdl.read_log(savedir / "images" / "16x1" / "train.log")
             self.assertEqual(log.epochs.tolist(), list(range(1, 21)))
             self.assertLess(log.metrics["loss"][-1], log.metrics["loss"][0] / 2)

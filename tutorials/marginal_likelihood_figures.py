@@ -1,51 +1,65 @@
-"""The figures of `marginal_likelihood.py`: a panel for each data set."""
+"""The figures of `marginal_likelihood.py`: a panel for a data set or an evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-Rows = Sequence[Mapping[str, Any]]
+COLUMNS = 4
 
 
-def networks(panels: Mapping[str, Sequence[tuple[int, int, Mapping[str, Any]]]]) -> plt.Figure:
-    """Test log probability against evidence, of networks of (width, depth), by title."""
+class Point(NamedTuple):
+    """A network, its evidence and the log probability of the test data, in nats per example."""
+
+    width: int
+    depth: int
+    evidence: float
+    test_log_prob: float
+
+
+def networks(panels: Mapping[str, Sequence[Point]]) -> plt.Figure:
+    """Test log probability against evidence, by title."""
     figure, axes = _panels(len(panels))
-    for ax, (title, found) in zip(axes, panels.items(), strict=True):
-        for depth in sorted({depth for _, depth, _ in found}):
-            own = [(width, row) for width, of, row in found if of == depth]
-            evidence = [row["evidence"] for _, row in own]
-            scores = [row["test_log_prob"] for _, row in own]
-            sizes = [30.0 + 60.0 * np.log10(width) for width, _ in own]
+    for ax, (title, points) in zip(axes, panels.items(), strict=True):
+        for depth in sorted({point.depth for point in points}):
+            own = [point for point in points if point.depth == depth]
+            widths, _, evidence, scores = zip(*own, strict=True)
+            sizes = 30.0 + 60.0 * np.log10(widths)
             ax.scatter(evidence, scores, sizes, alpha=0.6, label=f"depth {depth}")
-            for (width, _), x, y in zip(own, evidence, scores, strict=True):
+            for width, _, x, y in own:
                 ax.text(x, y, str(width), fontsize=7, ha="center", va="center")
-        ax.set(title=title, xlabel="log evidence (nats per training example)")
-    axes[0].set_ylabel("test log probability (nats per example)")
+        ax.set_title(title, fontsize=10)
+        ax.set_xlabel("log evidence (nats per training example)")
+    for ax in axes[::COLUMNS]:
+        ax.set_ylabel("test log probability (nats per example)")
     axes[0].legend(fontsize=8, title="numbers: width")
     return figure
 
 
-def precisions(deltas: Sequence[float], panels: Mapping[str, Rows]) -> plt.Figure:
-    """Evidence and test log probability along the prior precision, by title."""
+def precisions(
+    deltas: Sequence[float], panels: Mapping[str, Mapping[str, Sequence[float]]]
+) -> plt.Figure:
+    """Curves along the prior precision, each with its highest point, by title."""
     figure, axes = _panels(len(panels))
-    for ax, (title, rows) in zip(axes, panels.items(), strict=True):
-        for column, label in (("evidence", "log evidence"), ("test_log_prob", "test data")):
-            values = [row[column] for row in rows]
+    for ax, (title, curves) in zip(axes, panels.items(), strict=True):
+        for label, values in curves.items():
             (line,) = ax.plot(deltas, values, "o-", markersize=4, label=label)
             best = int(np.argmax(values))
             ax.plot(deltas[best], values[best], "*", color=line.get_color(), markersize=14)
         ax.set(title=title, xscale="log", xlabel=r"prior precision $\delta$")
+        ax.legend(fontsize=8, title="star: highest")
     axes[0].set_ylabel("nats per example")
-    axes[0].legend(fontsize=8, title="star: highest")
     return figure
 
 
 def _panels(count: int) -> tuple[plt.Figure, Sequence[plt.Axes]]:
-    figure, axes = plt.subplots(
-        1, count, figsize=(1.5 + 4.0 * count, 4.2), layout="constrained", squeeze=False
-    )
-    return figure, axes[0]
+    columns = min(count, COLUMNS)
+    rows = -(-count // columns)
+    size = (1.5 + 4.0 * columns, 4.2 * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for ax in axes.flat[count:]:
+        ax.set_axis_off()
+    return figure, list(axes.flat)[:count]
