@@ -266,7 +266,9 @@ class ScriptTest(parameterized.TestCase):
             text = self.run_script("once")
             self.assertEqual(method.call_count, 2)
             self.assertEqual([call.args[1].seed for call in method.call_args_list], [1, 0])
-            with self.assertRaisesRegex(SystemExit, "was made with --steps 20000, not 7; name an"):
+            steps = script.parser().get_default("steps")
+            message = f"was made with --steps {steps}, not 7; name an"
+            with self.assertRaisesRegex(SystemExit, message):
                 self.run_script("once", "--steps", "7")
             files = [self.folder / "once" / "made" / f"hmc_{split}.json" for split in (0, 1)]
             records = [json.loads(file.read_text()) for file in files]
