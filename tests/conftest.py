@@ -3,7 +3,6 @@
 They must be configured before TensorFlow starts; nothing is placed on the second one otherwise.
 """
 
-import gc
 import os
 from typing import Any
 
@@ -16,8 +15,6 @@ import tensorflow as tf
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
-
-gc.set_threshold(100_000, 50, 1000)  # graphs are many objects that live on: a seventh of the time
 
 THIRD_PARTY = (
     # TensorFlow Probability's layers, which a page sets beside ours, use Keras 2 in the old way.
