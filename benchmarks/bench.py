@@ -35,25 +35,27 @@ import work  # noqa: E402
 from tfbdl.inference import ess  # noqa: E402
 
 PACKAGES: dict[str, tuple[str, ...]] = {
-    "tfbdl": (),
-    "parts": (),
-    "keras": (),
+    "tfbdl": ("tfbdl",),
+    "parts": ("tensorflow",),
+    "keras": ("keras",),
     "torch": ("torch", "numpy"),
     "numpyro": ("numpyro",),
-    "bayesian_torch": ("torch", "numpy", "bayesian-torch"),
-    "blitz": ("torch", "numpy", "blitz-bayesian-pytorch"),
+    "bayesian_torch": ("bayesian-torch", "torch", "numpy"),
+    "blitz": ("blitz-bayesian-pytorch", "torch", "numpy"),
     "torch_uncertainty": (
+        "torch-uncertainty[cpu,distribution,experiments,image,others]",
         "torch",
         "numpy",
-        "torch-uncertainty[cpu,distribution,experiments,image,others]",
     ),
-    "tfp": ("tensorflow", "tf_keras", "tensorflow-probability"),
-    "posteriors": ("torch", "numpy", "posteriors"),
+    "tfp": ("tensorflow-probability", "tensorflow", "tf_keras"),
+    "posteriors": ("posteriors", "torch", "numpy"),
     "blackjax": ("blackjax",),
-    "laplace_torch": ("torch", "numpy", "laplace-torch"),
-    "pythae": ("torch", "numpy", "pythae"),
+    "laplace_torch": ("laplace-torch", "torch", "numpy"),
+    "pythae": ("pythae", "torch", "numpy"),
 }
-"""What is installed for each; nothing for those that run where this does."""
+"""What each is, and what is installed with it."""
+INSTALLED = ("tfbdl", "parts", "keras")
+"""Those that run where this does."""
 SINGLE = ("bbb_local", "bbb_flipout", "bbb_one", "bbb_wide", "sgld", "sghmc")
 FLOORS = {
     "parts": ("sum of the parts", SINGLE),
@@ -77,7 +79,7 @@ def python_of(peer: str) -> Path:
     Raises:
         Failed: if it cannot be.
     """
-    if not PACKAGES[peer]:
+    if peer in INSTALLED:
         return Path(sys.executable)
     folder = ROOT / ".venv-bench" / peer
     python = folder / "bin" / "python"
@@ -90,6 +92,13 @@ def python_of(peer: str) -> Path:
             raise Failed("does not install: " + last_line(found.stderr))
         (folder / "complete").touch()
     return python
+
+
+def version_of(peer: str) -> str:
+    """What is installed of a peer."""
+    name = PACKAGES[peer][0].partition("[")[0]
+    code = f"from importlib.metadata import version; print(version({name!r}))"
+    return f"{name} {subprocess.check_output([python_of(peer), '-c', code], text=True).strip()}"
 
 
 def last_line(text: str) -> str:
@@ -153,14 +162,14 @@ def has(peer: str, name: str) -> bool:
 
 
 def measured(
-    name: str, peers: list[str], rounds: int, minutes: float, folder: Path
+    name: str, peers: list[str], rounds: int, minutes: float, logs: Path
 ) -> dict[str, Any]:
     """All rounds of all packages at one work; a reason where there are none."""
     found: dict[str, Any] = {}
     workers: dict[str, Worker] = {}
     for peer in peers:
         try:
-            workers[peer] = Worker(peer, name, folder / f"{name}_{peer}.log")
+            workers[peer] = Worker(peer, name, logs / f"{name}_{peer}.log")
         except Failed as failed:
             found[peer] = str(failed)
     rows: dict[str, list[dict[str, float]]] = {peer: [] for peer in workers}
@@ -172,7 +181,7 @@ def measured(
             rows[peer].append(worker.round())
     for peer, worker in workers.items():
         columns = {column: [row[column] for row in rows[peer]] for column in ("seconds", "units")}
-        found[peer] = {**columns, "first": worker.first}
+        found[peer] = {**columns, "first": worker.first, "version": version_of(peer)}
         if work.UNITS[name] == "gradient":
             found[peer]["effective"] = worker.effective
         worker.close()
@@ -192,6 +201,15 @@ def is_floor(peer: str, name: str) -> bool:
 def label(peer: str, name: str) -> str:
     """The name of a row."""
     return f"{peer}, {FLOORS[peer][0]}" if is_floor(peer, name) else peer
+
+
+def preamble(records: dict[str, Any]) -> list[str]:
+    """The machine, and the packages."""
+    machines = {json.dumps(record["machine"]): record["machine"] for record in records.values()}
+    rows = [rows for record in records.values() for rows in record["peers"].values()]
+    versions = sorted({row["version"] for row in rows if isinstance(row, dict)})
+    lines = [", ".join(f"{k} {v}" for k, v in machine.items()) for machine in machines.values()]
+    return [*lines, "", ", ".join(versions), ""]
 
 
 def table(found: dict[str, Any]) -> list[str]:
@@ -273,24 +291,26 @@ def main() -> None:
         "--savedir", type=Path, default=ROOT / "runs" / "benchmarks", help="output folder"
     )
     args = parser.parse_args()
-    args.savedir.mkdir(parents=True, exist_ok=True)
+    logs = args.savedir / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
     for name in args.works:
         path = args.savedir / f"{name}.json"
         if path.exists():
             continue
         print(f"==> {work.TITLES[name]}", flush=True)
         peers = [peer for peer in args.peers if has(peer, name)]
-        found = measured(name, peers, args.rounds, args.minutes, args.savedir)
+        found = measured(name, peers, args.rounds, args.minutes, logs)
         record = {"machine": machine(), "rounds": args.rounds, "peers": found}
         path.write_text(json.dumps(record, indent=1) + "\n")
     records = {
-        name: json.loads((args.savedir / f"{name}.json").read_text())["peers"]
+        name: json.loads((args.savedir / f"{name}.json").read_text())
         for name in work.TITLES
         if (args.savedir / f"{name}.json").exists()
     }
-    text = "\n".join(table(records))
+    found = {name: record["peers"] for name, record in records.items()}
+    text = "\n".join([*preamble(records), *table(found)])
     (args.savedir / "benchmarks.md").write_text(text)
-    figure(records).savefig(args.savedir / "benchmarks.png", dpi=110)
+    figure(found).savefig(args.savedir / "benchmarks.png", dpi=110)
     print(text)
 
 

@@ -116,6 +116,24 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         expected = brute_force.ggn(model, likelihoods.Poisson(), x)
         self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
 
+    @parameterized.parameters("full", "diag", "lowrank")
+    def test_layers_whose_weights_are_in_no_product(self, structure):
+        """A table, a scale, gates that are reset, a slope."""
+        model, likelihood = gated_network(), likelihoods.Poisson()
+        x, y = RNG.integers(0, 5, (3, 4)), RNG.poisson(1.0, (3, 2))
+        laplace = fitted(model, likelihood, y, x, batch_size=3, hessian_structure=structure)
+        expected = brute_force.ggn(model, likelihood, x)
+        if structure == "diag":
+            expected = np.diag(np.diag(expected))
+        self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
+
+
+def gated_network():
+    inputs = keras.Input((4,), dtype="int32")
+    h = keras.layers.LayerNormalization()(keras.layers.Embedding(5, 3)(inputs))
+    h = keras.layers.PReLU()(keras.layers.GRU(2)(h))
+    return randomised(keras.Model(inputs, keras.layers.Dense(2)(h)))
+
 
 def mixed_network(padding="same"):
     keras.utils.set_random_seed(1)
