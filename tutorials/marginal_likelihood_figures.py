@@ -44,11 +44,13 @@ def precisions(
 ) -> plt.Figure:
     """Curves along the prior precision, each with its highest point, by title."""
     figure, axes = _panels(len(panels))
+    colours: dict[str, str] = {}
     for ax, (title, curves) in zip(axes, panels.items(), strict=True):
         for label, values in curves.items():
-            (line,) = ax.plot(deltas, values, "o-", markersize=4, label=label)
+            colour = colours.setdefault(label, f"C{len(colours)}")
+            ax.plot(deltas, values, "o-", color=colour, markersize=4, label=label)
             best = int(np.argmax(values))
-            ax.plot(deltas[best], values[best], "*", color=line.get_color(), markersize=14)
+            ax.plot(deltas[best], values[best], "*", color=colour, markersize=14)
         ax.set(title=title, xscale="log", xlabel=r"prior precision $\delta$")
         ax.legend(fontsize=8, title="star: highest")
     axes[0].set_ylabel("nats per example")
