@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tfbdl.elementary import log
 from tfbdl.priors import Prior
 from tfbdl.priors.base import HALF_LOG_2PI
 
@@ -33,4 +34,4 @@ def kl_divergence(
 
 def normal_log_prob(w: tf.Tensor, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
     """Log density of N(mu, sigma^2) at each element, in nats."""
-    return -0.5 * tf.square((w - mu) / sigma) - tf.math.log(sigma) - HALF_LOG_2PI
+    return -0.5 * tf.square((w - mu) / sigma) - log(sigma) - HALF_LOG_2PI

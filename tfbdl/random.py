@@ -11,7 +11,6 @@ differ in any word give independent noise.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.elementary import normal_quantile
 from tfbdl.keras_private import make_default_seed
 
 Shape: TypeAlias = Sequence[int | tf.Tensor] | tf.Tensor | tf.TensorShape
@@ -108,7 +108,7 @@ def normal(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> t
     dtype = tf.as_dtype(dtype)
     wide = tf.float64 if dtype == tf.float64 else tf.float32
     u = 2.0 * uniform(key, shape, wide) - 1.0
-    return tf.cast(math.sqrt(2.0) * tf.math.erfinv(u), dtype)
+    return tf.cast(normal_quantile(u), dtype)
 
 
 def logistic(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:

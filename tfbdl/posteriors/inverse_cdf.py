@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.elementary import log
 from tfbdl.posteriors.location_scale import IndependentScales
 from tfbdl.priors import Normal
 
@@ -41,7 +42,7 @@ class InverseCDF(IndependentScales):
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         sigma = self.stddev
-        return self.standard_log_prob((w - self.mean) / sigma) - tf.math.log(sigma)
+        return self.standard_log_prob((w - self.mean) / sigma) - log(sigma)
 
     def exact_kl(self) -> tf.Tensor | None:
         if self.standard_entropy is None or not isinstance(self.prior, Normal):
@@ -50,4 +51,4 @@ class InverseCDF(IndependentScales):
 
     def kl_given(self, expected: tf.Tensor) -> tf.Tensor:
         """The KL in nats, from E_q[log p(w)] of each element."""
-        return -tf.reduce_sum(tf.math.log(self.stddev) + self.standard_entropy + expected)
+        return -tf.reduce_sum(log(self.stddev) + self.standard_entropy + expected)

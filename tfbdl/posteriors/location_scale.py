@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.elementary import softplus
 from tfbdl.posteriors.base import Posterior
-from tfbdl.softplus import softplus
 
 
 class LocationScale(Posterior):

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive_integer
+from tfbdl.elementary import softplus
 from tfbdl.posteriors.correlated import CorrelatedNormal
-from tfbdl.softplus import softplus
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")

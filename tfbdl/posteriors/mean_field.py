@@ -6,9 +6,9 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.elementary import softplus
 from tfbdl.kl import kl_divergence, normal_log_prob
 from tfbdl.posteriors.location_scale import IndependentScales
-from tfbdl.softplus import softplus
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")

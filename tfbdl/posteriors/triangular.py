@@ -5,8 +5,8 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
+from tfbdl.elementary import softplus
 from tfbdl.probability import tfp
-from tfbdl.softplus import softplus
 
 LARGEST = 10_000
 

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.complexity import Complexity, Cost
+from tfbdl.elementary import log
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -63,7 +64,7 @@ class Prior(keras.layers.Layer):
         expected = self.expected_log_prob(mu, sigma)
         if expected is None:
             return None
-        return -tf.reduce_sum(tf.math.log(sigma) + (0.5 + HALF_LOG_2PI) + expected)
+        return -tf.reduce_sum(log(sigma) + (0.5 + HALF_LOG_2PI) + expected)
 
     def kl(self) -> tf.Tensor | float:
         """KL of the hyper-parameters' own posterior from their prior, in nats; 0 without one."""

@@ -7,10 +7,10 @@ import math
 import keras
 import tensorflow as tf
 
+from tfbdl.elementary import softplus
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import Hyperprior
-from tfbdl.softplus import softplus
 
 
 class LogNormal(keras.layers.Layer):

@@ -32,10 +32,13 @@ class Arrays:
     Attributes:
         num_data: N.
         first: a batch of one example.
+        on_device: that no data are read between the steps.
 
     Raises:
         ValueError: if another worker has other arrays.
     """
+
+    on_device = True
 
     def __init__(
         self,
@@ -87,10 +90,13 @@ class Stream:
 
     Attributes:
         first: the first batch of a replica here.
+        on_device: that no data are read between the steps.
 
     Raises:
         ValueError: if `data` gives something else, no whole batch, or all workers the same.
     """
+
+    on_device = False
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Training steps as one graph, the step compiled by XLA."""
+"""Training steps as one graph, which XLA compiles: all of it, or the step where data are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Steps:
     Args:
         model: compiled and built.
         feed: of the batches.
-        jit_compile: whether XLA compiles the step; under several replicas it cannot.
+        jit_compile: whether XLA compiles the steps; under several replicas it cannot.
         minibatch_kl: weighs the KL of each batch; None leaves the weight as it is.
 
     Attributes:
@@ -49,13 +49,14 @@ class Steps:
         self._sums: tf.Tensor | float = 0.0
         compiled = jit_compile and self.replicas == 1
         self._step = (
-            tf.function(self._train_step, jit_compile=True) if compiled else self._train_step
+            tf.function(self._train_step, jit_compile=True)
+            if compiled and not feed.on_device
+            else self._train_step
         )
+        run = tf.function(self._run_steps, jit_compile=(compiled and feed.on_device) or None)
         scalar = tf.TensorSpec([], tf.int32)
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
-        self._run = tf.function(self._run_steps).get_concrete_function(
-            feed.epoch(1), scalar, scalar
-        )
+        self._run = run.get_concrete_function(feed.epoch(1), scalar, scalar)
 
     @property
     def names(self) -> list[str]:

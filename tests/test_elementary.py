@@ -1,0 +1,114 @@
+"""Elementary functions against NumPy and SciPy in float64, eager, in a graph, and under XLA."""
+
+import numpy as np
+import pytest
+import scipy.special
+import tensorflow as tf
+
+from tfbdl.elementary import log, normal_quantile, softplus
+
+COMPILED = pytest.mark.parametrize("compiled", [None, False, True], ids=["eager", "graph", "XLA"])
+
+
+def call(function, x, compiled):
+    if compiled is not None:
+        function = tf.function(function, jit_compile=compiled)
+    return function(tf.constant(x)).numpy()
+
+
+def relative_error(found, true):
+    return np.max(np.abs(found.astype(np.float64) - true) / np.abs(true))
+
+
+class TestSoftplus:
+    @COMPILED
+    def test_is_log_of_one_plus_exp(self, compiled):
+        x = np.concatenate([np.linspace(-87, 90, 1_000_001), [0.0, -1e-6, 1e-6]]).astype(np.float32)
+        true = np.logaddexp(0.0, x.astype(np.float64))
+        assert relative_error(call(softplus, x, compiled), true) < 3e-7
+
+    @COMPILED
+    def test_holds_at_the_ends_of_float32(self, compiled):
+        x = np.array([-np.inf, -200.0, 3e38, np.inf, np.nan], np.float32)
+        np.testing.assert_array_equal(
+            call(softplus, x, compiled), np.array([0.0, 0.0, 3e38, np.inf, np.nan], np.float32)
+        )
+
+    @COMPILED
+    def test_gradient_is_the_sigmoid(self, compiled):
+        def gradient(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = 3.0 * softplus(x)
+            return tape.gradient(y, x)
+
+        x = np.linspace(-80, 80, 10_001).astype(np.float32)
+        true = 3.0 * scipy.special.expit(x.astype(np.float64))
+        assert relative_error(call(gradient, x, compiled), true) < 1e-6
+
+    def test_has_a_second_derivative(self):
+        x = tf.linspace(-5.0, 5.0, 101)
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = softplus(x)
+            first = inner.gradient(y, x)
+        s = scipy.special.expit(x.numpy().astype(np.float64))
+        np.testing.assert_allclose(outer.gradient(first, x), s * (1 - s), rtol=1e-5)
+
+    def test_in_float64_is_exact_to_float64(self):
+        x = np.linspace(-700, 700, 10_001)
+        assert relative_error(call(softplus, x, False), np.logaddexp(0.0, x)) < 1e-14
+
+
+class TestLog:
+    @COMPILED
+    def test_is_the_logarithm(self, compiled):
+        powers = np.exp(np.linspace(-87.3, 88.7, 1_000_001))
+        near_one = 1.0 + np.linspace(-0.3, 0.5, 100_001)
+        x = np.concatenate([powers, near_one, [2.0**-126, 3.4e38, 0.5, 1.0, 2.0]]).astype("float32")
+        true = np.log(x.astype(np.float64))
+        error = np.abs(call(log, x, compiled) - true) / np.maximum(1.0, np.abs(true))
+        assert error.max() < 2e-7
+        small = np.abs(true) < 0.3
+        assert (error[small] <= 3e-7 * np.abs(true[small])).all()
+
+    @COMPILED
+    def test_holds_at_the_ends_of_float32(self, compiled):
+        x = np.array([0.0, -0.0, -1.0, -np.inf, np.inf, np.nan], np.float32)
+        true = np.array([-np.inf, -np.inf, np.nan, np.nan, np.inf, np.nan], np.float32)
+        np.testing.assert_array_equal(call(log, x, compiled), true)
+
+    @COMPILED
+    def test_gradient_is_the_reciprocal(self, compiled):
+        def gradient(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = 3.0 * log(x)
+            return tape.gradient(y, x)
+
+        x = np.exp(np.linspace(-80, 80, 10_001)).astype(np.float32)
+        assert relative_error(call(gradient, x, compiled), 3.0 / x.astype(np.float64)) < 1e-6
+
+    def test_in_float64_is_exact_to_float64(self):
+        x = np.exp(np.linspace(-700, 700, 10_001))
+        np.testing.assert_allclose(call(log, x, False), np.log(x), rtol=1e-14)
+
+
+class TestNormalQuantile:
+    @COMPILED
+    def test_undoes_the_distribution_function(self, compiled):
+        """On all the numbers of uniform noise in the tails, and between."""
+        edge = 1.0 - (2.0 * np.arange(100_000) + 1.0) * 2.0**-23
+        x = np.concatenate([-edge, np.linspace(-0.99, 0.99, 100_000), edge]).astype(np.float32)
+        true = np.sqrt(2.0) * scipy.special.erfinv(x.astype(np.float64))
+        assert relative_error(call(normal_quantile, x, compiled), true) < 4e-7
+
+    def test_of_nothing_is_nothing(self):
+        np.testing.assert_array_equal(call(normal_quantile, np.zeros(1, np.float32), True), [0.0])
+
+    def test_in_float64_is_as_exact_as_that_of_tensorflow(self):
+        x = np.linspace(-0.999, 0.999, 10_000)
+        true = np.sqrt(2.0) * scipy.special.erfinv(x)
+        assert relative_error(call(normal_quantile, x, False), true) < 1e-11

@@ -1,0 +1,98 @@
+"""Elementary functions in float32: more exact than TensorFlow's, and faster under XLA on the CPU.
+
+A network with a distribution for each weight computes them for each weight, and TensorFlow's own
+spend their time there on logarithms. In other types they are TensorFlow's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import tensorflow as tf
+
+Gradient = Callable[[tf.Tensor], tf.Tensor]
+
+_ARTANH = tuple(1.0 / (k * 2.0 ** (k - 1)) for k in (13, 11, 9, 7, 5, 3, 1))
+"""Of 2 artanh(t / 2) = t (1 + t^2 / 12 + t^4 / 80 + ...), highest power first."""
+_SMALLEST = 2.0**-126
+"""The least number that float32 holds in full."""
+_HALF_ROOT = 0x3F3504F3
+"""The bits of sqrt(1/2)."""
+_CENTRE = (
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 2.1858087e-04),
+    *(-1.25372503e-03, -4.17768164e-03, 2.46640727e-01, 1.50140941),
+)
+_TAIL = (
+    *(-2.00214257e-04, 1.00950558e-04, 1.34934322e-03, -3.67342844e-03, 5.73950773e-03),
+    *(-7.6224613e-03, 9.43887047e-03, 1.00167406, 2.83297682),
+)
+"""Giles' polynomials for erf^-1, highest power first."""
+_CENTRE_ROOT_2, _TAIL_ROOT_2 = (
+    tuple(math.sqrt(2.0) * c for c in coefficients) for coefficients in (_CENTRE, _TAIL)
+)
+
+
+def softplus(x: tf.Tensor) -> tf.Tensor:
+    """log(1 + exp(x)), to a relative error of 3e-7 wherever float32 holds it.
+
+    max(x, 0) + log(1 + e) with e = exp(-|x|), where log(1 + e) = 2 artanh(t / 2) with
+    t = e / (1 + e / 2) <= 2/3, whose series is short.
+
+    Its gradient is lost where a compiled function is copied, as by `tf.vectorized_map`.
+    """
+    return _softplus(x) if x.dtype == tf.float32 else tf.math.softplus(x)
+
+
+def log(x: tf.Tensor) -> tf.Tensor:
+    """The natural logarithm, to an error of 2e-7 of the larger of 1 and itself.
+
+    With x = 2^k m and m within sqrt(2) of 1 it is k log 2 + 2 artanh(t / 2), where
+    t = 2 (m - 1) / (m + 1). Numbers below 2^-126 count as 0.
+    """
+    return _log(x) if x.dtype == tf.float32 else tf.math.log(x)
+
+
+def normal_quantile(x: tf.Tensor) -> tf.Tensor:
+    """The quantile of N(0, 1) at (1 + x) / 2, to a relative error of 4e-7, for -1 < x < 1.
+
+    sqrt(2) erf^-1(x) by the polynomials of Giles (2011, "Approximating the erfinv function",
+    table 5); that 1 - x^2 is taken as (1 - x) (1 + x) makes the tails exact. It has no gradient.
+    """
+    if x.dtype != tf.float32:
+        return math.sqrt(2.0) * tf.math.erfinv(x)
+    w = -_log_of_normal((1.0 - x) * (1.0 + x))
+    centre = _polynomial(_CENTRE_ROOT_2, w - 2.5)
+    tail = _polynomial(_TAIL_ROOT_2, tf.sqrt(w) - 3.0)
+    return tf.stop_gradient(x * tf.where(w < 5.0, centre, tail))
+
+
+@tf.custom_gradient
+def _softplus(x: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    e = tf.exp(-tf.abs(x))
+    t = e / (1.0 + 0.5 * e)
+    value = tf.maximum(x, 0.0) + t * _polynomial(_ARTANH, t * t)
+    return value, lambda upstream: upstream * tf.sigmoid(x)
+
+
+@tf.custom_gradient
+def _log(x: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    value = tf.where(x < math.inf, _log_of_normal(x), x)
+    value = tf.where(x < _SMALLEST, tf.where(x < 0.0, math.nan, -math.inf), value)
+    return value, lambda upstream: upstream / x
+
+
+def _log_of_normal(x: tf.Tensor) -> tf.Tensor:
+    """Of what is positive, finite and not subnormal."""
+    bits = tf.bitcast(x, tf.int32)
+    exponent = tf.bitwise.right_shift(bits - _HALF_ROOT, 23)
+    m = tf.bitcast(bits - tf.bitwise.left_shift(exponent, 23), tf.float32)
+    t = 2.0 * (m - 1.0) / (m + 1.0)
+    return math.log(2.0) * tf.cast(exponent, tf.float32) + t * _polynomial(_ARTANH[2:], t * t)
+
+
+def _polynomial(coefficients: Sequence[float], x: tf.Tensor) -> tf.Tensor:
+    """By Horner's scheme, highest power first."""
+    first, *others = coefficients
+    return reduce(lambda value, c: value * x + c, others, first * tf.ones_like(x))
