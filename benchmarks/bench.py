@@ -115,7 +115,7 @@ class Worker:
     """
 
     def __init__(self, peer: str, name: str, log: Path) -> None:
-        self._log, self._samples = log.open("w"), log.with_suffix(".npy")
+        self._name, self._log, self._samples = name, log.open("w"), log.with_suffix(".npy")
         self._process = subprocess.Popen(
             [python_of(peer), PEERS / "worker.py", peer, name, self._samples],
             stdin=subprocess.PIPE,
@@ -135,9 +135,13 @@ class Worker:
 
     @property
     def effective(self) -> float:
-        """The fewest effective samples of any weight, in the second half of a round of a chain."""
+        """How many samples of a round are effective for the length of all weights.
+
+        It is the same for networks that differ by a symmetry alone. Twice those of the second half.
+        """
         samples = np.load(self._samples)
-        return float(np.min(ess(samples[len(samples) // 2 :, None])))
+        weights = samples[len(samples) // 2 :, : work.WEIGHTS.get(self._name)]
+        return 2.0 * float(ess(np.sum(weights**2, axis=1)[:, None]))
 
     def close(self) -> None:
         """Ends the process."""

@@ -21,8 +21,10 @@ TANH = (3, 5, 5, 1)
 """46 parameters with the noise precision and no biases, as in NumPyro's example."""
 SMALL = (784, 50, 10)
 """Of the chains on 1,000 images."""
-SAMPLES_46, SAMPLES_SMALL = 200, 100
+SAMPLES_46, SAMPLES_SMALL = 2000, 300
 """Of a chain, a round. All packages start at the same point, with unit masses."""
+WEIGHTS = {"hmc_46": 45, "nuts_46": 45}
+"""How many of a sample's parameters are weights, where not all are; the others come last."""
 TRAJECTORY_46, TRAJECTORY_SMALL = 100, 20
 """Leapfrog steps of HMC."""
 STEP_46, STEP_SMALL = 0.0025, 0.01

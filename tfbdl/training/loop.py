@@ -68,7 +68,7 @@ def train(
             `MinibatchKL` holds). The checkpoint keeps the state of those that have a `get_state`
             and a `set_state`, such as `inference.MarginalLikelihood`.
         seed: of the order of arrays.
-        jit_compile: whether XLA compiles the step; never under several replicas.
+        jit_compile: whether XLA compiles the steps; never under several replicas.
         verbose: 0 for silence, 1 for the lines of the log and, in a terminal, a progress bar.
 
     Raises:
