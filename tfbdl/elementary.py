@@ -62,10 +62,16 @@ def normal_quantile(x: tf.Tensor) -> tf.Tensor:
     """
     if x.dtype != tf.float32:
         return math.sqrt(2.0) * tf.math.erfinv(x)
+    return tf.ensure_shape(tf.stop_gradient(_normal_quantile(x)), x.shape)
+
+
+@tf.function(input_signature=(tf.TensorSpec(None, tf.float32),), autograph=False)
+def _normal_quantile(x: tf.Tensor) -> tf.Tensor:
+    """One graph for all shapes, traced once."""
     w = -_log_of_normal((1.0 - x) * (1.0 + x))
     centre = _polynomial(_CENTRE_ROOT_2, w - 2.5)
     tail = _polynomial(_TAIL_ROOT_2, tf.sqrt(w) - 3.0)
-    return tf.stop_gradient(x * tf.where(w < 5.0, centre, tail))
+    return x * tf.where(w < 5.0, centre, tail)
 
 
 @tf.custom_gradient
