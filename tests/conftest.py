@@ -3,6 +3,7 @@
 They must be configured before TensorFlow starts; nothing is placed on the second one otherwise.
 """
 
+import gc
 import os
 from typing import Any
 
@@ -15,6 +16,9 @@ import tensorflow as tf
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
+
+# Graphs are many objects that stay; looking through them all after every 700 takes a seventh of the time.
+gc.set_threshold(20_000, 20, 50)
 
 THIRD_PARTY = (
     # TensorFlow Probability's layers, which a page sets beside ours, use Keras 2 in the old way.
