@@ -17,7 +17,7 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
 
-# Graphs are many objects that stay; looking through them all after every 700 takes a seventh of the time.
+# Graphs are many objects that stay, and looking through them all takes much of the time.
 gc.set_threshold(20_000, 20, 50)
 
 THIRD_PARTY = (
