@@ -22,7 +22,6 @@ import venv
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 HERE = Path(__file__).parent
@@ -30,6 +29,7 @@ ROOT = HERE.parent
 PEERS = HERE / "peers"
 sys.path.insert(0, str(PEERS))
 
+import report  # noqa: E402
 import work  # noqa: E402
 
 from tfbdl.inference import ess  # noqa: E402
@@ -56,15 +56,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 """What each is, and what is installed with it."""
 INSTALLED = ("tfbdl", "parts", "keras")
 """Those that run where this does."""
-SINGLE = ("bbb_local", "bbb_flipout", "bbb_one", "bbb_wide", "sgld", "sghmc")
-FLOORS = {
-    "parts": ("sum of the parts", SINGLE),
-    "keras": ("single weights", SINGLE),
-    "torch": ("single weights", SINGLE),
-}
-"""What is less than the work of others: floors, not rivals; and at which works."""
-
-
 FEWEST = 3
 """Rounds, however long they take."""
 
@@ -192,81 +183,6 @@ def measured(
     return found
 
 
-def per_unit(rows: dict[str, Any]) -> np.ndarray:
-    """Seconds per unit, of each round."""
-    return np.array(rows["seconds"]) / np.array(rows["units"])
-
-
-def is_floor(peer: str, name: str) -> bool:
-    """Whether a package does less than the others at this work."""
-    return peer in FLOORS and name in FLOORS[peer][1]
-
-
-def label(peer: str, name: str) -> str:
-    """The name of a row."""
-    return f"{peer}, {FLOORS[peer][0]}" if is_floor(peer, name) else peer
-
-
-def preamble(records: dict[str, Any]) -> list[str]:
-    """The machine, and the packages."""
-    machines = {json.dumps(record["machine"]): record["machine"] for record in records.values()}
-    rows = [rows for record in records.values() for rows in record["peers"].values()]
-    versions = sorted({row["version"] for row in rows if isinstance(row, dict)})
-    lines = [", ".join(f"{k} {v}" for k, v in machine.items()) for machine in machines.values()]
-    return [*lines, "", ", ".join(versions), ""]
-
-
-def table(found: dict[str, Any]) -> list[str]:
-    """Medians, and the median and spread of the ratios to this package, round by round."""
-    lines = []
-    for name, peers in found.items():
-        unit = work.UNITS[name]
-        effective = any("effective" in rows for rows in peers.values() if isinstance(rows, dict))
-        more = [" effective samples a second |"] if effective else []
-        lines += [f"**{work.TITLES[name]}**", ""]
-        lines += [f"| | ms a {unit} | times this package's | first round (s) |" + "".join(more)]
-        lines += ["|---" * (4 + effective) + "|"]
-        for peer, rows in peers.items():
-            if isinstance(rows, str):
-                lines.append(f"| {label(peer, name)} | {rows} | | |" + " |" * effective)
-                continue
-            seconds = per_unit(rows)
-            cells = [f"{1e3 * np.median(seconds):.3g}", "", f"{rows['first']:.1f}"]
-            if isinstance(peers.get("tfbdl"), dict):
-                low, middle, high = np.percentile(seconds / per_unit(peers["tfbdl"]), [10, 50, 90])
-                cells[1] = f"{middle:.2f} ({low:.2f} to {high:.2f})"
-            if effective:
-                cells.append(f"{rows['effective'] / np.median(rows['seconds']):.3g}")
-            lines.append(f"| {label(peer, name)} | {' | '.join(cells)} |")
-        lines.append("")
-    return lines
-
-
-def figure(found: dict[str, Any]) -> plt.Figure:
-    """The ratios of all works."""
-    names = [name for name, peers in found.items() if isinstance(peers.get("tfbdl"), dict)]
-    figure, ax = plt.subplots(figsize=(10, 1.2 + 0.5 * len(names)), layout="constrained")
-    seen: dict[str, Any] = {}
-    for place, name in enumerate(names):
-        own = per_unit(found[name]["tfbdl"])
-        for peer, rows in found[name].items():
-            if peer == "tfbdl" or isinstance(rows, str):
-                continue
-            ratio = per_unit(rows) / own
-            colour = f"C{list(PACKAGES).index(peer) % 10}"
-            ax.plot(np.percentile(ratio, [10, 90]), [place, place], color=colour, alpha=0.5)
-            marker = "|" if is_floor(peer, name) else "o"
-            (point,) = ax.plot(np.median(ratio), place, marker, color=colour, label=peer)
-            seen.setdefault(peer, point)
-    ax.axvline(1.0, color="black", linewidth=1, label="this package")
-    ax.set_yticks(range(len(names)), [work.TITLES[name] for name in names], fontsize=8)
-    ax.set(xscale="log", xlabel="time in units of this package's (bars: floors, which do less)")
-    ax.invert_yaxis()
-    ax.grid(axis="x", alpha=0.3)
-    ax.legend(handles=list(seen.values()), fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
-
-
 def machine() -> dict[str, Any]:
     """On what it ran."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -312,9 +228,9 @@ def main() -> None:
         if (args.savedir / f"{name}.json").exists()
     }
     found = {name: record["peers"] for name, record in records.items()}
-    text = "\n".join([*preamble(records), *table(found)])
+    text = "\n".join([*report.preamble(records), *report.table(found)])
     (args.savedir / "benchmarks.md").write_text(text)
-    figure(found).savefig(args.savedir / "benchmarks.png", dpi=110)
+    report.figure(found).savefig(args.savedir / "benchmarks.png", dpi=110)
     print(text)
 
 

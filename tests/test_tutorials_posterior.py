@@ -176,7 +176,7 @@ class TableTest(tf.test.TestCase):
     def test_all_of_it_goes_on_where_it_was(self) -> None:
         chosen = {"SGHMC": posterior_table.METHODS["SGHMC CLR"]}
         with tempfile.TemporaryDirectory() as folder:
-            flags = ["--data", "digits", "--N", "100", "--units", "5", "--n_epochs", "3"]
+            flags = ["--data", "digits", "--N", "200", "--units", "5", "--n_epochs", "3"]
             flags += ["--samples", "20", "--chains", "2", "--seeds", "2", "--S", "10"]
             argv = ["posterior_table.py", *flags, "--savedir", folder]
             with (
@@ -198,8 +198,8 @@ class TableTest(tf.test.TestCase):
             self.assertTrue(Path(folder, "posterior_table.png").exists())
             found = json.loads(Path(folder, "metrics.json").read_text())
         for record in (*found["hmc"], *found["sghmc"]):
-            self.assertGreater(record["accuracy"], 0.5)
-            self.assertGreater(record["agreement"], 0.5)
+            self.assertGreater(record["accuracy"], 0.6)
+            self.assertGreater(record["agreement"], 0.7)
 
 
 @pytest.mark.usefixtures("without_xla")

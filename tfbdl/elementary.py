@@ -20,18 +20,20 @@ _SMALLEST = 2.0**-126
 """The least number that float32 holds in full."""
 _HALF_ROOT = 0x3F3504F3
 """The bits of sqrt(1/2)."""
-_CENTRE = (
-    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 2.1858087e-04),
-    *(-1.25372503e-03, -4.17768164e-03, 2.46640727e-01, 1.50140941),
+_CENTRE, _TAIL = (
+    tuple(math.sqrt(2.0) * c for c in of_erfinv)
+    for of_erfinv in (
+        (
+            *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 2.1858087e-04),
+            *(-1.25372503e-03, -4.17768164e-03, 2.46640727e-01, 1.50140941),
+        ),
+        (
+            *(-2.00214257e-04, 1.00950558e-04, 1.34934322e-03, -3.67342844e-03, 5.73950773e-03),
+            *(-7.6224613e-03, 9.43887047e-03, 1.00167406, 2.83297682),
+        ),
+    )
 )
-_TAIL = (
-    *(-2.00214257e-04, 1.00950558e-04, 1.34934322e-03, -3.67342844e-03, 5.73950773e-03),
-    *(-7.6224613e-03, 9.43887047e-03, 1.00167406, 2.83297682),
-)
-"""Giles' polynomials for erf^-1, highest power first."""
-_CENTRE_ROOT_2, _TAIL_ROOT_2 = (
-    tuple(math.sqrt(2.0) * c for c in coefficients) for coefficients in (_CENTRE, _TAIL)
-)
+"""sqrt(2) times Giles' polynomials, highest power first."""
 
 
 def softplus(x: tf.Tensor) -> tf.Tensor:
@@ -69,8 +71,8 @@ def normal_quantile(x: tf.Tensor) -> tf.Tensor:
 def _normal_quantile(x: tf.Tensor) -> tf.Tensor:
     """One graph for all shapes, traced once."""
     w = -_log_of_normal((1.0 - x) * (1.0 + x))
-    centre = _polynomial(_CENTRE_ROOT_2, w - 2.5)
-    tail = _polynomial(_TAIL_ROOT_2, tf.sqrt(w) - 3.0)
+    centre = _polynomial(_CENTRE, w - 2.5)
+    tail = _polynomial(_TAIL, tf.sqrt(w) - 3.0)
     return x * tf.where(w < 5.0, centre, tail)
 
 

@@ -32,7 +32,7 @@ class Arrays:
     Attributes:
         num_data: N.
         first: a batch of one example.
-        on_device: that no data are read between the steps.
+        on_device: True, since steps need nothing from outside of the device.
 
     Raises:
         ValueError: if another worker has other arrays.
@@ -90,7 +90,7 @@ class Stream:
 
     Attributes:
         first: the first batch of a replica here.
-        on_device: that no data are read between the steps.
+        on_device: False, since data are read between the steps.
 
     Raises:
         ValueError: if `data` gives something else, no whole batch, or all workers the same.

@@ -48,12 +48,10 @@ class Steps:
         self._names = list(dict.fromkeys([*complexity.term_names(model), *_weight_decay(model)]))
         self._sums: tf.Tensor | float = 0.0
         compiled = jit_compile and self.replicas == 1
-        self._step = (
-            tf.function(self._train_step, jit_compile=True)
-            if compiled and not feed.on_device
-            else self._train_step
-        )
-        run = tf.function(self._run_steps, jit_compile=(compiled and feed.on_device) or None)
+        whole = compiled and feed.on_device
+        each = compiled and not feed.on_device
+        self._step = tf.function(self._train_step, jit_compile=True) if each else self._train_step
+        run = tf.function(self._run_steps, jit_compile=whole or None)
         scalar = tf.TensorSpec([], tf.int32)
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
         self._run = run.get_concrete_function(feed.epoch(1), scalar, scalar)
