@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbdl.graphs import Compiled
+
 
 class Spread:
     """Puts work on the replicas of this process, and collects what they give back.
@@ -15,10 +17,12 @@ class Spread:
 
     Args:
         strategy: such as `tf.distribute.MirroredStrategy`; None for one device.
-        jit_compile: whether XLA compiles what runs on a replica.
+        jit_compile: whether XLA compiles what runs on a replica, as in `Compiled`.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy | None, jit_compile: bool = True) -> None:
+    def __init__(
+        self, strategy: tf.distribute.Strategy | None, jit_compile: bool | None = None
+    ) -> None:
         self.strategy: tf.distribute.Strategy | None = None
         self.num_replicas = 1
         self.jit_compile = jit_compile
@@ -30,18 +34,13 @@ class Spread:
         """`function` of what `scatter` gives, and of plain tensors, to what `gather` takes."""
         strategy = self.strategy
         if strategy is None:
-            compiled = self._compiled(function)
-        else:
+            return Compiled(function, self.jit_compile)
 
-            def of_replica(*own: Any) -> Any:
-                """Traced for each: XLA takes no variable of another device."""
-                return self._compiled(function)(*own)
+        def of_replica(*own: Any) -> Any:
+            """Traced for each: XLA takes no variable of another device."""
+            return Compiled(function, self.jit_compile)(*own)
 
-            compiled = tf.function(lambda *args: strategy.run(of_replica, args), autograph=False)
-        return lambda *args: compiled.get_concrete_function(*args)(*args)
-
-    def _compiled(self, function: Callable[..., Any]) -> tf.types.experimental.PolymorphicFunction:
-        return tf.function(function, autograph=False, jit_compile=self.jit_compile)
+        return Compiled(lambda *args: strategy.run(of_replica, args), jit_compile=False)
 
     def scatter(self, values: Any) -> Any:
         """A structure of arrays whose first axis, of chains or replicas, is shared out."""

@@ -12,8 +12,9 @@ import tensorflow as tf
 from tfbdl import priors
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.graphs import has_loops
 from tfbdl.inference.laplace.batches import whole
-from tfbdl.inference.over_chains import has_loops, over_chains
+from tfbdl.inference.over_chains import over_chains
 from tfbdl.likelihoods import Likelihood
 from tfbdl.priors import Prior
 
@@ -85,7 +86,8 @@ class LogPosterior:
             self._log_prior_of_one = _independent(self.priors, self.flat)
         few = tf.nest.map_structure(lambda a: a[:2], self.x)
         self.flat.check_deterministic(few)
-        self._has_loops = has_loops(lambda theta: self.flat(theta, few), self.theta)
+        network = tf.function(lambda theta: self.flat(theta, few))
+        self._has_loops = has_loops(network.get_concrete_function(self.theta).graph)
         outputs = self.flat(self.flat.theta, few)
         likelihood.check(outputs)
         likelihood.check_targets(y, outputs)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel
+from tfbdl.graphs import Compiled
 from tfbdl.inference.kernels.base import positive, value_and_gradient
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.starts import initial_points
@@ -40,7 +41,8 @@ class MAP:
         initial: where the search starts: "model" at the weights that the model has, "prior" at a
             draw from it; or theta, shape (D,).
         seed: of a draw from the prior.
-        jit_compile: whether XLA compiles the search.
+        jit_compile: whether XLA compiles the search; by default unless it convolves on a
+            CPU, where XLA is slow.
 
     Attributes:
         theta: the mode, shape (D,).
@@ -62,7 +64,7 @@ class MAP:
         tolerance: float = 1e-3,
         initial: Any = "model",
         seed: int = 0,
-        jit_compile: bool = True,
+        jit_compile: bool | None = None,
     ) -> None:
         if optimizer != "lbfgs" and not isinstance(optimizer, keras.optimizers.Optimizer):
             raise ValueError(f"optimizer={optimizer!r} must be 'lbfgs' or a keras optimizer")
@@ -123,17 +125,14 @@ class MAP:
 
     def _look(self, num_iterations: int) -> None:
         theta = tf.constant(self.theta)
-        loss, gradient = self._compiled_loss.get_concrete_function(theta)(theta)
+        loss, gradient = self._compiled_loss(theta)
         self.log_prob = -float(loss)
         self.gradient_norm = float(np.max(np.abs(gradient)))
         self.num_iterations = num_iterations
 
     @functools.cached_property
-    def _compiled_loss(self) -> Any:
-        return self._compile(self._loss)
-
-    def _compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return tf.function(function, autograph=False, jit_compile=self.jit_compile)
+    def _compiled_loss(self) -> Compiled:
+        return Compiled(self._loss, self.jit_compile)
 
     def _follow_curvature(self) -> None:
         def search(theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -145,7 +144,7 @@ class MAP:
             )
             return found.position, found.num_iterations
 
-        theta, num_iterations = self._compile(search)(tf.constant(self.theta))
+        theta, num_iterations = Compiled(search, self.jit_compile)(tf.constant(self.theta))
         self.theta = theta.numpy()
         self._look(int(num_iterations))
 
@@ -160,8 +159,9 @@ class MAP:
             optimizer.apply([gradient], [variable])
             return (i + 1,)
 
-        run = self._compile(
-            lambda count: tf.while_loop(lambda i: i < count, step, (tf.constant(0),))
+        run = Compiled(
+            lambda count: tf.while_loop(lambda i: i < count, step, (tf.constant(0),)),
+            self.jit_compile,
         )
         done = 0
         while done < self.max_iterations and self.gradient_norm > self.tolerance:

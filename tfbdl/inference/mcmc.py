@@ -54,7 +54,8 @@ class MCMC:
             found there goes on as if it had not stopped, and beyond its end if `num_samples` is
             more. None keeps all in memory.
         strategy: over whose replicas the chains are spread, such as `MirroredStrategy`.
-        jit_compile: whether XLA compiles the calls.
+        jit_compile: whether XLA compiles the calls; by default unless it convolves on a
+            CPU, where XLA is slow.
         verbose: 0 for no progress bar; it shows in terminals only.
 
     Attributes:
@@ -80,7 +81,7 @@ class MCMC:
         seed: int = 0,
         savedir: str | os.PathLike[str] | None = None,
         strategy: tf.distribute.Strategy | None = None,
-        jit_compile: bool = True,
+        jit_compile: bool | None = None,
         verbose: int = 1,
     ) -> None:
         self.target = target

@@ -18,8 +18,8 @@ def over_chains(
     Args:
         function: theta (D,) to a number.
         theta: shape (D,) or (C, D).
-        one_by_one: chains in a loop, for a function that cannot be vectorised; always so outside of
-            a graph, where vectorising would trace anew at each call.
+        one_by_one: chains in a loop, for a function with loops, which XLA does not take vectorised;
+            always so outside of a graph, where vectorising would trace anew at each call.
     """
     if theta.shape.rank == 1:
         return function(theta)
@@ -40,10 +40,3 @@ def over_chains(
         return values, lambda upstream: upstream[:, tf.newaxis] * gradients
 
     return of_each(theta)
-
-
-def has_loops(function: Callable[[tf.Tensor], tf.Tensor], theta: tf.Tensor) -> bool:
-    """Whether `function` has loops, as an LSTM has; XLA does not take them vectorised."""
-    graph = tf.function(function).get_concrete_function(theta).graph.as_graph_def()
-    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-    return any(node.op.endswith("While") for node in nodes)

@@ -40,7 +40,7 @@ def train(
     columns: Sequence[str] | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     seed: int = 0,
-    jit_compile: bool = True,
+    jit_compile: bool | None = None,
     verbose: int = 1,
 ) -> dict[str, list[float]]:
     """Trains a compiled model; returns the value of each column after each epoch of this call.
@@ -68,7 +68,8 @@ def train(
             `MinibatchKL` holds). The checkpoint keeps the state of those that have a `get_state`
             and a `set_state`, such as `inference.MarginalLikelihood`.
         seed: of the order of arrays.
-        jit_compile: whether XLA compiles the steps; never under several replicas.
+        jit_compile: whether XLA compiles the steps; by default unless they convolve on a CPU, where
+            XLA is slow. Under several replicas it never does.
         verbose: 0 for silence, 1 for the lines of the log and, in a terminal, a progress bar.
 
     Raises:

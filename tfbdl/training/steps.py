@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import complexity
+from tfbdl.graphs import Compiled
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_weight import MinibatchKL
 
@@ -23,7 +24,7 @@ class Steps:
     Args:
         model: compiled and built.
         feed: of the batches.
-        jit_compile: whether XLA compiles the steps; under several replicas it cannot.
+        jit_compile: whether XLA compiles the steps, as in `Compiled`; several replicas it cannot.
         minibatch_kl: weighs the KL of each batch; None leaves the weight as it is.
 
     Attributes:
@@ -35,7 +36,7 @@ class Steps:
         self,
         model: keras.Model,
         feed: Feed,
-        jit_compile: bool,
+        jit_compile: bool | None,
         minibatch_kl: MinibatchKL | None = None,
     ) -> None:
         self.model = model
@@ -47,14 +48,15 @@ class Steps:
         self.finite = True
         self._names = list(dict.fromkeys([*complexity.term_names(model), *_weight_decay(model)]))
         self._sums: tf.Tensor | float = 0.0
-        compiled = jit_compile and self.replicas == 1
-        whole = compiled and feed.on_device
-        each = compiled and not feed.on_device
-        self._step = tf.function(self._train_step, jit_compile=True) if each else self._train_step
-        run = tf.function(self._run_steps, jit_compile=whole or None)
+        on_one = jit_compile if self.replicas == 1 else False
+        whole, each = (on_one, False) if feed.on_device else (False, on_one)
+        self._step = (
+            self._train_step if each is False else Compiled(self._train_step, each, autograph=True)
+        )
         scalar = tf.TensorSpec([], tf.int32)
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
-        self._run = run.get_concrete_function(feed.epoch(1), scalar, scalar)
+        run = Compiled(self._run_steps, whole, autograph=True)
+        self._run = run.graph(feed.epoch(1), scalar, scalar)
 
     @property
     def names(self) -> list[str]:

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel
+from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.batches import NUMBERS, Batch, batches, elements
 from tfbdl.inference.laplace.blocks.base import Tensors
-from tfbdl.inference.laplace.compiled import Compiled
 from tfbdl.inference.laplace.curvature import directions, hessian
 from tfbdl.inference.laplace.jacobian import Jacobian, check_last, rows
 from tfbdl.inference.laplace.memory import require
@@ -36,7 +36,7 @@ class Fit:
         structure: a Hessian structure.
         kind: a curvature.
         rank: of "lowrank".
-        jit_compile: whether XLA compiles what is done with a batch.
+        jit_compile: whether XLA compiles what is done with a batch, as in `Compiled`.
 
     Attributes:
         theta: the weights, shape (D,).
@@ -55,7 +55,7 @@ class Fit:
         structure: str,
         kind: str,
         rank: int,
-        jit_compile: bool,
+        jit_compile: bool | None,
     ) -> None:
         self._flat, self._subset, self._observed = flat, subset, observed
         self._structure, self._kind, self._rank = structure, kind, rank

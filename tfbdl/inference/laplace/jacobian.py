@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel, flatten
+from tfbdl.graphs import has_loops
 from tfbdl.inference.laplace.layer_rules import has_rule, part_of
 from tfbdl.inference.laplace.output_fisher import Link
 from tfbdl.inference.laplace.parts import Factored, Part, Whole
@@ -62,7 +63,7 @@ class Jacobian:
         pairs = zip(self._layers, self._weights, strict=True)
         self._ruled = [place for place, pair in enumerate(pairs) if has_rule(*pair)]
         check = tf.function(self._check, autograph=False).get_concrete_function(theta, state, x)
-        self._has_loops = _has_loops(check.graph)
+        self._has_loops = has_loops(check.graph)
         errors = check(*tf.nest.flatten([theta, state, x]))
         self._ruled = [place for place, (error, _) in errors.items() if error < AGREES]
         self.biases = [p for p in self._ruled if self._weights[p] is self._layers[p].bias]
@@ -199,9 +200,3 @@ def check_last(
 def rows(outputs: tf.Tensor) -> tf.Tensor:
     """Outputs, shape (B, F)."""
     return tf.reshape(outputs, [outputs.shape[0], math.prod(outputs.shape[1:])])
-
-
-def _has_loops(graph: tf.Graph) -> bool:
-    definition = graph.as_graph_def()
-    nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
-    return any(node.op in ("While", "StatelessWhile") for node in nodes)

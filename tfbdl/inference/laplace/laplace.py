@@ -46,7 +46,8 @@ class Laplace(NormalPosterior):
         rank: of "lowrank".
         dtype: "float32" or "float64", in which the network is computed; H and what comes of it are
             in float64.
-        jit_compile: whether XLA compiles what is done with a batch.
+        jit_compile: whether XLA compiles what is done with a batch; by default unless it convolves
+            on a CPU, where XLA is slow.
 
     Attributes:
         network: the model.

@@ -41,7 +41,7 @@ class NormalPosterior:
         temperature: float = 1.0,
         rank: int = 50,
         dtype: str = "float32",
-        jit_compile: bool = True,
+        jit_compile: bool | None = None,
     ) -> None:
         self.hessian_structure = option("hessian_structure", hessian_structure, STRUCTURES)
         self.curvature = option("curvature", curvature, CURVATURES)

@@ -1,0 +1,158 @@
+"""Who compiles what: XLA everywhere, but for convolutions on a CPU."""
+
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl.graphs import Compiled, convolves, has_loops, operations
+from tfbdl.inference import MAP, MCMC, Laplace, LogPosterior
+from tfbdl.training.feed import Arrays
+from tfbdl.training.steps import Steps
+
+X = np.random.default_rng(0).normal(size=(6, 8, 8, 2)).astype("float32")
+W = np.random.default_rng(1).normal(size=(3, 3, 2, 4)).astype("float32")
+Y = np.arange(6) % 4
+
+
+def convolution(x):
+    return tf.nn.conv2d(x, W, 1, "VALID")
+
+
+def product(x):
+    return tf.einsum("bijc,klcf->bf", x, W)
+
+
+def in_a_loop(x):
+    return tf.while_loop(
+        lambda i, _: i < 2, lambda i, _: (i + 1, convolution(x)), (0, x[:, 1:7, 1:7] @ W[0, 0])
+    )[1]
+
+
+def in_a_gradient(x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        loss = tf.reduce_sum(keras.ops.depthwise_conv(x, W, padding="same") ** 2)
+    return tape.gradient(loss, x)
+
+
+def by_xla(graph):
+    return graph.function_def.attr["_XlaMustCompile"].b
+
+
+def cnn():
+    stack = [keras.layers.Conv2D(3, 3, activation="relu"), keras.layers.Flatten()]
+    model = keras.Sequential([keras.Input((8, 8, 2)), *stack, keras.layers.Dense(4)])
+    model.compile("adam", tfbdl.likelihoods.Categorical())
+    return model
+
+
+def mlp():
+    stack = [keras.layers.Flatten(), keras.layers.Dense(4)]
+    model = keras.Sequential([keras.Input((8, 8, 2)), *stack])
+    model.compile("adam", tfbdl.likelihoods.Categorical())
+    return model
+
+
+class CompiledTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(convolution, in_a_loop, in_a_gradient)
+    def test_convolutions_are_left_to_tensorflow(self, function):
+        x = tf.constant(X)
+        compiled = Compiled(function)
+        self.assertFalse(by_xla(compiled.graph(x)))
+        self.assertAllClose(compiled(x), function(x), 1e-5, 1e-5)
+
+    def test_all_else_is_compiled(self):
+        compiled = Compiled(product)
+        self.assertTrue(by_xla(compiled.graph(tf.constant(X))))
+        self.assertAllClose(compiled(tf.constant(X)), product(X), 1e-5, 1e-5)
+
+    def test_on_a_gpu_so_are_convolutions(self):
+        with mock.patch("tensorflow.config.list_logical_devices", lambda kind: [kind]):
+            self.assertTrue(by_xla(Compiled(convolution).graph(tf.constant(X))))
+
+    @parameterized.parameters(convolution, product)
+    def test_one_may_say_so(self, function):
+        for jit_compile in (True, False):
+            graph = Compiled(function, jit_compile).graph(tf.constant(X))
+            self.assertEqual(by_xla(graph), jit_compile)
+
+    def test_traced_once_for_each_kind(self):
+        traces = []
+
+        def counted(x):
+            traces.append(x.shape)
+            return x + 1.0
+
+        compiled = Compiled(counted)
+        for size in (2, 3, 2, 3):
+            self.assertAllEqual(compiled(tf.zeros([size])), np.ones(size))
+        self.assertEqual(traces, [[2], [3]])
+
+    def test_conditions_on_tensors(self):
+        def halved(x):
+            while x > 1.0:
+                x /= 2.0
+            return x
+
+        self.assertEqual(float(Compiled(halved, autograph=True)(tf.constant(12.0))), 0.75)
+        with self.assertRaises(tf.errors.OperatorNotAllowedInGraphError):
+            Compiled(halved)(tf.constant(12.0))
+
+    def test_what_is_in_a_graph(self):
+        graphs = {
+            f: tf.function(f).get_concrete_function(tf.constant(X)).graph
+            for f in (product, in_a_loop)
+        }
+        self.assertTrue(convolves(graphs[in_a_loop]))
+        self.assertTrue(has_loops(graphs[in_a_loop]))
+        self.assertFalse(convolves(graphs[product]))
+        self.assertFalse(has_loops(graphs[product]))
+        self.assertIn("Einsum", operations(graphs[product]))
+
+
+class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
+    """What users call has it by default."""
+
+    def compiled(self, call):
+        """Which of the graphs that a call has run were compiled, with the convolving ones apart."""
+        found = {True: set(), False: set()}
+        run = Compiled.__call__
+
+        def watched(compiled, *args):
+            graph = compiled.graph(*args)
+            found[convolves(graph.graph)].add(by_xla(graph))
+            return run(compiled, *args)
+
+        with mock.patch.object(Compiled, "__call__", watched):
+            call()
+        return found
+
+    @parameterized.parameters((cnn, False), (mlp, True))
+    def test_predict_laplace_map_and_chains(self, make, expected):
+        model = make()
+        target = LogPosterior(model, tfbdl.likelihoods.Categorical(), 1.0, X, Y)
+        kind = "classification"
+        for call in (
+            lambda: tfbdl.predict(model, X, 0, verbose=0),
+            lambda: Laplace(model, kind, "all", "diag").fit(X, Y),
+            lambda: MAP(target, tolerance=1e6).run(),
+            lambda: MCMC(
+                target, "rwmh", num_warmup=0, num_samples=4, num_chains=1, verbose=0
+            ).run(),
+        ):
+            found = self.compiled(call)
+            self.assertEqual(found[make is cnn], {expected})
+
+    @parameterized.parameters((cnn, False), (mlp, True))
+    def test_the_loop(self, make, expected):
+        feed = Arrays(tf.distribute.get_strategy(), (X, Y), batch_size=3, seed=0)
+        for jit_compile, by in ((None, expected), (True, True), (False, False)):
+            self.assertEqual(by_xla(Steps(make(), feed, jit_compile)._run), by)
+
+
+if __name__ == "__main__":
+    tf.test.main()
