@@ -31,6 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 from loop import compiled_epoch
+from matplotlib.ticker import NullFormatter
 from predict import images as pixels
 from predict import network
 
@@ -125,7 +126,7 @@ def of_chains(num_chains: int) -> Round:
     model = keras.Sequential([keras.Input((3,)), *hidden, keras.layers.Dense(1, use_bias=False)])
     x = np.random.default_rng(0).normal(size=(100, 3)).astype("float32")
     target = LogPosterior(model, Normal(0.1), 1.0, x, x[:, :1])
-    kernel = HMC(step_size=0.0025, trajectory_length=0.1, jitter=0.0)
+    kernel = HMC(step_size=0.0005, trajectory_length=0.02, jitter=0.0)
     chains = MCMC(
         target, kernel, num_warmup=0, num_samples=100, num_chains=num_chains, verbose=0, seed=0
     )
@@ -222,6 +223,8 @@ def figure(found: dict[str, list[dict[str, float]]]) -> plt.Figure:
             ax.loglog(sizes, values, "o-", label="measured")
             ax.loglog(sizes, values[-1] * sizes / sizes[-1], "k:", linewidth=1, label="linear")
             ax.grid(alpha=0.3)
+            ax.xaxis.set_minor_formatter(NullFormatter())
+            ax.yaxis.set_minor_formatter(NullFormatter())
         column[0].set_ylabel(f"ms a {CURVES[name].unit}")
         column[1].set(ylabel="MB", xlabel=CURVES[name].label)
     axes[0, 0].legend(fontsize=8)

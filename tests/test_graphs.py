@@ -50,6 +50,11 @@ def cnn():
     return model
 
 
+def with_dropout(model):
+    stack = [*model.layers[:-1], keras.layers.Dropout(0.5), model.layers[-1]]
+    return keras.Sequential([keras.Input((8, 8, 2)), *stack])
+
+
 def mlp():
     stack = [keras.layers.Flatten(), keras.layers.Dense(4)]
     model = keras.Sequential([keras.Input((8, 8, 2)), *stack])
@@ -132,12 +137,11 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
         return found
 
     @parameterized.parameters((cnn, False), (mlp, True))
-    def test_predict_laplace_map_and_chains(self, make, expected):
+    def test_laplace_map_and_chains(self, make, expected):
         model = make()
         target = LogPosterior(model, tfbdl.likelihoods.Categorical(), 1.0, X, Y)
         kind = "classification"
         for call in (
-            lambda: tfbdl.predict(model, X, 0, verbose=0),
             lambda: Laplace(model, kind, "all", "diag").fit(X, Y),
             lambda: MAP(target, tolerance=1e6).run(),
             lambda: MCMC(
@@ -146,6 +150,13 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
         ):
             found = self.compiled(call)
             self.assertEqual(found[make is cnn], {expected})
+
+    @parameterized.parameters(cnn, mlp)
+    def test_predictions_are_always_compiled(self, make):
+        """XLA moves what all draws share out of their loop, which TensorFlow does not."""
+        model = tfbdl.to_mc_dropout(with_dropout(make()))
+        found = self.compiled(lambda: tfbdl.predict(model, X, 2, verbose=0))
+        self.assertEqual(found[make is cnn], {True})
 
     @parameterized.parameters((cnn, False), (mlp, True))
     def test_the_loop(self, make, expected):

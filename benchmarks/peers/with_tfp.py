@@ -24,15 +24,15 @@ def divergence(n: int) -> Callable[..., tf.Tensor]:
     return lambda q, p, _: tfp.distributions.kl_divergence(q, p) / n
 
 
-def fit(stack: list[Any], shape: tuple[int, ...], batch: int) -> Round:
-    """An epoch of `fit`, compiled by XLA."""
+def fit(stack: list[Any], shape: tuple[int, ...], batch: int, *, jit_compile: bool = True) -> Round:
+    """An epoch of `fit`."""
     n = work.STEPS * batch
     x, y = work.images(n)
     model = keras.Sequential([keras.Input(shape), *stack])
     model.compile(
         keras.optimizers.Adam(work.LEARNING_RATE),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        jit_compile=True,
+        jit_compile=jit_compile,
     )
     x = x.reshape(n, *shape)
 
@@ -57,7 +57,7 @@ bbb_wide = partial(dense, tfp.layers.DenseReparameterization, work.WIDE, work.WI
 
 
 def lenet() -> Round:
-    """LeNet-5."""
+    """LeNet-5, without XLA, whose convolutions are slow on CPUs."""
     kl = {"kernel_divergence_fn": divergence(work.STEPS * work.BATCH)}
     conv, full = tfp.layers.Convolution2DReparameterization, tfp.layers.DenseReparameterization
     stack = [
@@ -66,4 +66,4 @@ def lenet() -> Round:
         keras.layers.Flatten(),
         *(full(120, activation="relu", **kl), full(84, activation="relu", **kl), full(10, **kl)),
     ]
-    return fit(stack, (28, 28, 1), work.BATCH)
+    return fit(stack, (28, 28, 1), work.BATCH, jit_compile=False)

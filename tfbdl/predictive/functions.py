@@ -66,7 +66,7 @@ class Functions:
         self.model = model
         self.likelihood = likelihood
         self._sampler = Sampler(model)
-        self._spread = Spread(model.distribute_strategy)
+        self._spread = Spread(model.distribute_strategy, jit_compile=True)
         self._draws_per_call = DRAWS_PER_CALL * self._spread.num_replicas
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._compiled_for: list[tuple[Any, Any]] = []
