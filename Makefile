@@ -78,10 +78,12 @@ soak: $(INSTALLED)-soak
 	@cd benchmarks && ../$(BIN)/python -m soak $(SOAK)
 
 bench: $(INSTALLED)
-	@echo "==> timing beside peers, each in an environment of its own (GBs; hours on 2 cores), into runs/"
+	@echo "==> timing beside peers, each in an environment of its own (GBs; 2 hours on 2 cores), into runs/"
 	@$(BIN)/python benchmarks/bench.py
-	@$(BIN)/python benchmarks/growth.py
+	@$(BIN)/python benchmarks/loop.py
+	@$(BIN)/python benchmarks/predict.py
 	@$(BIN)/python benchmarks/startup.py
+	@$(BIN)/python benchmarks/growth.py
 
 clean:
 	rm -rf $(VENV) .venv-wheel .venv-bench build dist site docs/notebooks runs *.egg-info

@@ -6,11 +6,18 @@ import os
 import re
 import tempfile
 import unittest
+from pathlib import Path
 
 from pages import BLOCK, ROOT, run_commands
 
 README = ROOT / "README.md"
 PAGES = (README, ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md")
+
+
+def anchors(page: Path) -> list[str]:
+    """What GitHub calls the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings]
 
 
 class ReadmeTest(unittest.TestCase):
@@ -31,8 +38,12 @@ class ReadmeTest(unittest.TestCase):
     def test_links_lead_somewhere(self) -> None:
         for page in PAGES:
             for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
-                if not target.startswith("http"):
-                    self.assertTrue((page.parent / target).exists(), f"{page}: {target}")
+                if target.startswith("http"):
+                    continue
+                path, _, anchor = target.partition("#")
+                self.assertTrue((page.parent / path).exists(), f"{page}: {target}")
+                if anchor:
+                    self.assertIn(anchor, anchors(page.parent / path), f"{page}: {target}")
 
 
 if __name__ == "__main__":

@@ -74,6 +74,8 @@ def notebook(script: str, folder: Path, *flags: str) -> nbformat.NotebookNode:
         if isinstance(node, ast.FunctionDef) and node.name != "main":
             cells += function_cells(source, node)
             modes += [node.name] if node.name in MODES else []
+    if "train" in modes:
+        modes.remove("test")  # which training ends with
     cells += closing_cells(SHORT.get(script), (*SCRIPTS[script], *flags), modes)
     for i, cell in enumerate(cells):
         cell["id"] = f"cell-{i}"

@@ -64,7 +64,7 @@ LAYERS = {
         seed=5,
         name="mine",
     ),
-    "conv_3d": lambda: layers.BayesConv3D(3, 1, estimator="per_example", num_data=10),
+    "conv_3d": lambda: layers.BayesConv3D(3, 1, estimator="flipout", num_data=10),
     "conv_2d_transpose": lambda: layers.BayesConv2DTranspose(
         2, 3, strides=2, padding="same", output_padding=1, num_data=10
     ),

@@ -97,7 +97,7 @@ def in_parts(folder):
     return first, second, model.get_weights()
 
 
-def output_moments(scope, epochs=200):
+def output_moments(scope, epochs=100):
     """First and second moment of the outputs at 8 equal rows, for each epoch of one step."""
     keras.utils.set_random_seed(3)
     with scope():
