@@ -64,12 +64,17 @@ def normal_quantile(x: tf.Tensor) -> tf.Tensor:
     """
     if x.dtype != tf.float32:
         return math.sqrt(2.0) * tf.math.erfinv(x)
-    return tf.ensure_shape(tf.stop_gradient(_normal_quantile(x)), x.shape)
+    return tf.stop_gradient(_normal_quantile(x))
 
 
-@tf.function(input_signature=(tf.TensorSpec(None, tf.float32),), autograph=False)
+def _traced_once(function: Callable[[tf.Tensor], tf.Tensor]) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A graph for all shapes: many operations become one call."""
+    graph = tf.function(function, (tf.TensorSpec(None, tf.float32),), autograph=False)
+    return lambda x: tf.ensure_shape(graph(x), x.shape)
+
+
+@_traced_once
 def _normal_quantile(x: tf.Tensor) -> tf.Tensor:
-    """One graph for all shapes, traced once."""
     w = -_log_of_normal((1.0 - x) * (1.0 + x))
     centre = _polynomial(_CENTRE, w - 2.5)
     tail = _polynomial(_TAIL, tf.sqrt(w) - 3.0)
@@ -78,17 +83,25 @@ def _normal_quantile(x: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _softplus(x: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    return _value_of_softplus(x), lambda upstream: upstream * tf.sigmoid(x)
+
+
+@_traced_once
+def _value_of_softplus(x: tf.Tensor) -> tf.Tensor:
     e = tf.exp(-tf.abs(x))
     t = e / (1.0 + 0.5 * e)
-    value = tf.maximum(x, 0.0) + t * _polynomial(_ARTANH, t * t)
-    return value, lambda upstream: upstream * tf.sigmoid(x)
+    return tf.maximum(x, 0.0) + t * _polynomial(_ARTANH, t * t)
 
 
 @tf.custom_gradient
 def _log(x: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    return _value_of_log(x), lambda upstream: upstream / x
+
+
+@_traced_once
+def _value_of_log(x: tf.Tensor) -> tf.Tensor:
     value = tf.where(x < math.inf, _log_of_normal(x), x)
-    value = tf.where(x < _SMALLEST, tf.where(x < 0.0, math.nan, -math.inf), value)
-    return value, lambda upstream: upstream / x
+    return tf.where(x < _SMALLEST, tf.where(x < 0.0, math.nan, -math.inf), value)
 
 
 def _log_of_normal(x: tf.Tensor) -> tf.Tensor:

@@ -61,8 +61,9 @@ def threefry2x32(
 
 def fold_in(key: tf.Tensor, data: int | tf.Tensor) -> tf.Tensor:
     """Derives the key of sub-stream `data` (a small integer) from `key`."""
-    salt = key[2] * _SALT_MULTIPLIER + (tf.cast(data, tf.int32) + 1) * _STREAM_MULTIPLIER
-    return tf.stack([key[0], key[1], salt])
+    first, second, salt = tf.unstack(key)
+    salt = salt * _SALT_MULTIPLIER + (tf.cast(data, tf.int32) + 1) * _STREAM_MULTIPLIER
+    return tf.stack([first, second, salt])
 
 
 def split(key: tf.Tensor, num: int | tf.Tensor) -> tf.Tensor:
