@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,7 @@ def _broken(
             job.check(run)
         if job.outcome(_run(name, run)) != expected:
             raise AssertionError(f"{name}: another outcome after a fault")
+        shutil.rmtree(run)
     return found
 
 
