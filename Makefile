@@ -30,7 +30,7 @@ demo: $(INSTALLED)
 	@$(BIN)/python tutorials/demo.py
 
 test: $(INSTALLED)
-	@echo "==> running all tests (some 22 minutes on 2 cores)"
+	@echo "==> running all tests (some 25 minutes on 2 cores)"
 	@$(BIN)/python -m pytest tests/[a-l]*/
 	@$(BIN)/python -m pytest tests/[m-z]*/
 	@$(BIN)/python -m pytest tests/*.py
@@ -74,7 +74,7 @@ results: $(INSTALLED)
 	@$(BIN)/python tutorials/results.py
 
 soak: $(INSTALLED)-soak
-	@echo "==> breaking runs in all ways (under 25 minutes on 2 cores), into results/soak"
+	@echo "==> breaking runs in all ways (some 10 minutes on 2 cores), into results/soak"
 	@cd benchmarks && ../$(BIN)/python -m soak $(SOAK)
 
 bench: $(INSTALLED)

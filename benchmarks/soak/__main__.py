@@ -1,6 +1,6 @@
 """Everything, and a report of it.
 
-make soak                             # whole: some 25 minutes on two cores
+make soak                             # whole: some 10 minutes on two cores
 make soak SOAK="--scale 0.02"         # a fiftieth of it
 """
 
