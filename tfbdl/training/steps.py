@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -48,14 +48,14 @@ class Steps:
         self.finite = True
         self._names = list(dict.fromkeys([*complexity.term_names(model), *_weight_decay(model)]))
         self._sums: tf.Tensor | float = 0.0
-        on_one = jit_compile if self.replicas == 1 else False
-        whole, each = (on_one, False) if feed.on_device else (False, on_one)
-        self._step = (
-            self._train_step if each is False else Compiled(self._train_step, each, autograph=True)
-        )
+        if self.replicas > 1:
+            jit_compile = False
+        self._step: Callable[..., Any] = self._train_step
+        if jit_compile is not False and not feed.on_device:
+            self._step, jit_compile = Compiled(self._step, jit_compile, autograph=True), False
         scalar = tf.TensorSpec([], tf.int32)
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
-        run = Compiled(self._run_steps, whole, autograph=True)
+        run = Compiled(self._run_steps, jit_compile, autograph=True)
         self._run = run.graph(feed.epoch(1), scalar, scalar)
 
     @property
