@@ -31,7 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 from loop import compiled_epoch
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import EngFormatter, NullFormatter, NullLocator, StrMethodFormatter
 from predict import images as pixels
 from predict import network
 
@@ -223,7 +223,9 @@ def figure(found: dict[str, list[dict[str, float]]]) -> plt.Figure:
             ax.loglog(sizes, values, "o-", label="measured")
             ax.loglog(sizes, values[-1] * sizes / sizes[-1], "k:", linewidth=1, label="linear")
             ax.grid(alpha=0.3)
-            ax.xaxis.set_minor_formatter(NullFormatter())
+            ax.xaxis.set(minor_locator=NullLocator(), major_formatter=EngFormatter(sep=""))
+            ax.set_xticks(sizes)
+            ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             ax.yaxis.set_minor_formatter(NullFormatter())
         column[0].set_ylabel(f"ms a {CURVES[name].unit}")
         column[1].set(ylabel="MB", xlabel=CURVES[name].label)
