@@ -10,6 +10,7 @@ from posterior_families import CONTINUOUS, FAMILIES, law
 
 import tfbdl
 from tfbdl import posteriors
+from tfbdl.graphs import has_loops
 from tfbdl.layers import BayesDense
 from tfbdl.sampling import Sampler, make_draw
 
@@ -63,6 +64,22 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
             model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=jit_compile)
             losses.append([model.train_on_batch(X, Y) for _ in range(2)])
         self.assertAllClose(losses[0], losses[1], 1e-4)
+
+    @parameterized.parameters(*TRAINED)
+    def test_samples_of_examples_are_taken_at_once(self, family):
+        """No loop over the examples, forwards or backwards."""
+        layer = BayesDense(
+            2, num_data=N, prior=FAMILIES[family], posterior=family, estimator="per_example"
+        )
+        layer.build(X.shape)
+
+        def loss_and_gradients():
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(layer(X, training=True)) + tf.add_n(layer.losses)
+            return loss, tape.gradient(loss, [v.value for v in layer.trainable_variables])
+
+        step = tf.function(loss_and_gradients).get_concrete_function()
+        self.assertFalse(has_loops(step.graph))
 
 
 class PredictTest(tf.test.TestCase, parameterized.TestCase):
