@@ -1,6 +1,6 @@
 """Each kernel leaves its density as it is: chains that start from it are still from it."""
 
-import chains
+import known_targets
 import numpy as np
 import scipy.stats
 import tensorflow as tf
@@ -35,15 +35,19 @@ class StationaryTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*ADJUSTED)
     def test_draws_stay_draws(self, name):
         kernel, step_size = ADJUSTED[name]
-        draws = chains.from_standard(standard_draws(NUM, 5))
+        draws = known_targets.from_standard(standard_draws(NUM, 5))
         scale = [1.0, 1.4, 0.5, 1.0, 0.5]
-        state, info = chains.walk(kernel, chains.both, draws, 7, step_size=step_size, scale=scale)
+        state, info = known_targets.walk(
+            kernel, known_targets.both, draws, 7, step_size=step_size, scale=scale
+        )
         self.assertBetween(info.accept_prob.mean(), 0.2, 0.98)
         moved = np.any(state.theta != draws, axis=1)
         self.assertGreater(moved.mean(), 0.9)
-        p = chains.p_values(chains.to_standard(state.theta))
+        p = known_targets.p_values(known_targets.to_standard(state.theta))
         self.assertGreater(p.min() * len(p), UNLIKELY)
-        value, gradient = kernels.base.value_and_gradient(chains.both, tf.constant(state.theta))
+        value, gradient = kernels.base.value_and_gradient(
+            known_targets.both, tf.constant(state.theta)
+        )
         self.assertAllClose(state.log_prob, value, 1e-10)
         if kernel.uses_gradients:
             self.assertAllClose(state.gradient, gradient, 1e-10, 1e-10)
@@ -54,9 +58,9 @@ class StationaryTest(tf.test.TestCase, parameterized.TestCase):
         kernel, step_size = ADJUSTED[name]
         z = standard_draws(20, 2)
         s = np.array([0.1, 3.0])
-        plain, info = chains.walk(kernel, normal, z, 5, step_size=step_size)
+        plain, info = known_targets.walk(kernel, normal, z, 5, step_size=step_size)
         SCALES.assign(s)
-        scaled, same = chains.walk(kernel, normal, z * s, 5, step_size=step_size, scale=s)
+        scaled, same = known_targets.walk(kernel, normal, z * s, 5, step_size=step_size, scale=s)
         SCALES.assign([1.0, 1.0])
         self.assertAllClose(scaled.theta / s, plain.theta, 1e-9, 1e-9)
         self.assertAllClose(same.accept_prob, info.accept_prob, 1e-9)
@@ -64,9 +68,9 @@ class StationaryTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters("hmc", "nuts")
     def test_divergence(self, name):
-        draws = chains.from_standard(standard_draws(30, 5))
+        draws = known_targets.from_standard(standard_draws(30, 5))
         kernel, _ = ADJUSTED[name]
-        state, info = chains.walk(kernel, chains.both, draws, 1, step_size=50.0)
+        state, info = known_targets.walk(kernel, known_targets.both, draws, 1, step_size=50.0)
         self.assertAllEqual(info.diverging, [True] * 30)
         self.assertAllEqual(info.accept_prob, np.zeros(30))
         self.assertAllEqual(state.theta, draws)
@@ -87,7 +91,7 @@ class StationaryTest(tf.test.TestCase, parameterized.TestCase):
 
             return normal(tf.grad_pass_through(through)(theta))
 
-        _, info = chains.walk(kernel, counted, standard_draws(6, 2), 1, step_size=step_size)
+        _, info = known_targets.walk(kernel, counted, standard_draws(6, 2), 1, step_size=step_size)
         steps = info.num_gradients.max() if kernel.uses_gradients else 1
         self.assertAllEqual(info.num_gradients.max(), steps if kernel.uses_gradients else 0)
         self.assertAllEqual(asked, [6] * (1 + steps))
@@ -97,17 +101,17 @@ class HMCTest(tf.test.TestCase):
     """The trajectories of `tfp.mcmc.HamiltonianMonteCarlo`, given our steps and scales."""
 
     STEP = tf.constant([0.05, 0.03], tf.float64)
-    START = HMC().init(chains.banana, tf.constant(standard_draws(6, 2)))
+    START = HMC().init(known_targets.banana, tf.constant(standard_draws(6, 2)))
 
     def go(self, steps, step):
-        kernel = tfp.mcmc.HamiltonianMonteCarlo(chains.banana, step, steps)
+        kernel = tfp.mcmc.HamiltonianMonteCarlo(known_targets.banana, step, steps)
         return one_step(kernel, self.START, tf.constant([1, 2]))[1]
 
     def test_reversible(self):
         there = self.go(40, self.STEP)
         self.assertGreater(np.abs(there.proposed_state - self.START.theta).max(), 0.5)
         integrator = tfp.mcmc.internal.leapfrog_integrator.SimpleLeapfrogIntegrator(
-            chains.banana, [self.STEP], num_steps=40
+            known_targets.banana, [self.STEP], num_steps=40
         )
         (p,) = there.proposed_results.final_momentum
         back, theta, _, _ = integrator([-p], [there.proposed_state])
@@ -121,7 +125,7 @@ class HMCTest(tf.test.TestCase):
             proposed = results.proposed_results
             start, end = proposed.initial_momentum[0], proposed.final_momentum[0]
             kinetic = 0.5 * np.sum(end.numpy() ** 2 - start.numpy() ** 2, axis=1)
-            potential = self.START.log_prob - chains.banana(results.proposed_state)
+            potential = self.START.log_prob - known_targets.banana(results.proposed_state)
             self.assertAllClose(-results.log_accept_ratio, kinetic + potential, 1e-9, 1e-12)
             errors.append(kinetic + potential.numpy())
         self.assertAllClose(errors[0] / errors[1], np.full(6, 4.0), 0.02)
@@ -153,7 +157,7 @@ class HMCTest(tf.test.TestCase):
         length = 2 * np.pi
         for jitter, stays in ((0.0, True), (0.5, False)):
             kernel = HMC(trajectory_length=length, jitter=jitter)
-            state, _ = chains.walk(kernel, normal, start, 10, step_size=length / 200)
+            state, _ = known_targets.walk(kernel, normal, start, 10, step_size=length / 200)
             self.assertEqual(np.abs(state.theta - start).max() < 0.1, stays)
 
 
@@ -174,15 +178,17 @@ class LangevinTest(tf.test.TestCase):
         self.assertAllClose(biased, self.VARIANCES / (1 - self.STEP**2 / 4 / self.VARIANCES))
         far = np.full((NUM, 2), 5.0)
         for start, steps in ((standard_draws(NUM, 2) * np.sqrt(biased), 20), (far, 60)):
-            state, _ = chains.walk(Langevin(), normal, start, steps, step_size=self.STEP)
-            self.assertGreater(chains.p_values(state.theta / np.sqrt(biased)).min(), UNLIKELY)
+            state, _ = known_targets.walk(Langevin(), normal, start, steps, step_size=self.STEP)
+            self.assertGreater(
+                known_targets.p_values(state.theta / np.sqrt(biased)).min(), UNLIKELY
+            )
             wrong = state.theta / np.sqrt(self.VARIANCES)
-            self.assertLess(chains.p_values(wrong).min(), UNLIKELY)
+            self.assertLess(known_targets.p_values(wrong).min(), UNLIKELY)
 
     def test_proposals_and_acceptance_are_those_of_mala(self):
         """Against the ratio of proposal densities."""
         start = standard_draws(50, 2)
-        proposal, info = chains.walk(Langevin(), normal, start, 1, step_size=self.STEP)
+        proposal, info = known_targets.walk(Langevin(), normal, start, 1, step_size=self.STEP)
         h = self.STEP**2 / 2
 
         def log_q(to, origin):
@@ -192,11 +198,11 @@ class LangevinTest(tf.test.TestCase):
         ratio = (normal(proposal.theta) - normal(start)).numpy()
         ratio += log_q(start, proposal.theta) - log_q(proposal.theta, start)
         self.assertAllClose(info.accept_prob, np.exp(np.minimum(ratio, 0)), 1e-10)
-        _, adjusted = chains.walk(MALA(), normal, start, 1, step_size=self.STEP)
+        _, adjusted = known_targets.walk(MALA(), normal, start, 1, step_size=self.STEP)
         self.assertBetween(adjusted.accept_prob.mean(), 0.2, 0.99)
 
     def test_a_proposal_out_of_the_finite_numbers_counts_as_rejected(self):
-        state, info = chains.walk(
+        state, info = known_targets.walk(
             Langevin(), normal, np.array([[1e200, 0.0]]), 1, step_size=self.STEP
         )
         self.assertFalse(np.isfinite(state.log_prob[0]))
@@ -219,7 +225,7 @@ class FlipTest(tf.test.TestCase, parameterized.TestCase):
         p /= p.sum()
         draws = states[np.random.default_rng(0).choice(8, NUM, p=p)]
         kernel = Flip(num_flips=num_flips, values=(-1.0, 1.0))
-        state, info = chains.walk(kernel, self.density, draws, 9)
+        state, info = known_targets.walk(kernel, self.density, draws, 9)
         self.assertAllEqual(info.num_gradients, np.zeros(NUM))
         moved = np.any(state.theta != draws, axis=1)
         self.assertGreater(moved.mean(), 0.5)
@@ -229,7 +235,7 @@ class FlipTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_every_weight_turns_as_often(self):
         kernel = Flip(values=(0.0, 2.0))
-        state, _ = chains.walk(kernel, lambda w: 0.0 * w[:, 0], np.zeros((NUM, 5)), 1)
+        state, _ = known_targets.walk(kernel, lambda w: 0.0 * w[:, 0], np.zeros((NUM, 5)), 1)
         self.assertAllEqual(state.theta.sum(axis=1), np.full(NUM, 2.0))
         turned = (state.theta > 0).sum(axis=0)
         self.assertGreater(scipy.stats.chisquare(turned).pvalue, UNLIKELY)

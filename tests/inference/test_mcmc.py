@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
-import chains
 import keras
+import known_targets
 import numpy as np
 import scipy.stats
 import tensorflow as tf
@@ -154,17 +154,27 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
         super().setUpClass()
         cls.start = {"initial": np.zeros(5), "jitter": 3.0, "num_warmup": 300, "seed": 2}
         cls.sampled = PLAIN(
-            chains.both, HMC(mass_matrix="diagonal"), num_samples=200, num_chains=50, **cls.start
+            known_targets.both,
+            HMC(mass_matrix="diagonal"),
+            num_samples=200,
+            num_chains=50,
+            **cls.start,
         ).run()
 
     def test_moments(self):
         theta = self.sampled.theta
-        standard = chains.to_standard(theta.reshape(-1, 5)).reshape(theta.shape)
+        standard = known_targets.to_standard(theta.reshape(-1, 5)).reshape(theta.shape)
         self.assert_moments(standard, np.zeros(5), np.eye(5))
 
     def test_a_run_is_a_function_of_its_seed(self):
         runs = [
-            PLAIN(chains.gaussian, MALA(step_size=0.5), initial=np.zeros(3), num_warmup=5, **sizes)
+            PLAIN(
+                known_targets.gaussian,
+                MALA(step_size=0.5),
+                initial=np.zeros(3),
+                num_warmup=5,
+                **sizes,
+            )
             for sizes in (
                 {"num_samples": 6, "num_chains": 3, "seed": 4},
                 {"num_samples": 6, "num_chains": 3, "seed": 4},
@@ -186,7 +196,7 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
 class ResumeTest(tf.test.TestCase, parameterized.TestCase):
     def run_of(self, kernel, **arguments):
         start = {"initial": np.zeros(3), "num_warmup": 40, "num_chains": 4}
-        return PLAIN(chains.gaussian, kernel, **start, **arguments).run()
+        return PLAIN(known_targets.gaussian, kernel, **start, **arguments).run()
 
     def killed(self, after, kernel, **arguments):
         """A run that is killed after so many checkpoints."""
@@ -360,7 +370,7 @@ class EnsembleTest(tf.test.TestCase):
         mcmc = PLAIN(linear(), num_chains=1)
         with self.assertRaisesRegex(ValueError, "^there are no samples yet; call run\\(\\)$"):
             mcmc.ensemble()
-        mcmc = PLAIN(chains.gaussian, "rwmh", initial=np.zeros(3))
+        mcmc = PLAIN(known_targets.gaussian, "rwmh", initial=np.zeros(3))
         with self.assertRaisesRegex(ValueError, "^target is a function, which has no network"):
             mcmc.ensemble()
 
@@ -404,10 +414,10 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
     def test_where_chains_start(self):
         sizes = {"num_chains": 80, "num_warmup": 0}
         drawn = PLAIN(linear(), "rwmh", **sizes)._start.state.theta
-        self.assertGreater(chains.p_values(drawn / 1.5).min(), 1e-4)
+        self.assertGreater(known_targets.p_values(drawn / 1.5).min(), 1e-4)
         at_model = PLAIN(linear(), "rwmh", initial="model", jitter=0.1, **sizes)._start.state.theta
         noise = (at_model - linear().theta) / 0.1
-        self.assertGreater(chains.p_values(noise).min(), 1e-4)
+        self.assertGreater(known_targets.p_values(noise).min(), 1e-4)
         points = np.random.default_rng(0).normal(size=(80, 3))
         given = PLAIN(linear(), "rwmh", initial=points, **sizes)._start.state
         self.assertAllEqual(given.theta, points)
@@ -430,9 +440,12 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
         ({"initial": np.zeros((2, 3))}, "^initial has shape .2, 3.; give .D,. or .4, D."),
         ({"initial": np.zeros(2)}, "^initial has 2 weights; the target has 3$"),
         ({"kernel": "flip"}, "^kernel='flip' needs the prior Bernoulli for all weights, not Norm"),
-        ({"target": chains.gaussian}, "^initial='prior': the target is a function; give points"),
         (
-            {"target": chains.gaussian, "kernel": "flip"},
+            {"target": known_targets.gaussian},
+            "^initial='prior': the target is a function; give points",
+        ),
+        (
+            {"target": known_targets.gaussian, "kernel": "flip"},
             "^kernel='flip': the target is a function; take kernel=Flip.values=...",
         ),
         (
@@ -464,7 +477,7 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
 class StuckTest(tf.test.TestCase):
     def run_of(self, kernel, num_samples=120):
         start = {"initial": np.ones(3), "num_warmup": 0, "num_chains": 2}
-        return PLAIN(chains.gaussian, kernel, num_samples=num_samples, **start).run()
+        return PLAIN(known_targets.gaussian, kernel, num_samples=num_samples, **start).run()
 
     def test_all_proposals_rejected(self):
         with self.assertRaisesRegex(

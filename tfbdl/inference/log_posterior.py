@@ -91,6 +91,7 @@ class LogPosterior:
         outputs = self.flat(self.flat.theta, few)
         likelihood.check(outputs)
         likelihood.check_targets(y, outputs)
+        self._as_graph = tf.function(self.__call__, autograph=False)
 
     @property
     def theta(self) -> tf.Tensor:
@@ -99,6 +100,8 @@ class LogPosterior:
 
     def __call__(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(y, theta | x) in nats, shape () for theta (D,), and (C,) for C chains (C, D)."""
+        if tf.executing_eagerly():
+            return self._as_graph(theta)
         return self.log_likelihood(theta) + self.log_prior(theta)
 
     def log_likelihood(self, theta: tf.Tensor) -> tf.Tensor:
