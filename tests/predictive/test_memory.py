@@ -57,7 +57,7 @@ class MemoryTest(tf.test.TestCase):
 
     def test_kept_draws_are_seen_by_this_test(self):
         functions = Functions.of(network(), None)
-        self.assertTrue(self.stacks(functions._outputs, 100))
+        self.assertTrue(self.stacks(functions._moments_and_outputs, 100))
 
 
 if __name__ == "__main__":

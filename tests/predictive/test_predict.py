@@ -182,6 +182,27 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual((body, entry), (0, 1))
         self.assertIn(f"f32[{N},{C}]{{1,0}} dot(", code.split("\nENTRY")[0])
 
+    @parameterized.parameters("_moments", "_moments_and_outputs", "_log_probs")
+    def test_all_draws_have_one_program(self, name):
+        """Their numbers are no constants of what XLA compiles."""
+        model = classifier()
+        functions = Functions.of(model, likelihoods.Categorical())
+        functions.check(X)
+        static = () if name == "_moments" else (50,)
+        of = (X, LABELS) if name == "_log_probs" else (X,)
+        compiled = tf.function(
+            lambda *tensors: getattr(functions, name)(*tensors, *static),
+            autograph=False,
+            jit_compile=True,
+        )
+
+        def program(start):
+            own = tf.constant([[start, start + 50]])
+            tensors = (*map(tf.constant, of), tf.constant(0), own)
+            return compiled.experimental_get_compiler_ir(*tensors)(stage="hlo")
+
+        self.assertEqual(program(0), program(150))
+
     def test_a_draw_is_a_function(self):
         x = np.concatenate([X, X[::-1]])
         got = tfbdl.predict(classifier(), x, 20, seed=1, batch_size=10, return_samples=True)

@@ -111,16 +111,18 @@ class Functions:
         for draws in self._parts(num_samples):
             yield merged(self._run(self._moments, (batch,), seed, draws))
 
-    def outputs(self, batch: Any, seed: int, num_samples: int) -> np.ndarray:
-        """The network's outputs for each draw, shape (S, B, ...); S = 1 for no draws."""
+    def moments_and_outputs(
+        self, batch: Any, seed: int, num_samples: int
+    ) -> Iterator[tuple[Moments, np.ndarray]]:
+        """`moments`, each with the outputs of its draws, shape (S, B, ...); S = 1 for no draws."""
         if num_samples == 0:
-            return tf.cast(output_on(self.model, batch), tf.float32).numpy()[None]
-        return np.concatenate(
-            [
-                self._run(self._outputs, (batch,), seed, draws, self._share(draws))[: len(draws)]
-                for draws in self._parts(num_samples)
-            ]
-        )
+            (moments,) = self.moments(batch, seed, 0)
+            yield moments, tf.cast(output_on(self.model, batch), tf.float32).numpy()[None]
+        for draws in self._parts(num_samples):
+            moments, outputs = self._run(
+                self._moments_and_outputs, (batch,), seed, draws, self._share(draws)
+            )
+            yield merged(moments), outputs[: len(draws)]
 
     def log_probs(
         self, x: Any, y: tf.Tensor, seed: int, num_samples: int
@@ -191,11 +193,18 @@ class Functions:
 
         return tf.map_fn(draw, _numbers(own, count), fn_output_signature=(tf.float64, tf.float64))
 
-    def _outputs(self, batch: Any, seed: tf.Tensor, own: tf.Tensor, count: int) -> tf.Tensor:
-        def draw(s: tf.Tensor) -> tf.Tensor:
-            return tf.cast(self._sampler(batch, draw=make_draw(seed, s)), tf.float32)
-
-        return tf.map_fn(draw, _numbers(own, count), fn_output_signature=tf.float32)
+    def _moments_and_outputs(
+        self, batch: Any, seed: tf.Tensor, own: tf.Tensor, count: int
+    ) -> tuple[Moments, tf.Tensor]:
+        start, stop = tf.unstack(own[0])
+        like = self.model(batch, training=False)
+        outputs = tf.map_fn(
+            lambda s: self._sampler(batch, draw=make_draw(seed, s)),
+            _numbers(own, count),
+            fn_output_signature=like.dtype,
+        )
+        found = of_many(lambda s: tf.gather(outputs, s - start), start, stop, self.likelihood, like)
+        return stacked(found), tf.cast(outputs, tf.float32)
 
 
 def _numbers(own: tf.Tensor, count: int) -> tf.Tensor:

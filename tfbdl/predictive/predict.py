@@ -78,9 +78,12 @@ def predict(
             if not moments:
                 functions.check(batch)
             if return_samples:
-                outputs.append(functions.outputs(batch, seed, num_samples)[:, :size])
-            calls = bar.watch(functions.moments(batch, seed, num_samples))
-            moments.append(reduce(merge, calls).first(size))
+                calls = bar.watch(functions.moments_and_outputs(batch, seed, num_samples))
+                found, drawn = zip(*calls, strict=True)
+                outputs.append(np.concatenate(drawn)[:, :size])
+            else:
+                found = bar.watch(functions.moments(batch, seed, num_samples))
+            moments.append(reduce(merge, found).first(size))
     if not moments:
         raise ValueError("x has no batches; give at least one example")
     mean, squares, variance, entropy = (
