@@ -30,7 +30,7 @@ demo: $(INSTALLED)
 	@$(BIN)/python tutorials/demo.py
 
 test: $(INSTALLED)
-	@echo "==> running all tests (some 25 minutes on 2 cores)"
+	@echo "==> running all tests (some 20 minutes on 2 cores)"
 	@$(BIN)/python -m pytest tests/[a-l]*/
 	@$(BIN)/python -m pytest tests/[m-z]*/
 	@$(BIN)/python -m pytest tests/*.py
