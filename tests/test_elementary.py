@@ -6,6 +6,7 @@ import scipy.special
 import tensorflow as tf
 
 from tfbdl.elementary import log, normal_quantile, softplus
+from tfbdl.graphs import has_loops
 
 COMPILED = pytest.mark.parametrize("compiled", [None, False, True], ids=["eager", "graph", "XLA"])
 
@@ -112,3 +113,12 @@ class TestNormalQuantile:
         x = np.linspace(-0.999, 0.999, 10_000)
         true = np.sqrt(2.0) * scipy.special.erfinv(x)
         assert relative_error(call(normal_quantile, x, False), true) < 1e-11
+
+
+@pytest.mark.parametrize("function", [softplus, log, normal_quantile])
+def test_is_vectorised(function):
+    """For all rows at once, with what it gives for each."""
+    x = tf.constant(np.linspace(0.01, 0.99, 12, dtype=np.float32).reshape(4, 3))
+    mapped = tf.function(lambda x: tf.vectorized_map(function, x)).get_concrete_function(x)
+    assert not has_loops(mapped.graph)
+    np.testing.assert_array_equal(mapped(x), function(x))

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 import tensorflow as tf
-from tensorflow.python.ops.parallel_for import pfor
+
+from tfbdl.tensorflow_private import bitcast
 
 Gradient = Callable[[tf.Tensor], tf.Tensor]
 
@@ -107,19 +108,11 @@ def _value_of_log(x: tf.Tensor) -> tf.Tensor:
 
 def _log_of_normal(x: tf.Tensor) -> tf.Tensor:
     """Of what is positive, finite and not subnormal."""
-    bits = tf.bitcast(x, tf.int32)
+    bits = bitcast(x, tf.int32)
     exponent = tf.bitwise.right_shift(bits - _HALF_ROOT, 23)
-    m = tf.bitcast(bits - tf.bitwise.left_shift(exponent, 23), tf.float32)
+    m = bitcast(bits - tf.bitwise.left_shift(exponent, 23), tf.float32)
     t = 2.0 * (m - 1.0) / (m + 1.0)
     return math.log(2.0) * tf.cast(exponent, tf.float32) + t * _polynomial(_ARTANH[2:], t * t)
-
-
-if "Bitcast" not in pfor._pfor_converter_registry:
-
-    @pfor.RegisterPFor("Bitcast")
-    def _vectorised_bitcast(op: pfor._PforInput) -> pfor.WrappedTensor:
-        """Without it `tf.vectorized_map` takes the bits of one element after the other."""
-        return pfor.wrap(tf.bitcast(op.stacked_input(0), op.get_attr("type")), True)
 
 
 def _polynomial(coefficients: Sequence[float], x: tf.Tensor) -> tf.Tensor:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import tensorflow as tf
+
+P = ParamSpec("P")
+Owner = TypeVar("Owner")
+Result = TypeVar("Result")
 
 
 class Compiled:
@@ -48,6 +52,21 @@ class Compiled:
             on_cpu = not tf.config.list_logical_devices("GPU")
             self._takes_xla[graph] = not (on_cpu and convolves(graph.graph))
         return self._takes_xla[graph]
+
+
+def as_graph(
+    method: Callable[Concatenate[Owner, P], Result],
+) -> Callable[Concatenate[Owner, P], Result]:
+    """A method whose eager calls run as graphs: one for each object and kind of arguments."""
+    graphs = tf.function(method, autograph=False)
+
+    @wraps(method)
+    def call(self: Owner, *args: P.args, **kwargs: P.kwargs) -> Result:
+        if tf.executing_eagerly():
+            return graphs.__get__(self, type(self))(*args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    return call
 
 
 def convolves(graph: tf.Graph) -> bool:

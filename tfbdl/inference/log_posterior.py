@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfbdl import priors
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.graphs import has_loops
+from tfbdl.graphs import as_graph, has_loops
 from tfbdl.inference.laplace.batches import whole
 from tfbdl.inference.over_chains import over_chains
 from tfbdl.likelihoods import Likelihood
@@ -91,25 +91,25 @@ class LogPosterior:
         outputs = self.flat(self.flat.theta, few)
         likelihood.check(outputs)
         likelihood.check_targets(y, outputs)
-        self._as_graph = tf.function(self.__call__, autograph=False)
 
     @property
     def theta(self) -> tf.Tensor:
         """The model's weights as they are now, shape (D,)."""
         return self.flat.theta
 
+    @as_graph
     def __call__(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(y, theta | x) in nats, shape () for theta (D,), and (C,) for C chains (C, D)."""
-        if tf.executing_eagerly():
-            return self._as_graph(theta)
         return self.log_likelihood(theta) + self.log_prior(theta)
 
+    @as_graph
     def log_likelihood(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(y | x, theta) in nats, of the shape that `__call__` has."""
         if self.chunk_size is None or self.chunk_size >= self.num_data:
             return self._log_likelihood_of(theta, self.x, self.y)
         return self._in_chunks(theta)
 
+    @as_graph
     def log_prior(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(theta) in nats, of the shape that `__call__` has."""
         return over_chains(self._log_prior_of_one, theta)

@@ -12,14 +12,14 @@ def over_chains(
 ) -> tf.Tensor:
     """`function` of theta (D,), or of each of C chains (C, D), whose gradients are of first order.
 
-    The gradient of chains is taken inside the map: that of the map itself would, under XLA, depend
-    on theta as a constant, and compile again for each theta.
+    It belongs into a graph: eagerly each call would vectorise anew. The gradient of chains is taken
+    inside the map: that of the map itself would, under XLA, depend on theta as a constant, and
+    compile again for each theta.
 
     Args:
         function: theta (D,) to a number.
         theta: shape (D,) or (C, D).
-        one_by_one: chains in a loop, for a function with loops, which XLA does not take vectorised;
-            always so outside of a graph, where vectorising would trace anew at each call.
+        one_by_one: chains in a loop, for a function with loops, which XLA does not take vectorised.
     """
     if theta.shape.rank == 1:
         return function(theta)
@@ -32,7 +32,7 @@ def over_chains(
 
     @tf.custom_gradient
     def of_each(theta: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        if one_by_one or tf.executing_eagerly():
+        if one_by_one:
             types = (theta.dtype, theta.dtype)
             values, gradients = tf.map_fn(value_and_gradient, theta, fn_output_signature=types)
         else:

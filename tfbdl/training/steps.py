@@ -50,12 +50,13 @@ class Steps:
         self._sums: tf.Tensor | float = 0.0
         if self.replicas > 1:
             jit_compile = False
-        self._step: Callable[..., Any] = self._train_step
-        if jit_compile is not False and not feed.on_device:
-            self._step, jit_compile = Compiled(self._step, jit_compile, autograph=True), False
+        each = jit_compile is not False and not feed.on_device
+        self._step: Callable[..., Any] = (
+            Compiled(self._train_step, jit_compile, autograph=True) if each else self._train_step
+        )
         scalar = tf.TensorSpec([], tf.int32)
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
-        run = Compiled(self._run_steps, jit_compile, autograph=True)
+        run = Compiled(self._run_steps, False if each else jit_compile, autograph=True)
         self._run = run.graph(feed.epoch(1), scalar, scalar)
 
     @property
