@@ -15,7 +15,6 @@ from two_replicas import strategy
 
 import tfbdl
 from tfbdl import priors
-from tfbdl.flat_model import FlatModel
 from tfbdl.inference import (
     HMC,
     MALA,
@@ -29,7 +28,6 @@ from tfbdl.inference import (
     ess,
 )
 from tfbdl.inference.progress import Pace
-from tfbdl.inference.samples import Samples
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Normal, Poisson, StudentT
 
 RNG = np.random.default_rng(0)
@@ -193,75 +191,6 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
         self.assertLen(np.unique(np.concatenate([one.theta[-1, :, 0], other.theta[-1, :, 0]])), 6)
 
 
-class ResumeTest(tf.test.TestCase, parameterized.TestCase):
-    def run_of(self, kernel, **arguments):
-        start = {"initial": np.zeros(3), "num_warmup": 40, "num_chains": 4}
-        return PLAIN(known_targets.gaussian, kernel, **start, **arguments).run()
-
-    def killed(self, after, kernel, **arguments):
-        """A run that is killed after so many checkpoints."""
-        save, left = Samples.save, iter(range(after))
-
-        def until(samples, position, steps):
-            save(samples, position, steps)
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-
-        with mock.patch.object(Samples, "save", until), self.assertRaises(KeyboardInterrupt):
-            self.run_of(kernel, **arguments)
-
-    @parameterized.parameters((HMC(mass_matrix="diagonal"), False), ("rwmh", False), ("hmc", True))
-    def test_same_draws(self, kernel, replicated):
-        where = {"strategy": strategy() if replicated else None}
-        whole = self.run_of(kernel, num_samples=30, **where)
-        self.assertLen(np.unique(whole.theta[-1, :, 0]), 4)
-        with tempfile.TemporaryDirectory() as folder:
-            where["savedir"] = folder
-            self.killed(3, kernel, num_samples=20, **where)
-            self.killed(7, kernel, num_samples=20, **where)
-            resumed = self.run_of(kernel, num_samples=20, **where)
-            for found, expected in zip(resumed.draws, whole.draws, strict=True):
-                self.assertAllEqual(found, expected[:20])
-            beyond = self.run_of(kernel, num_samples=30, **where)
-            for found, expected in zip(beyond.draws, whole.draws, strict=True):
-                self.assertAllEqual(found, expected)
-            self.assertAllEqual(beyond.step_size, whole.step_size)
-
-    def test_refusals(self):
-        with tempfile.TemporaryDirectory() as folder:
-            kernel = RandomWalk(step_size=1.0)
-            self.run_of(kernel, savedir=folder, num_samples=3)
-            with self.assertRaisesRegex(
-                ValueError, "^savedir='.*' holds a run with seed=0, not 1; name another savedir$"
-            ):
-                self.run_of(kernel, savedir=folder, num_samples=3, seed=1)
-            with self.assertRaisesRegex(ValueError, "holds a run with kernel=RandomWalk"):
-                self.run_of(RandomWalk(step_size=0.5), savedir=folder, num_samples=3)
-            path = Path(folder) / "checkpoint.npz"
-            draws = Path(folder) / "log_prob.npy"
-            whole = draws.read_bytes()
-            for damaged, message in (
-                (whole[:50], "log_prob.npy cannot be read .*; name another savedir$"),
-                (whole.replace(b"<f", b"<i"), "log_prob.npy holds samples of .*; name another"),
-            ):
-                draws.write_bytes(damaged)
-                with self.assertRaisesRegex(ValueError, message):
-                    self.run_of(kernel, savedir=folder, num_samples=3)
-            draws.unlink()
-            with self.assertRaisesRegex(ValueError, "log_prob.npy cannot be read .*No such file"):
-                self.run_of(kernel, savedir=folder, num_samples=3)
-            draws.write_bytes(whole)
-            with np.load(path) as file:
-                np.savez(path, **{**file, "p0": np.zeros(7)})
-            with self.assertRaisesRegex(ValueError, "has a checkpoint of other chains; name"):
-                self.run_of(kernel, savedir=folder, num_samples=3)
-            path.write_bytes(path.read_bytes()[:100])
-            with self.assertRaisesRegex(ValueError, "checkpoint.npz is not a readable checkpoint"):
-                self.run_of(kernel, savedir=folder, num_samples=3)
-            with self.assertRaisesRegex(OSError, "savedir cannot be made .*; name another"):
-                self.run_of(kernel, savedir=path, num_samples=3)
-
-
 class StrategyTest(MomentsTest):
     def test_chains_of_all_replicas(self):
         sizes = {"num_warmup": 150, "num_samples": 100, "num_chains": 32}
@@ -273,47 +202,6 @@ class StrategyTest(MomentsTest):
             ValueError, "^num_chains=3 must be a multiple of the strategy's 2 replicas$"
         ):
             PLAIN(linear(), strategy=strategy(), num_chains=3)
-
-
-class CalibrationTest(tf.test.TestCase):
-    def test_ranks_are_uniform(self):
-        """Simulation-based calibration (Talts et al. 2018): one data set a chain.
-
-        Of weights, outputs and noise drawn from the prior, the rank among the samples of their
-        posterior is uniform on 0 .. S.
-        """
-        num, s = 500, 15
-        hidden = keras.layers.Dense(2, "tanh", dtype="float64")
-        layers = [hidden, keras.layers.Dense(1, dtype="float64")]
-        flat = FlatModel(keras.Sequential([keras.Input((1,), dtype="float64"), *layers]))
-        rng = np.random.default_rng(0)
-        x = tf.constant(np.linspace(-2, 2, 6)[:, None])
-        true = rng.normal(size=(num, flat.size))
-
-        def outputs(theta):
-            return tf.vectorized_map(lambda one: flat(one, x), theta)
-
-        f = outputs(tf.constant(true)).numpy()
-        y = tf.constant(f + rng.normal(0, 0.5, f.shape))
-
-        def log_joint(theta):
-            fit = Normal(0.5).log_prob(y, outputs(theta))
-            return fit + tf.reduce_sum(priors.Normal(1.0).log_prob(theta), axis=1)
-
-        mcmc = PLAIN(
-            log_joint,
-            HMC(trajectory_length=1.5),
-            initial=rng.normal(size=true.shape),
-            num_warmup=150,
-            num_samples=s,
-            num_chains=num,
-            thinning=8,
-        ).run()
-        of_f = np.stack([outputs(tf.constant(theta)).numpy()[:, :2, 0] for theta in mcmc.theta])
-        quantities = np.concatenate([mcmc.theta, of_f], axis=2)
-        ranks = np.sum(quantities < np.concatenate([true, f[:, :2, 0]], axis=1), axis=0)
-        p = [scipy.stats.chisquare(np.bincount(r, minlength=s + 1)).pvalue for r in ranks.T]
-        self.assertGreater(np.min(p) * len(p), 1e-3)
 
 
 class FlipTest(tf.test.TestCase):
