@@ -28,6 +28,7 @@ def predict(
     seed: int | None = None,
     likelihood: Likelihood | None = None,
     return_samples: bool = False,
+    jit_compile: bool | None = None,
     verbose: int = 1,
 ) -> Prediction:
     """The predictive distribution of y at x: the mean over `num_samples` functions of p(y | f(x)).
@@ -50,6 +51,8 @@ def predict(
             it is a cross-entropy or one of `tfbdl.likelihoods`. Without one the result describes
             the network's outputs: mean and epistemic standard deviation.
         return_samples: whether to keep the outputs of all functions, (S, N, ...), on the host.
+        jit_compile: whether XLA compiles the loop over draws; by default unless the model has
+            operations that it cannot compile, such as look-ups and those on strings.
         verbose: 1 shows a progress bar, in a terminal, where there is time to read it; 0 none.
 
     Raises:
@@ -68,7 +71,7 @@ def predict(
     num_samples = min(num_samples, num_functions(model))
     likelihood = known_likelihood(model, likelihood)
     seed = make_default_seed() if seed is None else integer("seed", seed)
-    functions = Functions.of(model, likelihood)
+    functions = Functions.of(model, likelihood, jit_compile)
     moments: list[Moments] = []
     outputs: list[np.ndarray] = []
     parts, number = batches(x, batch_size)
