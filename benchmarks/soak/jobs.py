@@ -114,7 +114,7 @@ def _chains(folder: Path, begun: Callable[[], None]) -> None:
         savedir=folder / "run",
         verbose=0,
     )
-    with mock.patch("tfbdl.inference.progress.SECONDS", 0.01):
+    with mock.patch("tfbdl.inference.mcmc.progress.SECONDS", 0.01):
         begun()
         chains.run()
 

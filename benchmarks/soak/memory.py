@@ -56,14 +56,14 @@ def streaming(steps: int) -> Growth:
 def chains(steps: int) -> Growth:
     """Of `MCMC`, in calls of few steps."""
     seen: list[float] = []
-    save = tfbdl.inference.samples.Samples.save
+    save = tfbdl.inference.mcmc.storage.Samples.save
 
     def watched(samples: object, position: object, done: int) -> None:
         save(samples, position, done)
         if done >= steps / 5:
             seen.append(megabytes())
 
-    with mock.patch("tfbdl.inference.samples.Samples.save", watched):
+    with mock.patch("tfbdl.inference.mcmc.storage.Samples.save", watched):
         tfbdl.inference.MCMC(
             lambda theta: -0.5 * tf.reduce_sum(theta**2, axis=1),
             "rwmh",

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.stats
 import tensorflow as tf
 
-from tfbdl.inference.kernels.base import Info
+from tfbdl.inference.mcmc.kernels.base import Info
 
 COVARIANCE = np.array([[1.0, 0.8, 0.0], [0.8, 2.0, -0.3], [0.0, -0.3, 0.25]])
 MEAN = np.array([1.0, -2.0, 0.5])

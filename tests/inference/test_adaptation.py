@@ -5,7 +5,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from tfbdl.inference import HMC, Flip
-from tfbdl.inference.adaptation import Adaptation, windows
+from tfbdl.inference.mcmc.adaptation import Adaptation, windows
 
 NUM_WARMUP = 200
 STARTS, ENDS = 75, [100, 150]

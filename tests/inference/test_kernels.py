@@ -8,7 +8,7 @@ import tensorflow_probability as tfp
 from absl.testing import parameterized
 
 from tfbdl.inference import HMC, MALA, NUTS, Flip, Langevin, RandomWalk, kernels
-from tfbdl.inference.kernels.base import one_step
+from tfbdl.inference.mcmc.kernels.base import one_step
 
 NUM = 4000
 ADJUSTED = {

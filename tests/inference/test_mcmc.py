@@ -27,7 +27,7 @@ from tfbdl.inference import (
     SamplingError,
     ess,
 )
-from tfbdl.inference.progress import Pace
+from tfbdl.inference.mcmc.progress import Pace
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Normal, Poisson, StudentT
 
 RNG = np.random.default_rng(0)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from tfbdl.inference import HMC, MCMC, LogPosterior, progress
-from tfbdl.inference.samples import Samples
+from tfbdl.inference.mcmc.storage import Samples
 from tfbdl.likelihoods import Normal
 
 # Processes are forked off one that has TensorFlow imported but not started.

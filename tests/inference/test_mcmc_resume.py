@@ -12,7 +12,7 @@ from absl.testing import parameterized
 from two_replicas import strategy
 
 from tfbdl.inference import HMC, MCMC, RandomWalk
-from tfbdl.inference.samples import Samples
+from tfbdl.inference.mcmc.storage import Samples
 
 PLAIN = functools.partial(MCMC, jit_compile=False, verbose=0)
 

@@ -1,16 +1,16 @@
 """Posterior inference over the weights of any Keras model."""
 
-from tfbdl.inference.chain_run import SamplingError
+from tfbdl.inference.mcmc.chains import SamplingError
 from tfbdl.inference.deep_ensemble import DeepEnsemble
-from tfbdl.inference.diagnostics import ess, rhat
-from tfbdl.inference.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference.mcmc.diagnostics import ess, rhat
+from tfbdl.inference.mcmc.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
 from tfbdl.inference.marginal_likelihood import MarginalLikelihood
 from tfbdl.inference.mcmc import MCMC
 from tfbdl.inference.neural_linear import NeuralLinear
-from tfbdl.inference.posterior_samples import PosteriorSamples
+from tfbdl.inference.weight_snapshots import PosteriorSamples
 from tfbdl.inference.swag import SWAG
 
 __all__ = [

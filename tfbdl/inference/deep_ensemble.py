@@ -3,74 +3,195 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from tfbdl.arguments import integer, positive_integer
-from tfbdl.models import Ensemble
+from tfbdl.flat_model import FlatModel
+from tfbdl.inference.method import Method
+from tfbdl.inference.weight_table import WeightTable
+from tfbdl.models.ensemble import Ensemble, floats
 from tfbdl.training.loop import train
 
 
-class DeepEnsemble:
+class Members(NamedTuple):
+    """Weights of the members, shape (K, D), and what else differs between them, (K, E)."""
+
+    theta: np.ndarray
+    states: np.ndarray
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class DeepEnsemble(Method):
     """K networks that differ in where they start and in the order of the examples.
 
+    Each finds a mode of its own; where they disagree, the data have not decided (Lakshminarayanan,
+    Pritzel, Blundell 2017, "Simple and scalable predictive uncertainty estimation using deep
+    ensembles"). Hard to beat, at K times the cost of one network; a mixture of K point masses and no
+    posterior, so that K bounds what it can say.
+
     Args:
-        build: makes a compiled model; called once for each member, under its own Keras seed.
+        build_model: makes a compiled model; called once for each member, under its own Keras seed. Or a
+            compiled model, whose architecture each member has, with weights of its own.
         num_members: K; the paper's 5.
         seed: member k has the seed `seed + k`.
 
-    Attributes:
-        members: the trained networks.
-
     Raises:
-        ValueError: if `num_members` is not a positive integer.
+        ValueError: if an argument is out of its range.
     """
 
     def __init__(
-        self, build: Callable[[], keras.Model], num_members: int = 5, *, seed: int = 0
+        self,
+        build_model: Callable[[], keras.Model] | keras.Model,
+        num_members: int = 5,
+        *,
+        seed: int = 0,
+        name: str | None = None,
     ) -> None:
-        self.build = build
+        super().__init__(name=name)
+        if isinstance(build_model, keras.Model):
+            if not (build_model.built and build_model.compiled):
+                raise ValueError(f"build_model={build_model.name} must be built and compiled")
+        elif not callable(build_model):
+            raise ValueError(
+                f"build_model={build_model!r} must be a function that makes a compiled model"
+            )
+        self.build_model = build_model
         self.num_members = positive_integer("num_members", num_members)
         self.seed = integer("seed", seed)
-        self.members: list[keras.Model] = []
+        self._network: keras.Model | None = None
+        self._members: Members | None = None
 
     def fit(
         self,
-        x: np.ndarray,
-        y: np.ndarray,
+        x: Any,
+        y: Any = None,
         *,
+        epochs: int,
+        num_data: int | None = None,
+        batch_size: int = 100,
         savedir: str | os.PathLike[str] | None = None,
-        **arguments: Any,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        verbose: int = 1,
     ) -> DeepEnsemble:
-        """Trains the members one after the other with `tfbdl.train`.
+        """Trains the members one after the other by `tfbdl.train`.
 
         Args:
-            x: examples, shape (N, ...).
-            y: targets, shape (N, ...).
+            x: as in `tfbdl.train`.
+            y: as in `tfbdl.train`.
+            epochs: number of the last epoch of each member.
+            num_data: as in `tfbdl.train`.
+            batch_size: as in `tfbdl.train`.
             savedir: folder, with one for each member in it; a stopped call goes on where it was.
-            **arguments: as in `tfbdl.train`: epochs, batch_size, verbose and so on.
-        """
-        self.members = []
-        for k in range(self.num_members):
-            keras.utils.set_random_seed(self.seed + k)
-            model = self.build()
-            folder = None if savedir is None else Path(savedir) / f"member_{k}"
-            train(model, x, y, savedir=folder, seed=self.seed + k, **arguments)
-            self.members.append(model)
-        return self
-
-    def ensemble(self) -> Ensemble:
-        """The members as one model, whose functions `tfbdl.predict` draws.
+            callbacks: as in `tfbdl.train`, of each member.
+            verbose: as in `tfbdl.train`.
 
         Raises:
-            ValueError: if they are not trained yet.
+            ValueError: as `tfbdl.train`, and if the members differ in the shapes of their weights.
+            OSError: as `tfbdl.train`.
+            TrainingError: as `tfbdl.train`.
         """
-        if not self.members:
-            raise ValueError("members is empty; call fit first")
-        ensemble = Ensemble.of(self.members)
-        ensemble.compile(loss=self.members[0].loss)
+        thetas, states = [], []
+        for k in range(self.num_members):
+            network = self._make(self.seed + k)
+            folder = None if savedir is None else Path(savedir) / f"member_{k}"
+            train(
+                network,
+                x,
+                y,
+                epochs=epochs,
+                num_data=num_data,
+                batch_size=batch_size,
+                savedir=folder,
+                callbacks=callbacks,
+                seed=self.seed + k,
+                verbose=verbose,
+            )
+            flat = FlatModel(network)
+            thetas.append(flat.theta.numpy())
+            states.append(floats(flat.state).numpy())
+            if thetas[-1].shape != thetas[0].shape:
+                raise ValueError("build_model makes networks of different shapes; make equal ones")
+        self._network = network
+        self._members = Members(np.stack(thetas), np.stack(states))
+        return self
+
+    @property
+    def is_fitted(self) -> bool:
+        return self._members is not None
+
+    def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
+        """The weights of the first members, shape (num_samples, D); by default of all.
+
+        Raises:
+            ValueError: if there are fewer.
+            NotFittedError: before `fit`.
+        """
+        theta = self._fitted("sample").theta
+        number = self.num_members if num_samples is None else num_samples
+        if positive_integer("num_samples", number) > len(theta):
+            raise ValueError(f"num_samples={number} is more than the {len(theta)} members")
+        return theta[:number]
+
+    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> Ensemble:
+        """The members, or the first of them, as one model, whose functions `tfbdl.predict` draws.
+
+        Raises:
+            NotFittedError: before `fit`.
+        """
+        members = self._fitted("ensemble")
+        network = self.network()
+        ensemble = Ensemble(network, members.theta[:num_samples], members.states[:num_samples])
+        ensemble.compile(loss=network.loss)
         return ensemble
+
+    def network(self) -> keras.Model:
+        """A network of the architecture of all members, compiled; with the weights of one.
+
+        Raises:
+            NotFittedError: before `fit`.
+        """
+        self._require_fit("network")
+        assert self._network is not None
+        return self._network
+
+    def summary(self) -> WeightTable:
+        """Means and standard deviations over the members, by weight tensor."""
+        theta = self._fitted("summary").theta
+        flat = FlatModel(self.network())
+        remarks = [f"{len(theta)} members of {theta.shape[1]:,} weights"]
+        return WeightTable.of(repr(self), flat, theta.mean(axis=0), theta.std(axis=0), remarks)
+
+    def fitted_arrays(self) -> dict[str, np.ndarray]:
+        return self._fitted("fitted_arrays")._asdict()
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        assert isinstance(self.build_model, keras.Model)
+        self._network = self.build_model
+        self._members = Members(**arrays)
+
+    def get_config(self) -> dict:
+        network = keras.saving.serialize_keras_object(self.network())
+        return {**self._config_but("build_model"), "build_model": network}
+
+    def _make(self, seed: int) -> keras.Model:
+        keras.utils.set_random_seed(seed)
+        if isinstance(self.build_model, keras.Model):
+            return _fresh(self.build_model)
+        return self.build_model()
+
+    def _fitted(self, what: str) -> Members:
+        self._require_fit(what)
+        assert self._members is not None
+        return self._members
+
+
+def _fresh(model: keras.Model) -> keras.Model:
+    """A model of the same architecture with weights of its own, compiled alike."""
+    made = keras.models.clone_model(model)
+    made.compile_from_config(model.get_compile_config())
+    return made

@@ -13,9 +13,9 @@ from tfbdl import priors
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import as_graph, has_loops
-from tfbdl.inference.laplace.batches import whole
+from tfbdl.inference.batches import whole
 from tfbdl.inference.over_chains import over_chains
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import Likelihood, required_likelihood
 from tfbdl.priors import Prior
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
@@ -33,7 +33,6 @@ class LogPosterior:
     Args:
         model: any built Keras model that is deterministic in inference mode. BatchNormalization
             keeps its statistics.
-        likelihood: p(y | f(x)).
         prior: p(w): one for all weights (a `tfbdl.priors.Prior`, its name, or the scale of a
             normal); or a mapping from names of layers, or of weights as `"dense/kernel"`, to such,
             with `"*"` for all others; or a function of theta, shape (D,), to its log density, for
@@ -41,7 +40,8 @@ class LogPosterior:
         x: inputs, shape (N, ...), in the structure in which the model takes them; or a
             `tf.data.Dataset` of batches (x, y).
         y: targets, shape (N, ...); None if x is a data set.
-        chunk_size: examples at a time, to bound the memory; None takes all at once. Gradients
+        likelihood: p(y | f(x)); by default that of the loss the model was compiled with.
+        batch_size: examples at a time, to bound the memory; None takes all at once. Gradients
             then are of first order only.
         dtype: "float32" or "float64", of theta and of all that is computed.
 
@@ -60,24 +60,22 @@ class LogPosterior:
     def __init__(
         self,
         model: keras.Model,
-        likelihood: Likelihood,
         prior: PriorLike | Mapping[str, PriorLike] | Density,
         x: Any,
         y: Any = None,
         *,
-        chunk_size: int | None = None,
+        likelihood: Likelihood | None = None,
+        batch_size: int | None = None,
         dtype: str = "float32",
     ) -> None:
         self.flat = FlatModel(in_precision(model, dtype))
         self.size = self.flat.size
-        if not isinstance(likelihood, Likelihood):
-            raise ValueError(f"likelihood={likelihood!r} must be an object of tfbdl.likelihoods")
-        self.likelihood = likelihood
+        self.likelihood = likelihood = required_likelihood(model, likelihood)
         self.dtype = tf.as_dtype(dtype)
         x, y = whole(x, y)
         self.x, self.y = in_type(x, self.dtype), in_type(y, self.dtype)
         self.num_data = len(y)
-        self.chunk_size = None if chunk_size is None else positive_integer("chunk_size", chunk_size)
+        self.batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
         self.priors: list[Prior] | None = None
         if callable(prior) and not isinstance(prior, Prior):
             self._log_prior_of_one = prior
@@ -105,7 +103,7 @@ class LogPosterior:
     @as_graph
     def log_likelihood(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(y | x, theta) in nats, of the shape that `__call__` has."""
-        if self.chunk_size is None or self.chunk_size >= self.num_data:
+        if self.batch_size is None or self.batch_size >= self.num_data:
             return self._log_likelihood_of(theta, self.x, self.y)
         return self._in_chunks(theta)
 
@@ -122,7 +120,7 @@ class LogPosterior:
 
     def _in_chunks(self, theta: tf.Tensor) -> tf.Tensor:
         """The sum over chunks of the data, whose gradient is summed on the way."""
-        size = self.chunk_size or self.num_data
+        size = self.batch_size or self.num_data
         count, rest = divmod(self.num_data, size)
 
         @tf.custom_gradient

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import positive_integer
-from tfbdl.flat_model import FlatModel
+from tfbdl.arguments import integer, option, positive_integer
+from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import Compiled
-from tfbdl.inference.kernels.base import positive, value_and_gradient
-from tfbdl.inference.log_posterior import LogPosterior
-from tfbdl.inference.starts import initial_points
+from tfbdl.inference import target as targets
+from tfbdl.inference.initial_points import initial_points
+from tfbdl.inference.log_posterior import Density, LogPosterior, PriorLike
+from tfbdl.inference.mcmc.kernels.base import positive, value_and_gradient
+from tfbdl.inference.method import Method
+from tfbdl.inference.weight_table import WeightTable
+from tfbdl.likelihoods import Likelihood, required_likelihood
 from tfbdl.models import Ensemble
 from tfbdl.probability import tfp
 
@@ -24,25 +27,44 @@ STEPS_PER_CALL = 100
 """Steps of a Keras optimizer between two looks at the gradient."""
 
 
-class MAP:
-    """The weights with the highest posterior density.
+class Mode(NamedTuple):
+    """What a search has come to.
+
+    theta: shape (D,).
+    log_prob: there, in nats.
+    gradient_norm: the largest element of the gradient there, in nats per unit of a weight.
+    num_iterations: that were taken.
+    """
+
+    theta: np.ndarray
+    log_prob: float
+    gradient_norm: float
+    num_iterations: int
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class MAP(Method):
+    """The weights with the highest posterior density: argmax log p(y | x, theta) + log p(theta).
 
     Under a normal prior of scale s it is what weight decay finds: the minimum of Keras' mean loss
-    with the regulariser `L2(1 / (2 N s^2))` on all weights. It is one function, and as a set of
-    weights may look unlike any sample: the mode of a Laplace prior is sparse, its samples are not.
+    with the regulariser `L2(1 / (2 N s^2))` on all weights. It is one function and no posterior,
+    the cheapest beginning of others (`Laplace`), and as a set of weights may look unlike any
+    sample: the mode of a Laplace prior is sparse, its samples are not. Bishop (2006), section 1.2.5.
 
     Args:
-        target: a `LogPosterior`, or any function of theta, shape (C, D), to its log density, (C,).
+        model: a built `keras.Model`, or a log density, as in `MCMC`.
+        prior: p(w) of a network's weights, as in `MCMC`; None beside a log density.
+        likelihood: p(y | f(x)) of a network; by default that of the loss it was compiled with.
         optimizer: "lbfgs", or a Keras optimizer, its learning rate counted on the log posterior of
             all the data, such as `keras.optimizers.Adam(1e-2)`.
         max_iterations: of the optimizer.
         tolerance: where the largest element of the gradient is less, in nats per unit of a weight,
             the search ends. In float32 it may never be: then it ends where steps gain nothing.
         initial: where the search starts: "model" at the weights that the model has, "prior" at a
-            draw from it; or theta, shape (D,).
+            draw from it; or theta, shape (D,), which a log density needs.
         seed: of a draw from the prior.
-        jit_compile: whether XLA compiles the search; by default unless it convolves on a
-            CPU, where XLA is slow.
+        dtype: "float32" or "float64", as in `MCMC`.
+        jit_compile: whether XLA compiles the search, as in `MCMC`.
 
     Attributes:
         theta: the mode, shape (D,).
@@ -51,66 +73,120 @@ class MAP:
         num_iterations: that were taken.
 
     Raises:
-        ValueError: if an argument is out of its range, the prior is discrete, or the density at
-            the start is not finite.
+        ValueError: if an argument is out of its range or does not go with the others.
     """
 
     def __init__(
         self,
-        target: LogPosterior | Callable[[tf.Tensor], tf.Tensor],
-        optimizer: str | keras.optimizers.Optimizer = "lbfgs",
+        model: targets.Target,
+        prior: PriorLike | Mapping[str, PriorLike] | Density | None = None,
         *,
+        likelihood: Likelihood | None = None,
+        optimizer: str | keras.optimizers.Optimizer = "lbfgs",
         max_iterations: int = 1000,
         tolerance: float = 1e-3,
         initial: Any = "model",
         seed: int = 0,
+        dtype: str = "float32",
         jit_compile: bool | None = None,
+        name: str | None = None,
     ) -> None:
+        super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
+        targets.check(model, prior, likelihood=likelihood)
         if optimizer != "lbfgs" and not isinstance(optimizer, keras.optimizers.Optimizer):
             raise ValueError(f"optimizer={optimizer!r} must be 'lbfgs' or a keras optimizer")
-        self.target = target
+        self.model = model
+        self.prior = prior
+        self.likelihood = likelihood
         self.optimizer = optimizer
         self.max_iterations = positive_integer("max_iterations", max_iterations)
         self.tolerance = positive("tolerance", tolerance)
+        self.initial = initial
+        self.seed = integer("seed", seed)
         self.jit_compile = jit_compile
-        if isinstance(target, LogPosterior) and any(p.discrete for p in target.priors or ()):
-            raise ValueError("prior is discrete, which has no gradient to follow to a mode")
-        self.theta = initial_points(target, initial, 1, 0.0, seed)[0]
-        self._look(0)
-        if not np.isfinite(self.log_prob):
-            raise ValueError(f"initial has a log density of {self.log_prob}; start elsewhere")
+        self._mode: Mode | None = None
 
-    def run(self) -> MAP:
-        """Searches from where it is; returns the object itself.
+    def fit(self, x: Any = None, y: Any = None, *, batch_size: int | None = None) -> MAP:
+        """Searches; a second call begins at `initial` again. Returns the object itself.
+
+        Args:
+            x: inputs of the network, shape (N, ...), or a `tf.data.Dataset` of batches (x, y). None
+                for a log density.
+            y: targets, shape (N, ...); None if x is a data set.
+            batch_size: examples at a time, to bound the memory; None takes all at once.
+
+        Raises:
+            ValueError: if x and y do not fit the network, its likelihood or each other, the prior
+                is discrete, or the density at the start is not finite.
 
         Warns:
             UserWarning: if the search ended before it came to the mode.
         """
-        if self.optimizer == "lbfgs":
-            self._follow_curvature()
+        target = targets.density(
+            self.model,
+            self.prior,
+            self.likelihood,
+            x,
+            y,
+            batch_size=batch_size,
+            dtype=self.dtype,
+        )
+        if any(p.discrete for p in getattr(target, "priors", None) or ()):
+            raise ValueError("prior is discrete, which has no gradient to follow to a mode")
+        theta = initial_points(target, self.initial, 1, 0.0, self.seed)[0]
+        search = _Search(target, self.jit_compile, self.tolerance, self.max_iterations)
+        start = search.at(theta, 0)
+        if not np.isfinite(start.log_prob):
+            raise ValueError(f"initial has a log density of {start.log_prob}; start elsewhere")
+        if isinstance(self.optimizer, str):
+            mode = search.follow_curvature(theta)
         else:
-            self._descend()
-        exhausted = self.num_iterations >= self.max_iterations
-        rounded = self.theta.dtype == np.float32 and not exhausted
-        if self.gradient_norm > self.tolerance and not rounded:
+            mode = search.descend(start, self.optimizer)
+        exhausted = mode.num_iterations >= self.max_iterations
+        rounded = mode.theta.dtype == np.float32 and not exhausted
+        if mode.gradient_norm > self.tolerance and not rounded:
             warnings.warn(
-                f"no mode after {self.num_iterations} iterations: the gradient is "
-                f"{self.gradient_norm:.2g}; raise max_iterations, or take another optimizer",
+                f"no mode after {mode.num_iterations} iterations: the gradient is "
+                f"{mode.gradient_norm:.2g}; raise max_iterations, or take another optimizer",
                 stacklevel=2,
             )
+        self._mode = mode
         return self
 
-    @functools.cached_property
-    def model(self) -> Ensemble:
-        """The network at the mode, as a model of one function for `tfbdl.predict`.
+    @property
+    def is_fitted(self) -> bool:
+        return self._mode is not None
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self._fitted("theta").theta
+
+    @property
+    def log_prob(self) -> float:
+        return self._fitted("log_prob").log_prob
+
+    @property
+    def gradient_norm(self) -> float:
+        return self._fitted("gradient_norm").gradient_norm
+
+    @property
+    def num_iterations(self) -> int:
+        return self._fitted("num_iterations").num_iterations
+
+    def sample(self, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
+        """The mode, as often as asked for, shape (num_samples, D)."""
+        return np.tile(self.theta, (positive_integer("num_samples", num_samples), 1))
+
+    def ensemble(self, num_samples: int = 1, *, seed: int = 0) -> Ensemble:
+        """The network at the mode, as a model of one function, however many are asked for.
 
         Raises:
-            ValueError: if the target is no `LogPosterior`.
+            ValueError: if the target is a log density.
+            NotFittedError: before `fit`.
         """
-        if not isinstance(self.target, LogPosterior):
-            raise ValueError("target is a function, which has no network; give a LogPosterior")
-        ensemble = Ensemble(self.target.flat.model, self.theta[None])
-        ensemble.compile(loss=self.target.likelihood)
+        network, likelihood = self._network()
+        ensemble = Ensemble(network.model, self.theta[None])
+        ensemble.compile(loss=likelihood)
         return ensemble
 
     def assign(self, model: keras.Model) -> None:
@@ -118,40 +194,70 @@ class MAP:
         flat = FlatModel(model)
         flat.assign(tf.cast(self.theta, flat.dtype))
 
-    def _loss(self, theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The negative log density at theta, (D,), and its gradient."""
-        log_prob, gradient = value_and_gradient(self.target, theta[None])
-        return -log_prob[0], -gradient[0]
+    def summary(self) -> WeightTable:
+        """The mode of each weight tensor, and how good it is."""
+        mode = self._fitted("summary")
+        remarks = [
+            f"log density {mode.log_prob:.6g} nats; largest gradient {mode.gradient_norm:.2g}; "
+            f"{mode.num_iterations} iterations"
+        ]
+        has_network = isinstance(self.model, (keras.Model, LogPosterior))
+        flat = self._network()[0] if has_network else None
+        return WeightTable.of(repr(self), flat, mode.theta, None, remarks)
 
-    def _look(self, num_iterations: int) -> None:
-        theta = tf.constant(self.theta)
-        loss, gradient = self._compiled_loss(theta)
-        self.log_prob = -float(loss)
-        self.gradient_norm = float(np.max(np.abs(gradient)))
-        self.num_iterations = num_iterations
+    def fitted_arrays(self) -> dict[str, np.ndarray]:
+        return {k: np.asarray(v) for k, v in self._fitted("fitted_arrays")._asdict().items()}
 
-    @functools.cached_property
-    def _compiled_loss(self) -> Compiled:
-        return Compiled(self._loss, self.jit_compile)
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        theta, log_prob, gradient_norm = (arrays[n] for n in Mode._fields[:3])
+        number = int(arrays["num_iterations"])
+        self._mode = Mode(theta, float(log_prob), float(gradient_norm), number)
 
-    def _follow_curvature(self) -> None:
+    def _fitted(self, what: str) -> Mode:
+        self._require_fit(what)
+        assert self._mode is not None
+        return self._mode
+
+    def _network(self) -> tuple[FlatModel, Likelihood]:
+        if isinstance(self.model, LogPosterior):
+            return self.model.flat, self.model.likelihood
+        if isinstance(self.model, keras.Model):
+            flat = FlatModel(in_precision(self.model, self.dtype))
+            return flat, required_likelihood(self.model, self.likelihood)
+        raise ValueError("model is a log density, which has no network; give a keras.Model")
+
+
+class _Search:
+    """Ways to a mode of a log density."""
+
+    def __init__(
+        self, target: Density, jit_compile: bool | None, tolerance: float, max_iterations: int
+    ) -> None:
+        self._target, self._jit_compile = target, jit_compile
+        self._tolerance, self._max_iterations = tolerance, max_iterations
+        self._compiled_loss = Compiled(self._loss, jit_compile)
+
+    def at(self, theta: np.ndarray, num_iterations: int) -> Mode:
+        """What there is at theta."""
+        loss, gradient = self._compiled_loss(tf.constant(theta))
+        return Mode(theta, -float(loss), float(np.max(np.abs(gradient))), num_iterations)
+
+    def follow_curvature(self, theta: np.ndarray) -> Mode:
+        """By L-BFGS."""
+
         def search(theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             found = tfp.optimizer.lbfgs_minimize(
-                self._loss,
-                theta,
-                tolerance=self.tolerance,
-                max_iterations=self.max_iterations,
+                self._loss, theta, tolerance=self._tolerance, max_iterations=self._max_iterations
             )
             return found.position, found.num_iterations
 
-        theta, num_iterations = Compiled(search, self.jit_compile)(tf.constant(self.theta))
-        self.theta = theta.numpy()
-        self._look(int(num_iterations))
+        position, num_iterations = Compiled(search, self._jit_compile)(tf.constant(theta))
+        return self.at(position.numpy(), int(num_iterations))
 
-    def _descend(self) -> None:
-        assert not isinstance(self.optimizer, str)
-        optimizer = self.optimizer
-        variable = keras.Variable(self.theta, dtype=self.theta.dtype.name)
+    def descend(self, start: Mode, optimizer: keras.optimizers.Optimizer) -> Mode:
+        """By a copy of a Keras optimizer."""
+        optimizer = type(optimizer).from_config(optimizer.get_config())
+        variable = keras.Variable(start.theta, dtype=start.theta.dtype.name)
         optimizer.build([variable])
 
         def step(i: tf.Tensor) -> tuple[tf.Tensor]:
@@ -161,12 +267,16 @@ class MAP:
 
         run = Compiled(
             lambda count: tf.while_loop(lambda i: i < count, step, (tf.constant(0),)),
-            self.jit_compile,
+            self._jit_compile,
         )
-        done = 0
-        while done < self.max_iterations and self.gradient_norm > self.tolerance:
-            count = min(STEPS_PER_CALL, self.max_iterations - done)
+        mode = start
+        while mode.num_iterations < self._max_iterations and mode.gradient_norm > self._tolerance:
+            count = min(STEPS_PER_CALL, self._max_iterations - mode.num_iterations)
             run(tf.constant(count))
-            done += count
-            self.theta = variable.numpy()
-            self._look(done)
+            mode = self.at(variable.numpy(), mode.num_iterations + count)
+        return mode
+
+    def _loss(self, theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The negative log density at theta, (D,), and its gradient."""
+        log_prob, gradient = value_and_gradient(self._target, theta[None])
+        return -log_prob[0], -gradient[0]

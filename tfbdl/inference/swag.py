@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 
-from tfbdl.arguments import number, positive_integer
+from tfbdl.arguments import integer, keras_model, number, positive_integer
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.posterior_samples import PosteriorSamples
+from tfbdl.inference.method import Method
+from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import walk
 from tfbdl.models.ensemble import Ensemble, floats
+from tfbdl.training.loop import train
 
 
-class SWAG:
-    """theta ~ N(mean, scale^2 (diag(variance) + D D^T / (K - 1)) ), of the path's moments.
+class PathMoments(NamedTuple):
+    """What is kept of a path of weights.
 
-    mean and variance are those of all samples of the path; the columns of D are the deviations of
-    the last K samples from the mean until then (Maddox et al. 2019, section 3.2, whose scale is
-    2^-1/2). Train with SGD at a constant rate, large enough to move, and keep the path with
-    `PosteriorSamples`.
+    mean: of all points, shape (D,).
+    squares: sum of the squared deviations from it, shape (D,).
+    deviations: of the last K points from the mean until then, shape (K, D).
+    count: of points.
+    """
+
+    mean: np.ndarray
+    squares: np.ndarray
+    deviations: np.ndarray
+    count: int
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class SWAG(Method):
+    """theta ~ N(mean, scale^2 (diag(variance) + D D^T / (K - 1))), of the moments of SGD's path.
+
+    Mean and variance are those of the weights after each epoch; the columns of D are the deviations
+    of the last K of them from the mean until then (Maddox et al. 2019, "A simple baseline for
+    Bayesian uncertainty in deep learning", section 3.2, whose scale is 2^-1/2). The cheapest
+    posterior around one mode of a large network: train it, then let SGD go on at a constant rate
+    that is large enough to move. Only moments and K deviations are kept, not the path.
 
     Args:
-        path: a `PosteriorSamples` that has trained.
-        rank: K, at least 2; the paper's 20. Fewer samples give fewer columns.
+        model: a built network, trained, and compiled with `keras.optimizers.SGD` at a constant
+            rate and a loss. `fit` trains it on.
+        rank: K, at least 2; the paper's 20. A shorter path gives fewer columns.
         scale: of the spread, > 0.
+        start: epochs to leave out at the beginning.
+        every: epochs between two points of the path.
+        seed: of the order of the examples.
 
     Attributes:
         mean: shape (D,).
@@ -33,31 +60,103 @@ class SWAG:
         deviations: the rows are the columns of D, shape (K, D).
 
     Raises:
-        ValueError: if an argument is out of its range, or the path has less than two samples.
+        ValueError: if an argument is out of its range, or the model is not compiled.
     """
 
-    def __init__(self, path: PosteriorSamples, *, rank: int = 20, scale: float = 0.5**0.5) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        *,
+        rank: int = 20,
+        scale: float = 0.5**0.5,
+        start: int = 0,
+        every: int = 1,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name)
+        self.model = keras_model("model", model)
         if positive_integer("rank", rank) < 2:
             raise ValueError(f"rank={rank} must be at least 2")
-        self.scale = number("scale", scale, lambda s: s > 0, "a positive number")
-        ensemble = path.ensemble()
-        thetas = np.asarray(ensemble.members, np.float64)
-        if len(thetas) < 2:
-            raise ValueError(f"path has {len(thetas)} samples; keep at least 2")
-        self._network = path.model
-        self._loss = path.model.loss
-        self.mean = thetas.mean(axis=0)
-        self.variance = thetas.var(axis=0)
-        means = np.cumsum(thetas, axis=0) / np.arange(1, len(thetas) + 1)[:, None]
-        self.deviations = (thetas - means)[-rank:]
+        self.rank = rank
+        self.scale = number("scale", scale, lambda s: 0 < s < float("inf"), "a positive number")
+        if integer("start", start) < 0:
+            raise ValueError(f"start={start} must be at least 0")
+        self.start = start
+        self.every = positive_integer("every", every)
+        self.seed = integer("seed", seed)
+        self._moments: PathMoments | None = None
+        self._inputs: Any = None
 
-    def sample(self, num_samples: int, *, seed: int = 0) -> np.ndarray:
-        """Draws of theta, shape (num_samples, D)."""
-        rng = np.random.default_rng(seed)
-        k = len(self.deviations)
-        independent = np.sqrt(self.variance) * rng.normal(size=(num_samples, len(self.mean)))
-        shared = rng.normal(size=(num_samples, k)) @ self.deviations / np.sqrt(max(k - 1, 1))
-        return self.mean + self.scale * (independent + shared)
+    def fit(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        epochs: int,
+        num_data: int | None = None,
+        batch_size: int = 100,
+        savedir: str | os.PathLike[str] | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        verbose: int = 1,
+    ) -> SWAG:
+        """Trains the model on by `tfbdl.train`, and gathers the moments of its path.
+
+        Arguments and errors are those of `tfbdl.train`; its checkpoints keep the moments too.
+
+        Raises:
+            ValueError: also if the path has less than two points.
+        """
+        path = _Path(self.rank, self.start, self.every)
+        train(
+            self.model,
+            x,
+            y,
+            epochs=epochs,
+            num_data=num_data,
+            batch_size=batch_size,
+            savedir=savedir,
+            callbacks=[*callbacks, path],
+            seed=self.seed,
+            verbose=verbose,
+        )
+        if path.moments is None or path.moments.count < 2:
+            raise ValueError(
+                f"epochs={epochs}: behind start={self.start}, with every={self.every}, less than "
+                "two points are left; train longer"
+            )
+        self._moments = path.moments
+        self._inputs = x if _normalizations(self.model) else None
+        return self
+
+    @property
+    def is_fitted(self) -> bool:
+        return self._moments is not None
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self._fitted("mean").mean
+
+    @property
+    def variance(self) -> np.ndarray:
+        moments = self._fitted("variance")
+        return moments.squares / moments.count
+
+    @property
+    def deviations(self) -> np.ndarray:
+        return self._fitted("deviations").deviations
+
+    def sample(self, num_samples: int = 30, *, seed: int = 0) -> np.ndarray:
+        """Draws of theta, shape (num_samples, D), in float32."""
+        moments = self._fitted("sample")
+        num_samples = positive_integer("num_samples", num_samples)
+        rng = np.random.default_rng(integer("seed", seed) & 0xFFFFFFFF)
+        k, size = moments.deviations.shape
+        draws = rng.standard_normal((num_samples, size), np.float32)
+        draws *= self.scale * np.sqrt(self.variance)
+        shared = rng.standard_normal((num_samples, k), np.float32) / np.sqrt(max(k - 1, 1))
+        draws += self.scale * shared @ moments.deviations
+        return draws + moments.mean
 
     def ensemble(
         self, num_samples: int = 30, *, x: Any = None, batch_size: int = 100, seed: int = 0
@@ -67,41 +166,119 @@ class SWAG:
         Args:
             num_samples: draws; the paper's 30.
             x: training inputs, from which the statistics of BatchNormalization are taken anew for
-                each draw; None for a network without.
+                each draw; by default those of `fit`, which a file does not hold.
             batch_size: examples at a time while they are.
             seed: of the draws.
 
         Raises:
-            ValueError: if the network has BatchNormalization and x is None.
+            ValueError: if the network has BatchNormalization and no inputs are known.
         """
-        thetas = self.sample(positive_integer("num_samples", num_samples), seed=seed)
-        flat = FlatModel(self._network)
-        layers = [v for v in walk(self._network) if isinstance(v, keras.layers.BatchNormalization)]
+        thetas = self.sample(num_samples, seed=seed)
+        x = self._inputs if x is None else x
+        layers = _normalizations(self.model)
         states = None
         if layers:
-            if x is None:
+            if x is None or callable(x):
                 raise ValueError(
                     f"x=None: layer={layers[0].name!r} keeps statistics of its inputs, which "
                     "differ for each draw; give training inputs"
                 )
-            before = self._network.get_weights()
-            states = np.stack([self._state(flat, layers, t, x, batch_size) for t in thetas])
-            self._network.set_weights(before)
-        ensemble = Ensemble(self._network, thetas, states)
-        ensemble.compile(loss=self._loss)
+            with _left_as_it_was(self.model):
+                states = _statistics(self.model, thetas, x, batch_size)
+        ensemble = Ensemble(self.model, thetas, states)
+        ensemble.compile(loss=self.model.loss)
         return ensemble
 
-    @staticmethod
-    def _state(
-        flat: FlatModel, layers: list[Any], theta: np.ndarray, x: Any, batch_size: int
-    ) -> np.ndarray:
-        """The statistics of BatchNormalization at theta: means over the batches of x."""
-        flat.assign(theta.astype(flat.dtype.as_numpy_dtype))
-        momenta = [layer.momentum for layer in layers]
+    def summary(self) -> WeightTable:
+        """Means and standard deviations of the posterior, by weight tensor."""
+        moments = self._fitted("summary")
+        k = max(len(moments.deviations) - 1, 1)
+        variance = self.variance + np.sum(np.square(moments.deviations), axis=0) / k
+        remarks = [f"{moments.count} points of the path, {len(moments.deviations)} deviations"]
+        stddev = self.scale * np.sqrt(variance)
+        return WeightTable.of(repr(self), FlatModel(self.model), moments.mean, stddev, remarks)
+
+    def fitted_arrays(self) -> dict[str, np.ndarray]:
+        moments = self._fitted("fitted_arrays")
+        return {name: np.asarray(value) for name, value in moments._asdict().items()}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self._moments = PathMoments(**{**arrays, "count": int(arrays["count"])})
+
+    def _fitted(self, what: str) -> PathMoments:
+        self._require_fit(what)
+        assert self._moments is not None
+        return self._moments
+
+
+class _Path(keras.callbacks.Callback):
+    """The moments of the weights after every `every`-th epoch behind `start`."""
+
+    def __init__(self, rank: int, start: int, every: int) -> None:
+        super().__init__()
+        self.rank, self.start, self.every = rank, start, every
+        self.moments: PathMoments | None = None
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        behind = epoch + 1 - self.start
+        if behind > 0 and behind % self.every == 0:
+            self.add(FlatModel(self.model).theta.numpy())
+
+    def add(self, theta: np.ndarray) -> None:
+        """Takes up one more point; the arrays are changed in place."""
+        if self.moments is None:
+            zeros = np.zeros_like(theta)
+            self.moments = PathMoments(zeros, zeros.copy(), np.zeros((0, theta.size), zeros.dtype), 0)
+        mean, squares, deviations, count = self.moments
+        difference = theta - mean
+        mean += difference / (count + 1)
+        from_new = theta - mean
+        squares += difference * from_new
+        if len(deviations) < self.rank:
+            deviations = np.concatenate([deviations, from_new[None]])
+        else:
+            deviations[:-1] = deviations[1:]
+            deviations[-1] = from_new
+        self.moments = PathMoments(mean, squares, deviations, count + 1)
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """The moments so far."""
+        if self.moments is None:
+            return {"count": np.array(0)}
+        return {name: np.asarray(value) for name, value in self.moments._asdict().items()}
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        """Takes up what `get_state` gave."""
+        if int(state["count"]):
+            self.moments = PathMoments(**{**state, "count": int(state["count"])})
+
+
+def _normalizations(model: keras.Model) -> list[keras.layers.BatchNormalization]:
+    return [layer for layer in walk(model) if isinstance(layer, keras.layers.BatchNormalization)]
+
+
+@contextmanager
+def _left_as_it_was(model: keras.Model) -> Iterator[None]:
+    """Puts weights, statistics and momenta back when the context ends."""
+    weights = model.get_weights()
+    momenta = [(layer, layer.momentum) for layer in _normalizations(model)]
+    try:
+        yield
+    finally:
+        model.set_weights(weights)
+        for layer, momentum in momenta:
+            layer.momentum = momentum
+
+
+def _statistics(model: keras.Model, thetas: np.ndarray, x: Any, batch_size: int) -> np.ndarray:
+    """The statistics of BatchNormalization at each theta: means over the batches of x, (K, E)."""
+    flat, layers = FlatModel(model), _normalizations(model)
+    states = []
+    for theta in thetas:
+        flat.assign(tf.cast(theta, flat.dtype))
         for i, start in enumerate(range(0, len(x), batch_size)):
             for layer in layers:
                 layer.momentum = i / (i + 1.0)
             flat.model(x[start : start + batch_size], training=True)
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
-        return floats(flat.state).numpy()
+        states.append(floats(flat.state).numpy())
+    return np.stack(states)

@@ -23,6 +23,8 @@ __all__ = [
     "Poisson",
     "StudentT",
     "of_loss",
+    "of_model",
+    "required_likelihood",
 ]
 
 _OF_KERAS: dict[Any, type[Categorical] | type[Bernoulli]] = {
@@ -53,3 +55,33 @@ def of_loss(loss: Any) -> Likelihood | None:
     kind = loss if callable(loss) and not isinstance(loss, keras.losses.Loss) else type(loss)
     family = _OF_KERAS.get(kind)
     return None if family is None else family(bool(getattr(loss, "from_logits", False)))
+
+
+def of_model(model: keras.Model, given: Likelihood | None) -> Likelihood | None:
+    """`given`, or that of the loss the model was compiled with; None where neither says.
+
+    Raises:
+        ValueError: if `given` is no likelihood.
+    """
+    if given is None:
+        return of_loss(getattr(model, "loss", None))
+    if not isinstance(given, Likelihood):
+        raise ValueError(
+            f"likelihood={given!r} must be an object of tfbdl.likelihoods, such as Categorical()"
+        )
+    return given
+
+
+def required_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood:
+    """As `of_model`, where one is needed.
+
+    Raises:
+        ValueError: also if neither says.
+    """
+    likelihood = of_model(model, given)
+    if likelihood is None:
+        raise ValueError(
+            f"likelihood=None: the loss of model={model.name} is no likelihood that is known; give "
+            "one of tfbdl.likelihoods, such as Normal(0.1), here or to compile"
+        )
+    return likelihood

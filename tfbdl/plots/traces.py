@@ -26,7 +26,7 @@ def chains(samples: Any, ax: Axes | None = None) -> Axes:
     Raises:
         ValueError: if they are not so, or S < 4.
     """
-    from tfbdl.inference.diagnostics import ess, rhat  # noqa: PLC0415
+    from tfbdl.inference.mcmc.diagnostics import ess, rhat  # noqa: PLC0415
 
     samples = checks.shaped("samples", samples, "S", "C")
     title = f"R-hat {float(rhat(samples)):.3f}, effective sample size {float(ess(samples)):.0f}"

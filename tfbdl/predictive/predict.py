@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import keras
 import numpy as np
@@ -19,8 +19,27 @@ from tfbdl.predictive.moments import Moments, merge
 from tfbdl.predictive.prediction import Prediction
 
 
+@runtime_checkable
+class Predictive(Protocol):
+    """What has a predictive distribution of its own, such as the methods of `tfbdl.inference`."""
+
+    def predictive(
+        self,
+        x: Any,
+        num_samples: int,
+        *,
+        batch_size: int | None,
+        seed: int,
+        return_samples: bool,
+        jit_compile: bool | None,
+        verbose: int,
+    ) -> Prediction:
+        """What `predict` answers; arguments as there."""
+        ...
+
+
 def predict(
-    model: keras.Model,
+    model: keras.Model | Predictive,
     x: Any,
     num_samples: int = 100,
     *,
@@ -39,7 +58,8 @@ def predict(
     before the first random layer is computed once for every 100 of them.
 
     Args:
-        model: any Keras model with layers of this package.
+        model: any Keras model with layers of this package, or a fitted posterior of
+            `tfbdl.inference`.
         x: inputs, shape (N, ...), or what `model.predict` takes in their place: a structure of
             arrays, or a `tf.data.Dataset` of batches, with or without targets.
         num_samples: S, the number of functions; of an ensemble at most as many as it has. 0 takes
@@ -59,10 +79,22 @@ def predict(
         ValueError: if an argument is out of its range, x is empty or not finite, nothing in the
             model is random, or its outputs are no probabilities where those are expected.
     """
-    keras_model("model", model)
     num_samples = integer("num_samples", num_samples)
     if num_samples < 0:
         raise ValueError(f"num_samples={num_samples} must be at least 0")
+    if isinstance(model, Predictive):
+        if likelihood is not None:
+            raise ValueError("likelihood is for a keras.Model; a posterior has that of its model")
+        return model.predictive(
+            x,
+            max(num_samples, 1),
+            batch_size=batch_size,
+            seed=make_default_seed() if seed is None else integer("seed", seed),
+            return_samples=return_samples,
+            jit_compile=jit_compile,
+            verbose=verbose,
+        )
+    keras_model("model", model)
     if num_samples and not is_random(model):
         raise ValueError(
             f"model={model.name} has no random layer, so all functions are equal; use "

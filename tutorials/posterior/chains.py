@@ -14,7 +14,7 @@ import numpy as np
 
 from tfbdl import plots
 from tfbdl.inference import HMC, MALA, MCMC, Langevin, RandomWalk, ess, rhat
-from tfbdl.inference.kernels import Kernel
+from tfbdl.inference.mcmc.kernels import Kernel
 
 THINNING = 100
 KERNELS: dict[str, tuple[Kernel, int]] = {

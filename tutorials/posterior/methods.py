@@ -15,7 +15,7 @@ from tfbdl.inference import (
     NeuralLinear,
     PosteriorSamples,
 )
-from tfbdl.inference.kernels import Kernel
+from tfbdl.inference.mcmc.kernels import Kernel
 from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout
 from tfbdl.likelihoods import Normal
 from tfbdl.optimizers import CyclicalSchedule

@@ -7,15 +7,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbdl.inference.laplace.jacobian import Seeds, rows
+from tfbdl.inference.laplace.jacobian import Cotangents, rows
 from tfbdl.inference.laplace.output_fisher import fisher_root
 from tfbdl.likelihoods import Likelihood
 
 CURVATURES = ("ggn", "ef", "mc_fisher", "hessian")
 
 
-def directions(kind: str, likelihood: Likelihood, y: tf.Tensor, key: tf.Tensor) -> Seeds:
-    """Directions s with H = sum over examples and s of J^T s s^T J.
+def cotangents(kind: str, likelihood: Likelihood, y: tf.Tensor, key: tf.Tensor) -> Cotangents:
+    """Directions s in the space of the outputs with H = sum over examples and s of J^T s s^T J.
 
     Args:
         kind: "ggn": columns of a root of the Fisher information of the outputs. "ef": the gradient

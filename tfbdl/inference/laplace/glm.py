@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.inference.closed_form import ClosedFormPrediction
+from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.inference.laplace.links import mean_of_classes
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel, flatten
@@ -19,15 +20,40 @@ from tfbdl.graphs import has_loops
 from tfbdl.inference.laplace.layer_rules import has_rule, part_of
 from tfbdl.inference.laplace.output_fisher import Link
 from tfbdl.inference.laplace.parts import Factored, Part, Whole
-from tfbdl.inference.laplace.subset import Subset
+from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.recording import Call, recorded
 
-Seeds: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
+Cotangents: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 State: TypeAlias = Sequence[tf.Tensor]
 
 AGREES = 0.05
 """Relative difference up to which a rule is what automatic differentiation gives; wrong rules are
 off by about 1, and half precision by 0.01."""
+
+
+class Forms(NamedTuple):
+    """In which form the gradients of a network's weights come, found out on a few examples.
+
+    positions: of the kernels whose part is `Factored`, by their place in the subset: T.
+    biases: places of the biases of such layers.
+    has_loops: whether there are loops in the network's graph.
+    """
+
+    positions: dict[int, int]
+    biases: list[int]
+    has_loops: bool
+
+    def as_array(self) -> np.ndarray:
+        """Rows (place, T), T = 0 for biases, behind a row that says whether there are loops."""
+        rows = [(-1, int(self.has_loops)), *self.positions.items(), *((p, 0) for p in self.biases)]
+        return np.array(rows, np.int64)
+
+    @classmethod
+    def of_array(cls, rows: np.ndarray) -> Forms:
+        """What gave `rows` as `as_array`."""
+        (_, has_loops), *others = ((int(place), int(t)) for place, t in rows)
+        positions = {place: t for place, t in others if t}
+        return cls(positions, [place for place, t in others if not t], bool(has_loops))
 
 
 class Jacobian:
@@ -37,55 +63,65 @@ class Jacobian:
         flat: the network.
         subset: the weights.
         link: from the network's outputs to those that J is of.
-        theta: weights, shape (D,).
-        state: the variables that are not trained.
-        x: a few examples, on which what is known of layers is held against automatic
-            differentiation; weights that are used otherwise lose their form.
+        forms: of their gradients, as `found_forms` has them.
 
     Attributes:
-        positions: of the kernels whose part is `Factored`, by their place in the subset: T.
-        biases: places of the biases of such layers.
+        positions: as in `Forms`.
+        biases: as in `Forms`.
     """
 
     def __init__(
-        self,
-        flat: FlatModel,
-        subset: Subset,
-        link: Link,
-        *,
-        theta: tf.Tensor,
-        state: State,
-        x: Any,
+        self, flat: FlatModel, subset: WeightSubset, link: Link, forms: Forms | None = None
     ) -> None:
         self._flat, self._subset, self._link = flat, subset, link
         self._weights = [flat.model.trainable_variables[i] for i in subset.index]
         self._layers = [subset.owners[i] for i in subset.index]
         pairs = zip(self._layers, self._weights, strict=True)
         self._ruled = [place for place, pair in enumerate(pairs) if has_rule(*pair)]
+        if forms is not None:
+            self._take(forms)
+
+    def found_forms(self, theta: tf.Tensor, state: State, x: Any) -> Forms:
+        """The forms, which this object then goes by.
+
+        What is known of layers is held against automatic differentiation; weights that are used
+        otherwise lose their form.
+
+        Args:
+            theta: weights, shape (D,).
+            state: the variables that are not trained.
+            x: a few examples.
+        """
         check = tf.function(self._check, autograph=False).get_concrete_function(theta, state, x)
-        self._has_loops = has_loops(check.graph)
         errors = check(*tf.nest.flatten([theta, state, x]))
-        self._ruled = [place for place, (error, _) in errors.items() if error < AGREES]
-        self.biases = [p for p in self._ruled if self._weights[p] is self._layers[p].bias]
-        self.positions = {p: int(errors[p][1]) for p in self._ruled if p not in self.biases}
+        agreeing = [place for place, (error, _) in errors.items() if error < AGREES]
+        biases = [p for p in agreeing if self._weights[p] is self._layers[p].bias]
+        positions = {p: int(errors[p][1]) for p in agreeing if p not in biases}
+        forms = Forms(positions, biases, has_loops(check.graph))
+        self._take(forms)
+        return forms
+
+    def _take(self, forms: Forms) -> None:
+        self.positions, self.biases, self._has_loops = forms
+        self._ruled = sorted([*self.positions, *self.biases])
 
     def outputs(self, theta: tf.Tensor, state: State, x: Any) -> tf.Tensor:
         """F(theta, x), shape (B, ...)."""
         return self._link(self._flat(theta, x, state))
 
     def __call__(
-        self, theta: tf.Tensor, state: State, x: Any, seeds: Seeds
+        self, theta: tf.Tensor, state: State, x: Any, cotangents: Cotangents
     ) -> tuple[tf.Tensor, list[Part]]:
-        """The outputs, and J in the directions `seeds`, one part for each weight; in a graph.
+        """The outputs, and J in the directions of `cotangents`, one part for each weight; in a graph.
 
         Args:
             theta: weights, shape (D,).
             state: the variables that are not trained.
             x: inputs of B examples.
-            seeds: from the outputs to K directions, shape (K, B, F).
+            cotangents: from the outputs to K directions, shape (K, B, F).
         """
         outputs, calls = self._forward(theta, state, x)
-        directions = tf.stop_gradient(seeds(outputs))
+        directions = tf.stop_gradient(cotangents(outputs))
 
         def back(direction: tf.Tensor) -> list[tf.Tensor]:
             with tf.GradientTape() as tape:

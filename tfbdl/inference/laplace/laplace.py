@@ -2,34 +2,56 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, option, positive_integer
-from tfbdl.inference.laplace import glm, prior, tuning
+from tfbdl import random
+from tfbdl.arguments import integer, number, option, positive_integer
+from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.inference import hyperparameters, prior_precision
+from tfbdl.inference.laplace import glm
+from tfbdl.inference.laplace.blocks.base import Tensors
+from tfbdl.inference.laplace.curvature import CURVATURES
+from tfbdl.inference.laplace.gathering import GatheredCurvature
 from tfbdl.inference.laplace.links import LINKS
-from tfbdl.inference.laplace.normal_posterior import NormalPosterior
+from tfbdl.inference.laplace.precision import STRUCTURES
+from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
+from tfbdl.inference.memory import require
+from tfbdl.inference.method import Method
+from tfbdl.inference.weight_subset import WeightSubset
+from tfbdl.inference.weight_table import WeightTable
+from tfbdl.keras_private import settings_of, walk
+from tfbdl.likelihoods import Likelihood
 from tfbdl.models import Ensemble
-from tfbdl.predictive import Prediction, predict
+from tfbdl.predictive import Prediction
+
+PRED_TYPES = ("glm", "nn")
+DEFAULT_RANK = 50
+LARGEST_IN_CONFIG = 1000
+"""Numbers of a prior precision that the config holds; of more the arrays do."""
 
 
-class Laplace(NormalPosterior):
+@keras.saving.register_keras_serializable(package="tfbdl")
+class Laplace(Method):
     """N(theta*, (H / T + diag(delta))^-1) for the weights theta* of a trained model.
 
     H is the curvature of -log p(y | theta, x) of all data at theta*; the precision delta of the
-    normal prior is added once. The names are those of laplace-torch (Daxberger et al. 2021,
-    "Laplace Redux"). Nothing asks whether theta* is a mode: train until it is one, with the prior
-    as weight decay, delta / (2 N) |theta|^2 beside Keras' mean loss.
+    normal prior is added once. The cheapest posterior of a network that is trained already: one
+    pass over the data. It knows one mode, and trusts a parabola beyond where it holds. The names
+    are those of laplace-torch (Daxberger et al. 2021, "Laplace Redux"). Nothing asks whether theta*
+    is a mode: train until it is one, with the prior as weight decay, delta / (2 N) |theta|^2 beside
+    Keras' mean loss.
 
     Args:
         model: any built Keras model that is deterministic in inference mode. Its weights as they
             are at `fit` are the mean; BatchNormalization keeps its statistics.
-        likelihood: p(y | f(x)): an object; "regression" for `Normal(sigma_noise)`; or
-            "classification" for what the model was compiled with, by default `Categorical()`, of
-            logits. Networks that end in a softmax or sigmoid are linearised before it.
+        likelihood: p(y | f(x)); by default that of the loss the model was compiled with. Networks
+            that end in a softmax or sigmoid are linearised before it.
         subset_of_weights: "last_layer", "all", or names of layers, or of weights as
             "dense/kernel". All other weights stay as they are.
         hessian_structure: "full", all correlations; "kron", one Kronecker product for each kernel
@@ -38,25 +60,160 @@ class Laplace(NormalPosterior):
             "lowrank", the `rank` directions in which H is largest.
         prior_precision: delta: a number; shape (L,), one for each weight tensor of `paths`; or
             shape (P,), one for each weight, not under "kron".
-        sigma_noise: standard deviation of the noise, for "regression" (by default 1) and `Normal`.
+        sigma_noise: standard deviation of normal noise; by default that of the likelihood.
         curvature: "ggn", the generalised Gauss-Newton matrix; "ef", the empirical Fisher;
             "mc_fisher", an unbiased estimate of "ggn" from one drawn y an example, for many
             classes; or "hessian", the exact Hessian, for "full" and small networks.
         temperature: T; the likelihood counts to the power 1 / T.
-        rank: of "lowrank".
+        rank: of "lowrank", by default 50.
+        pred_type: what `tfbdl.predict` asks: "glm", the linearised network, whose posterior this is
+            (Immer, Korzepa, Bauer 2021), or "nn", drawn weights in the network itself, which
+            underfit where the posterior is wide.
+        link_approx: how p(y | x) comes of normal f under "glm". For normal noise it is exact by
+            default. Of classes "probit" (the default), "bridge" or "mc" give the mean; for all
+            other likelihoods, "mc".
         dtype: "float32" or "float64", in which the network is computed; H and what comes of it are
             in float64.
-        jit_compile: whether XLA compiles what is done with a batch; by default unless it convolves
-            on a CPU, where XLA is slow.
+        jit_compile: whether XLA compiles what is done with a batch; by default unless the network
+            has operations that it cannot compile, or convolves on a CPU, where XLA is slow.
 
     Attributes:
-        network: the model.
         paths: names of the weight tensors that have a posterior.
 
     Raises:
         ValueError: if an argument is unknown or out of its range, the model is not built or
             random, or the posterior does not fit into memory.
     """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        likelihood: Likelihood | None = None,
+        *,
+        subset_of_weights: str | Sequence[str] = "last_layer",
+        hessian_structure: str = "kron",
+        prior_precision: Any = 1.0,
+        sigma_noise: float | None = None,
+        curvature: str = "ggn",
+        temperature: float = 1.0,
+        rank: int | None = None,
+        pred_type: str = "glm",
+        link_approx: str | None = None,
+        dtype: str = "float32",
+        jit_compile: bool | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
+        self.hessian_structure = option("hessian_structure", hessian_structure, STRUCTURES)
+        self.curvature = option("curvature", curvature, CURVATURES)
+        if curvature == "hessian" and hessian_structure != "full":
+            raise ValueError(
+                f"curvature='hessian' is for hessian_structure='full', not {hessian_structure!r}"
+            )
+        if rank is not None and hessian_structure != "lowrank":
+            raise ValueError(f"rank={rank!r} is for hessian_structure='lowrank'")
+        self.rank = None if rank is None else positive_integer("rank", rank)
+        self.temperature = number("temperature", temperature, lambda t: 0 < t < np.inf, "positive")
+        self.pred_type = option("pred_type", pred_type, PRED_TYPES)
+        if link_approx is not None:
+            option("link_approx", link_approx, LINKS)
+            if pred_type == "nn":
+                raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
+        self.link_approx = link_approx
+        self.model, self.likelihood, self.jit_compile = model, likelihood, jit_compile
+        self.subset_of_weights = subset_of_weights
+        self._flat = FlatModel(in_precision(model, dtype))
+        self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
+        self._subset = WeightSubset(self._flat, subset_of_weights)
+        self._gathered: GatheredCurvature | None = None
+        self._compiled_for: tuple[Any, ...] = ()
+        self.sigma_noise = self._scaled.sigma_noise
+        self.prior_precision = prior_precision
+        if hessian_structure == "full":
+            require(
+                16 * self._subset.size**2,
+                f"hessian_structure='full' over {self._subset.size:,} weights",
+                "use 'kron', 'diag', or fewer weights",
+            )
+
+    @property
+    def paths(self) -> list[str]:
+        return self._subset.paths
+
+    @property
+    def prior_precision(self) -> tf.Tensor:
+        """Delta, in float64; can be set."""
+        return self._prior_precision
+
+    @prior_precision.setter
+    def prior_precision(self, value: Any) -> None:
+        self._prior_precision = self._checked_precision(value)
+        self._forget()
+
+    @property
+    def sigma_noise(self) -> float:
+        """Standard deviation of the noise; can be set where there is one."""
+        return self._sigma_noise
+
+    @sigma_noise.setter
+    def sigma_noise(self, value: float) -> None:
+        if not self._scaled.has_noise and value != 1.0:
+            raise ValueError(f"sigma_noise={value!r} is for regression with one noise")
+        self._sigma_noise = checked_noise(value)
+        self._forget()
+
+    def fit(self, x: Any, y: Any = None, *, batch_size: int | None = None) -> Laplace:
+        """Gathers the curvature in one pass over all data, afresh; returns the object itself.
+
+        Args:
+            x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches (x, y).
+            y: targets, shape (N, ...); None if x is a data set.
+            batch_size: examples at once; by default as many as fit into about 200 MB.
+
+        Raises:
+            ValueError: if x and y do not fit each other, the model or the likelihood, or what has
+                to be kept does not fit into memory.
+        """
+        batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
+        if self._flat.model is not self.model:  # it is a copy, in another precision
+            self._flat.model.set_weights(self.model.get_weights())
+        settings = tuple((layer, settings_of(layer)) for layer in walk(self.model))
+        gathered = self._gathered if settings == self._compiled_for else None
+        gathered = gathered or self._new_gathered()
+        gathered.gather(x, y, batch_size)
+        self._gathered, self._compiled_for = gathered, settings
+        self._forget()
+        return self
+
+    @property
+    def is_fitted(self) -> bool:
+        return self._gathered is not None
+
+    def log_marginal_likelihood(
+        self, prior_precision: Any = None, sigma_noise: Any = None
+    ) -> tf.Tensor:
+        """Laplace's approximation of log p(y | x), in nats, for the whole data set.
+
+        log p(y | theta*, x) + log p(theta*) + P / 2 log(2 pi) - 1 / 2 log det(H + diag(delta))
+        (MacKay 1992; Immer et al. 2021, equation 2), differentiable by TensorFlow in both
+        arguments, a float64 scalar.
+
+        Args:
+            prior_precision: delta, as in the class; by default the one it has.
+            sigma_noise: a number or tensor; by default the one it has.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if an argument is out of its range, or the exact Hessian with the prior is
+                not positive definite.
+        """
+        delta = self._prior_precision
+        if prior_precision is not None:
+            delta = self._checked_precision(prior_precision)
+        sigma = self.sigma_noise if sigma_noise is None else sigma_noise
+        return self._fitted("log_marginal_likelihood").log_marginal_likelihood(
+            self._of_each_weight(delta), tf.cast(sigma, tf.float64), self.temperature
+        )
 
     def optimize_prior_precision(
         self,
@@ -66,14 +223,14 @@ class Laplace(NormalPosterior):
         y: Any = None,
         *,
         with_noise: bool = False,
-        grid: Sequence[float] = tuning.GRID,
+        grid: Sequence[float] = hyperparameters.GRID,
     ) -> Laplace:
         """Sets `prior_precision`, and the noise if asked, to the best found.
 
         Args:
             method: "marglik" for the largest marginal likelihood, by L-BFGS in the logarithms; or
                 "gridsearch" for the largest mean log probability of validation data, predicted as
-                by `predict`, in the `grid`.
+                by `tfbdl.predict`, in the `grid`.
             prior_structure: "scalar", "layerwise" (one delta for each weight tensor), or "diag"
                 (for each weight; not under "kron"); a scalar for "gridsearch".
             x: validation inputs.
@@ -82,25 +239,25 @@ class Laplace(NormalPosterior):
             grid: values of delta to try.
 
         Raises:
-            ValueError: if there is no fit yet, an argument is unknown, or does not go with others.
+            NotFittedError: before `fit`.
+            ValueError: if an argument is unknown, or does not go with others.
         """
         option("method", method, ("marglik", "gridsearch"))
-        option("prior_structure", prior_structure, prior.PRIOR_STRUCTURES)
+        option("prior_structure", prior_structure, prior_precision.PRIOR_STRUCTURES)
+        self._require_fit("optimize_prior_precision")
         if method == "gridsearch":
-            self.prior_precision = tuning.likeliest(grid, lambda d: self._predict_under(d, x), x, y)
+            best = hyperparameters.likeliest(grid, lambda d: self._predict_under(d, x), x, y)
+            self.prior_precision = best
             return self
-        if with_noise and not self._observed.has_noise:
+        if with_noise and not self._scaled.has_noise:
             raise ValueError("with_noise=True is for regression with one noise")
-        starts = [prior.in_structure(self._prior_precision, self._subset.sizes, prior_structure)]
+        sizes = self._subset.sizes
+        starts = [prior_precision.in_structure(self._prior_precision, sizes, prior_structure)]
         starts += [tf.constant(self.sigma_noise, tf.float64)] * with_noise
-        self.prior_precision, *noise = tuning.maximum(self.log_marginal_likelihood, starts)
+        self.prior_precision, *noise = hyperparameters.maximum(self.log_marginal_likelihood, starts)
         if noise:
             self.sigma_noise = float(noise[0])
         return self
-
-    def _predict_under(self, delta: float, x: Any) -> Prediction:
-        self.prior_precision = delta
-        return self.predict(x, return_samples=True)
 
     def function_moments(
         self, x: Any, *, batch_size: int | None = None
@@ -113,68 +270,123 @@ class Laplace(NormalPosterior):
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
             batch_size: examples at once; by default as many as fit into about 200 MB.
         """
-        return self._fitted.function_moments(x, self._posterior_factors, batch_size)
+        gathered = self._fitted("function_moments")
+        return gathered.function_moments(x, self._posterior_factors, batch_size)
 
-    def predict(
+    def predictive(
         self,
         x: Any,
-        pred_type: str = "glm",
-        link_approx: str | None = None,
-        n_samples: int = 100,
+        num_samples: int,
         *,
         batch_size: int | None = None,
         seed: int = 0,
         return_samples: bool = False,
+        jit_compile: bool | None = None,
+        verbose: int = 0,
     ) -> Prediction:
-        """The predictive distribution of y at x.
-
-        Args:
-            x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
-            pred_type: "glm" for the linearised network, whose posterior this is (Immer, Korzepa,
-                Bauer 2021), or "nn" for drawn weights in the network itself, which underfit where
-                the posterior is wide.
-            link_approx: how p(y | x) comes of normal f under "glm". For normal noise it is exact
-                by default. Of classes "probit" (the default), "bridge" or "mc" give the mean;
-                for all other likelihoods, "mc".
-            n_samples: draws, of f or of the weights, for all that has no closed form.
-            batch_size: examples at once.
-            seed: equal seeds draw equal functions.
-            return_samples: whether to keep the outputs of all draws. Those of "glm" are
-                independent between examples.
-
-        Raises:
-            ValueError: if there is no fit yet, an argument is unknown, or does not go with others.
-        """
-        num_samples = positive_integer("n_samples", n_samples)
-        seed = integer("seed", seed)
-        if option("pred_type", pred_type, ("glm", "nn")) == "nn":
-            if link_approx is not None:
-                raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
-            return predict(
-                self.ensemble(num_samples, seed=seed),
+        """As `Method.predictive`; samples of "glm" are independent between examples."""
+        if self.pred_type == "nn":
+            return super().predictive(
                 x,
                 num_samples,
                 batch_size=batch_size,
+                seed=seed,
                 return_samples=return_samples,
-                verbose=0,
+                jit_compile=jit_compile,
+                verbose=verbose,
             )
-        likelihood = self._observed.of_links(self.sigma_noise)
-        if link_approx is None:
-            link_approx = glm.default_link(likelihood)
-        else:
-            option("link_approx", link_approx, LINKS)
+        likelihood = self._scaled.of_links(self.sigma_noise)
         return glm.prediction(
             likelihood,
             *self.function_moments(x, batch_size=batch_size),
-            link_approx=link_approx,
+            link_approx=self.link_approx or glm.default_link(likelihood),
             num_samples=num_samples,
             seed=seed,
             return_samples=return_samples,
         )
 
-    def ensemble(self, n_samples: int = 100, *, seed: int = 0) -> Ensemble:
-        """Draws of the posterior as a model whose functions `tfbdl.predict` draws."""
-        members = self._subset.put(self.sample(n_samples, seed=seed), self._fitted.theta.numpy())
-        ensemble = Ensemble(self._flat.model, members, self._fitted.states)
-        ensemble.compile(loss=self.likelihood)
+    def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
+        """Draws of the weights of the subset, shape (num_samples, P), in the order of `paths`."""
+        gathered = self._fitted("sample")
+        shape = positive_integer("num_samples", num_samples), self._subset.size
+        require(16 * shape[0] * shape[1], f"num_samples={num_samples}", "draw fewer")
+        noise = random.normal(tf.constant([integer("seed", seed), 0, 0]), shape, "float64")
+        return gathered.mean + gathered.precision.sample(noise, self._posterior_factors).numpy()
+
+    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:
+        gathered = self._fitted("ensemble")
+        drawn = self.sample(num_samples, seed=seed)
+        members = self._subset.put(drawn, gathered.theta.numpy())
+        ensemble = Ensemble(self._flat.model, members, gathered.states)
+        ensemble.compile(loss=self._scaled.of_network(self.sigma_noise))
         return ensemble
+
+    def summary(self) -> WeightTable:
+        """The mean of each weight tensor of the model, and what the evidence says."""
+        gathered = self._fitted("summary")
+        delta = np.atleast_1d(self._prior_precision.numpy())
+        spread = f"{delta.min():.3g}" + (f" to {delta.max():.3g}" if delta.size > 1 else "")
+        remarks = [
+            f"posterior over {self._subset.size:,} of {self._flat.size:,} weights: "
+            + ", ".join(self.paths),
+            f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
+            f"{gathered.num_data:,} examples; prior precision {spread}"
+            + (f"; noise {self.sigma_noise:.3g}" if self._scaled.has_noise else ""),
+        ]
+        return WeightTable.of(repr(self), self._flat, gathered.theta.numpy(), None, remarks)
+
+    def fitted_arrays(self) -> dict[str, np.ndarray]:
+        arrays = self._fitted("fitted_arrays").arrays()
+        return {**arrays, "prior_precision": self._prior_precision.numpy()}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self._gathered = self._new_gathered()
+        self._gathered.restore(arrays)
+        self.prior_precision = arrays["prior_precision"]
+
+    def get_config(self) -> dict:
+        delta = self._prior_precision.numpy()
+        return {
+            **self._config_but("prior_precision", "sigma_noise"),
+            "prior_precision": delta.tolist() if delta.size <= LARGEST_IN_CONFIG else 1.0,
+            "sigma_noise": self.sigma_noise if self._scaled.has_noise else None,
+        }
+
+    def _new_gathered(self) -> GatheredCurvature:
+        return GatheredCurvature(
+            self._flat,
+            self._subset,
+            self._scaled,
+            structure=self.hessian_structure,
+            kind=self.curvature,
+            rank=self.rank or DEFAULT_RANK,
+            jit_compile=self.jit_compile,
+        )
+
+    def _predict_under(self, delta: float, x: Any) -> Prediction:
+        self.prior_precision = delta
+        return self.predictive(x, 100, return_samples=True)
+
+    def _checked_precision(self, value: Any) -> tf.Tensor:
+        for_each = self.hessian_structure != "kron"
+        return prior_precision.prior_precision(value, self._subset.sizes, for_each=for_each)
+
+    def _of_each_weight(self, delta: tf.Tensor) -> tf.Tensor:
+        return prior_precision.of_each_weight(delta, self._subset.sizes)
+
+    def _forget(self) -> None:
+        """Drops what depends on the fit, the prior or the noise."""
+        self.__dict__.pop("_posterior_factors", None)
+
+    def _fitted(self, what: str) -> GatheredCurvature:
+        self._require_fit(what)
+        assert self._gathered is not None
+        return self._gathered
+
+    @functools.cached_property
+    def _posterior_factors(self) -> list[Tensors]:
+        return self._fitted("posterior").factors(
+            self._of_each_weight(self._prior_precision),
+            tf.constant(self.sigma_noise, tf.float64),
+            self.temperature,
+        )

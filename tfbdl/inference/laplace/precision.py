@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.inference.laplace.blocks import (
@@ -16,7 +17,7 @@ from tfbdl.inference.laplace.blocks import (
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.jacobian import Jacobian
 from tfbdl.inference.laplace.parts import Part
-from tfbdl.inference.laplace.subset import Subset
+from tfbdl.inference.weight_subset import WeightSubset
 
 STRUCTURES = ("full", "kron", "diag", "lowrank")
 JOINT = ("full", "lowrank")
@@ -31,7 +32,7 @@ class Precision:
         blocks: each with the places of its weights in the subset; in their order.
     """
 
-    def __init__(self, subset: Subset, blocks: Sequence[tuple[Block, Sequence[int]]]) -> None:
+    def __init__(self, subset: WeightSubset, blocks: Sequence[tuple[Block, Sequence[int]]]) -> None:
         self._blocks = blocks
         self._sizes = [block.size for block, _ in blocks]
         self.size = subset.size
@@ -51,6 +52,19 @@ class Precision:
         """Takes the statistics of all data."""
         for (block, _), statistics in zip(self._blocks, total, strict=True):
             block.finish(statistics)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What the blocks know of all data, by number and field."""
+        return {
+            f"{i}/{name}": array
+            for i, (block, _) in enumerate(self._blocks)
+            for name, array in block.arrays().items()
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Takes up what `arrays` gave."""
+        for i, (block, _) in enumerate(self._blocks):
+            block.restore({name: arrays[f"{i}/{name}"] for name in block.fields})
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         """Log det(c H + diag(delta)), differentiable, for delta of shape (P,)."""
@@ -82,7 +96,7 @@ class Precision:
         return [function(block, d) for (block, _), d in zip(self._blocks, deltas, strict=True)]
 
 
-def precision_of(structure: str, subset: Subset, jacobian: Jacobian, rank: int) -> Precision:
+def precision_of(structure: str, subset: WeightSubset, jacobian: Jacobian, rank: int) -> Precision:
     """The blocks of a structure, before they have seen data.
 
     Args:

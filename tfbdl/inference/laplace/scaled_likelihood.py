@@ -8,10 +8,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl import likelihoods
 from tfbdl.arguments import number
 from tfbdl.inference.laplace.output_fisher import in_logits
-from tfbdl.likelihoods import Likelihood, Normal
+from tfbdl.likelihoods import Likelihood, Normal, required_likelihood
 
 
 class ScaledLikelihood:
@@ -19,7 +18,7 @@ class ScaledLikelihood:
 
     Args:
         model: asked for its loss, where `likelihood` leaves the family open.
-        likelihood: "classification", "regression", or an object.
+        likelihood: an object; None for that of the loss the model was compiled with.
         sigma_noise: the noise's standard deviation; None for that of the object, else 1.
 
     Attributes:
@@ -33,9 +32,9 @@ class ScaledLikelihood:
     """
 
     def __init__(
-        self, model: keras.Model, likelihood: str | Likelihood, sigma_noise: float | None
+        self, model: keras.Model, likelihood: Likelihood | None, sigma_noise: float | None
     ) -> None:
-        self._given = _family(model, likelihood)
+        self._given = required_likelihood(model, likelihood)
         self.has_noise = isinstance(self._given, Normal) and self._given.scale != "predicted"
         if self.has_noise:
             sigma_noise = self._given.scale if sigma_noise is None else sigma_noise
@@ -77,18 +76,3 @@ def checked_noise(sigma_noise: Any) -> float:
         ValueError: if it is none.
     """
     return number("sigma_noise", sigma_noise, lambda s: 0 < s < math.inf, "a positive number")
-
-
-def _family(model: keras.Model, likelihood: str | Likelihood) -> Likelihood:
-    if isinstance(likelihood, Likelihood):
-        return likelihood
-    if likelihood == "regression":
-        return Normal(1.0)
-    if likelihood == "classification":
-        known = likelihoods.of_loss(getattr(model, "loss", None))
-        classes = (likelihoods.Categorical, likelihoods.Bernoulli)
-        return known if isinstance(known, classes) else likelihoods.Categorical()
-    raise ValueError(
-        f"likelihood={likelihood!r} is unknown; choose 'classification', 'regression', or an "
-        "object of tfbdl.likelihoods"
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference.laplace.batches import batches
-from tfbdl.inference.laplace.subset import Subset
+from tfbdl.inference.batches import batches
+from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.layers import LearnedScale
 from tfbdl.models import Ensemble
 from tfbdl.models.ensemble import floats
@@ -37,7 +37,7 @@ class Features:
     def __init__(self, model: keras.Model, dtype: str) -> None:
         self._model = model
         self._flat = FlatModel(in_precision(model, dtype))
-        self._subset = Subset(self._flat, "last_layer")
+        self._subset = WeightSubset(self._flat, "last_layer")
         self._last = self._subset.owners[-1]
         linear = keras.activations.linear
         if type(self._last) is not keras.layers.Dense or self._last.activation is not linear:
@@ -55,6 +55,24 @@ class Features:
             self._flat.model.set_weights(self._model.get_weights())
         self._theta = tf.constant(self._flat.theta.numpy())
         self._state = [tf.constant(v.numpy()) for v in self._flat.state]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The network as it is held, by name, for a file."""
+        example = keras.tree.flatten(self._example)
+        return {
+            "theta": self._theta.numpy(),
+            **{f"state/{i}": v.numpy() for i, v in enumerate(self._state)},
+            **{f"example/{i}": v.numpy() for i, v in enumerate(example)},
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Takes up what `arrays` gave."""
+        self._theta = tf.constant(arrays["theta"])
+        self._state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
+        number = sum(name.startswith("example/") for name in arrays)
+        leaves = [tf.constant(arrays[f"example/{i}"]) for i in range(number)]
+        inputs = getattr(self._flat.model, "input", None)
+        self._example = leaves[0] if number == 1 else keras.tree.pack_sequence_as(inputs, leaves)
 
     def of_batches(
         self, x: Any, y: Any, batch_size: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -10,37 +11,46 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import integer, option, positive_integer
-from tfbdl.inference.closed_form import ClosedFormPrediction
-from tfbdl.inference.laplace import prior, tuning
-from tfbdl.inference.laplace.memory import require
+from tfbdl.predictive.closed_form import ClosedFormPrediction
+from tfbdl.inference import hyperparameters
+from tfbdl.inference import prior_precision as prior
+from tfbdl.inference.memory import require
+from tfbdl.inference.method import Method
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.features import Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
 from tfbdl.likelihoods.base import match
+from tfbdl.inference.weight_table import WeightTable
 from tfbdl.models import Ensemble
 from tfbdl.probability import tfp
 
 
-class NeuralLinear:
+BATCH_SIZE = 1000
+DEFAULT_NOISE_PRIOR = (1.0, 0.1)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class NeuralLinear(Method):
     """The exact posterior of the last layer, on the features that a network has learned.
 
     y = W^T phi(x) + noise, where phi(x) is what the network's last Dense layer is given (Snoek et
     al. 2015; Riquelme, Tucker, Snoek 2018): Bayesian linear regression, with W ~ N(0, 1 / delta)
     if the noise is known (Bishop 2006, section 3.3), and else sigma^2 ~ inverse gamma(a, b) and
-    W ~ N(0, sigma^2 / delta), both for each of the F outputs (Murphy 2012, section 7.6.3). The
-    layer's own weights are not used: of a network of features alone make
+    W ~ N(0, sigma^2 / delta), both for each of the F outputs (Murphy 2012, section 7.6.3). For
+    regressions whose features can be trusted: nothing is approximated, and new examples are taken
+    up by `update`. The layer's own weights are not used: of a network of features alone make
     `keras.Sequential([features, keras.layers.Dense(F)])`.
 
     Args:
         model: any built Keras model that is deterministic in inference mode, and whose outputs are
-            those of a Dense layer without activation. It stays for `update` and `predict` what it
+            those of a Dense layer without activation. For `update` and predictions it stays what it
             is at `fit`.
         prior_precision: delta: a number; shape (L,), one for the kernel and one for the bias; or
             shape (M,), one for each feature, and for the bias behind them.
         sigma_noise: standard deviation of the noise; None if it is unknown.
-        noise_prior: a and b, of the unknown noise: as much as 2 a examples with squared errors of
-            b / a say. The default says little of targets of variance about 1.
+        noise_prior: a and b, of an unknown noise: as much as 2 a examples with squared errors of
+            b / a say. By default (1, 0.1), which says little of targets of variance about 1.
         dtype: "float32" or "float64", in which the network is computed; all else is in float64.
 
     Attributes:
@@ -57,20 +67,29 @@ class NeuralLinear:
         *,
         prior_precision: Any = 1.0,
         sigma_noise: float | None = None,
-        noise_prior: tuple[float, float] = (1.0, 0.1),
+        noise_prior: Sequence[float] | None = None,
         dtype: str = "float32",
+        name: str | None = None,
     ) -> None:
+        super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
+        self.model = model
+        self.noise_prior = noise_prior
         self._features = Features(model, dtype)
-        self.paths = self._features.paths
         self._sizes, self._outputs = self._features.sizes, self._features.num_outputs
         require(
             5 * 8 * (sum(self._sizes) + self._outputs) ** 2,
             f"the posterior of {sum(self._sizes):,} features",
             "use a narrower last layer",
         )
-        self._noise = noise_of(sigma_noise, noise_prior)
+        if sigma_noise is not None and noise_prior is not None:
+            raise ValueError(f"noise_prior={noise_prior!r} is for an unknown noise, without sigma_noise")
+        self._noise = noise_of(sigma_noise, noise_prior or DEFAULT_NOISE_PRIOR)
         self._examples: Examples | None = None
         self.prior_precision = prior_precision
+
+    @property
+    def paths(self) -> list[str]:
+        return self._features.paths
 
     @property
     def prior_precision(self) -> tf.Tensor:
@@ -93,8 +112,8 @@ class NeuralLinear:
         self._noise = KnownNoise(checked_noise(value))
         self._forget()
 
-    def fit(self, x: Any, y: Any = None, *, batch_size: int = 1000) -> NeuralLinear:
-        """The posterior given these data alone, on the network as it is now.
+    def fit(self, x: Any, y: Any = None, *, batch_size: int = BATCH_SIZE) -> NeuralLinear:
+        """The posterior given these data alone, on the network as it is now; returns the object.
 
         Args:
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches (x, y).
@@ -107,7 +126,7 @@ class NeuralLinear:
         self._examples = None
         return self.update(x, y, batch_size=batch_size)
 
-    def update(self, x: Any, y: Any = None, *, batch_size: int = 1000) -> NeuralLinear:
+    def update(self, x: Any, y: Any = None, *, batch_size: int = BATCH_SIZE) -> NeuralLinear:
         """The posterior given these data too, as `fit` of all would give it, on the same network.
 
         Arguments and errors are those of `fit`.
@@ -166,12 +185,12 @@ class NeuralLinear:
         if with_noise:
             self._require_known("with_noise", with_noise)
             starts.append(tf.constant(self.sigma_noise, tf.float64))
-        self.prior_precision, *noise = tuning.maximum(self.log_marginal_likelihood, starts)
+        self.prior_precision, *noise = hyperparameters.maximum(self.log_marginal_likelihood, starts)
         if noise:
             self.sigma_noise = float(noise[0])
         return self
 
-    def function_moments(self, x: Any, *, batch_size: int = 1000) -> tuple[np.ndarray, np.ndarray]:
+    def function_moments(self, x: Any, *, batch_size: int = BATCH_SIZE) -> tuple[np.ndarray, np.ndarray]:
         """Mean of f(x) = W^T phi(x), shape (N, F), and covariance at each x, (N, F, F).
 
         Args:
@@ -182,30 +201,24 @@ class NeuralLinear:
         variance = leverage[:, np.newaxis] * self._noise.variance(self._posterior)
         return mean, variance[:, :, np.newaxis] * np.eye(self._outputs)
 
-    def predict(
+    def predictive(
         self,
         x: Any,
-        n_samples: int = 100,
+        num_samples: int,
         *,
-        batch_size: int = 1000,
+        batch_size: int | None = None,
         seed: int = 0,
         return_samples: bool = False,
+        jit_compile: bool | None = None,
+        verbose: int = 0,
     ) -> ClosedFormPrediction:
         """The predictive distribution of y at x, exact: normal, or Student's t of unknown noise.
 
-        Args:
-            x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
-            n_samples: functions to keep.
-            batch_size: examples at once.
-            seed: of those functions.
-            return_samples: whether any are kept. Under unknown noise each has its own.
-
-        Raises:
-            ValueError: if there is no fit yet, or x does not fit the model.
+        Functions are drawn only if they are kept. Under unknown noise each has its own.
         """
         found, noise = self._posterior, self._noise
-        draws = self._draw(n_samples, seed) if return_samples else None
-        mean, leverage, means = self._at(x, batch_size, draws)
+        draws = self._draw(num_samples, seed) if return_samples else None
+        mean, leverage, means = self._at(x, batch_size or BATCH_SIZE, draws)
         leverage = leverage[:, np.newaxis]
         variance = np.broadcast_to(noise.variance(found), mean.shape)
         marginal = noise.predictive(found, mean, np.sqrt(1.0 + leverage))
@@ -214,28 +227,68 @@ class NeuralLinear:
             aleatoric_variance=_single(variance),
             epistemic_variance=_single(leverage * variance),
             expected_entropy=_single(np.full(len(mean), noise.entropy(found))),
-            num_samples=n_samples,
+            num_samples=num_samples,
             likelihood=noise.likelihood(),
             outputs=None if draws is None else _single(noise.outputs(means, draws[1])),
             joint=tfp.distributions.Independent(marginal, 1),
             marginal=marginal,
         )
 
-    def sample(self, n_samples: int = 100, *, seed: int = 0) -> np.ndarray:
-        """Draws of the layer's weights, shape (n_samples, M F), in the order of `paths`."""
-        weights, _ = self._draw(n_samples, seed)
-        return weights.reshape(n_samples, -1)
+    def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
+        """Draws of the layer's weights, shape (num_samples, M F), in the order of `paths`."""
+        weights, _ = self._draw(num_samples, seed)
+        return weights.reshape(num_samples, -1)
 
-    def ensemble(self, n_samples: int = 100, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:
         """Draws of the posterior as a model whose functions `tfbdl.predict` draws.
 
         Under unknown noise each function predicts its own, behind its means.
         """
-        weights, sigma = self._draw(n_samples, seed)
+        weights, sigma = self._draw(num_samples, seed)
         known = isinstance(self._noise, KnownNoise)
         ensemble = self._features.ensemble(weights, None if known else raw_scale(sigma))
         ensemble.compile(loss=self._noise.likelihood())
         return ensemble
+
+    @property
+    def is_fitted(self) -> bool:
+        return self._examples is not None
+
+    def summary(self) -> WeightTable:
+        """Mean and standard deviation of the last layer, and what the evidence says."""
+        found = self._posterior
+        inverse = tf.linalg.inv(found.upper)
+        spread = tf.sqrt(tf.reduce_sum(inverse**2, axis=1)).numpy()[:, np.newaxis]
+        stddev = spread * np.sqrt(self._noise.variance(found))
+        remarks = [
+            f"last layer {', '.join(self.paths)}: {len(spread)} features, {self._outputs} outputs",
+            f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
+            f"{found.num_data:,} examples; noise "
+            + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(found))),
+        ]
+        return WeightTable.of(repr(self), None, found.mean.numpy().ravel(), stddev.ravel(), remarks)
+
+    def fitted_arrays(self) -> dict[str, np.ndarray]:
+        self._require_fit("fitted_arrays")
+        assert self._examples is not None
+        return {
+            **self._features.arrays(),
+            "prior_precision": self._prior_precision.numpy(),
+            "r": self._examples.r,
+            "num_data": np.array(self._examples.num_data),
+        }
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self._features.restore(arrays)
+        self._examples = Examples(arrays["r"], int(arrays["num_data"]))
+        self.prior_precision = arrays["prior_precision"]
+
+    def get_config(self) -> dict:
+        return {
+            **self._config_but("prior_precision", "sigma_noise"),
+            "prior_precision": self._prior_precision.numpy().tolist(),
+            "sigma_noise": self.sigma_noise,
+        }
 
     @functools.cached_property
     def _posterior(self) -> Solution:
@@ -246,8 +299,8 @@ class NeuralLinear:
         self.__dict__.pop("_posterior", None)
 
     def _solve(self, delta: tf.Tensor, noise: KnownNoise | UnknownNoise) -> Solution:
-        if self._examples is None:
-            raise ValueError("there is no posterior yet; call fit(x, y) first")
+        self._require_fit("posterior")
+        assert self._examples is not None
         delta = prior.of_each_weight(delta, self._sizes)
         return solve(self._examples, noise.in_units(delta))
 
@@ -257,12 +310,12 @@ class NeuralLinear:
                 f"{name}={value!r} is for a known noise; give sigma_noise at the start"
             )
 
-    def _draw(self, n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    def _draw(self, num_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws of the weights, shape (S, M, F), and of the noise, shape (S, F)."""
-        size = positive_integer("n_samples", n_samples) * sum(self._sizes) * self._outputs
-        require(3 * 8 * size, f"n_samples={n_samples}", "draw fewer")
+        size = positive_integer("num_samples", num_samples) * sum(self._sizes) * self._outputs
+        require(3 * 8 * size, f"num_samples={num_samples}", "draw fewer")
         rng = np.random.default_rng(integer("seed", seed))
-        sigma = self._noise.draw(self._posterior, rng, n_samples)
+        sigma = self._noise.draw(self._posterior, rng, num_samples)
         return self._posterior.draw(rng, sigma), sigma
 
     def _at(

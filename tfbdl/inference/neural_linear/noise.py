@@ -10,7 +10,7 @@ import scipy.special
 import tensorflow as tf
 
 from tfbdl.arguments import number
-from tfbdl.inference.laplace.prior import in_float64
+from tfbdl.inference.prior_precision import in_float64
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.linear_regression import Solution
 from tfbdl.likelihoods import Normal

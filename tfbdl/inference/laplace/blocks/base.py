@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.inference.laplace.parts import Part
@@ -20,10 +21,24 @@ class Block:
 
     Args:
         size: p.
+
+    Attributes:
+        fields: names of the tensors that `finish` leaves, from which a block can be restored.
     """
+
+    fields: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, size: int) -> None:
         self.size = size
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What `finish` has left, by field."""
+        return {name: np.asarray(getattr(self, name)) for name in self.fields}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Takes up what `arrays` gave."""
+        for name in self.fields:
+            setattr(self, name, tf.constant(arrays[name]))
 
     @property
     def bytes(self) -> int:

@@ -13,6 +13,8 @@ from tfbdl.inference.laplace.parts import Part, sum_of_squares, variance
 class DiagonalBlock(Block):
     """The diagonal of H, shape (p,), of one weight tensor."""
 
+    fields = ("h",)
+
     @property
     def bytes(self) -> int:
         """The diagonal and its inverse, in float64."""

@@ -21,6 +21,8 @@ ROUNDING = 1e-13
 class FullBlock(Block):
     """H as a matrix, shape (p, p). The weights may be several tensors."""
 
+    fields = ("h",)
+
     @property
     def bytes(self) -> int:
         """H and the inverse of its factor, in float64."""

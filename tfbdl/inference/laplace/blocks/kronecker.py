@@ -24,6 +24,8 @@ class KroneckerBlock(Block):
         inputs: I.
     """
 
+    fields = ("vectors_a", "vectors_g", "values")
+
     def __init__(self, size: int, inputs: int) -> None:
         super().__init__(size)
         self.inputs, self.outputs = inputs, size // inputs

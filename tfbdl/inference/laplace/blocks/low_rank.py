@@ -23,6 +23,8 @@ class LowRankBlock(Block):
         rank: k.
     """
 
+    fields = ("v",)
+
     def __init__(self, size: int, rank: int) -> None:
         super().__init__(size)
         self.rank = rank

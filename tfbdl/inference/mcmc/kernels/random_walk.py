@@ -6,12 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import keras
 import tensorflow as tf
 
-from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step
 from tfbdl.probability import tfp
 
 
+@keras.saving.register_keras_serializable(package="tfbdl.kernels")
 @dataclass(frozen=True, kw_only=True)
 class RandomWalk(Adaptive):
     """The proposal is theta + step_size * N(0, I), its gradient is not needed.

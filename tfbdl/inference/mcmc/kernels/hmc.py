@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number, positive_integer
-from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step, positive
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step, positive
+from tfbdl.priors import Normal, Prior
 from tfbdl.probability import tfp
 
 QUARTER_PERIOD = math.pi / 2
@@ -17,6 +20,7 @@ DIVERGENCE = 1000.0
 """The energy error, in nats, beyond which a trajectory counts as divergent (as in Stan)."""
 
 
+@keras.saving.register_keras_serializable(package="tfbdl.kernels")
 @dataclass(frozen=True, kw_only=True)
 class HMC(Adaptive):
     """Trajectories of a given length, ended by a Metropolis test.
@@ -53,6 +57,21 @@ class HMC(Adaptive):
             positive("trajectory_length", self.trajectory_length)
         number("jitter", self.jitter, lambda j: 0 <= j < 1, "in [0, 1)")
         positive_integer("max_leapfrog_steps", self.max_leapfrog_steps)
+
+    def for_priors(self, priors: Sequence[Prior]) -> HMC:
+        super().for_priors(priors)
+        if self.trajectory_length is not None:
+            return self
+        return replace(self, trajectory_length=QUARTER_PERIOD * self._length_scale(priors))
+
+    def _length_scale(self, priors: Sequence[Prior]) -> float:
+        """The standard deviation of the normal prior, where all normal priors are one, else 1."""
+        if self.mass_matrix == "diagonal":
+            return 1.0
+        normal = [p for p in priors if isinstance(p, Normal)]
+        scales = {math.nan if p.by_fan_in else float(p.scale) for p in normal}
+        scale = scales.pop() if len(scales) == 1 else math.nan
+        return 1.0 if math.isnan(scale) else scale
 
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor

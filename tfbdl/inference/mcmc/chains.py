@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.inference.kernels import Adaptive
-from tfbdl.inference.progress import Pace, Progress
-from tfbdl.inference.samples import Samples
-from tfbdl.inference.transitions import Draws, Position, Transitions
+from tfbdl.inference.mcmc.kernels import Adaptive
+from tfbdl.inference.mcmc.progress import Pace, Progress
+from tfbdl.inference.mcmc.storage import ChainStorage
+from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
 from tfbdl.spread import Spread
 
-NEVER = 1e-6
-"""A probability of acceptance that counts as none."""
+LEAST_ACCEPTANCE = 1e-6
+"""A probability of acceptance below it counts as none."""
 
-ENOUGH = 100
+PATIENCE = 100
 """Proposals after which a chain that has accepted none is stopped."""
 
 
@@ -24,14 +24,14 @@ class SamplingError(RuntimeError):
     """Chains do not move, or have left the finite numbers; the message says what to do."""
 
 
-class ChainRun:
+class Chains:
     """Warm-up and sampling in compiled calls, each of about a second.
 
     After each the samples and the position are kept: where a run ends, and when it goes on, changes
     nothing of its samples.
 
     Args:
-        transitions: of the chains.
+        stepper: of the chains.
         spread: over devices.
         num_warmup: steps before the samples.
         num_samples: S.
@@ -40,7 +40,7 @@ class ChainRun:
 
     def __init__(
         self,
-        transitions: Transitions,
+        stepper: Stepper,
         spread: Spread,
         *,
         num_warmup: int,
@@ -50,9 +50,9 @@ class ChainRun:
         self.num_warmup = num_warmup
         self.num_samples = num_samples
         self.thinning = thinning
-        self._transitions = transitions
+        self._stepper = stepper
         self._spread = spread
-        self._run = spread.compile(transitions.run)
+        self._run = spread.compile(stepper.run)
 
     def start(self, theta: np.ndarray, seed: int) -> Position:
         """The position of chains at theta, shape (C, D), as arrays of NumPy.
@@ -61,14 +61,13 @@ class ChainRun:
             ValueError: if the density, or its gradient, is not finite there.
         """
         seeds = np.array([[seed & 0x7FFFFFFF, r] for r in range(self._spread.num_replicas)])
-        start = self._spread.compile(self._transitions.start)
+        start = self._spread.compile(self._stepper.start)
         position = self._spread.gather(
             start(*self._spread.scatter((seeds.astype(np.int32), theta)))
         )
-        for name, values in (
-            ("a log density", position.state.log_prob[:, None]),
-            ("a gradient", position.state.gradient),
-        ):
+        for field, values in position.state._asdict().items():
+            name = {"log_prob": "a log density"}.get(field, f"a {field}")
+            values = values.reshape(len(values), -1)
             chains, places = np.nonzero(~np.isfinite(values))
             if len(chains):
                 raise ValueError(
@@ -77,7 +76,7 @@ class ChainRun:
                 )
         return position
 
-    def to_the_end(self, position: Position, samples: Samples, progress: Progress) -> Position:
+    def to_the_end(self, position: Position, samples: ChainStorage, progress: Progress) -> Position:
         """Fills `samples`, from `position`; and where the chains are then.
 
         Raises:
@@ -90,11 +89,11 @@ class ChainRun:
             spread, draws, position = self._move(spread, samples.steps, 1, steps)
             samples.save(position, samples.steps + steps)
             progress.at("warm-up", samples.steps, self.num_warmup, _acceptance(draws))
-        pace = Pace(self._transitions.block)
+        pace = Pace(self._stepper.block)
         while (done := self._samples_in(samples.steps)) < self.num_samples:
             count = pace.next(self.num_samples - done)
             spread, draws, position = self._move(spread, samples.steps, count, self.thinning)
-            if count * self.thinning >= ENOUGH:
+            if count * self.thinning >= PATIENCE:
                 self._check_moving(draws, position)
             samples.write(done, draws)
             samples.save(position, samples.steps + count * self.thinning)
@@ -120,7 +119,7 @@ class ChainRun:
         return (steps - self.num_warmup) // self.thinning
 
     def _check_moving(self, draws: Draws, position: Position) -> None:
-        stuck = np.max(draws.accept_prob, axis=0) < NEVER
+        stuck = np.max(draws.accept_prob, axis=0) < LEAST_ACCEPTANCE
         stuck &= (draws.theta[0] == draws.theta[-1]).all(axis=1)
         if stuck.any():
             chain = int(np.flatnonzero(stuck)[0])
@@ -132,7 +131,7 @@ class ChainRun:
 
     @property
     def _remedy(self) -> str:
-        if isinstance(self._transitions.kernel, Adaptive):
+        if isinstance(self._stepper.kernel, Adaptive):
             return "take a smaller step_size, or a longer warm-up that finds it"
         return "start elsewhere, or flip fewer weights a step"
 

@@ -6,16 +6,16 @@ the chain in windows that double in length (Stan reference manual, "HMC algorith
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import tensorflow as tf
 
-from tfbdl.inference.kernels import Adaptive, Kernel
-from tfbdl.inference.kernels.base import State
+from tfbdl.inference.mcmc.kernels import Adaptive, Kernel
 
 GAMMA, T_0, KAPPA = 0.05, 10.0, 0.75
 FIRST, WINDOW, LAST = 75, 25, 50
-SHORT = 20
+FEWEST_FOR_METRIC = 20
+"""Steps of warm-up below which no metric is learned."""
 
 Moments = TypeVar("Moments", "Averaging", "Variance")
 
@@ -105,8 +105,8 @@ class Adaptation:
         return Tuning(step_size, scale, Averaging.around(step_size), Variance.of_none(scale))
 
     def tested(
-        self, step: tf.Tensor, seed: tf.Tensor, before: State, after: State, accept_prob: tf.Tensor
-    ) -> State:
+        self, step: tf.Tensor, seed: tf.Tensor, before: Any, after: Any, accept_prob: tf.Tensor
+    ) -> Any:
         """The state after step number `step`: a kernel without a Metropolis test is tuned by one.
 
         Args:
@@ -122,8 +122,11 @@ class Adaptation:
             accept_prob.shape, tf.random.fold_in(seed, 1), dtype=accept_prob.dtype
         )
         taken = (u < accept_prob) | (step >= self.num_warmup)
-        pairs = zip(after, before, strict=True)
-        return State(*(tf.where(taken if a.ndim == 1 else taken[:, None], a, b) for a, b in pairs))
+
+        def choose(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+            return tf.where(tf.reshape(taken, [-1, *[1] * (a.shape.rank - 1)]), a, b)
+
+        return tf.nest.map_structure(choose, after, before)
 
     def update(
         self, tuning: Tuning, step: tf.Tensor, theta: tf.Tensor, accept_prob: tf.Tensor
@@ -169,7 +172,7 @@ def windows(num_warmup: int) -> tuple[int, list[int]]:
     steps, the last one what is left. A warm-up too short for that is parted 15 : 75 : 10.
     """
     first, window, last = FIRST, WINDOW, LAST
-    if num_warmup < SHORT:
+    if num_warmup < FEWEST_FOR_METRIC:
         return 0, []
     if num_warmup < first + window + last:
         first, last = int(0.15 * num_warmup), int(0.1 * num_warmup)

@@ -1,4 +1,4 @@
-"""Keeps weights while a sampler of `tfbdl.optimizers` trains: samples of the posterior."""
+"""Keeps the weights along a training: samples, where an optimizer samples the posterior."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfbdl.whole_file import numbers, read_npz, write_whole
 _PATTERN = "sample_*.npz"
 
 
-class PosteriorSamples(keras.callbacks.Callback):
+class WeightSnapshots(keras.callbacks.Callback):
     """Keeps the weights after every `every`-th epoch behind `start`; for `fit` and `tfbdl.train`.
 
     Under a `CyclicalSchedule` epochs that end in its exploring part are left out.
@@ -55,8 +55,8 @@ class PosteriorSamples(keras.callbacks.Callback):
             return sorted(self._kept)
         return sorted(int(path.stem.split("_")[1]) for path in self.savedir.glob(_PATTERN))
 
-    def ensemble(self) -> Ensemble:
-        """The samples as a model whose functions are drawn by `tfbdl.predict`.
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights, shape (K, D), and the floating variables that are not trained, (K, E).
 
         Raises:
             ValueError: if there are none, or a file of one is damaged.
@@ -64,7 +64,15 @@ class PosteriorSamples(keras.callbacks.Callback):
         if not self.epochs:
             raise ValueError(f"start={self.start}: no epoch has been kept; train longer")
         members, states = zip(*map(self._read, self.epochs), strict=True)
-        ensemble = Ensemble(self._flat.model, np.stack(members), np.stack(states))
+        return np.stack(members), np.stack(states)
+
+    def ensemble(self) -> Ensemble:
+        """The samples as a model whose functions are drawn by `tfbdl.predict`.
+
+        Raises:
+            ValueError: if there are none, or a file of one is damaged.
+        """
+        ensemble = Ensemble(self._flat.model, *self.arrays())
         if self.model.compiled:
             ensemble.compile(loss=self.model.loss)
         return ensemble

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.optimize
 import tensorflow as tf
 
-from tfbdl.inference.laplace.batches import elements
+from tfbdl.inference.batches import elements
 from tfbdl.likelihoods import Bernoulli, Categorical
 from tfbdl.predictive import Prediction
 

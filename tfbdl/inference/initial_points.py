@@ -1,20 +1,15 @@
-"""Where chains start, and what the prior says of how they move."""
+"""Where chains and searches start."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.inference.kernels import HMC, Adaptive, Flip, Kernel
-from tfbdl.inference.kernels.hmc import QUARTER_PERIOD
 from tfbdl.inference.log_posterior import LogPosterior
-from tfbdl.priors import Bernoulli, Normal, Prior
 
 _SALT = 0x57A127
 
@@ -79,47 +74,3 @@ def _by_name(target: Any, initial: str, num_chains: int, key: tf.Tensor) -> np.n
 
     draws = [draw(random.fold_in(key, chain)) for chain in range(num_chains)]
     return np.stack(draws).astype(target.dtype.as_numpy_dtype)
-
-
-def fit_to_target(
-    kernel: Kernel, target: LogPosterior | Callable[[tf.Tensor], tf.Tensor]
-) -> Kernel:
-    """The kernel with what the prior says of it: values to flip, the length of trajectories.
-
-    Raises:
-        ValueError: if the kernel cannot move weights of this prior.
-    """
-    priors = (target.priors or []) if isinstance(target, LogPosterior) else []
-    if isinstance(kernel, Flip):
-        return replace(kernel, values=kernel.values or _binary_values(target, priors))
-    discrete = [p for p in priors if p.discrete]
-    if discrete:
-        raise ValueError(
-            f"kernel={type(kernel).__name__} moves continuous weights, and the prior "
-            f"{type(discrete[0]).__name__} is discrete; take kernel='flip'"
-        )
-    if isinstance(kernel, HMC) and kernel.trajectory_length is None:
-        return replace(kernel, trajectory_length=QUARTER_PERIOD * _length_scale(kernel, priors))
-    return kernel
-
-
-def _length_scale(kernel: Adaptive, priors: list[Prior]) -> float:
-    """The standard deviation of the normal prior, where all normal priors are one, else 1."""
-    if kernel.mass_matrix == "diagonal":
-        return 1.0
-    scales = {math.nan if p.by_fan_in else float(p.scale) for p in priors if isinstance(p, Normal)}
-    scale = scales.pop() if len(scales) == 1 else math.nan
-    return 1.0 if math.isnan(scale) else scale
-
-
-def _binary_values(target: Any, priors: list[Prior]) -> tuple[float, float]:
-    if not isinstance(target, LogPosterior):
-        raise ValueError("kernel='flip': the target is a function; take kernel=Flip(values=...)")
-    others = {type(p).__name__ for p in priors if not isinstance(p, Bernoulli)}
-    if others or not priors:
-        found = ", ".join(sorted(others)) or "a joint prior"
-        raise ValueError(f"kernel='flip' needs the prior Bernoulli for all weights, not {found}")
-    values = {p.values for p in priors if isinstance(p, Bernoulli)}
-    if len(values) > 1:
-        raise ValueError(f"kernel='flip' needs the same values for all weights, not {values}")
-    return values.pop()

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive_integer
-from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step
-from tfbdl.inference.kernels.hmc import DIVERGENCE
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step
+from tfbdl.inference.mcmc.kernels.hmc import DIVERGENCE
 from tfbdl.probability import tfp
 
 
+@keras.saving.register_keras_serializable(package="tfbdl.kernels")
 @dataclass(frozen=True, kw_only=True)
 class NUTS(Adaptive):
     """Trajectories that are doubled, to either side at random, until they turn back.

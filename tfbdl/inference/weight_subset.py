@@ -11,7 +11,7 @@ from tfbdl.flat_model import FlatModel
 from tfbdl.recording import owners
 
 
-class Subset:
+class WeightSubset:
     """The weights of a model that have a posterior, P numbers in a row.
 
     Args:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.diagnostics import TAILS, ess, rhat
+from tfbdl.inference.mcmc.diagnostics import TAILS, ess, rhat
 
 ROWS = 50
 """The most numbers that are shown one by one."""
@@ -48,7 +48,7 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Summary:
+class ChainSummary:
     """The diagnostics of chains; printed, a table.
 
     Attributes:
@@ -87,7 +87,7 @@ def by_weight(theta: np.ndarray, flat: FlatModel) -> dict[str, np.ndarray]:
     }
 
 
-def _element_table(summary: Summary) -> Table:
+def _element_table(summary: ChainSummary) -> Table:
     table = _table("mean", "sd", "5 %", "95 %", "ess bulk", "ess tail", "r hat")
     for name, q in summary.quantities.items():
         for index in np.ndindex(q.mean.shape):
@@ -102,7 +102,7 @@ def _element_table(summary: Summary) -> Table:
     return table
 
 
-def _tensor_table(summary: Summary) -> Table:
+def _tensor_table(summary: ChainSummary) -> Table:
     table = _table("ess bulk: least", "median", "ess tail: least", "r hat: median", "most")
     for name, q in summary.quantities.items():
         sizes = (np.min(q.ess_bulk), np.median(q.ess_bulk), np.min(q.ess_tail))
@@ -122,7 +122,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _remarks(summary: Summary) -> list[str]:
+def _remarks(summary: ChainSummary) -> list[str]:
     def per_chain(values: np.ndarray) -> str:
         return ", ".join(f"{value:.3g}" for value in values[:8]) + (" ..." * (len(values) > 8))
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.inference.transitions import Draws, Position
+from tfbdl.inference.mcmc.stepping import Draws, Position
 from tfbdl.whole_file import numbers, read_npz, write_whole
 
 CHECKPOINT = "checkpoint.npz"
 
 
-class Samples:
+class ChainStorage:
     """Arrays of draws that are filled from the front, and how far the chains are.
 
     In a folder each is a `.npy` file, written in place and read as a memory map, and the checkpoint
@@ -64,13 +64,15 @@ class Samples:
         )
 
     def resumed(self, start: Position) -> Position:
-        """The position that was kept, in the structure of another one.
+        """The position that was kept; `start`, which is kept from now on, if there was none.
 
         Raises:
-            ValueError: if it does not fit there.
+            ValueError: if that of another structure was kept.
         """
-        leaves = tf.nest.flatten(start)
-        kept = self.position or []
+        if self.position is None:
+            self.save(start, 0)
+            return start
+        leaves, kept = tf.nest.flatten(start), self.position
         if [(a.shape, a.dtype) for a in kept] != [(a.shape, a.dtype) for a in leaves]:
             raise ValueError(
                 f"savedir={str(self.savedir)!r} has a checkpoint of other chains; name another "

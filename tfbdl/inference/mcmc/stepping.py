@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.inference.adaptation import Adaptation, Tuning
-from tfbdl.inference.kernels import Kernel
-from tfbdl.inference.kernels.base import Density, Info, State
+from tfbdl.inference.mcmc.adaptation import Adaptation, Tuning
+from tfbdl.inference.mcmc.kernels import Kernel
+from tfbdl.inference.mcmc.kernels.base import Density, Info
 
 
 class Position(NamedTuple):
@@ -19,7 +19,7 @@ class Position(NamedTuple):
     """
 
     seed: tf.Tensor
-    state: State
+    state: Any
     tuning: Tuning
 
 
@@ -39,12 +39,13 @@ class Draws(NamedTuple):
     @classmethod
     def like(cls, position: Position) -> Draws:
         """One sample of the chains of a position, of zeros."""
-        theta, log_prob = (np.zeros_like(a) for a in position.state[:2])
+        state = position.state
+        theta, log_prob = np.zeros_like(state.theta), np.zeros_like(state.log_prob)
         counts = np.zeros(log_prob.shape, np.int32)
         return cls(theta, log_prob, np.zeros_like(log_prob), counts.astype(bool), counts)
 
 
-class Transitions:
+class Stepper:
     """Steps of chains on one replica, as functions that can be compiled.
 
     Steps are numbered from 0, through warm-up and sampling. The noise of a step is that of its
@@ -67,7 +68,8 @@ class Transitions:
 
     def start(self, seed: tf.Tensor, theta: tf.Tensor) -> Position:
         """The position of chains at theta, (C, D), with the noise of `seed`, (1, 2)."""
-        return Position(seed, self.kernel.init(self.target, theta), self.adaptation.init(theta))
+        state = self.kernel.init(self.target, theta, tf.random.fold_in(seed[0], -1))
+        return Position(seed, state, self.adaptation.init(theta))
 
     def run(
         self, position: Position, first: tf.Tensor, count: tf.Tensor, every: tf.Tensor

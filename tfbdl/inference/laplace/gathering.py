@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -10,21 +11,21 @@ import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
-from tfbdl.inference.laplace.batches import NUMBERS, Batch, batches, elements
+from tfbdl.inference.batches import NUMBERS, Batch, batches, elements
 from tfbdl.inference.laplace.blocks.base import Tensors
-from tfbdl.inference.laplace.curvature import directions, hessian
-from tfbdl.inference.laplace.jacobian import Jacobian, check_last, rows
-from tfbdl.inference.laplace.memory import require
-from tfbdl.inference.laplace.precision import JOINT, precision_of
+from tfbdl.inference.laplace.curvature import cotangents, hessian
+from tfbdl.inference.laplace.jacobian import Forms, Jacobian, check_last, rows
+from tfbdl.inference.memory import require
+from tfbdl.inference.laplace.precision import JOINT, Precision, precision_of
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
-from tfbdl.inference.laplace.subset import Subset
+from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.models.ensemble import floats
 
 _FEW = 3
 _LARGEST = 2000
 
 
-class Fit:
+class GatheredCurvature:
     """The curvature of -log p(y | theta, x) and its value, gathered in one pass over data.
 
     What it does with a batch is compiled once, however often it gathers.
@@ -32,7 +33,7 @@ class Fit:
     Args:
         flat: the network.
         subset: the weights.
-        observed: p(y | f(x)).
+        likelihood: p(y | f(x)).
         structure: a Hessian structure.
         kind: a curvature.
         rank: of "lowrank".
@@ -49,17 +50,18 @@ class Fit:
     def __init__(
         self,
         flat: FlatModel,
-        subset: Subset,
-        observed: ScaledLikelihood,
+        subset: WeightSubset,
+        likelihood: ScaledLikelihood,
         *,
         structure: str,
         kind: str,
         rank: int,
         jit_compile: bool | None,
     ) -> None:
-        self._flat, self._subset, self._observed = flat, subset, observed
+        self._flat, self._subset, self._likelihood = flat, subset, likelihood
         self._structure, self._kind, self._rank = structure, kind, rank
-        self._jacobian: Any = None
+        self._jacobian = Jacobian(flat, subset, likelihood.link)
+        self._forms: Forms | None = None
         step = self._hessian if kind == "hessian" else self._statistics
         self._step = Compiled(step, jit_compile)
         self._moments = Compiled(self._function_moments, jit_compile)
@@ -78,10 +80,8 @@ class Fit:
         theta = tf.constant(self._flat.theta.numpy())
         state = [tf.constant(v.numpy()) for v in self._flat.state]
         few = self._first(theta, state, x, y)
-        if self._jacobian is None:
-            self._jacobian = Jacobian(
-                self._flat, self._subset, self._observed.link, theta=theta, state=state, x=few
-            )
+        if self._forms is None:
+            self._forms = self._jacobian.found_forms(theta, state, few)
         precision = precision_of(self._structure, self._subset, self._jacobian, self._rank)
         self._form = precision
         k = self._outputs if self._kind == "ggn" else 1
@@ -89,23 +89,53 @@ class Fit:
         total, sums = None, np.zeros(3)
         data = batches(x, y, min(size, batch_size or size), self._flat.dtype)
         for number, batch in enumerate(data):
-            self._observed.unit.check_targets(batch.y.numpy(), self._example_outputs)
+            self._likelihood.unit.check_targets(batch.y.numpy(), self._example_outputs)
             key = tf.constant([0, number, 0])
             statistics, batch_sums = self._step(theta, state, batch, key)
             total = precision.add(total, statistics)
             sums += batch_sums.numpy()
         assert total is not None
         precision.finish(total)
+        self._take(theta, state, precision, sums)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What has been gathered, by name, for a file."""
+        assert self._forms is not None
+        return {
+            "theta": self.theta.numpy(),
+            "forms": self._forms.as_array(),
+            "sums": np.array([self._log_prob, self._count, self.num_data]),
+            "outputs": np.array(self._outputs),
+            **{f"state/{i}": v.numpy() for i, v in enumerate(self._state)},
+            **{f"precision/{name}": array for name, array in self.precision.arrays().items()},
+        }
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Takes up what `arrays` gave."""
+        self._forms = Forms.of_array(arrays["forms"])
+        self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link, self._forms)
+        self._outputs = int(arrays["outputs"])
+        precision = precision_of(self._structure, self._subset, self._jacobian, self._rank)
+        start = len("precision/")
+        found = {k[start:]: v for k, v in arrays.items() if k.startswith("precision/")}
+        precision.restore(found)
+        self._form = precision
+        state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
+        self._take(tf.constant(arrays["theta"]), state, precision, arrays["sums"])
+
+    def _take(
+        self, theta: tf.Tensor, state: list[tf.Tensor], precision: Precision, sums: np.ndarray
+    ) -> None:
         self.theta, self._state, self.precision = theta, state, precision
         self.states = floats(state).numpy()[np.newaxis]
         self.mean = self._subset.take(theta.numpy().astype(np.float64))
-        self._log_prob, self._count, self.num_data = sums[0], sums[1], int(sums[2])
+        self._log_prob, self._count, self.num_data = float(sums[0]), float(sums[1]), int(sums[2])
 
     def log_marginal_likelihood(
         self, delta: tf.Tensor, sigma: tf.Tensor, temperature: float
     ) -> tf.Tensor:
         """Log p(y | x) in nats, for all data: that of theta, and the volume of the posterior."""
-        log_likelihood = self._observed.log_likelihood(self._log_prob, self._count, sigma)
+        log_likelihood = self._likelihood.log_likelihood(self._log_prob, self._count, sigma)
         c = self._scale(sigma, temperature)
         log_det_ratio = self.precision.log_det(delta, c) - tf.reduce_sum(tf.math.log(delta))
         scatter = tf.reduce_sum(delta * self.mean**2)
@@ -136,8 +166,8 @@ class Fit:
         few = next(batches(*_head(inputs, targets), _FEW, self._flat.dtype))
         self._flat.check_deterministic(few.x)
         outputs = self._flat(theta, few.x, state)
-        self._observed.of_network(1.0).check(outputs)
-        self._example_outputs = self._observed.link(outputs)
+        self._likelihood.of_network(1.0).check(outputs)
+        self._example_outputs = self._likelihood.link(outputs)
         if self._subset.last_layer is not None:
             check_last(self._flat, self._subset.last_layer, self._subset.owners, few.x)
         self._outputs = rows(outputs).shape[1]
@@ -155,13 +185,13 @@ class Fit:
         return int(np.clip(NUMBERS // max(numbers, 1), 1, _LARGEST))
 
     def _scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
-        return self._observed.curvature(self._kind, sigma) / temperature
+        return self._likelihood.curvature(self._kind, sigma) / temperature
 
     def _statistics(
         self, theta: tf.Tensor, state: Any, batch: Batch, key: tf.Tensor
     ) -> tuple[list[Tensors], tf.Tensor]:
-        seeds = directions(self._kind, self._observed.unit, batch.y, key)
-        outputs, parts = self._jacobian(theta, state, batch.x, seeds)
+        along = cotangents(self._kind, self._likelihood.unit, batch.y, key)
+        outputs, parts = self._jacobian(theta, state, batch.x, along)
         return self._form.statistics(parts, batch.mask), self._sums(outputs, batch)
 
     def _hessian(
@@ -170,7 +200,7 @@ class Fit:
         def loss(values: tf.Tensor) -> tf.Tensor:
             everywhere = self._subset.scatter(values, theta)
             outputs = self._jacobian.outputs(everywhere, state, batch.x)
-            log_prob = self._observed.unit.log_prob(batch.y, outputs)
+            log_prob = self._likelihood.unit.log_prob(batch.y, outputs)
             return -tf.reduce_sum(batch.mask * log_prob)
 
         h = hessian(loss, self._subset.gather(theta), self._jacobian.map)
@@ -179,7 +209,7 @@ class Fit:
 
     def _sums(self, outputs: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Log p(y | f) in nats, numbers in y, and examples."""
-        log_prob = self._observed.unit.log_prob(batch.y, outputs)
+        log_prob = self._likelihood.unit.log_prob(batch.y, outputs)
         log_prob, num = tf.reduce_sum(batch.mask * log_prob), tf.reduce_sum(batch.mask)
         return tf.stack([tf.cast(v, tf.float64) for v in (log_prob, num * self._outputs, num)])
 

@@ -5,19 +5,24 @@ C chains move at once, in lockstep, each with its own step size and metric.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from tfbdl.arguments import number, option
+from tfbdl.priors import Prior
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 
 
 class State(NamedTuple):
-    """Where the chains are: theta (C, D), its log density (C,), and gradient (C, D or 0)."""
+    """Where the chains are: theta (C, D), its log density (C,), and gradient (C, D or 0).
+
+    A kernel that carries more from step to step, such as momenta, has a state of its own: a
+    `NamedTuple` of tensors whose first axis is that of the chains, `theta` and `log_prob` among them.
+    """
 
     theta: tf.Tensor
     log_prob: tf.Tensor
@@ -52,8 +57,30 @@ class Kernel:
     uses_gradients: ClassVar[bool] = True
     adjusted: ClassVar[bool] = True
 
-    def init(self, target: Density, theta: tf.Tensor) -> State:
+    def for_priors(self, priors: Sequence[Prior]) -> Kernel:
+        """The kernel with what the priors of the weights say of it filled in.
+
+        Args:
+            priors: of each weight tensor; none where the density is a function or the prior joint.
+
+        Raises:
+            ValueError: if it cannot move weights under these priors.
+        """
+        discrete = [type(p).__name__ for p in priors if p.discrete]
+        if discrete:
+            raise ValueError(
+                f"kernel={type(self).__name__} moves continuous weights, and the prior "
+                f"{discrete[0]} is discrete; take kernel='flip'"
+            )
+        return self
+
+    def init(self, target: Density, theta: tf.Tensor, seed: tf.Tensor) -> Any:
         """The state of chains that are at theta, shape (C, D).
+
+        Args:
+            target: as in `step`.
+            theta: shape (C, D).
+            seed: of what a state begins with at random, such as momenta; int32 of shape (2,).
 
         Raises:
             ValueError: if a gradient is needed, and the density has none.
@@ -63,19 +90,27 @@ class Kernel:
         return State(theta, *value_and_gradient(target, theta))
 
     def step(
-        self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
-    ) -> tuple[State, Info]:
+        self, target: Density, state: Any, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
+    ) -> tuple[Any, Info]:
         """The next state.
 
         Args:
             target: theta (C, D) to its log density (C,), in nats, up to a constant.
-            state: where the chains are.
+            state: where the chains are, as `init` or the step before has left them.
             seed: of the noise of this step, int32 of shape (2,).
             step_size: of each chain, shape (C,).
             scale: M^-1/2 for the diagonal mass matrix M, shape (C, D), or (C, 1) if it is a
                 multiple of the identity. A step moves weight d in units of `step_size * scale[d]`.
         """
         raise NotImplementedError
+
+
+    def get_config(self) -> dict:
+        return asdict(self)  # type: ignore[call-overload]
+
+    @classmethod
+    def from_config(cls, config: dict) -> Kernel:
+        return cls(**config)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,12 @@
 """Transitions of Markov chains, one family a file."""
 
 from tfbdl.arguments import choose
-from tfbdl.inference.kernels.base import Adaptive, Kernel
-from tfbdl.inference.kernels.flip import Flip
-from tfbdl.inference.kernels.hmc import HMC
-from tfbdl.inference.kernels.langevin import MALA, Langevin
-from tfbdl.inference.kernels.nuts import NUTS
-from tfbdl.inference.kernels.random_walk import RandomWalk
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Kernel
+from tfbdl.inference.mcmc.kernels.flip import Flip
+from tfbdl.inference.mcmc.kernels.hmc import HMC
+from tfbdl.inference.mcmc.kernels.langevin import MALA, Langevin
+from tfbdl.inference.mcmc.kernels.nuts import NUTS
+from tfbdl.inference.mcmc.kernels.random_walk import RandomWalk
 
 __all__ = ["HMC", "MALA", "NUTS", "Adaptive", "Flip", "Kernel", "Langevin", "RandomWalk", "get"]
 

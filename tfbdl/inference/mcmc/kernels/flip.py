@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive_integer
-from tfbdl.inference.kernels.base import Density, Info, Kernel, State, one_step
+from tfbdl.inference.mcmc.kernels.base import Density, Info, Kernel, State, one_step
+from tfbdl.priors import Bernoulli, Prior
 from tfbdl.probability import tfp
 
 
+@keras.saving.register_keras_serializable(package="tfbdl.kernels")
 @dataclass(frozen=True, kw_only=True)
 class Flip(Kernel):
     """Turns a few weights, drawn uniformly, from one of their two values to the other.
@@ -36,6 +39,21 @@ class Flip(Kernel):
         positive_integer("num_flips", self.num_flips)
         if self.values is not None and (len(self.values) != 2 or len(set(self.values)) != 2):
             raise ValueError(f"values={self.values!r} must be two different numbers")
+
+    def for_priors(self, priors: Sequence[Prior]) -> Flip:
+        if self.values is not None:
+            return self
+        others = {type(p).__name__ for p in priors if not isinstance(p, Bernoulli)}
+        if others or not priors:
+            held = ", ".join(sorted(others)) or "a joint prior or a function"
+            raise ValueError(
+                f"kernel='flip' needs the prior Bernoulli for all weights, not {held}; or give "
+                "kernel=Flip(values=...)"
+            )
+        values = {p.values for p in priors if isinstance(p, Bernoulli)}
+        if len(values) > 1:
+            raise ValueError(f"kernel='flip' needs the same values for all weights, not {values}")
+        return replace(self, values=values.pop())
 
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor

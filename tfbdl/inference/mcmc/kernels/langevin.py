@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import keras
 import tensorflow as tf
 
-from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step
 from tfbdl.probability import tfp
 
 
+@keras.saving.register_keras_serializable(package="tfbdl.kernels")
 @dataclass(frozen=True, kw_only=True)
 class MALA(Adaptive):
     """The Metropolis-adjusted Langevin algorithm.
@@ -40,6 +42,7 @@ class MALA(Adaptive):
         return state, Info.of(results.log_accept_ratio, num_gradients=1)
 
 
+@keras.saving.register_keras_serializable(package="tfbdl.kernels")
 @dataclass(frozen=True, kw_only=True)
 class Langevin(Adaptive):
     """The unadjusted Langevin algorithm: the proposals of `MALA`, all accepted.

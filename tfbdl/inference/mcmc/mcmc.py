@@ -1,0 +1,342 @@
+"""Markov chain Monte Carlo over the weights of any Keras model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.arguments import integer, number, option, positive_integer
+from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.inference import target as targets
+from tfbdl.inference.initial_points import initial_points
+from tfbdl.inference.log_posterior import Density, LogPosterior, PriorLike, in_type
+from tfbdl.inference.mcmc import kernels
+from tfbdl.inference.mcmc.adaptation import Adaptation
+from tfbdl.inference.mcmc.arviz import to_arviz
+from tfbdl.inference.mcmc.chains import Chains
+from tfbdl.inference.mcmc.kernels import Kernel
+from tfbdl.inference.mcmc.progress import Progress
+from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
+from tfbdl.inference.mcmc.storage import ChainStorage
+from tfbdl.inference.mcmc.summary import ChainSummary, Quantity, by_weight
+from tfbdl.inference.method import Method
+from tfbdl.likelihoods import Likelihood, required_likelihood
+from tfbdl.models import Ensemble
+from tfbdl.run_folder import held
+from tfbdl.spread import Spread
+from tfbdl.training import workers
+
+BLOCK_BYTES = 2**26
+"""Of samples that one compiled call holds."""
+
+
+class Result(NamedTuple):
+    """What chains have left: their draws, and the step size of each, shape (C,)."""
+
+    draws: Draws
+    step_size: np.ndarray
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class MCMC(Method):
+    """Chains whose samples are draws from a posterior over weights.
+
+    The exact posterior, in the limit of long chains: what other methods are held against, for
+    networks of up to some ten thousand weights. All chains move at once, in compiled calls of many
+    steps, with the transitions of `tfp.mcmc`. Each has a step size and metric of its own. A run is
+    a function of its seed, the number of chains, and the number of replicas they are spread over.
+
+    Args:
+        model: a built `keras.Model` that is deterministic in inference mode; or any function of
+            theta, shape (C, D), to its log density up to a constant, (C,), in nats, with a gradient
+            in TensorFlow, such as a `LogPosterior`.
+        prior: p(w) of a network's weights, as in `LogPosterior`: the scale of a normal, a
+            `tfbdl.priors.Prior` or its name, a mapping from names of layers or weights, or a joint
+            log density. None beside a log density.
+        likelihood: p(y | f(x)) of a network; by default that of the loss it was compiled with.
+        kernel: a name, or an object with its settings: "nuts" `NUTS`, "hmc" `HMC`, "mala" `MALA`,
+            "langevin" `Langevin` (unadjusted), "rwmh" `RandomWalk`, "flip" `Flip` (binary weights).
+        num_warmup: steps before the samples, in which step sizes and metrics are tuned.
+        num_samples: S, of each chain.
+        num_chains: C. Several show whether they agree.
+        thinning: steps from sample to sample.
+        initial: where chains start: "prior" draws from it (which spreads them, as R-hat wants),
+            "model" takes the weights that the model has; or points of shape (D,) or (C, D), which a
+            log density needs.
+        jitter: standard deviation of normal noise on the starts.
+        seed: of all noise.
+        dtype: "float32" or "float64", of a network's weights and of all that is computed.
+        strategy: over whose replicas the chains are spread, such as `MirroredStrategy`; it is not
+            saved.
+        jit_compile: whether XLA compiles the calls; by default unless the density has operations
+            that it cannot compile, or convolves on a CPU, where XLA is slow.
+
+    Raises:
+        ValueError: if an argument is out of its range or does not go with the others.
+    """
+
+    def __init__(
+        self,
+        model: targets.Target,
+        prior: PriorLike | Mapping[str, PriorLike] | Density | None = None,
+        *,
+        likelihood: Likelihood | None = None,
+        kernel: str | Kernel = "nuts",
+        num_warmup: int = 1000,
+        num_samples: int = 1000,
+        num_chains: int = 4,
+        thinning: int = 1,
+        initial: Any = "prior",
+        jitter: float = 0.0,
+        seed: int = 0,
+        dtype: str = "float32",
+        strategy: tf.distribute.Strategy | None = None,
+        jit_compile: bool | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
+        targets.check(model, prior, likelihood=likelihood)
+        self.model = model
+        self.prior = prior
+        self.likelihood = likelihood
+        self.kernel = kernels.get(kernel)
+        if integer("num_warmup", num_warmup) < 0:
+            raise ValueError(f"num_warmup={num_warmup} must be at least 0")
+        self.num_warmup = num_warmup
+        self.num_samples = positive_integer("num_samples", num_samples)
+        self.num_chains = positive_integer("num_chains", num_chains)
+        self.thinning = positive_integer("thinning", thinning)
+        self.initial = initial
+        self.jitter = number("jitter", jitter, lambda j: 0 <= j < float("inf"), "at least 0")
+        self.seed = integer("seed", seed)
+        if strategy is not None and workers.are_several(strategy):
+            raise ValueError(
+                "strategy spans several processes; chains need none of the others: run MCMC in "
+                "each, with a seed and savedir of its own"
+            )
+        self.strategy = strategy
+        self.jit_compile = jit_compile
+        self._result: Result | None = None
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        batch_size: int | None = None,
+        savedir: str | os.PathLike[str] | None = None,
+        verbose: int = 1,
+    ) -> MCMC:
+        """Samples, or goes on where a run in `savedir` was; returns the object itself.
+
+        Args:
+            x: inputs of the network, shape (N, ...), or a `tf.data.Dataset` of batches (x, y). None
+                for a log density.
+            y: targets, shape (N, ...); None if x is a data set.
+            batch_size: examples at a time, to bound the memory; None takes all at once.
+            savedir: a folder for samples and checkpoints. Samples are then memory maps of files. A
+                run found there goes on as if it had not stopped, and beyond its end if
+                `num_samples` is more. None keeps all in memory.
+            verbose: 0 for no progress bar; it shows in terminals only.
+
+        Raises:
+            SamplingError: if a chain moves nowhere, or out of the finite numbers.
+            ValueError: if x and y do not fit the network, its likelihood or each other, a chain
+                starts where the density is not finite, or `savedir` holds another run.
+            OSError: if it cannot be written, or another process writes into it.
+        """
+        target = targets.density(
+            self.model,
+            self.prior,
+            self.likelihood,
+            x,
+            y,
+            batch_size=batch_size,
+            dtype=self.dtype,
+        )
+        kernel = self.kernel.for_priors(getattr(target, "priors", None) or [])
+        spread = Spread(self.strategy, self.jit_compile)
+        if self.num_chains % spread.num_replicas:
+            raise ValueError(
+                f"num_chains={self.num_chains} must be a multiple of the strategy's "
+                f"{spread.num_replicas} replicas"
+            )
+        theta = initial_points(target, self.initial, self.num_chains, self.jitter, self.seed)
+        stepper = Stepper(
+            target,
+            kernel,
+            Adaptation(kernel, self.num_warmup),
+            block=int(np.clip(BLOCK_BYTES // theta.nbytes, 1, 1000)),
+        )
+        chains = Chains(
+            stepper,
+            spread,
+            num_warmup=self.num_warmup,
+            num_samples=self.num_samples,
+            thinning=self.thinning,
+        )
+        folder = None if savedir is None else Path(savedir)
+        with held(folder), Progress(verbose) as progress:
+            start = chains.start(theta, self.seed)
+            settings = self._settings(kernel, start)
+            storage = ChainStorage(Draws.like(start), self.num_samples, folder, settings)
+            position = storage.resumed(start)
+            end = chains.to_the_end(position, storage, progress)
+        self._result = Result(storage.arrays, np.asarray(end.tuning.step_size))
+        return self
+
+    @property
+    def is_fitted(self) -> bool:
+        return self._result is not None
+
+    @property
+    def draws(self) -> Draws:
+        """The samples, and what came with them.
+
+        Raises:
+            NotFittedError: before `fit`.
+        """
+        return self._fitted("draws").draws
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Samples of the weights, shape (S, C, D)."""
+        return self.draws.theta
+
+    @property
+    def step_size(self) -> np.ndarray:
+        """That of each chain after warm-up, shape (C,)."""
+        return self._fitted("step_size").step_size
+
+    def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
+        """Samples of all chains in random order, shape (num_samples, D); by default all S C.
+
+        Raises:
+            ValueError: if there are fewer.
+            NotFittedError: before `fit`.
+        """
+        theta = self.theta
+        every = theta.reshape(-1, theta.shape[-1])
+        number = len(every) if num_samples is None else positive_integer("num_samples", num_samples)
+        if number > len(every):
+            raise ValueError(f"num_samples={number} is more than the {len(every)} that there are")
+        rng = np.random.default_rng([integer("seed", seed) & 0xFFFFFFFF, self.seed & 0xFFFFFFFF])
+        return every[rng.permutation(len(every))[:number]]
+
+    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> Ensemble:
+        """The network with samples of its weights, by default all S C, for `tfbdl.predict`.
+
+        They come in random order, so that the first few are spread over chains and samples.
+
+        Raises:
+            ValueError: if the target is a log density, or there are fewer samples.
+            NotFittedError: before `fit`.
+        """
+        network, likelihood = self._network()
+        number = None if num_samples is None else min(num_samples, self.theta[..., 0].size)
+        ensemble = Ensemble(network.model, self.sample(number, seed=seed))
+        ensemble.compile(loss=likelihood)
+        return ensemble
+
+    def outputs(self, x: Any) -> np.ndarray:
+        """The network's outputs at x, (N, ...), for each sample: shape (S, C, N, ...).
+
+        Raises:
+            ValueError: if the target is a log density.
+            NotFittedError: before `fit`.
+        """
+        network, _ = self._network()
+        x = in_type(x, network.dtype)
+
+        @tf.function
+        def of_chains(theta: tf.Tensor) -> tf.Tensor:
+            return tf.map_fn(lambda one: network(one, x), theta)
+
+        return np.stack([of_chains(tf.constant(theta)).numpy() for theta in self.theta])
+
+    def summary(self, x: Any = None) -> ChainSummary:
+        """Moments and diagnostics of the weights and, if x is given, of the outputs at x.
+
+        Weights of a network that are exchanged for each other give the same function: chains that
+        agree on the outputs may well not agree on the weights.
+
+        Args:
+            x: inputs, shape (N, ...), in the structure in which the model takes them.
+
+        Raises:
+            ValueError: if there are fewer than 4 samples, or x is given beside a log density.
+            NotFittedError: before `fit`.
+        """
+        draws = self.draws
+        weights = self._by_weight()
+        quantities = {name: Quantity.of(w) for name, w in weights.items()}
+        if x is not None:
+            quantities["f(x)"] = Quantity.of(self.outputs(x))
+        return ChainSummary(
+            quantities,
+            accept_prob=np.mean(draws.accept_prob, axis=0),
+            num_divergent=int(np.sum(draws.diverging)),
+            num_samples=draws.log_prob.size,
+            num_gradients=int(np.sum(draws.num_gradients, dtype=np.int64)),
+            step_size=self.step_size,
+        )
+
+    def to_arviz(self) -> Any:
+        """The samples as an `arviz.InferenceData`, of the weights by name, with sample statistics.
+
+        Raises:
+            ImportError: if ArviZ is missing.
+            NotFittedError: before `fit`.
+        """
+        return to_arviz(self.draws, self._by_weight())
+
+    def fitted_arrays(self) -> dict[str, np.ndarray]:
+        draws, step_size = self._fitted("fitted_arrays")
+        return {**draws._asdict(), "step_size": step_size}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        arrays = dict(arrays)
+        step_size = arrays.pop("step_size")
+        self._result = Result(Draws(**arrays), step_size)
+
+    def get_config(self) -> dict:
+        return self._config_but("strategy")
+
+    def _by_weight(self) -> dict[str, np.ndarray]:
+        """The samples of each weight tensor, (S, C, ...), by its path; of a density as "theta"."""
+        if isinstance(self.model, (keras.Model, LogPosterior)):
+            return by_weight(self.theta, self._network()[0])
+        return {"theta": self.theta}
+
+    def _network(self) -> tuple[FlatModel, Likelihood]:
+        if isinstance(self.model, LogPosterior):
+            return self.model.flat, self.model.likelihood
+        if isinstance(self.model, keras.Model):
+            flat = FlatModel(in_precision(self.model, self.dtype))
+            return flat, required_likelihood(self.model, self.likelihood)
+        raise ValueError("model is a log density, which has no network; give a keras.Model")
+
+    def _fitted(self, what: str) -> Result:
+        self._require_fit(what)
+        assert self._result is not None
+        return self._result
+
+    def _settings(self, kernel: Kernel, start: Position) -> dict[str, Any]:
+        """What makes a run the same run."""
+        return {
+            "kernel": repr(kernel),
+            "num_warmup": self.num_warmup,
+            "num_chains": self.num_chains,
+            "thinning": self.thinning,
+            "seed": self.seed,
+            "replicas": len(start.seed),
+            "size": start.state.theta.shape[1],
+            "dtype": str(start.state.theta.dtype),
+            "log density at the start": start.state.log_prob.tolist(),
+        }

@@ -1,0 +1,180 @@
+"""What all methods of inference are: configured, fitted to data, asked, saved."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfbdl.models import Ensemble
+from tfbdl.predictive import Prediction, predict
+
+FORMAT = 1
+"""Of the files that `save` writes; a file of a higher one comes from a newer version."""
+
+
+class NotFittedError(ValueError):
+    """A method is asked for what only `fit` can find."""
+
+
+class Method(keras.layers.Layer):
+    """A posterior over the weights of a network, and how it is found.
+
+    The constructor checks its arguments and remembers them; it computes nothing and changes
+    nothing. `fit` takes the data and finds the posterior, which is then asked:
+
+        posterior = Laplace(model).fit(x, y)
+        prediction = tfbdl.predict(posterior, x_test)
+        posterior.sample(100), posterior.ensemble(100), posterior.summary()
+        posterior.save("posterior.keras")
+        posterior = tfbdl.load("posterior.keras")
+
+    A subclass keeps each argument of its constructor under the argument's own name, defines `fit`,
+    `sample`, `ensemble` and `summary`, and says by `fitted_arrays` and `restore` what a file has to
+    hold. It is a Keras layer so that Keras saves, pickles and copies it.
+    """
+
+    def __init__(self, *, name: str | None = None, dtype: str | None = None) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.built = True
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has found a posterior."""
+        raise NotImplementedError
+
+    def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
+        """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`."""
+        raise NotImplementedError
+
+    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:
+        """Draws of the posterior as one Keras model, whose functions `tfbdl.predict` draws."""
+        raise NotImplementedError
+
+    def summary(self) -> Any:
+        """What there is to look at; printed, a table."""
+        raise NotImplementedError
+
+    def predictive(
+        self,
+        x: Any,
+        num_samples: int,
+        *,
+        batch_size: int | None,
+        seed: int,
+        return_samples: bool,
+        jit_compile: bool | None,
+        verbose: int,
+    ) -> Prediction:
+        """What `tfbdl.predict` answers for this posterior; arguments as there."""
+        return predict(
+            self.ensemble(num_samples, seed=seed),
+            x,
+            num_samples,
+            batch_size=batch_size,
+            seed=seed,
+            return_samples=return_samples,
+            jit_compile=jit_compile,
+            verbose=verbose,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a `.keras` file, which `tfbdl.load` and `keras.models.load_model` read.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if `path` does not end in `.keras`, or an argument of the constructor cannot
+                be saved, such as a function.
+            FileExistsError: if `path` exists.
+        """
+        self._require_fit("save")
+        path = Path(path)
+        if path.suffix != ".keras":
+            raise ValueError(f"path={str(path)!r} must end in .keras")
+        if path.exists():
+            raise FileExistsError(f"path={str(path)!r} exists; name another, or remove it first")
+        self.get_config()  # refuses before a file is begun
+        keras.saving.save_model(self, path)
+
+    def fitted_arrays(self) -> dict[str, np.ndarray]:
+        """What `fit` has found, by name; the network saves itself."""
+        raise NotImplementedError
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Takes up what `fitted_arrays` gave."""
+        raise NotImplementedError
+
+    def save_own_variables(self, store: Any) -> None:
+        for name, array in self.fitted_arrays().items():
+            store[name.replace("/", "|")] = array
+
+    def load_own_variables(self, store: Any) -> None:
+        self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in store})
+
+    def get_config(self) -> dict:
+        return self._config_but()
+
+    def _config_but(self, *names: str) -> dict:
+        """The arguments of the constructor, but for those named, as files hold them."""
+        kept = [name for name in _arguments(type(self)) if name not in names]
+        arguments = {name: self._serialized(name, getattr(self, name)) for name in kept}
+        return {"format": FORMAT, "name": self.name, **arguments}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Method:
+        config = dict(config)
+        found = config.pop("format", FORMAT)
+        if found > FORMAT:
+            raise ValueError(
+                f"the file has format {found} of a newer tfbdl, and this one reads up to {FORMAT}; "
+                "update tfbdl"
+            )
+        deserialize = keras.saving.deserialize_keras_object
+        made = {
+            name: deserialize(value) if isinstance(value, dict) else value
+            for name, value in config.items()
+        }
+        return cls(**made)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{name}={_shown(getattr(self, name))}"
+            for name, default in _arguments(type(self)).items()
+            if not _is_default(getattr(self, name), default)
+        )
+        return f"{type(self).__name__}({shown}){'' if self.is_fitted else ', not fitted'}"
+
+    def _serialized(self, name: str, value: Any) -> Any:
+        if callable(value) and not hasattr(value, "get_config"):
+            raise ValueError(
+                f"{name}={value!r} is a function, which no file can hold; keep sample() or "
+                "ensemble() of it"
+            )
+        return keras.saving.serialize_keras_object(value)
+
+    def _require_fit(self, what: str) -> None:
+        """Raises NotFittedError unless `fit` has found a posterior."""
+        if not self.is_fitted:
+            raise NotFittedError(f"{what} needs a fitted {type(self).__name__}; call fit first")
+
+
+def _arguments(kind: type) -> dict[str, Any]:
+    """The arguments of a constructor and their defaults, but for `name`."""
+    parameters = inspect.signature(kind).parameters
+    return {name: p.default for name, p in parameters.items() if name != "name"}
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and np.ndim(value) == 0 and bool(value == default)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, keras.Model):
+        return value.name
+    if np.ndim(value) > 0 and not isinstance(value, (str, list, tuple)):
+        return f"<array of shape {np.shape(value)}>"
+    return repr(value)

@@ -1,0 +1,98 @@
+"""What there is to look at of a posterior over weights: a table with a row for each tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tfbdl.flat_model import FlatModel
+
+
+@dataclass(frozen=True)
+class WeightRow:
+    """One weight tensor.
+
+    Attributes:
+        path: its name.
+        shape: of the tensor.
+        mean: of its elements' means, and of their absolute values `size`.
+        size: the root mean square of the means.
+        stddev: median of the standard deviations; None where there are none.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    mean: float
+    size: float
+    stddev: float | None
+
+
+@dataclass(frozen=True)
+class WeightTable:
+    """The weights of a posterior; printed, a table.
+
+    Attributes:
+        title: what posterior it is.
+        rows: one for each weight tensor.
+        remarks: what else there is to say, a line each.
+    """
+
+    title: str
+    rows: tuple[WeightRow, ...]
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        flat: FlatModel | None,
+        mean: np.ndarray,
+        stddev: np.ndarray | None,
+        remarks: Sequence[str] = (),
+    ) -> WeightTable:
+        """The table of weights that lie in one vector.
+
+        Args:
+            title: what posterior it is.
+            flat: whose weights they are; None for a vector without a network.
+            mean: shape (D,).
+            stddev: shape (D,), or None.
+            remarks: a line each.
+        """
+        shapes = {"theta": mean.shape} if flat is None else flat.shapes
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]
+        means = np.split(mean, ends)
+        stddevs = [None] * len(means) if stddev is None else np.split(stddev, ends)
+        rows = [
+            WeightRow(
+                path,
+                tuple(shape),
+                float(np.mean(m)),
+                float(np.sqrt(np.mean(np.square(m)))),
+                None if s is None else float(np.median(s)),
+            )
+            for (path, shape), m, s in zip(shapes.items(), means, stddevs, strict=True)
+        ]
+        return cls(title, tuple(rows), tuple(remarks))
+
+    def __str__(self) -> str:
+        table = Table(box=None, pad_edge=False, header_style="")
+        has_stddev = any(row.stddev is not None for row in self.rows)
+        columns = ["weight", "shape", "mean", "rms of means", *["median sd"] * has_stddev]
+        for i, column in enumerate(columns):
+            table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+        for row in self.rows:
+            numbers = [row.mean, row.size, *([row.stddev] if has_stddev else [])]
+            cells = ("" if v is None else f"{v:.3g}" for v in numbers)
+            table.add_row(row.path, " x ".join(map(str, row.shape)) or "1", *cells)
+        console = Console(width=120, color_system=None)
+        with console.capture() as capture:
+            console.print(table)
+        lines = [line.rstrip() for line in capture.get().splitlines()]
+        return "\n".join([self.title, *lines, *self.remarks])
+
+    __repr__ = __str__

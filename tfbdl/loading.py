@@ -1,0 +1,34 @@
+"""`tfbdl.load`: whatever this package has saved."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import keras
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The model or posterior of a `.keras` file, in safe mode.
+
+    As `keras.models.load_model`, which reads the same files once tfbdl is imported; with an error of
+    one line for a file that cannot be read.
+
+    Args:
+        path: of a file that `model.save` or `posterior.save` has written.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is no `.keras` file, is damaged, or comes from a newer version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"path={str(path)!r} is no file; give one that save() has written")
+    if path.suffix != ".keras":
+        raise ValueError(f"path={str(path)!r} must end in .keras")
+    try:
+        return keras.models.load_model(path)
+    except Exception as error:  # damaged files make zipfile, h5py and Keras raise nearly anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"path={str(path)!r} cannot be loaded: {reason[:300]}") from None
