@@ -26,6 +26,7 @@ if not startup.is_command():
     )
     from tfbdl.complexity import set_weight as set_kl_weight
     from tfbdl.convert import prune, to_bayesian, to_deterministic, to_mc_dropout
+    from tfbdl.loading import load
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
     from tfbdl.serving import export
     from tfbdl.training.callbacks import TrainLogger
@@ -56,6 +57,7 @@ if not startup.is_command():
         "inference",
         "layers",
         "likelihoods",
+        "load",
         "log_predictive_density",
         "metrics",
         "models",

@@ -1,17 +1,17 @@
-"""Posterior inference over the weights of any Keras model."""
+"""Posterior inference over the weights of any Keras model: one way to fit and to ask."""
 
-from tfbdl.inference.mcmc.chains import SamplingError
 from tfbdl.inference.deep_ensemble import DeepEnsemble
-from tfbdl.inference.mcmc.diagnostics import ess, rhat
-from tfbdl.inference.mcmc.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
 from tfbdl.inference.marginal_likelihood import MarginalLikelihood
-from tfbdl.inference.mcmc import MCMC
+from tfbdl.inference.mcmc import MCMC, SamplingError, ess, rhat
+from tfbdl.inference.mcmc.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference.method import Method, NotFittedError
 from tfbdl.inference.neural_linear import NeuralLinear
-from tfbdl.inference.weight_snapshots import PosteriorSamples
+from tfbdl.inference.sgmcmc import SGMCMC
 from tfbdl.inference.swag import SWAG
+from tfbdl.inference.weight_snapshots import WeightSnapshots
 
 __all__ = [
     "HMC",
@@ -19,6 +19,7 @@ __all__ = [
     "MAP",
     "MCMC",
     "NUTS",
+    "SGMCMC",
     "SWAG",
     "DeepEnsemble",
     "Flip",
@@ -26,10 +27,12 @@ __all__ = [
     "Laplace",
     "LogPosterior",
     "MarginalLikelihood",
+    "Method",
     "NeuralLinear",
-    "PosteriorSamples",
+    "NotFittedError",
     "RandomWalk",
     "SamplingError",
+    "WeightSnapshots",
     "ess",
     "rhat",
 ]

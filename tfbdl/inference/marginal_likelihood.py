@@ -13,8 +13,8 @@ import tensorflow as tf
 from tfbdl import likelihoods
 from tfbdl.arguments import integer, option, positive_integer
 from tfbdl.inference import prior_precision as prior
-from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.batches import elements
+from tfbdl.inference.laplace import Laplace
 from tfbdl.likelihoods import Likelihood, Normal
 
 

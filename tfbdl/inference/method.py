@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfbdl.models import Ensemble
 from tfbdl.predictive import Prediction, predict
@@ -113,7 +114,7 @@ class Method(keras.layers.Layer):
             store[name.replace("/", "|")] = array
 
     def load_own_variables(self, store: Any) -> None:
-        self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in store})
+        self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in store.keys()})
 
     def get_config(self) -> dict:
         return self._config_but()
@@ -169,12 +170,13 @@ def _arguments(kind: type) -> dict[str, Any]:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    return type(value) is type(default) and np.ndim(value) == 0 and bool(value == default)
+    return np.ndim(value) == 0 and bool(value == default)
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, keras.Model):
         return value.name
-    if np.ndim(value) > 0 and not isinstance(value, (str, list, tuple)):
-        return f"<array of shape {np.shape(value)}>"
+    if isinstance(value, (np.ndarray, tf.Tensor)):
+        shape = tuple(value.shape)
+        return f"{float(value):g}" if not shape else f"<array of shape {shape}>"
     return repr(value)

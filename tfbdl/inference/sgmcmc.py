@@ -16,7 +16,7 @@ from tfbdl.inference.method import Method
 from tfbdl.inference.weight_snapshots import WeightSnapshots
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.models import Ensemble
-from tfbdl.optimizers import Sampler
+from tfbdl.optimizers.base import Sampler
 from tfbdl.training.loop import train
 
 

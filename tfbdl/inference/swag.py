@@ -228,7 +228,9 @@ class _Path(keras.callbacks.Callback):
         """Takes up one more point; the arrays are changed in place."""
         if self.moments is None:
             zeros = np.zeros_like(theta)
-            self.moments = PathMoments(zeros, zeros.copy(), np.zeros((0, theta.size), zeros.dtype), 0)
+            self.moments = PathMoments(
+                zeros, zeros.copy(), np.zeros((0, theta.size), zeros.dtype), 0
+            )
         mean, squares, deviations, count = self.moments
         difference = theta - mean
         mean += difference / (count + 1)

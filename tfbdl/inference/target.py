@@ -36,9 +36,7 @@ def check(
         )
     for name, value in {"prior": prior, **of_network}.items():
         if value is not None:
-            raise ValueError(
-                f"{name}={value!r} is for a keras.Model; the log density has it in it"
-            )
+            raise ValueError(f"{name}={value!r} is for a keras.Model; the log density has it in it")
 
 
 def density(
@@ -64,4 +62,6 @@ def density(
         raise ValueError("x=None: give inputs and targets, or a data set of batches (x, y)")
     assert prior is not None
     likelihood = required_likelihood(target, likelihood)
-    return LogPosterior(target, prior, x, y, likelihood=likelihood, batch_size=batch_size, dtype=dtype)
+    return LogPosterior(
+        target, prior, x, y, likelihood=likelihood, batch_size=batch_size, dtype=dtype
+    )

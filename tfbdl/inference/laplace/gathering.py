@@ -15,9 +15,9 @@ from tfbdl.inference.batches import NUMBERS, Batch, batches, elements
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.curvature import cotangents, hessian
 from tfbdl.inference.laplace.jacobian import Forms, Jacobian, check_last, rows
-from tfbdl.inference.memory import require
 from tfbdl.inference.laplace.precision import JOINT, Precision, precision_of
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
+from tfbdl.inference.memory import require
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.models.ensemble import floats
 

@@ -9,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.inference.laplace.links import mean_of_classes
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.predictive import Prediction
+from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.probability import tfp
 
 _NUMBERS = 10_000_000

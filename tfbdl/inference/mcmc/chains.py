@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tfbdl.inference.mcmc.kernels import Adaptive
 from tfbdl.inference.mcmc.progress import Pace, Progress
-from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
+from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.spread import Spread
 
 LEAST_ACCEPTANCE = 1e-6

@@ -11,20 +11,19 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import integer, option, positive_integer
-from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.inference import hyperparameters
 from tfbdl.inference import prior_precision as prior
+from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.memory import require
 from tfbdl.inference.method import Method
-from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.features import Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
-from tfbdl.likelihoods.base import match
 from tfbdl.inference.weight_table import WeightTable
+from tfbdl.likelihoods.base import match
 from tfbdl.models import Ensemble
+from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.probability import tfp
-
 
 BATCH_SIZE = 1000
 DEFAULT_NOISE_PRIOR = (1.0, 0.1)
@@ -82,7 +81,9 @@ class NeuralLinear(Method):
             "use a narrower last layer",
         )
         if sigma_noise is not None and noise_prior is not None:
-            raise ValueError(f"noise_prior={noise_prior!r} is for an unknown noise, without sigma_noise")
+            raise ValueError(
+                f"noise_prior={noise_prior!r} is for an unknown noise, without sigma_noise"
+            )
         self._noise = noise_of(sigma_noise, noise_prior or DEFAULT_NOISE_PRIOR)
         self._examples: Examples | None = None
         self.prior_precision = prior_precision
@@ -190,7 +191,9 @@ class NeuralLinear(Method):
             self.sigma_noise = float(noise[0])
         return self
 
-    def function_moments(self, x: Any, *, batch_size: int = BATCH_SIZE) -> tuple[np.ndarray, np.ndarray]:
+    def function_moments(
+        self, x: Any, *, batch_size: int = BATCH_SIZE
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean of f(x) = W^T phi(x), shape (N, F), and covariance at each x, (N, F, F).
 
         Args:

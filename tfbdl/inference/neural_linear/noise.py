@@ -10,9 +10,9 @@ import scipy.special
 import tensorflow as tf
 
 from tfbdl.arguments import number
-from tfbdl.inference.prior_precision import in_float64
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.linear_regression import Solution
+from tfbdl.inference.prior_precision import in_float64
 from tfbdl.likelihoods import Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.probability import tfp

@@ -104,7 +104,6 @@ class Kernel:
         """
         raise NotImplementedError
 
-
     def get_config(self) -> dict:
         return asdict(self)  # type: ignore[call-overload]
 
