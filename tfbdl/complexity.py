@@ -86,7 +86,9 @@ class Complexity(Cost):
 
     def __init__(self, num_data: int, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
         super().__init__(names, **kwargs)
-        self.num_data = positive_integer("num_data", num_data, ": the number of training examples")
+        self.num_data = positive_integer(
+            "num_data", num_data, ": the number of training examples", most=2**63
+        )
         self.weight = self.add_weight(
             shape=(), initializer="ones", trainable=False, autocast=False, name="weight"
         )

@@ -10,7 +10,7 @@ from brute_force import RNG, X, case, fitted, network
 
 from tfbdl import layers
 from tfbdl.inference import Laplace
-from tfbdl.inference.laplace import memory
+from tfbdl import memory
 from tfbdl.inference.laplace.blocks.full import FullBlock
 
 Y = RNG.normal(size=(len(X), 1))

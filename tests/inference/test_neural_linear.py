@@ -14,7 +14,7 @@ from sklearn.linear_model import BayesianRidge
 import tfbdl
 from tfbdl import layers, likelihoods
 from tfbdl.inference import Laplace, NeuralLinear
-from tfbdl.inference.laplace import memory
+from tfbdl import memory
 
 RNG = np.random.default_rng(0)
 N = 30

@@ -17,7 +17,7 @@ class FlatTest(tf.test.TestCase):
         )
 
     def test_cannot_be_drawn_from(self):
-        with self.assertRaisesRegex(NotImplementedError, "improper"):
+        with self.assertRaisesRegex(ValueError, "improper"):
             priors.Flat().sample(tf.constant([0, 0, 0]), (2,))
 
     def test_no_closed_form(self):

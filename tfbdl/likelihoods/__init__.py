@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from tfbdl.identifiers import of_keras
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
@@ -42,10 +43,13 @@ def of_loss(loss: Any) -> Likelihood | None:
 
     Args:
         loss: what was given to `compile`: an object, a name, a function, or None.
+
+    Raises:
+        ValueError: if it is none of these.
     """
     if loss is None or isinstance(loss, (list, tuple, dict)):
         return None
-    loss = keras.losses.get(loss)
+    loss = of_keras("loss", loss, keras.losses.get)
     if isinstance(loss, Likelihood):
         return loss
     if isinstance(loss, keras.losses.Loss) and loss.get_config().get("axis", -1) != -1:

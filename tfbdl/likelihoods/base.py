@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from typing import Any
 
@@ -12,7 +13,7 @@ import tensorflow as tf
 from tfbdl.probability import tfp
 
 
-class Likelihood(keras.losses.Loss):
+class Likelihood(keras.losses.Loss, abc.ABC):
     """p(y | outputs), as the loss -log p(y | outputs) of each example.
 
     An example is one entry of the first axis: its log probability is the sum over all that it
@@ -24,9 +25,9 @@ class Likelihood(keras.losses.Loss):
 
     is_discrete = False
 
+    @abc.abstractmethod
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         """p(y | outputs), for outputs of the network of shape (B, ...)."""
-        raise NotImplementedError
 
     def log_prob(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Log p(y | outputs) of each example, shape (B,), in nats.

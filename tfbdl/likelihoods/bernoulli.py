@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl.arguments import boolean
 from tfbdl.likelihoods.base import (
     Likelihood,
     check_probabilities,
@@ -29,13 +30,16 @@ class Bernoulli(Likelihood):
 
     Args:
         from_logits: whether the outputs are logits (the default) or probabilities.
+
+    Raises:
+        ValueError: if `from_logits` is no truth value.
     """
 
     is_discrete = True
 
     def __init__(self, from_logits: bool = True, name: str = "bernoulli", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
-        self.from_logits = from_logits
+        self.from_logits = boolean("from_logits", from_logits)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         outputs = wide(outputs)

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import boolean
 from tfbdl.likelihoods.base import (
     Likelihood,
     check_probabilities,
@@ -30,13 +31,16 @@ class Categorical(Likelihood):
     Args:
         from_logits: whether the outputs are logits (the default: exact for sure predictions) or
             probabilities, as of a network that ends in softmax.
+
+    Raises:
+        ValueError: if `from_logits` is no truth value.
     """
 
     is_discrete = True
 
     def __init__(self, from_logits: bool = True, name: str = "categorical", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
-        self.from_logits = from_logits
+        self.from_logits = boolean("from_logits", from_logits)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         outputs = wide(outputs)

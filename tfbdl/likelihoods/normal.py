@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive as positive_number
 from tfbdl.likelihoods.base import Likelihood, positive, split_halves, wide
 from tfbdl.probability import tfp
 
@@ -41,9 +40,9 @@ class Normal(Likelihood):
 
 def check_scale(scale: Any) -> float | str:
     """A positive number, or `"predicted"`."""
-    if scale == "predicted":
+    if isinstance(scale, str) and scale == "predicted":
         return scale
-    return number("scale", scale, lambda s: 0 < s < math.inf, "a positive number or 'predicted'")
+    return positive_number("scale", scale, "a positive number or 'predicted'")
 
 
 def location_and_scale(

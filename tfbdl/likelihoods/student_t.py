@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import LARGEST_SCALE, number
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.normal import check_scale, location_and_scale
 from tfbdl.probability import tfp
@@ -36,7 +35,7 @@ class StudentT(Likelihood):
     ) -> None:
         super().__init__(name=name, **kwargs)
         self.df = number(
-            "df", df, lambda v: 2 < v < math.inf, "> 2, so that the variance is finite"
+            "df", df, lambda v: 2 < v <= LARGEST_SCALE, "> 2, so that the variance is finite"
         )
         self.scale = check_scale(scale)
 

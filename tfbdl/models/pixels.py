@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfbdl.arguments import choose
+from tfbdl.identifiers import choose
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Likelihood
 
 _NAMES: dict[str, type[Likelihood]] = {

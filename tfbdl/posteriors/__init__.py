@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfbdl.arguments import choose
+from tfbdl.identifiers import choose
 from tfbdl.posteriors.base import Posterior
 from tfbdl.posteriors.full_covariance import FullCovarianceNormal
 from tfbdl.posteriors.inverse_cdf import InverseCDF

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import tensorflow as tf
 
 from tfbdl import random
@@ -28,13 +30,13 @@ class InverseCDF(IndependentScales):
 
     standard_entropy: float | None = None
 
+    @abc.abstractmethod
     def quantile(self, u: tf.Tensor) -> tf.Tensor:
         """Q(u), elementwise, differentiable where parameters of its own enter."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def standard_log_prob(self, z: tf.Tensor) -> tf.Tensor:
         """Log density of Q(u) at z, elementwise, in nats."""
-        raise NotImplementedError
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         u = random.uniform(key, self.mu.shape, self.mu.dtype)

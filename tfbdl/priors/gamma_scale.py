@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 from tfbdl.priors.base import Prior
 from tfbdl.probability import tfp
 
@@ -29,10 +27,8 @@ class GammaScale(Prior):
 
     def __init__(self, concentration: float = 0.5, rate: float = 1.0, **kwargs: object) -> None:
         super().__init__(**{"trainable": False, **kwargs})
-        self.concentration = number(
-            "concentration", concentration, lambda c: 0 < c < math.inf, "a positive number"
-        )
-        self.rate = number("rate", rate, lambda r: 0 < r < math.inf, "a positive number")
+        self.concentration = positive("concentration", concentration)
+        self.rate = positive("rate", rate)
         self.built = True
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,6 @@
 """Transitions of Markov chains, one family a file."""
 
-from tfbdl.arguments import choose
+from tfbdl.identifiers import choose
 from tfbdl.inference.kernels.base import Adaptive, Kernel
 from tfbdl.inference.kernels.flip import Flip
 from tfbdl.inference.kernels.hmc import HMC

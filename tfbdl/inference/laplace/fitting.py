@@ -14,10 +14,10 @@ from tfbdl.inference.laplace.batches import NUMBERS, Batch, batches, elements
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.curvature import directions, hessian
 from tfbdl.inference.laplace.jacobian import Jacobian, check_last, rows
-from tfbdl.inference.laplace.memory import require
 from tfbdl.inference.laplace.precision import JOINT, precision_of
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.laplace.subset import Subset
+from tfbdl.memory import require
 from tfbdl.models.ensemble import floats
 
 _FEW = 3

@@ -16,11 +16,11 @@ from tfbdl.inference.laplace import prior
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.curvature import CURVATURES
 from tfbdl.inference.laplace.fitting import Fit
-from tfbdl.inference.laplace.memory import require
 from tfbdl.inference.laplace.precision import STRUCTURES
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
 from tfbdl.inference.laplace.subset import Subset
 from tfbdl.likelihoods import Likelihood
+from tfbdl.memory import require
 
 Self = TypeVar("Self", bound="NormalPosterior")
 

@@ -12,12 +12,12 @@ import tensorflow as tf
 from tfbdl.arguments import integer, option, positive_integer
 from tfbdl.inference.closed_form import ClosedFormPrediction
 from tfbdl.inference.laplace import prior, tuning
-from tfbdl.inference.laplace.memory import require
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.features import Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
 from tfbdl.likelihoods.base import match
+from tfbdl.memory import require
 from tfbdl.models import Ensemble
 from tfbdl.probability import tfp
 
