@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import numbers
 import os
@@ -37,9 +38,11 @@ def shown(value: Any) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, for a message of ours."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    """The first line of an error's message, or of what Keras emphasises in it."""
+    emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
+    lines = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()
+    line = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", lines[0]).strip() if lines else ""
+    return line or type(error).__name__
 
 
 def boolean(name: str, value: Any) -> bool:
@@ -99,6 +102,15 @@ def seed(name: str, value: Any) -> int:
     if not is_integer or not -(2**63) <= value < 2**64:
         raise ValueError(f"{name}={shown(value)} must be an integer of 64 bits")
     return int(value)
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """NumPy's generator of the `seed` that is given.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return np.random.default_rng(seed(name, value) % 2**64)
 
 
 def optional(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
@@ -193,13 +205,20 @@ def function(name: str, value: Any, wanted: str = "a function") -> Callable[...,
 
 
 def path(name: str, value: Any) -> Path:
-    """`value` as a path, if it is text that can be one.
+    """`value` as a path, whether there is anything or not.
 
     Raises:
-        ValueError: if it is not.
+        ValueError: if it is no text, empty, or nothing that could be there.
     """
-    if not isinstance(value, (str, os.PathLike)) or str(value) in ("", ".") or "\0" in str(value):
+    if not isinstance(value, (str, os.PathLike)) or value == "":
         raise ValueError(f"{name}={shown(value)} must be the path of a file or folder")
+    try:
+        os.stat(value)
+    except ValueError as error:  # of characters that no path has
+        raise ValueError(f"{name}={shown(value)} can be no path: {first_line(error)}") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ValueError(f"{name}={shown(value)} is too long for a path") from None
     return Path(value)
 
 
@@ -244,9 +263,7 @@ def output_on(model: keras.Model, x: Any) -> Any:
         with model.distribute_strategy.scope():
             return model(x, training=False)
     except (ValueError, tf.errors.InvalidArgumentError) as error:
-        emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
-        reason = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()[0]
-        reason = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", reason).strip()
+        reason = first_line(error)
         if _is_one_example(model, x):
             raise ValueError(
                 f"x has no axis of examples, where model={model.name} takes batches; "

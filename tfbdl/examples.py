@@ -9,24 +9,33 @@ import numpy as np
 from tfbdl.arguments import shown
 
 
-def examples(name: str, values: Any, dtype: str | None = None) -> np.ndarray:
+def examples(
+    name: str, values: Any, dtype: str | None = None, *, wanted: str = "real numbers"
+) -> np.ndarray:
     """`values` as an array of examples along the first axis: at least one, of finite numbers.
 
     Args:
         name: of the argument.
         values: what was given.
         dtype: the floating type that they are computed in, whose range they must be in.
+        wanted: what to give in the place of what is no array of numbers.
 
     Raises:
         ValueError: if they are not such; the message names the first example that is not.
     """
-    array = as_array(name, values)
+    array = as_array(name, values, wanted)
     if array.ndim == 0:
         raise ValueError(f"{name} is the number {array:g}; give an array of examples")
     if array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; give at least one example")
+    check_finite(name, array, dtype)
+    return array
+
+
+def check_finite(name: str, array: np.ndarray, dtype: str | None = None) -> None:
+    """Raises ValueError for the first example that is not finite, or would not be in `dtype`."""
     if array.dtype.kind != "f":
-        return array
+        return
     if not np.isfinite(array).all():
         where = _first_example(~np.isfinite(array))
         raise ValueError(f"{name} is not finite in example {where}; remove it or fill it in")
@@ -36,24 +45,22 @@ def examples(name: str, values: Any, dtype: str | None = None) -> np.ndarray:
             raise ValueError(
                 f"{name} overflows {dtype} in example {_first_example(too_large)}; scale it down"
             )
-    return array
 
 
-def as_array(name: str, values: Any) -> np.ndarray:
-    """`values` as an array of numbers.
+def as_array(name: str, values: Any, wanted: str = "real numbers") -> np.ndarray:
+    """`values` as an array of real numbers.
 
     Raises:
-        ValueError: if they are none.
+        ValueError: if they are none; `wanted` says what to give.
     """
     try:
         array = np.asarray(values)
-    except Exception:  # rows of different lengths, and symbolic tensors of any kind
-        raise ValueError(
-            f"{name} cannot be made one array; give numbers, with rows of one length"
-        ) from None
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; give one array") from None
+    except Exception:  # of symbolic tensors, and of the user's own classes
+        raise ValueError(f"{name}={shown(values)} is no array; give {wanted}") from None
     if array.dtype.kind not in "fiub":
-        what = "" if array.ndim else f"={shown(values)}"
-        raise ValueError(f"{name}{what} has dtype {array.dtype}; give an array of numbers")
+        raise ValueError(f"{name} has dtype {array.dtype}; give {wanted}")
     return array
 
 

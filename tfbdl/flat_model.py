@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import option
+from tfbdl.arguments import keras_model, option
 from tfbdl.keras_private import is_graph, rebuild, takes_call_argument, takes_training, walk
 from tfbdl.recording import Call, recorded
 
@@ -36,6 +36,7 @@ class FlatModel:
     """
 
     def __init__(self, model: keras.Model) -> None:
+        keras_model("model", model)
         if not model.built or not model.variables:
             raise ValueError(f"model={model.name!r} is not built; call it on a batch first")
         for layer in walk(model):
@@ -132,8 +133,7 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
             its own, or a weight keeps its type.
     """
     option("dtype", dtype, ("float32", "float64"))
-    if not isinstance(model, keras.Model):
-        raise ValueError(f"model={model!r} is no keras.Model; give a built one")
+    keras_model("model", model)
     if model.dtype_policy.compute_dtype == dtype and all(
         v.dtype == dtype for v in model.trainable_variables
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -59,3 +60,21 @@ def of_keras(name: str, value: Any, get: Callable[[Any], T]) -> T:
         raise ValueError(
             f"{name}={shown(value)} is not known to Keras: {first_line(error)}"
         ) from None
+
+
+def initializer(name: str, value: Any, *, for_configs: bool = False) -> Any:
+    """The initializer of Keras that a user means.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        for_configs: whether it must be such as configs can hold, and no plain function.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    made = of_keras(name, value, keras.initializers.get)
+    is_function = isinstance(value, types.FunctionType) and not for_configs
+    if not isinstance(made, keras.initializers.Initializer) and not is_function:
+        raise ValueError(f"{name}={shown(value)} must be an initializer of Keras, or its name")
+    return made

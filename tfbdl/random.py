@@ -18,6 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import arguments
 from tfbdl.elementary import normal_quantile
 from tfbdl.keras_private import make_default_seed
 
@@ -29,6 +30,11 @@ _SALT_MULTIPLIER = 1_000_003
 _DRAW_SALT = 0x5F3759DF
 _STREAM_MULTIPLIER = 0x3C6EF373
 _RESOLUTION = {tf.bfloat16: 7, tf.float16: 10, tf.float32: 23, tf.float64: 32}
+
+
+def word(seed: int) -> int:
+    """What keys and draws hold of a seed."""
+    return seed & 0x7FFFFFFF
 
 
 def threefry2x32(
@@ -157,17 +163,19 @@ class Seed(keras.layers.Layer):
         seed: an integer, or None for one from Python's generator (which
             `keras.utils.set_random_seed` fixes). As in Keras, layers given the same integer draw
             the same noise.
+
+    Raises:
+        ValueError: if `seed` is no integer of 64 bits.
     """
 
     def __init__(self, seed: int | None = None, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.seed = seed
-        if seed is None:
-            seed = make_default_seed()
+        self.seed = arguments.optional(arguments.seed, "seed", seed)
+        start = word(make_default_seed() if self.seed is None else self.seed)
         self.state = self.add_weight(
             shape=(2,),
             dtype="int32",
-            initializer=lambda shape, dtype: tf.constant([seed & 0x7FFFFFFF, 0], dtype),
+            initializer=lambda shape, dtype: tf.constant([start, 0], dtype),
             trainable=False,
             aggregation="none",
             name="state",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import integer, keras_model, only_input_shape, positive_integer
+from tfbdl import arguments, random
+from tfbdl.arguments import keras_model, only_input_shape, positive_integer
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
@@ -49,8 +49,9 @@ def export(
         OSError: if it cannot be written.
     """
     keras_model("model", model)
-    num_samples, seed = positive_integer("num_samples", num_samples), integer("seed", seed)
-    path = Path(path)
+    num_samples = positive_integer("num_samples", num_samples)
+    word = random.word(arguments.seed("seed", seed))
+    path = arguments.path("path", path)
     if path.exists():
         raise FileExistsError(f"path={path} exists; name a new folder, or remove it first")
     if not model.built:
@@ -68,7 +69,7 @@ def export(
     def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         x = _as_called(model, inputs)
         moments = of_many(
-            lambda s: sampler(x, draw=make_draw(seed, s)),
+            lambda s: sampler(x, draw=make_draw(word, s)),
             tf.constant(0),
             tf.constant(num_samples),
             likelihood,

@@ -156,6 +156,7 @@ def _work(calls: list[tuple[str, int]], pipe: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (space + 2 * MEGABYTES * 2**20, resource.RLIM_INFINITY))
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
+        os.environ["TFBDL_DATA"] = folder  # so that nothing is downloaded
         os.chdir(folder)
         pipe.send(_resident(os.getpid()))
         for name, seed in calls:
@@ -182,22 +183,19 @@ def answer(case: Case, seed: int) -> Answer:
     except DOCUMENTED as error:
         return Answer("several lines" if "\n" in str(error) else "refusal", call, str(error))
     except BaseException as error:
-        return Answer(_judged(error, case, changed), call, f"{type(error).__name__}: {error}")
+        return Answer(_judged(error, case), call, f"{type(error).__name__}: {error}")
 
 
-def _judged(error: BaseException, case: Case, changed: list[str]) -> str:
+def _judged(error: BaseException, case: Case) -> str:
     """Whether an error is one line that names an argument."""
     message = str(error)
     if not isinstance(error, REFUSALS) or isinstance(error, UnicodeError):
         return "another error"
     if "\n" in message:
         return "several lines"
-    names = {case.called.get(name, name) for name in (*case.arguments, *changed)}
-    try:
-        names |= set(parameters(case.target))
-    except ValueError:
-        pass
-    named = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) for name in names)
+    names = {*case.arguments, *parameters(case.target)}
+    patterns = [*map(re.escape, names), *case.called.values()]
+    named = any(re.search(rf"(?<!\w)({pattern})(?!\w)", message) for pattern in patterns)
     return "refusal" if named else "names no argument"
 
 

@@ -493,7 +493,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("elbo", "log_likelihood")
     def test_num_samples(self, method):
         for wrong in (0, -3):
-            with self.assertRaisesRegex(ValueError, "^num_samples=.* must be at least 1$"):
+            with self.assertRaisesRegex(ValueError, "^num_samples=.* must be a positive integer$"):
                 getattr(make(), method)(X, wrong)
 
     def test_pixels_of_other_types(self):

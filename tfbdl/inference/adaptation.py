@@ -145,7 +145,7 @@ class Adaptation:
     ) -> Tuning:
         step_size, scale, averaging, variance = tuning
         if self.tunes_step and self.kernel is not None:
-            averaging, step_size = averaging.update(self.kernel.target_accept - accept_prob)
+            averaging, step_size = averaging.update(self.kernel.aim - accept_prob)
             last = step == self.num_warmup - 1
             step_size = tf.where(last, tf.exp(averaging.log_step_bar), step_size)
         if self.tunes_scale and self.ends:

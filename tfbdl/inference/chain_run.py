@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.inference.kernels import Adaptive
 from tfbdl.inference.progress import Pace, Progress
 from tfbdl.inference.samples import Samples
@@ -60,7 +61,7 @@ class ChainRun:
         Raises:
             ValueError: if the density, or its gradient, is not finite there.
         """
-        seeds = np.array([[seed & 0x7FFFFFFF, r] for r in range(self._spread.num_replicas)])
+        seeds = np.array([[random.word(seed), r] for r in range(self._spread.num_replicas)])
         start = self._spread.compile(self._transitions.start)
         position = self._spread.gather(
             start(*self._spread.scatter((seeds.astype(np.int32), theta)))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from tfbdl.arguments import integer, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import function, optional, positive_integer, shown
 from tfbdl.models import Ensemble
 from tfbdl.training.loop import train
 
@@ -33,9 +33,9 @@ class DeepEnsemble:
     def __init__(
         self, build: Callable[[], keras.Model], num_members: int = 5, *, seed: int = 0
     ) -> None:
-        self.build = build
+        self.build = function("build", build, "a function that makes a compiled model")
         self.num_members = positive_integer("num_members", num_members)
-        self.seed = integer("seed", seed)
+        self.seed = arguments.seed("seed", seed)
         self.members: list[keras.Model] = []
 
     def fit(
@@ -44,7 +44,7 @@ class DeepEnsemble:
         y: np.ndarray,
         *,
         savedir: str | os.PathLike[str] | None = None,
-        **arguments: Any,
+        **training: Any,
     ) -> DeepEnsemble:
         """Trains the members one after the other with `tfbdl.train`.
 
@@ -52,14 +52,18 @@ class DeepEnsemble:
             x: examples, shape (N, ...).
             y: targets, shape (N, ...).
             savedir: folder, with one for each member in it; a stopped call goes on where it was.
-            **arguments: as in `tfbdl.train`: epochs, batch_size, verbose and so on.
+            **training: as in `tfbdl.train`: epochs, batch_size, verbose and so on.
         """
         self.members = []
+        savedir = optional(arguments.path, "savedir", savedir)
         for k in range(self.num_members):
-            keras.utils.set_random_seed(self.seed + k)
+            seed = (self.seed + k) % 2**64
+            keras.utils.set_random_seed(seed % 2**32)
             model = self.build()
-            folder = None if savedir is None else Path(savedir) / f"member_{k}"
-            train(model, x, y, savedir=folder, seed=self.seed + k, **arguments)
+            if not isinstance(model, keras.Model):
+                raise ValueError(f"build gives {shown(model)}; let it give a compiled keras.Model")
+            folder = None if savedir is None else savedir / f"member_{k}"
+            train(model, x, y, savedir=folder, seed=seed, **training)
             self.members.append(model)
         return self
 

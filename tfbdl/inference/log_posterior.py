@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfbdl import priors
-from tfbdl.arguments import positive_integer
+from tfbdl.arguments import optional, positive_integer, shown
+from tfbdl.examples import examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import as_graph, has_loops
 from tfbdl.inference.laplace.batches import whole
@@ -71,16 +71,19 @@ class LogPosterior:
         self.flat = FlatModel(in_precision(model, dtype))
         self.size = self.flat.size
         if not isinstance(likelihood, Likelihood):
-            raise ValueError(f"likelihood={likelihood!r} must be an object of tfbdl.likelihoods")
+            raise ValueError(
+                f"likelihood={shown(likelihood)} must be an object of tfbdl.likelihoods"
+            )
         self.likelihood = likelihood
         self.dtype = tf.as_dtype(dtype)
-        x, y = whole(x, y)
+        x, y = whole(x, y, self.dtype)
         self.x, self.y = in_type(x, self.dtype), in_type(y, self.dtype)
         self.num_data = len(y)
-        self.chunk_size = None if chunk_size is None else positive_integer("chunk_size", chunk_size)
+        self.chunk_size = optional(positive_integer, "chunk_size", chunk_size)
         self.priors: list[Prior] | None = None
-        if callable(prior) and not isinstance(prior, Prior):
+        if callable(prior) and not isinstance(prior, (Prior, type)):
             self._log_prior_of_one = prior
+            _check_density(prior, self.flat.theta)
         else:
             self.priors = _prior_of_each(prior, list(self.flat.shapes))
             self._log_prior_of_one = _independent(self.priors, self.flat)
@@ -158,7 +161,7 @@ def in_type(arrays: Any, dtype: tf.DType) -> Any:
     """Arrays on the device, in `dtype` if they are of floating numbers."""
 
     def of_one(array: Any) -> tf.Tensor:
-        array = np.asarray(array)
+        array = examples("x", array, dtype.name)
         return tf.constant(array, dtype if array.dtype.kind == "f" else None)
 
     return tf.nest.map_structure(of_one, arrays)
@@ -178,9 +181,21 @@ def _independent(chosen: list[Prior], flat: FlatModel) -> Density:
     return density
 
 
+def _check_density(prior: Density, theta: tf.Tensor) -> None:
+    """Raises ValueError unless a joint prior gives one number for theta."""
+    value = prior(theta)
+    if not tf.is_tensor(value) or value.shape != () or not value.dtype.is_floating:
+        raise ValueError(
+            f"prior={shown(prior)} gives {shown(value)}; let it give the log density of theta, one "
+            "tensor of shape ()"
+        )
+
+
 def _prior_of_each(prior: PriorLike | Mapping[str, PriorLike], paths: list[str]) -> list[Prior]:
     if not isinstance(prior, Mapping):
         return [priors.density(prior)] * len(paths)
+    if not prior or not all(isinstance(name, str) for name in prior):
+        raise ValueError(f"prior={shown(prior)} must hold priors by the names of layers or weights")
     found = {name: priors.density(p, f"prior[{name!r}]") for name, p in prior.items()}
     chosen = []
     for path in paths:

@@ -11,10 +11,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import boolean, function, optional, positive, positive_integer, shown
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
-from tfbdl.inference.kernels.base import positive, value_and_gradient
+from tfbdl.inference.kernels.base import value_and_gradient
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.starts import initial_points
 from tfbdl.models import Ensemble
@@ -66,16 +67,17 @@ class MAP:
         seed: int = 0,
         jit_compile: bool | None = None,
     ) -> None:
-        if optimizer != "lbfgs" and not isinstance(optimizer, keras.optimizers.Optimizer):
-            raise ValueError(f"optimizer={optimizer!r} must be 'lbfgs' or a keras optimizer")
-        self.target = target
+        is_name = isinstance(optimizer, str) and optimizer == "lbfgs"
+        if not is_name and not isinstance(optimizer, keras.optimizers.Optimizer):
+            raise ValueError(f"optimizer={shown(optimizer)} must be 'lbfgs' or a keras optimizer")
+        self.target = function("target", target, "a LogPosterior, or a function of theta")
         self.optimizer = optimizer
         self.max_iterations = positive_integer("max_iterations", max_iterations)
-        self.tolerance = positive("tolerance", tolerance)
-        self.jit_compile = jit_compile
+        self.tolerance = positive("tolerance", tolerance, "a positive finite number")
+        self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         if isinstance(target, LogPosterior) and any(p.discrete for p in target.priors or ()):
             raise ValueError("prior is discrete, which has no gradient to follow to a mode")
-        self.theta = initial_points(target, initial, 1, 0.0, seed)[0]
+        self.theta = initial_points(target, initial, 1, 0.0, arguments.seed("seed", seed))[0]
         self._look(0)
         if not np.isfinite(self.log_prob):
             raise ValueError(f"initial has a log density of {self.log_prob}; start elsewhere")
@@ -86,7 +88,7 @@ class MAP:
         Warns:
             UserWarning: if the search ended before it came to the mode.
         """
-        if self.optimizer == "lbfgs":
+        if isinstance(self.optimizer, str):
             self._follow_curvature()
         else:
             self._descend()

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, number, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import (
+    LARGEST,
+    function,
+    instance,
+    integer,
+    not_negative,
+    optional,
+    output_on,
+    positive_integer,
+    verbosity,
+)
 from tfbdl.inference import kernels
 from tfbdl.inference.adaptation import Adaptation
 from tfbdl.inference.chain_run import ChainRun
@@ -21,6 +31,7 @@ from tfbdl.inference.samples import Samples
 from tfbdl.inference.starts import fit_to_target, initial_points
 from tfbdl.inference.summary import Quantity, Summary, by_weight
 from tfbdl.inference.transitions import Draws, Transitions
+from tfbdl.memory import require
 from tfbdl.models import Ensemble
 from tfbdl.run_folder import held
 from tfbdl.spread import Spread
@@ -84,18 +95,24 @@ class MCMC:
         jit_compile: bool | None = None,
         verbose: int = 1,
     ) -> None:
-        self.target = target
+        self.target = function("target", target, "a LogPosterior, or a function of theta")
         self.kernel = fit_to_target(kernels.get(kernel), target)
-        if integer("num_warmup", num_warmup) < 0:
-            raise ValueError(f"num_warmup={num_warmup} must be at least 0")
-        self.num_warmup = num_warmup
+        self.num_warmup = integer("num_warmup", num_warmup, least=0)
         self.num_samples = positive_integer("num_samples", num_samples)
         self.num_chains = positive_integer("num_chains", num_chains)
         self.thinning = positive_integer("thinning", thinning)
-        self.seed = integer("seed", seed)
-        number("jitter", jitter, lambda j: 0 <= j < float("inf"), "at least 0")
-        self.savedir = None if savedir is None else Path(savedir)
-        self.verbose = verbose
+        if self.num_warmup + self.thinning * self.num_samples > LARGEST:
+            raise ValueError(
+                f"num_samples={num_samples} with thinning={thinning} and num_warmup={num_warmup} "
+                f"takes more than {LARGEST} steps; take fewer"
+            )
+        self.seed = arguments.seed("seed", seed)
+        jitter = not_negative("jitter", jitter)
+        self.savedir = optional(arguments.path, "savedir", savedir)
+        self.verbose = verbosity("verbose", verbose)
+        optional(arguments.boolean, "jit_compile", jit_compile)
+        if strategy is not None:
+            instance("strategy", strategy, tf.distribute.Strategy, "a tf.distribute.Strategy")
         if strategy is not None and workers.are_several(strategy):
             raise ValueError(
                 "strategy spans several processes; chains need none of the others: run MCMC in "
@@ -108,6 +125,12 @@ class MCMC:
                 f"{spread.num_replicas} replicas"
             )
         theta = initial_points(target, initial, num_chains, jitter, seed)
+        if savedir is None:
+            require(
+                num_samples * (theta.nbytes + 32 * num_chains),
+                f"num_samples={num_samples} of {num_chains} chains",
+                "take fewer, or a savedir",
+            )
         transitions = Transitions(
             target,
             self.kernel,
@@ -174,7 +197,7 @@ class MCMC:
         """
         target = self._log_posterior()
         theta = self.theta.reshape(-1, target.size)
-        order = np.random.default_rng(self.seed & 0x7FFFFFFF).permutation(len(theta))
+        order = arguments.generator("seed", self.seed).permutation(len(theta))
         ensemble = Ensemble(target.flat.model, theta[order])
         ensemble.compile(loss=target.likelihood)
         return ensemble
@@ -187,6 +210,7 @@ class MCMC:
         """
         target = self._log_posterior()
         x = in_type(x, target.dtype)
+        output_on(target.flat.model, x)
 
         @tf.function
         def of_chains(theta: tf.Tensor) -> tf.Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import keras
 import numpy as np
 
-from tfbdl.arguments import integer, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private import batches_seen, schedule_of
 from tfbdl.models.ensemble import Ensemble, floats
@@ -42,11 +42,9 @@ class PosteriorSamples(keras.callbacks.Callback):
         self, start: int = 0, every: int = 1, *, savedir: str | os.PathLike[str] | None = None
     ) -> None:
         super().__init__()
-        if integer("start", start) < 0:
-            raise ValueError(f"start={start} must be at least 0")
-        self.start = start
+        self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
-        self.savedir = None if savedir is None else Path(savedir)
+        self.savedir = optional(arguments.path, "savedir", savedir)
         self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property

@@ -7,10 +7,12 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbdl.arguments import number, positive_integer
+from tfbdl.arguments import generator, instance, integer, output_on, positive, positive_integer
+from tfbdl.examples import examples
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.posterior_samples import PosteriorSamples
 from tfbdl.keras_private import walk
+from tfbdl.memory import require
 from tfbdl.models.ensemble import Ensemble, floats
 
 
@@ -37,9 +39,9 @@ class SWAG:
     """
 
     def __init__(self, path: PosteriorSamples, *, rank: int = 20, scale: float = 0.5**0.5) -> None:
-        if positive_integer("rank", rank) < 2:
-            raise ValueError(f"rank={rank} must be at least 2")
-        self.scale = number("scale", scale, lambda s: s > 0, "a positive number")
+        rank = integer("rank", rank, least=2)
+        self.scale = positive("scale", scale)
+        instance("path", path, PosteriorSamples, "a tfbdl.inference.PosteriorSamples")
         ensemble = path.ensemble()
         thetas = np.asarray(ensemble.members, np.float64)
         if len(thetas) < 2:
@@ -52,8 +54,14 @@ class SWAG:
         self.deviations = (thetas - means)[-rank:]
 
     def sample(self, num_samples: int, *, seed: int = 0) -> np.ndarray:
-        """Draws of theta, shape (num_samples, D)."""
-        rng = np.random.default_rng(seed)
+        """Draws of theta, shape (num_samples, D).
+
+        Raises:
+            ValueError: if an argument is out of its range, or they do not fit into memory.
+        """
+        size = 4 * 8 * positive_integer("num_samples", num_samples) * len(self.mean)
+        require(size, f"num_samples={num_samples}", "draw fewer")
+        rng = generator("seed", seed)
         k = len(self.deviations)
         independent = np.sqrt(self.variance) * rng.normal(size=(num_samples, len(self.mean)))
         shared = rng.normal(size=(num_samples, k)) @ self.deviations / np.sqrt(max(k - 1, 1))
@@ -72,18 +80,24 @@ class SWAG:
             seed: of the draws.
 
         Raises:
-            ValueError: if the network has BatchNormalization and x is None.
+            ValueError: if an argument is out of its range, the network has BatchNormalization and x
+                is None, or x is given to one without.
         """
-        thetas = self.sample(positive_integer("num_samples", num_samples), seed=seed)
+        batch_size = positive_integer("batch_size", batch_size)
+        thetas = self.sample(num_samples, seed=seed)
         flat = FlatModel(self._network)
         layers = [v for v in walk(self._network) if isinstance(v, keras.layers.BatchNormalization)]
         states = None
+        if x is not None and not layers:
+            raise ValueError("x is for networks with BatchNormalization; leave it out")
         if layers:
             if x is None:
                 raise ValueError(
                     f"x=None: layer={layers[0].name!r} keeps statistics of its inputs, which "
                     "differ for each draw; give training inputs"
                 )
+            x = examples("x", x, flat.dtype.name)
+            output_on(self._network, x[:1])
             before = self._network.get_weights()
             states = np.stack([self._state(flat, layers, t, x, batch_size) for t in thetas])
             self._network.set_weights(before)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors
 from tfbdl.arguments import boolean, number, positive_integer
-from tfbdl.identifiers import of_keras
+from tfbdl.identifiers import initializer, of_keras
 from tfbdl.keras_private import serialize_shared
 from tfbdl.layers.one_sample import OneSample
 from tfbdl.layers.recurrent_cells import GivenGRUCell, GivenLSTMCell
@@ -30,6 +30,7 @@ class BayesRecurrent(OneSample, keras.layers.RNN):
     `BayesLSTM`.
     """
 
+    size_arguments = ("units",)
     make_cell: Callable[..., GivenLSTMCell | GivenGRUCell]
     num_gates: int
     cell_arguments: tuple[str, ...] = (
@@ -76,6 +77,11 @@ class BayesRecurrent(OneSample, keras.layers.RNN):
         if self.go_backwards:  # else the two directions of a Bidirectional with a seed were alike
             seed, count = tf.unstack(self.seed.state.value)
             self.seed.state.assign([tf.bitwise.bitwise_xor(seed, _BACKWARDS), count])
+
+    @property
+    def units(self) -> int:
+        """The output dimension."""
+        return self.cell.units
 
     def build(
         self,
@@ -217,8 +223,9 @@ def _checked(name: str, value: Any) -> Any:
         return boolean(name, value)
     if name.endswith("dropout"):
         return number(name, value, lambda rate: 0 <= rate < 1, "in [0, 1)")
-    get = keras.activations.get if name.endswith("activation") else keras.initializers.get
-    return of_keras(name, value, get)
+    if name.endswith("initializer"):
+        return initializer(name, value)
+    return of_keras(name, value, keras.activations.get)
 
 
 def _like(prior: priors.Prior) -> priors.Prior:

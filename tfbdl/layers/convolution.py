@@ -26,6 +26,7 @@ class Convolution(BayesLinear):
     arguments are described where users meet them, in `BayesConv2D`.
     """
 
+    size_arguments = ("filters", "kernel_size")
     rank: int
     paddings: tuple[str, ...] = ("same", "valid")
 

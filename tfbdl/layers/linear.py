@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
-from tfbdl.identifiers import of_keras
+from tfbdl.identifiers import initializer, of_keras
 from tfbdl.layers import estimators
 from tfbdl.layers.base import BayesLayer
 
@@ -39,9 +39,8 @@ class BayesLinear(BayesLayer):
         self.estimator = estimators.get(estimator)
         for q in (self.posterior, self.bias_posterior):
             self.estimator.check(q)
-        initializer = keras.initializers.get
-        self.kernel_initializer = of_keras("kernel_initializer", kernel_initializer, initializer)
-        self.bias_initializer = of_keras("bias_initializer", bias_initializer, initializer)
+        self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
+        self.bias_initializer = initializer("bias_initializer", bias_initializer)
         self.supports_masking = True
 
     def create_weights(self, kernel_shape: tuple[int, ...], bias_shape: tuple[int, ...]) -> None:

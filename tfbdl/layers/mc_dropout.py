@@ -54,8 +54,23 @@ class MCDropout(keras.layers.Layer):
         self.per_example = boolean("per_example", per_example)
         self.seed = random.Seed(seed)
         self.supports_masking = True
-        self.built = True
         accept_draws(self)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Raises ValueError unless `noise_shape` can be broadcast to inputs of this shape."""
+        if self.noise_shape is not None:
+            if len(self.noise_shape) != len(input_shape):
+                raise ValueError(
+                    f"noise_shape={self.noise_shape} must have the {len(input_shape)} axes of the "
+                    "input"
+                )
+            pairs = zip(self.noise_shape, input_shape, strict=True)
+            if any(None not in (n, d) and n not in (1, d) for n, d in pairs):
+                raise ValueError(
+                    f"noise_shape={self.noise_shape} must have None, 1 or the length of the input "
+                    f"on each axis, whose shape is {tuple(input_shape)}"
+                )
+        self.built = True
 
     def call(
         self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
@@ -78,16 +93,7 @@ class MCDropout(keras.layers.Layer):
         if None in dims:
             dims = tf.unstack(tf.shape(x))
         if self.noise_shape is not None:
-            if len(self.noise_shape) != len(dims):
-                raise ValueError(
-                    f"noise_shape={self.noise_shape} must have the {len(dims)} axes of the input"
-                )
-            pairs = list(zip(dims, self.noise_shape, strict=True))
-            if any(isinstance(d, int) and n not in (None, 1, d) for d, n in pairs):
-                raise ValueError(
-                    f"noise_shape={self.noise_shape} must have None, 1 or the length of the input "
-                    f"on each axis, whose shape is {tuple(x.shape)}"
-                )
+            pairs = zip(dims, self.noise_shape, strict=True)
             dims = [d if n is None else n for d, n in pairs]
         if shared:
             dims[0] = 1

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import instance
 from tfbdl.probability import tfp
 
 
@@ -24,6 +25,9 @@ class Likelihood(keras.losses.Loss, abc.ABC):
     """
 
     is_discrete = False
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        super().__init__(name=instance("name", name, str, "text"), **kwargs)
 
     @abc.abstractmethod
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:

@@ -10,6 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import shown
+from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.sampling import accept_draws
 
@@ -29,7 +31,8 @@ class Ensemble(keras.Model):
             `model` for all.
 
     Raises:
-        ValueError: if `model` is not built or random, or the shapes do not fit.
+        ValueError: if `model` is not built or random, the shapes do not fit, or a number is not
+            finite.
     """
 
     def __init__(
@@ -54,8 +57,8 @@ class Ensemble(keras.Model):
         Raises:
             ValueError: if there is none, or they differ in the shapes of their weights.
         """
-        if not models:
-            raise ValueError("models is empty; give at least one")
+        if not isinstance(models, (list, tuple)) or not models:
+            raise ValueError(f"models={shown(models)} must be a list of models, at least one")
         flats = [FlatModel(model) for model in models]
         if len({tuple(flat.shapes.values()) for flat in flats}) > 1:
             raise ValueError("models differ in the shapes of their weights; give equal networks")
@@ -64,7 +67,8 @@ class Ensemble(keras.Model):
         return cls(models[0], members, states, **kwargs)
 
     def _hold(self, name: str, values: Any, width: int) -> keras.Variable:
-        values = np.asarray(values)
+        values = as_array(name, values)
+        check_finite(name, values, self._flat.dtype.name)
         if values.ndim != 2 or len(values) == 0 or values.shape[1] != width:
             raise ValueError(f"{name} has shape {values.shape}; give (K, {width})")
         return self.add_weight(

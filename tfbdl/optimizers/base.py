@@ -52,11 +52,12 @@ class Sampler(keras.optimizers.Optimizer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        self.num_data = positive_integer(
+        num_data = positive_integer(
             "num_data", num_data, ": the number of training examples", most=2**63
         )
-        keras_arguments.check(kwargs, self.num_data)
+        keras_arguments.check(kwargs, num_data)
         super().__init__(learning_rate=_checked_rate(learning_rate), **kwargs)
+        self.num_data = num_data
         self.temperature = not_negative(
             "temperature", temperature, "at least 0; 1 is the posterior"
         )
@@ -79,11 +80,11 @@ class Sampler(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        start = make_default_seed() if self.seed is None else self.seed
+        start = random.word(make_default_seed() if self.seed is None else self.seed)
         self._seed = self.add_variable(
             shape=(),
             dtype="int32",
-            initializer=lambda shape, dtype: tf.constant(start & 0x7FFFFFFF, dtype),
+            initializer=lambda shape, dtype: tf.constant(start, dtype),
             name="seed",
         )
 

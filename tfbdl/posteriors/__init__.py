@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfbdl.arguments import instance
 from tfbdl.identifiers import choose
 from tfbdl.posteriors.base import Posterior
 from tfbdl.posteriors.full_covariance import FullCovarianceNormal
@@ -56,4 +57,5 @@ def get(identifier: str | dict | Posterior, argument: str = "posterior") -> Post
     Raises:
         ValueError: if it is none of these.
     """
+    instance("argument", argument, str, "text")
     return choose(argument, identifier, Posterior, _NAMES)

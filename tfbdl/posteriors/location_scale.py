@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.elementary import softplus
-from tfbdl.identifiers import of_keras
+from tfbdl.identifiers import initializer
 from tfbdl.posteriors.base import Posterior
 
 
@@ -27,7 +27,7 @@ class LocationScale(Posterior):
         super().__init__(**kwargs)
         if rho_initializer is None:
             rho_initializer = keras.initializers.RandomUniform(-3.0, -2.0)
-        self.rho_initializer = of_keras("rho_initializer", rho_initializer, keras.initializers.get)
+        self.rho_initializer = initializer("rho_initializer", rho_initializer, for_configs=True)
 
     def build(self, shape: tuple[int, ...]) -> None:
         self.mu = self.add_parameter("mu", shape, self.initializer)

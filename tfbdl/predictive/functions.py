@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import complexity, likelihoods
-from tfbdl.arguments import output_on
+from tfbdl import complexity, likelihoods, random
+from tfbdl.arguments import output_on, shown
 from tfbdl.keras_private import walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
@@ -33,7 +33,8 @@ def known_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood
         return likelihoods.of_loss(getattr(model, "loss", None))
     if not isinstance(given, Likelihood):
         raise ValueError(
-            f"likelihood={given!r} must be an object of tfbdl.likelihoods, such as Categorical()"
+            f"likelihood={shown(given)} must be an object of tfbdl.likelihoods, such as "
+            "Categorical()"
         )
     return given
 
@@ -163,7 +164,9 @@ class Functions:
         if key not in self._compiled:
             self._compiled[key] = self._spread.compile(lambda *args: function(*args, *static))
         own = self._spread.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
-        return self._spread.gather(self._compiled[key](*tensors, tf.constant(seed), own))
+        return self._spread.gather(
+            self._compiled[key](*tensors, tf.constant(random.word(seed)), own)
+        )
 
     def _naive_moments(self, batch: Any, *_: tf.Tensor) -> Moments:
         return stacked(of_one(self.model(batch, training=False), self.likelihood))

@@ -9,7 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbdl.arguments import integer, keras_model
+from tfbdl import arguments
+from tfbdl.arguments import boolean, integer, keras_model, optional, verbosity
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.bar import Bar
@@ -57,9 +58,10 @@ def predict(
             model is random, or its outputs are no probabilities where those are expected.
     """
     keras_model("model", model)
-    num_samples = integer("num_samples", num_samples)
-    if num_samples < 0:
-        raise ValueError(f"num_samples={num_samples} must be at least 0")
+    num_samples = integer("num_samples", num_samples, least=0)
+    return_samples = boolean("return_samples", return_samples)
+    verbose = verbosity("verbose", verbose)
+    seed = optional(arguments.seed, "seed", seed)
     if num_samples and not is_random(model):
         raise ValueError(
             f"model={model.name} has no random layer, so all functions are equal; use "
@@ -67,7 +69,7 @@ def predict(
         )
     num_samples = min(num_samples, num_functions(model))
     likelihood = known_likelihood(model, likelihood)
-    seed = make_default_seed() if seed is None else integer("seed", seed)
+    seed = make_default_seed() if seed is None else seed
     functions = Functions.of(model, likelihood)
     moments: list[Moments] = []
     outputs: list[np.ndarray] = []

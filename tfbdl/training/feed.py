@@ -11,7 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.arguments import output_on
+from tfbdl.examples import as_array
 from tfbdl.training import inputs, workers
 
 DataOfEpoch: TypeAlias = Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
@@ -61,7 +63,7 @@ class Arrays:
     def epoch(self, number: int) -> tf.Tensor:
         """The order of the examples, shape (N,)."""
         order = tf.range(self.num_data)
-        return tf.random.experimental.stateless_shuffle(order, seed=(self.seed, number))
+        return tf.random.experimental.stateless_shuffle(order, (random.word(self.seed), number))
 
     def on_replicas(self, function: Step, epoch: tf.Tensor, step: tf.Tensor) -> Any:
         """What `function` gives for its part of a batch, on each replica."""
@@ -170,10 +172,14 @@ def feed_of(
         inputs.check_examples(model, *arrays)
     else:
         inputs.check_no_data_set(x, num_data)
-        arrays = tuple(np.asarray(array) for array in (x, y) if array is not None)
+        if x is None:
+            raise ValueError("x=None: give examples")
+        given = {"x": x} if y is None else {"x": x, "y": y}
+        arrays = tuple(as_array(name, values) for name, values in given.items())
         inputs.check_examples(model, *arrays)
         batch_size = inputs.check_batch_size(strategy, batch_size, len(arrays[0]))
         feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
+    inputs.check_has_targets(model, arrays)
     labels = arrays[1] if len(arrays) > 1 else None
     inputs.check_labels(model, labels, output_on(model, feed.first[0][:1]))
     return feed

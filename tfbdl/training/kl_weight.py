@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import complexity
-from tfbdl.arguments import number, positive_integer
+from tfbdl.arguments import integer, positive, positive_integer
 
 
 class KLAnnealing(keras.callbacks.Callback):
@@ -30,7 +30,7 @@ class KLAnnealing(keras.callbacks.Callback):
         self, start: int, end: int, *, period: int | None = None, temperature: float = 1.0
     ) -> None:
         super().__init__()
-        if not 0 <= start < end:
+        if not 0 <= integer("start", start) < integer("end", end):
             raise ValueError(f"start={start!r}, end={end!r}: need 0 <= start < end")
         if period is not None and positive_integer("period", period) < end:
             raise ValueError(f"period={period!r} must be at least end={end!r}")
@@ -86,4 +86,4 @@ class MinibatchKL(keras.callbacks.Callback):
 
 
 def _temperature(value: float) -> float:
-    return number("temperature", value, lambda t: 0 < t < math.inf, "positive; 1 is the posterior")
+    return positive("temperature", value, "positive; 1 is the posterior")

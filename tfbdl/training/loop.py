@@ -15,6 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import arguments
+from tfbdl.arguments import optional
 from tfbdl.keras_private import build_all
 from tfbdl.training import inputs, workers
 from tfbdl.training.feed import DataOfEpoch, feed_of
@@ -78,7 +80,17 @@ def train(
         TrainingError: if the loss is not finite, a worker is lost, or x gives too few examples.
             The last good checkpoint stays.
     """
-    inputs.check(model, epochs=epochs, batch_size=batch_size, seed=seed)
+    inputs.check(
+        model,
+        epochs=epochs,
+        batch_size=batch_size,
+        seed=seed,
+        columns=columns,
+        callbacks=callbacks,
+        jit_compile=jit_compile,
+        verbose=verbose,
+    )
+    savedir = optional(arguments.path, "savedir", savedir)
     strategy = model.distribute_strategy
     with workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))):
         feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)

@@ -42,7 +42,7 @@ class Case(NamedTuple):
     run: takes the arguments, calls, uses what comes of it, and gives what is to be seen: arrays,
         configs, text. It raises AssertionError where a shape is not the documented one.
     arguments: by name, each a good value and another good one.
-    called: other names by which messages call an argument.
+    called: regular expressions of what else names an argument in messages.
     slow: whether a call takes more than some 0.2 seconds.
     """
 
@@ -50,7 +50,7 @@ class Case(NamedTuple):
     target: Callable[..., Any]
     run: Callable[..., Any]
     arguments: Mapping[str, tuple[Any, Any]]
-    called: Mapping[str, str] = {}  # noqa: RUF012 (a NamedTuple's default)
+    called: Mapping[str, str] = {}
     slow: bool = False
 
     def good(self) -> dict[str, Any]:

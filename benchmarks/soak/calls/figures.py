@@ -12,7 +12,7 @@ import numpy as np
 mpl.use("agg")
 import matplotlib.pyplot as plt
 
-from soak.calls.case import N, Case, Made
+from soak.calls.case import Case, Made, N
 from soak.calls.losses import PROBABILITIES
 from soak.calls.scores import ENTROPY, REAL, Y
 from tfbdl import layers, likelihoods, models, plots

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from soak.calls.case import N, Case, Made, X, shaped
+from soak.calls.case import Case, Made, N, X, shaped
 from tfbdl import layers, priors
 from tfbdl.sampling import Sampler, make_draw
 

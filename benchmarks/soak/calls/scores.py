@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from soak.calls.case import LABELS, N, Case, Made, shaped
+from soak.calls.case import LABELS, Case, Made, N, shaped
 from soak.calls.losses import LOGITS, PROBABILITIES
 from tfbdl import metrics
 
@@ -75,17 +75,23 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
 }
 
 
+NAN = (metrics.AUROC, metrics.AUPR, metrics.ErrorAUROC, metrics.ErrorAUPR)
+"""Metrics that have no value where all examples are of one kind, or their scores not finite."""
+
+
 def _over_batches(kind: type, y: Any, outputs: Any, weight: Any = None, **given: Any) -> Any:
     metric = kind(**given)
     metric.update_state(y, outputs, weight)
     found = metric.result()
     for value in found.values() if isinstance(found, dict) else [found]:
         shaped(value)
+    if kind in NAN and np.isnan(found):
+        found = "NaN, as documented"
     return {"result": found, "config": metric.get_config()}
 
 
 def _classes(kind: type, **given: Any) -> Any:
-    outputs = LOGITS if given["from_logits"] else P
+    outputs = LOGITS if given["from_logits"] is True else P
     reference = kind in (metrics.Agreement, metrics.TotalVariation)
     return _over_batches(kind, Q if reference else Y, outputs, **given)
 

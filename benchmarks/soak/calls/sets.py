@@ -77,7 +77,8 @@ def cases() -> Iterator[Case]:
         "split": (0, 1),
         "directory": (Made(_table_folder), Made(folder)),
     }
-    yield Case("tfbdl.data.uci", data.uci, _table, table)
+    elsewhere = {"directory": "TFBDL_DATA"}
+    yield Case("tfbdl.data.uci", data.uci, _table, table, called=elsewhere)
     for name in ("cifar10", "cifar10_hmc_probabilities", "cifar10_human_counts"):
         target = getattr(data, name)
         yield Case(
@@ -85,6 +86,7 @@ def cases() -> Iterator[Case]:
             target,
             lambda target=target, **given: _colour(target, **given),
             {"directory": (Made(_colour_folder), Made(folder))},
+            called={"directory": "TFBDL_DATA"},
         )
     seed = {"seed": (1, 2)}
     points = {"n": (4, 5), **seed}
@@ -117,13 +119,13 @@ def cases() -> Iterator[Case]:
     yield Case(
         "tfbdl.data.rotate",
         data.rotate,
-        lambda **given: shaped(data.rotate(**given), 2, 28, 28),
+        lambda **given: shaped(data.rotate(**given), *np.shape(given["images"])),
         {"images": (DIGITS, 1.0 - DIGITS), "degrees": (30.0, 60.0)},
     )
     yield Case(
         "tfbdl.data.blend",
         data.blend,
-        lambda **given: shaped(data.blend(**given), 2, 28, 28),
+        lambda **given: shaped(data.blend(**given), *np.shape(given["a"])),
         {"a": (DIGITS, DIGITS**2), "b": (1.0 - DIGITS, DIGITS), "weight": (0.5, 0.2)},
     )
     missing = {"directory": (None, Made(folder))}
@@ -133,6 +135,7 @@ def cases() -> Iterator[Case]:
         data.load,
         _images,
         {**of_class, "per_class": (2, 3), **missing},
+        called=elsewhere,
         slow=True,
     )
     yield Case(
@@ -145,5 +148,6 @@ def cases() -> Iterator[Case]:
             "per_class": (None, 3),
             **missing,
         },
+        called=elsewhere,
         slow=True,
     )

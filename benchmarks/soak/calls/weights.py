@@ -53,7 +53,7 @@ def cases() -> Iterator[Case]:
             module.get,
             lambda get=module.get, **given: {"found": get(**given), "name": given["argument"]},
             arguments,
-            called={"identifier": kind},
+            called={"identifier": kind, "argument": "must be|is unknown"},
         )
 
 

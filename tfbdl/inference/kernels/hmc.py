@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from tfbdl.arguments import number, positive_integer
-from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step, positive
+from tfbdl.arguments import number, positive, positive_integer
+from tfbdl.inference.kernels.base import Adaptive, Density, Info, State, one_step
 from tfbdl.probability import tfp
 
 QUARTER_PERIOD = math.pi / 2

@@ -130,7 +130,7 @@ class Fit:
 
     def _first(self, theta: tf.Tensor, state: Any, x: Any, y: Any) -> Any:
         """A few inputs, after checks of the first batch."""
-        inputs, targets = next(elements(x, y), (None, None))
+        inputs, targets = next(elements(x, y, self._flat.dtype), (None, None))
         if targets is None:
             raise ValueError("y=None: give targets, or a data set of batches (x, y)")
         few = next(batches(*_head(inputs, targets), _FEW, self._flat.dtype))

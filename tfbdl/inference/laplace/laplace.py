@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, option, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.inference.laplace import glm, prior, tuning
 from tfbdl.inference.laplace.links import LINKS
 from tfbdl.inference.laplace.normal_posterior import NormalPosterior
@@ -38,12 +39,13 @@ class Laplace(NormalPosterior):
             "lowrank", the `rank` directions in which H is largest.
         prior_precision: delta: a number; shape (L,), one for each weight tensor of `paths`; or
             shape (P,), one for each weight, not under "kron".
-        sigma_noise: standard deviation of the noise, for "regression" (by default 1) and `Normal`.
+        sigma_noise: standard deviation of the noise, for "regression", by default 1; `Normal`
+            objects say their own. It can be set afterwards.
         curvature: "ggn", the generalised Gauss-Newton matrix; "ef", the empirical Fisher;
             "mc_fisher", an unbiased estimate of "ggn" from one drawn y an example, for many
             classes; or "hessian", the exact Hessian, for "full" and small networks.
         temperature: T; the likelihood counts to the power 1 / T.
-        rank: of "lowrank".
+        rank: of "lowrank", by default 50; only for it.
         dtype: "float32" or "float64", in which the network is computed; H and what comes of it are
             in float64.
         jit_compile: whether XLA compiles what is done with a batch; by default unless it convolves
@@ -66,7 +68,7 @@ class Laplace(NormalPosterior):
         y: Any = None,
         *,
         with_noise: bool = False,
-        grid: Sequence[float] = tuning.GRID,
+        grid: Sequence[float] | None = None,
     ) -> Laplace:
         """Sets `prior_precision`, and the noise if asked, to the best found.
 
@@ -75,20 +77,36 @@ class Laplace(NormalPosterior):
                 "gridsearch" for the largest mean log probability of validation data, predicted as
                 by `predict`, in the `grid`.
             prior_structure: "scalar", "layerwise" (one delta for each weight tensor), or "diag"
-                (for each weight; not under "kron"); a scalar for "gridsearch".
-            x: validation inputs.
-            y: validation targets.
+                (for each weight; not under "kron"); "scalar" alone for "gridsearch".
+            x: validation inputs, for "gridsearch".
+            y: validation targets, for "gridsearch".
             with_noise: whether `sigma_noise` is chosen too, for "marglik".
-            grid: values of delta to try.
+            grid: values of delta to try, for "gridsearch"; by default 21 from 1e-4 to 1e4.
 
         Raises:
             ValueError: if there is no fit yet, an argument is unknown, or does not go with others.
         """
         option("method", method, ("marglik", "gridsearch"))
         option("prior_structure", prior_structure, prior.PRIOR_STRUCTURES)
+        boolean("with_noise", with_noise)
         if method == "gridsearch":
-            self.prior_precision = tuning.likeliest(grid, lambda d: self._predict_under(d, x), x, y)
+            if prior_structure != "scalar" or with_noise:
+                raise ValueError(
+                    f"prior_structure={prior_structure!r} and with_noise={with_noise} are for "
+                    "method='marglik'; leave them out"
+                )
+            values = tuning.GRID if grid is None else tuning.checked_grid(grid)
+            before = self.prior_precision
+            try:
+                best = tuning.likeliest(values, lambda d: self._predict_under(d, x), x, y)
+            except Exception:
+                self.prior_precision = before
+                raise
+            self.prior_precision = best
             return self
+        for name, value in (("x", x), ("y", y), ("grid", grid)):
+            if value is not None:
+                raise ValueError(f"{name} is for method='gridsearch'; leave it out")
         if with_noise and not self._observed.has_noise:
             raise ValueError("with_noise=True is for regression with one noise")
         starts = [prior.in_structure(self._prior_precision, self._subset.sizes, prior_structure)]
@@ -112,7 +130,11 @@ class Laplace(NormalPosterior):
         Args:
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
             batch_size: examples at once; by default as many as fit into about 200 MB.
+
+        Raises:
+            ValueError: if there is no fit yet, or an argument is out of its range.
         """
+        optional(positive_integer, "batch_size", batch_size)
         return self._fitted.function_moments(x, self._posterior_factors, batch_size)
 
     def predict(
@@ -120,7 +142,7 @@ class Laplace(NormalPosterior):
         x: Any,
         pred_type: str = "glm",
         link_approx: str | None = None,
-        n_samples: int = 100,
+        n_samples: int | None = None,
         *,
         batch_size: int | None = None,
         seed: int = 0,
@@ -136,7 +158,8 @@ class Laplace(NormalPosterior):
             link_approx: how p(y | x) comes of normal f under "glm". For normal noise it is exact
                 by default. Of classes "probit" (the default), "bridge" or "mc" give the mean;
                 for all other likelihoods, "mc".
-            n_samples: draws, of f or of the weights, for all that has no closed form.
+            n_samples: draws, of f or of the weights, for all that has no closed form; by default
+                100.
             batch_size: examples at once.
             seed: equal seeds draw equal functions.
             return_samples: whether to keep the outputs of all draws. Those of "glm" are
@@ -145,11 +168,14 @@ class Laplace(NormalPosterior):
         Raises:
             ValueError: if there is no fit yet, an argument is unknown, or does not go with others.
         """
-        num_samples = positive_integer("n_samples", n_samples)
-        seed = integer("seed", seed)
+        optional(positive_integer, "n_samples", n_samples)
+        optional(positive_integer, "batch_size", batch_size)
+        boolean("return_samples", return_samples)
+        num_samples = 100 if n_samples is None else int(n_samples)
+        seed = arguments.seed("seed", seed)
         if option("pred_type", pred_type, ("glm", "nn")) == "nn":
             if link_approx is not None:
-                raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
+                raise ValueError(f"link_approx={shown(link_approx)} is for pred_type='glm'")
             return predict(
                 self.ensemble(num_samples, seed=seed),
                 x,
@@ -163,6 +189,11 @@ class Laplace(NormalPosterior):
             link_approx = glm.default_link(likelihood)
         else:
             option("link_approx", link_approx, LINKS)
+        if link_approx == "exact" and n_samples is not None and not return_samples:
+            raise ValueError(
+                f"n_samples={n_samples}: nothing is drawn where all is known exactly; give "
+                "return_samples=True, or leave n_samples out"
+            )
         return glm.prediction(
             likelihood,
             *self.function_moments(x, batch_size=batch_size),

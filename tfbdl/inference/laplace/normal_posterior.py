@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import random
-from tfbdl.arguments import integer, number, option, positive_integer
+from tfbdl import arguments, random
+from tfbdl.arguments import boolean, option, optional, positive, positive_integer, shown
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.laplace import prior
 from tfbdl.inference.laplace.blocks.base import Tensors
@@ -39,7 +39,7 @@ class NormalPosterior:
         sigma_noise: float | None = None,
         curvature: str = "ggn",
         temperature: float = 1.0,
-        rank: int = 50,
+        rank: int | None = None,
         dtype: str = "float32",
         jit_compile: bool | None = None,
     ) -> None:
@@ -49,9 +49,13 @@ class NormalPosterior:
             raise ValueError(
                 f"curvature='hessian' is for hessian_structure='full', not {hessian_structure!r}"
             )
-        self.temperature = number("temperature", temperature, lambda t: t > 0, "positive")
-        self.rank = positive_integer("rank", rank)
-        self.network, self._jit_compile = model, jit_compile
+        self.temperature = positive("temperature", temperature, "positive")
+        if rank is not None and positive_integer("rank", rank) and hessian_structure != "lowrank":
+            raise ValueError(
+                f"rank={rank} is for hessian_structure='lowrank', not {hessian_structure!r}"
+            )
+        self.rank = 50 if rank is None else int(rank)
+        self.network, self._jit_compile = model, optional(boolean, "jit_compile", jit_compile)
         self._flat = FlatModel(in_precision(model, dtype))
         self._observed = ScaledLikelihood(model, likelihood, sigma_noise)
         self._subset = Subset(self._flat, subset_of_weights)
@@ -83,8 +87,8 @@ class NormalPosterior:
 
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
-        if not self._observed.has_noise and value != 1.0:
-            raise ValueError(f"sigma_noise={value!r} is for regression with one noise")
+        if not self._observed.has_noise and checked_noise(value) != 1.0:
+            raise ValueError(f"sigma_noise={shown(value)} is for regression with one noise")
         self._sigma_noise = checked_noise(value)
         self._forget()
 
@@ -110,7 +114,7 @@ class NormalPosterior:
             ValueError: if x and y do not fit each other, the model or the likelihood, or what has
                 to be kept does not fit into memory.
         """
-        batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
+        batch_size = optional(positive_integer, "batch_size", batch_size)
         if self._flat.model is not self.network:  # it is a copy, in another precision
             self._flat.model.set_weights(self.network.get_weights())
         fit = self._fit or Fit(
@@ -148,9 +152,11 @@ class NormalPosterior:
         if prior_precision is not None:
             delta = self._checked_precision(prior_precision)
         sigma = self.sigma_noise if sigma_noise is None else sigma_noise
+        if sigma_noise is not None and not self._observed.has_noise:
+            raise ValueError(f"sigma_noise={shown(sigma_noise)} is for regression with one noise")
         return self._fitted.log_marginal_likelihood(
             prior.of_each_weight(delta, self._subset.sizes),
-            prior.in_float64(sigma),
+            prior.noise(sigma),
             self.temperature,
         )
 
@@ -159,7 +165,9 @@ class NormalPosterior:
         fit = self._fitted
         shape = positive_integer("n_samples", n_samples), self._subset.size
         require(16 * shape[0] * shape[1], f"n_samples={n_samples}", "draw fewer")
-        noise = random.normal(tf.constant([integer("seed", seed), 0, 0]), shape, "float64")
+        noise = random.normal(
+            tf.constant([random.word(arguments.seed("seed", seed)), 0, 0]), shape, "float64"
+        )
         return fit.mean + fit.precision.sample(noise, self._posterior_factors).numpy()
 
     def _checked_precision(self, value: Any) -> tf.Tensor:

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import likelihoods
-from tfbdl.arguments import number
+from tfbdl.arguments import positive, shown
 from tfbdl.inference.laplace.output_fisher import in_logits
 from tfbdl.likelihoods import Likelihood, Normal
 
@@ -20,7 +20,8 @@ class ScaledLikelihood:
     Args:
         model: asked for its loss, where `likelihood` leaves the family open.
         likelihood: "classification", "regression", or an object.
-        sigma_noise: the noise's standard deviation; None for that of the object, else 1.
+        sigma_noise: the noise's standard deviation, for "regression"; None for 1, or what the
+            object says.
 
     Attributes:
         unit: at noise 1, of outputs that are logits where there are classes.
@@ -29,7 +30,8 @@ class ScaledLikelihood:
         sigma_noise: the noise, or 1.
 
     Raises:
-        ValueError: if `likelihood` is none, or `sigma_noise` is given to one without.
+        ValueError: if `likelihood` is none, or `sigma_noise` is given to one without, or beside an
+            object.
     """
 
     def __init__(
@@ -37,6 +39,11 @@ class ScaledLikelihood:
     ) -> None:
         self._given = _family(model, likelihood)
         self.has_noise = isinstance(self._given, Normal) and self._given.scale != "predicted"
+        if sigma_noise is not None and isinstance(likelihood, Likelihood):
+            raise ValueError(
+                f"sigma_noise={shown(sigma_noise)} is for likelihood='regression'; an object says "
+                "its own scale"
+            )
         if self.has_noise:
             sigma_noise = self._given.scale if sigma_noise is None else sigma_noise
             self.unit, self.link = Normal(1.0), lambda outputs: outputs
@@ -45,7 +52,7 @@ class ScaledLikelihood:
             self.unit, self.link = in_logits(self._given)
         else:
             raise ValueError(
-                f"sigma_noise={sigma_noise!r} is for regression with one noise, not for "
+                f"sigma_noise={shown(sigma_noise)} is for regression with one noise, not for "
                 f"{type(self._given).__name__}"
             )
         self.sigma_noise = checked_noise(sigma_noise)
@@ -76,19 +83,19 @@ def checked_noise(sigma_noise: Any) -> float:
     Raises:
         ValueError: if it is none.
     """
-    return number("sigma_noise", sigma_noise, lambda s: 0 < s < math.inf, "a positive number")
+    return positive("sigma_noise", sigma_noise)
 
 
 def _family(model: keras.Model, likelihood: str | Likelihood) -> Likelihood:
     if isinstance(likelihood, Likelihood):
         return likelihood
-    if likelihood == "regression":
+    if isinstance(likelihood, str) and likelihood == "regression":
         return Normal(1.0)
-    if likelihood == "classification":
+    if isinstance(likelihood, str) and likelihood == "classification":
         known = likelihoods.of_loss(getattr(model, "loss", None))
         classes = (likelihoods.Categorical, likelihoods.Bernoulli)
         return known if isinstance(known, classes) else likelihoods.Categorical()
     raise ValueError(
-        f"likelihood={likelihood!r} is unknown; choose 'classification', 'regression', or an "
+        f"likelihood={shown(likelihood)} is unknown; choose 'classification', 'regression', or an "
         "object of tfbdl.likelihoods"
     )

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, option, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import boolean, generator, option, positive_integer, shown
 from tfbdl.inference.closed_form import ClosedFormPrediction
 from tfbdl.inference.laplace import prior, tuning
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
@@ -40,7 +41,8 @@ class NeuralLinear:
             shape (M,), one for each feature, and for the bias behind them.
         sigma_noise: standard deviation of the noise; None if it is unknown.
         noise_prior: a and b, of the unknown noise: as much as 2 a examples with squared errors of
-            b / a say. The default says little of targets of variance about 1.
+            b / a say. The default, (1, 0.1), says little of targets of variance about 1. Not for
+            a known noise.
         dtype: "float32" or "float64", in which the network is computed; all else is in float64.
 
     Attributes:
@@ -57,7 +59,7 @@ class NeuralLinear:
         *,
         prior_precision: Any = 1.0,
         sigma_noise: float | None = None,
-        noise_prior: tuple[float, float] = (1.0, 0.1),
+        noise_prior: tuple[float, float] | None = None,
         dtype: str = "float32",
     ) -> None:
         self._features = Features(model, dtype)
@@ -145,7 +147,7 @@ class NeuralLinear:
             delta = prior.prior_precision(prior_precision, self._sizes)
         if sigma_noise is not None:
             self._require_known("sigma_noise", sigma_noise)
-            noise = KnownNoise(prior.in_float64(sigma_noise))
+            noise = KnownNoise(prior.noise(sigma_noise))
         return noise.log_evidence(self._solve(delta, noise))
 
     def optimize_prior_precision(
@@ -163,7 +165,7 @@ class NeuralLinear:
         """
         option("prior_structure", prior_structure, prior.PRIOR_STRUCTURES)
         starts = [prior.in_structure(self._prior_precision, self._sizes, prior_structure)]
-        if with_noise:
+        if boolean("with_noise", with_noise):
             self._require_known("with_noise", with_noise)
             starts.append(tf.constant(self.sigma_noise, tf.float64))
         self.prior_precision, *noise = tuning.maximum(self.log_marginal_likelihood, starts)
@@ -185,7 +187,7 @@ class NeuralLinear:
     def predict(
         self,
         x: Any,
-        n_samples: int = 100,
+        n_samples: int | None = None,
         *,
         batch_size: int = 1000,
         seed: int = 0,
@@ -195,16 +197,21 @@ class NeuralLinear:
 
         Args:
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
-            n_samples: functions to keep.
+            n_samples: functions to keep, by default 100; only with `return_samples`.
             batch_size: examples at once.
             seed: of those functions.
             return_samples: whether any are kept. Under unknown noise each has its own.
 
         Raises:
-            ValueError: if there is no fit yet, or x does not fit the model.
+            ValueError: if there is no fit yet, an argument is out of its range, or x does not fit
+                the model.
         """
         found, noise = self._posterior, self._noise
-        draws = self._draw(n_samples, seed) if return_samples else None
+        arguments.seed("seed", seed)
+        if not boolean("return_samples", return_samples) and n_samples is not None:
+            raise ValueError(f"n_samples={shown(n_samples)} is for return_samples=True")
+        num_samples = 100 if n_samples is None else n_samples
+        draws = self._draw(num_samples, seed) if return_samples else None
         mean, leverage, means = self._at(x, batch_size, draws)
         leverage = leverage[:, np.newaxis]
         variance = np.broadcast_to(noise.variance(found), mean.shape)
@@ -214,7 +221,7 @@ class NeuralLinear:
             aleatoric_variance=_single(variance),
             epistemic_variance=_single(leverage * variance),
             expected_entropy=_single(np.full(len(mean), noise.entropy(found))),
-            num_samples=n_samples,
+            num_samples=num_samples,
             likelihood=noise.likelihood(),
             outputs=None if draws is None else _single(noise.outputs(means, draws[1])),
             joint=tfp.distributions.Independent(marginal, 1),
@@ -254,14 +261,14 @@ class NeuralLinear:
     def _require_known(self, name: str, value: Any) -> None:
         if isinstance(self._noise, UnknownNoise):
             raise ValueError(
-                f"{name}={value!r} is for a known noise; give sigma_noise at the start"
+                f"{name}={shown(value)} is for a known noise; give sigma_noise at the start"
             )
 
     def _draw(self, n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws of the weights, shape (S, M, F), and of the noise, shape (S, F)."""
         size = positive_integer("n_samples", n_samples) * sum(self._sizes) * self._outputs
         require(3 * 8 * size, f"n_samples={n_samples}", "draw fewer")
-        rng = np.random.default_rng(integer("seed", seed))
+        rng = generator("seed", seed)
         sigma = self._noise.draw(self._posterior, rng, n_samples)
         return self._posterior.draw(rng, sigma), sigma
 
