@@ -193,6 +193,17 @@ def instance(name: str, value: Any, kind: type[T] | tuple[type, ...], wanted: st
     return value  # type: ignore[return-value]
 
 
+def text(name: str, value: Any) -> str:
+    """`value`, if it is text in one line.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{name}={shown(value)} must be text in one line")
+    return value
+
+
 def function(name: str, value: Any, wanted: str = "a function") -> Callable[..., Any]:
     """`value`, if it can be called.
 

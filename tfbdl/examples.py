@@ -65,4 +65,4 @@ def as_array(name: str, values: Any, wanted: str = "real numbers") -> np.ndarray
 
 
 def _first_example(where: np.ndarray) -> int:
-    return int(np.argwhere(where)[0][0])
+    return int(np.argwhere(np.atleast_1d(where))[0][0])

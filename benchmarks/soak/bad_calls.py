@@ -20,6 +20,7 @@ import time
 import warnings
 from collections import Counter
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -170,7 +171,7 @@ def answer(case: Case, seed: int) -> Answer:
     changed = chance.sample(names, min(len(names), 2 if chance.random() < 0.15 else 1))
     keras.utils.set_random_seed(0)
     given = case.good()
-    given |= {name: bad(chance, given[name]) for name in changed}
+    given |= {name: bad(chance, name, given[name]) for name in changed}
     text = ", ".join(f"{name}={_shown(given[name])}" for name in changed)
     call = f"{case.name}: {text} (seed {seed})"
     try:
@@ -183,19 +184,24 @@ def answer(case: Case, seed: int) -> Answer:
     except DOCUMENTED as error:
         return Answer("several lines" if "\n" in str(error) else "refusal", call, str(error))
     except BaseException as error:
-        return Answer(_judged(error, case), call, f"{type(error).__name__}: {error}")
+        return Answer(
+            _judged(error, case, [given[name] for name in changed]),
+            call,
+            f"{type(error).__name__}: {error}",
+        )
 
 
-def _judged(error: BaseException, case: Case) -> str:
-    """Whether an error is one line that names an argument."""
+def _judged(error: BaseException, case: Case, values: list[Any]) -> str:
+    """Whether an error is one line that names an argument, or the path that was one."""
     message = str(error)
     if not isinstance(error, REFUSALS) or isinstance(error, UnicodeError):
         return "another error"
     if "\n" in message:
         return "several lines"
     names = {*case.arguments, *parameters(case.target)}
+    names |= {str(v) for v in values if isinstance(v, (str, Path)) and len(str(v)) > 3}
     patterns = [*map(re.escape, names), *case.called.values()]
-    named = any(re.search(rf"(?<!\w)({pattern})(?!\w)", message) for pattern in patterns)
+    named = any(re.search(rf"(?<!\w)(?:{pattern})(?!\w)", message) for pattern in patterns)
     return "refusal" if named else "names no argument"
 
 

@@ -42,7 +42,6 @@ ANYTHING: tuple[Callable[[], Any], ...] = (
     lambda: keras.layers.Dense,
     lambda: len,
     lambda: lambda *_, **__: None,
-    lambda: lambda *_, **__: 1 / 0,
     lambda: (i for i in range(3)),
     lambda: range(3),
     lambda: 1j,
@@ -94,23 +93,41 @@ ANYTHING: tuple[Callable[[], Any], ...] = (
 )
 
 
-def bad(chance: random.Random, good: Any) -> Any:
+COUNTS = (
+    *("epochs", "every", "max_iterations", "n_samples", "num_members", "num_samples"),
+    *("num_warmup", "samples", "thinning"),
+)
+"""Arguments of which a large number is a long run, and no mistake."""
+
+FUNCTIONS = (
+    *("activation", "build", "layers", "loss", "prior", "recurrent_activation", "target", "x"),
+    *("bias_initializer", "embeddings_initializer", "kernel_initializer"),
+    "recurrent_initializer",
+)
+"""Arguments that may be functions of the user's own, whose errors are not the package's."""
+
+
+def bad(chance: random.Random, name: str, good: Any) -> Any:
     """A value in the place of a good one: anything at all, or the good one spoiled."""
-    spoiled = _spoiled(chance, good)
-    if spoiled and chance.random() < 0.6:
-        return chance.choice(spoiled)()
-    return chance.choice(ANYTHING)()
+    spoiled = _spoiled(chance, name, good)
+    value = chance.choice(spoiled if spoiled and chance.random() < 0.6 else ANYTHING)()
+    return None if name in FUNCTIONS and callable(value) and not _is_empty(value) else value
 
 
-def _spoiled(chance: random.Random, good: Any) -> list[Callable[[], Any]]:
+def _is_empty(value: Any) -> bool:
+    """Whether it is the function here that gives None."""
+    return getattr(value, "__name__", "") == "<lambda>"
+
+
+def _spoiled(chance: random.Random, name: str, good: Any) -> list[Callable[[], Any]]:
     """Values that are nearly this one."""
     if isinstance(good, bool) or good is None:
         return []
     if isinstance(good, (int, float)):
+        large = 10**9 if isinstance(good, int) and name not in COUNTS else good * 1e30
         return [
-            *(lambda v=v: v for v in (-good, 1000 * good, float(good), str(good), [good])),
+            *(lambda v=v: v for v in (-good, 100 * good, large, float(good), str(good), [good])),
             *(lambda v=v: v for v in (good + 0.5, np.float32(good), np.array([good]), good + 1e9j)),
-            lambda: 10**9 if isinstance(good, int) and good else good * 1e30,
         ]
     if isinstance(good, str):
         changed = (good.upper(), f" {good}", good[:-1], [good], good.encode(), f"{good}\n", {good})

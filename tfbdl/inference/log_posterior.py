@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, TypeAlias
 
 import keras
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from tfbdl import priors
 from tfbdl.arguments import optional, positive_integer, shown
-from tfbdl.examples import examples
+from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import as_graph, has_loops
 from tfbdl.inference.laplace.batches import whole
@@ -21,6 +22,19 @@ from tfbdl.priors import Prior
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 PriorLike: TypeAlias = float | str | Prior
 OTHERS = "*"
+
+
+def _of_theta(
+    method: Callable[[LogPosterior, tf.Tensor], tf.Tensor],
+) -> Callable[[LogPosterior, Any], tf.Tensor]:
+    """A method of a `LogPosterior` whose theta is checked, and whose eager calls run as graphs."""
+    graph = as_graph(method)
+
+    @wraps(method)
+    def call(self: LogPosterior, theta: Any) -> tf.Tensor:
+        return graph(self, self.checked(theta))
+
+    return call
 
 
 class LogPosterior:
@@ -100,22 +114,44 @@ class LogPosterior:
         """The model's weights as they are now, shape (D,)."""
         return self.flat.theta
 
-    @as_graph
+    @_of_theta
     def __call__(self, theta: tf.Tensor) -> tf.Tensor:
-        """Log p(y, theta | x) in nats, shape () for theta (D,), and (C,) for C chains (C, D)."""
+        """Log p(y, theta | x) in nats, shape () for theta (D,), and (C,) for C chains (C, D).
+
+        It is NaN or infinite where theta is not finite.
+
+        Raises:
+            ValueError: if theta is something else.
+        """
         return self.log_likelihood(theta) + self.log_prior(theta)
 
-    @as_graph
+    @_of_theta
     def log_likelihood(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(y | x, theta) in nats, of the shape that `__call__` has."""
         if self.chunk_size is None or self.chunk_size >= self.num_data:
             return self._log_likelihood_of(theta, self.x, self.y)
         return self._in_chunks(theta)
 
-    @as_graph
+    @_of_theta
     def log_prior(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(theta) in nats, of the shape that `__call__` has."""
         return over_chains(self._log_prior_of_one, theta)
+
+    def checked(self, theta: Any) -> tf.Tensor:
+        """Theta as a tensor, in the type that all is computed in.
+
+        Raises:
+            ValueError: if it is not of shape (D,) or (C, D).
+        """
+        if not isinstance(theta, tf.Tensor):
+            theta = tf.constant(as_array("theta", theta))
+        is_number = theta.dtype.is_floating or theta.dtype.is_integer
+        if not is_number or theta.shape.rank not in (1, 2) or theta.shape[-1] != self.size:
+            raise ValueError(
+                f"theta has shape {tuple(theta.shape)} and type {theta.dtype.name}; give numbers "
+                f"of shape ({self.size},) or (C, {self.size})"
+            )
+        return tf.cast(theta, self.dtype)
 
     def _log_likelihood_of(self, theta: tf.Tensor, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def of_one(theta: tf.Tensor) -> tf.Tensor:

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import instance
+from tfbdl.arguments import text
 from tfbdl.probability import tfp
 
 
@@ -27,7 +27,7 @@ class Likelihood(keras.losses.Loss, abc.ABC):
     is_discrete = False
 
     def __init__(self, name: str, **kwargs: Any) -> None:
-        super().__init__(name=instance("name", name, str, "text"), **kwargs)
+        super().__init__(name=text("name", name), **kwargs)
 
     @abc.abstractmethod
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:

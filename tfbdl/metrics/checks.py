@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfbdl.arguments import instance, option
+from tfbdl.arguments import option, text
 from tfbdl.examples import as_array
 
 SUM_TOLERANCE = 1e-3
@@ -27,7 +27,7 @@ def of_keras(name: str | None, dtype: str) -> dict[str, Any]:
         ValueError: if `name` is no text, or `dtype` no floating type.
     """
     if name is not None:
-        instance("name", name, str, "text")
+        text("name", name)
     return {"name": name, "dtype": option("dtype", dtype, DTYPES)}
 
 

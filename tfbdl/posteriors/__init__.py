@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfbdl.arguments import instance
+from tfbdl.arguments import text
 from tfbdl.identifiers import choose
 from tfbdl.posteriors.base import Posterior
 from tfbdl.posteriors.full_covariance import FullCovarianceNormal
@@ -57,5 +57,5 @@ def get(identifier: str | dict | Posterior, argument: str = "posterior") -> Post
     Raises:
         ValueError: if it is none of these.
     """
-    instance("argument", argument, str, "text")
+    text("argument", argument)
     return choose(argument, identifier, Posterior, _NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Real
 
-from tfbdl.arguments import instance, positive
+from tfbdl.arguments import positive, text
 from tfbdl.identifiers import choose
 from tfbdl.priors.ard import ARD
 from tfbdl.priors.base import Prior
@@ -70,7 +70,7 @@ def get(identifier: float | str | dict | Prior, argument: str = "prior") -> Prio
     Raises:
         ValueError: if the name is unknown.
     """
-    instance("argument", argument, str, "text")
+    text("argument", argument)
     if isinstance(identifier, Real) and not isinstance(identifier, bool):
         return Normal(positive(argument, identifier, "a positive number: a standard deviation"))
     return choose(argument, identifier, Prior, _NAMES, "a scale or ")

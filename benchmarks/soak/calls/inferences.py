@@ -55,7 +55,7 @@ def _target(**given: Any) -> Any:
 
 def _at(method: str, theta: Any) -> Any:
     found = getattr(kept_target(), method)(theta)
-    return shaped(found, *np.shape(theta)[:-1])
+    return np.nan_to_num(shaped(found, *np.shape(theta)[:-1]))
 
 
 @cache
@@ -79,10 +79,10 @@ def _chains(**given: Any) -> Any:
 
 def _with_kernel(kind: type, **given: Any) -> Any:
     few = {"num_warmup": 3, "num_samples": 2, "num_chains": 1, "verbose": 0, "jit_compile": False}
-    start = np.ones(3, "float32")
+    kernel, start = kind(**given), np.ones(3, "float32")
     if kind is inference.Flip:
-        start = np.float32(given["values"] or (-1.0, 1.0))[[0, 0, 1]]
-    return _chains(target=density, kernel=kind(**given), initial=start, **few, savedir=None)
+        start = np.float32(kernel.values)[[0, 0, 1]]
+    return _chains(target=density, kernel=kernel, initial=start, **few, savedir=None)
 
 
 @cache
@@ -98,10 +98,10 @@ def _summary(x: Any) -> Any:
 
 
 def _laplace(model: keras.Model, likelihood: Any, **given: Any) -> Any:
+    laplace = inference.Laplace(model, likelihood, **given)
     outputs = model.outputs[0].shape[-1]
-    y = LABELS if outputs == 3 else TARGETS
-    laplace = inference.Laplace(model, likelihood, **given).fit(X, y)
-    found = laplace.predict(X, n_samples=3)
+    laplace.fit(X, LABELS if outputs == 3 else TARGETS)
+    found = laplace.predict(X, return_samples=True, n_samples=3)
     return {
         "mean": shaped(found.mean, N, outputs),
         "stddev": shaped(found.stddev, N, outputs),
@@ -316,7 +316,7 @@ def _of_chains() -> Iterator[Case]:
     yield Case(
         "MCMC.outputs",
         inference.MCMC.outputs,
-        lambda x: shaped(kept_chains().outputs(x), 8, 2, N, 1),
+        lambda x: shaped(kept_chains().outputs(x), 8, 2, len(x), 1),
         {"x": (X, X + 1.0)},
         slow=True,
     )
@@ -326,14 +326,20 @@ def _of_chains() -> Iterator[Case]:
     yield Case(
         "tfbdl.inference.rhat",
         inference.rhat,
-        lambda samples: shaped(inference.rhat(samples), *np.shape(samples)[2:]),
+        lambda samples: np.nan_to_num(
+            shaped(inference.rhat(samples), *np.shape(samples)[2:])  # NaN by its documentation
+        ),
         samples,
+        called={"samples": "num_samples"},
     )
     yield Case(
         "tfbdl.inference.ess",
         inference.ess,
-        lambda samples, kind: shaped(inference.ess(samples, kind), *np.shape(samples)[2:]),
+        lambda samples, kind: np.nan_to_num(
+            shaped(inference.ess(samples, kind), *np.shape(samples)[2:])
+        ),
         {**samples, "kind": ("bulk", "mean")},
+        called={"samples": "num_samples"},
     )
 
 

@@ -77,11 +77,13 @@ def _logged(**given: Any) -> Any:
     return {**found, "metrics": log.metrics, "epochs": shaped(log.epochs, 3)}
 
 
-def _prediction(found: tfbdl.Prediction) -> Any:
+def _prediction(x: Any, **given: Any) -> Any:
+    found = tfbdl.predict(x=x, **given)
     parts = {
         name: value for name, value in vars(found).items() if name not in ("joint", "marginal")
     }
-    shaped(found.mean, N, found.mean.shape[1])
+    if isinstance(x, np.ndarray):
+        shaped(found.mean, len(x), 3)
     shaped(found.epistemic_variance, *found.mean.shape)
     return parts
 
@@ -229,7 +231,7 @@ def _predicting() -> Iterator[Case]:
     yield Case(
         "tfbdl.predict",
         tfbdl.predict,
-        lambda **given: _prediction(tfbdl.predict(**given)),
+        _prediction,
         {
             **how,
             "model": model,
@@ -248,11 +250,11 @@ def _predicting() -> Iterator[Case]:
         "num_samples": (3, 2),
         "likelihood": (None, Made(lambda: likelihoods.Normal(2.0))),
     }
-    yield Case("tfbdl.elbo", tfbdl.elbo, lambda **given: tfbdl.elbo(**given), labelled, slow=True)
+    yield Case("tfbdl.elbo", tfbdl.elbo, tfbdl.elbo, labelled, slow=True)
     yield Case(
         "tfbdl.log_predictive_density",
         tfbdl.log_predictive_density,
-        lambda **given: shaped(tfbdl.log_predictive_density(**given), N),
+        lambda y, **given: shaped(tfbdl.log_predictive_density(y=y, **given), len(y)),
         labelled,
         slow=True,
     )
