@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tfbdl.cli import values
 from tfbdl.cli.model import load_model
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def add_command(subparsers: argparse._SubParsersAction) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", type=Path, metavar="MODEL.keras", help="what model.save wrote")
+    parser.add_argument(
+        "model", type=values.path, metavar="MODEL.keras", help="what model.save wrote"
+    )
     parser.set_defaults(run=_summary)
 
 

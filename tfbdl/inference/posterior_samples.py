@@ -72,6 +72,10 @@ class PosteriorSamples(keras.callbacks.Callback):
         if model.built:
             self._flat = FlatModel(model)
 
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        if self.savedir is not None and workers.is_chief(self.model.distribute_strategy):
+            self.savedir.mkdir(parents=True, exist_ok=True)
+
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if epoch == 0 and self.savedir is not None and self.epochs:
             raise ValueError(f"savedir={self.savedir} holds samples of another run; name another")
@@ -95,7 +99,6 @@ class PosteriorSamples(keras.callbacks.Callback):
             return
         if not workers.is_chief(self.model.distribute_strategy):
             return
-        self.savedir.mkdir(parents=True, exist_ok=True)
         path = self.savedir / f"sample_{epoch:08d}.npz"
         write_whole(path, lambda file: np.savez(file, member=member, state=state))
 

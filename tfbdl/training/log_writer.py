@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from tfbdl.training.log import epoch_header, epoch_line, read_lines, read_log
@@ -54,19 +55,27 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         self._write(epoch_line(epoch, seconds, metrics))
 
     def close(self) -> None:
-        """Remove a header whose train line was not written: the log ends with a whole epoch."""
-        if self.path.stat().st_size != self._whole:
-            os.truncate(self.path, self._whole)
+        """Remove a header whose train line was not written: the log ends with a whole epoch.
+
+        Raises:
+            OSError: If the log is gone or cannot be written.
+        """
+        try:
+            if self.path.stat().st_size != self._whole:
+                os.truncate(self.path, self._whole)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
         self._reader.started = None
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        with suppress(OSError) if kind else nullcontext():  # which would hide the first error
+            self.close()
 
     def _write(self, text: str) -> None:
         for line in text.splitlines(keepends=True):
             self._reader.feed(line.encode())
         try:
-            _write_synced(self.path, text, "ab")
+            _write_synced(self.path, text, "r+b")
         except OSError as error:
             raise _cannot_write(self.path, error) from None
         if self._reader.started is None:
@@ -76,12 +85,14 @@ class LogWriter(AbstractContextManager["LogWriter"]):
 
 
 def _cannot_write(path: str | os.PathLike[str], error: OSError) -> OSError:
-    message = f"cannot write the log, {error.strerror}; give a writable path"
+    reason = "it or its folder is gone" if error.errno == errno.ENOENT else error.strerror
+    message = f"cannot write the log, {reason}; give a writable path"
     return OSError(error.errno, message, str(path))
 
 
 def _write_synced(path: Path, text: str, mode: str) -> None:
     with open(path, mode) as file:
+        file.seek(0, os.SEEK_END)
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -150,5 +150,8 @@ def open_run(
         run = Run(model, folder, settings, echo, callbacks)
         try:
             yield run
-        finally:
-            run.close()
+        except BaseException:
+            with suppress(OSError):  # which would hide the first error
+                run.close()
+            raise
+        run.close()

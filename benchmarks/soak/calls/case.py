@@ -66,21 +66,28 @@ def made(value: Any) -> Any:
 def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The arguments of a callable by name, those behind `**kwargs` of this package's classes too."""
     if not inspect.isclass(target):
-        found = inspect.signature(target, eval_str=False).parameters
-        return {name: p for name, p in found.items() if p.kind not in _ANY and name != "self"}
+        return _named(target)
     found: dict[str, inspect.Parameter] = {}
     for own in (c.__init__ for c in target.__mro__ if "__init__" in vars(c)):
         if not getattr(own, "__module__", "").startswith("tfbdl"):
             break
-        of_own = inspect.signature(own).parameters
-        named = {n: p for n, p in of_own.items() if p.kind not in _ANY and n != "self"}
+        inner = own is not target.__init__
+        named = {n: p for n, p in _named(own).items() if not (inner and _is_positional(p))}
         found = {**named, **found}
-        if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in of_own.values()):
+        if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(own).parameters.values()):
             break
     return found
 
 
-_ANY = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+def _named(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    many = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    given = inspect.signature(function).parameters
+    return {n: p for n, p in given.items() if p.kind not in many and n != "self"}
+
+
+def _is_positional(parameter: inspect.Parameter) -> bool:
+    """Whether a class that is derived has to pass it on itself."""
+    return parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY
 
 
 def shaped(values: Any, *shape: int) -> np.ndarray:
