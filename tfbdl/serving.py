@@ -75,16 +75,17 @@ def export(
             like=model(x, training=False),
         )
         epistemic = moments.squares / moments.count
+        total = epistemic if likelihood is None else epistemic + moments.variance
         answer = {
             "mean": moments.mean,
-            "stddev": tf.sqrt(moments.variance + epistemic),
+            "stddev": tf.sqrt(total),
             "epistemic_stddev": tf.sqrt(epistemic),
         }
         entropy = None if likelihood is None else likelihood.entropy_of_mean(moments.mean)
         if entropy is not None:
             information = tf.maximum(entropy - moments.entropy, 0.0)
             answer |= {"entropy": entropy, "mutual_information": information}
-        return answer
+        return {name: tf.cast(value, tf.float32) for name, value in answer.items()}
 
     archive = keras.export.ExportArchive()
     archive.track(model)
