@@ -90,7 +90,7 @@ def _of_posterior(posterior: Posterior) -> tuple[str, ...]:
 
 
 def _of_ensemble(ensemble: Ensemble) -> Iterator[tuple[str, ...]]:
-    members, start = np.asarray(ensemble.members), 0
+    members, start = np.asarray(ensemble.members, np.float64), 0
     for path, shape in ensemble.shapes.items():
         part = members[:, start : start + int(np.prod(shape))]
         start += part.shape[1]
