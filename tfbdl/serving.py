@@ -10,7 +10,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import integer, keras_model, only_input_shape, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import keras_model, only_input_shape, positive_integer
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
@@ -49,7 +50,8 @@ def export(
         OSError: if it cannot be written.
     """
     keras_model("model", model)
-    num_samples, seed = positive_integer("num_samples", num_samples), integer("seed", seed)
+    num_samples = positive_integer("num_samples", num_samples)
+    seed = arguments.seed("seed", seed)
     path = Path(path)
     if path.exists():
         raise FileExistsError(f"path={path} exists; name a new folder, or remove it first")

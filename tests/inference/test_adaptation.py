@@ -52,7 +52,7 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
         """Those of the draws as float32 holds them."""
         rng = np.random.default_rng(1)
         noise = rng.normal(size=(NUM_WARMUP, 3, 2)) * [0.02, 0.3]
-        theta = ([1e4, 1e6] + noise).astype("float32")
+        theta = (np.array([1e4, 1e6]) + noise).astype("float32")
         kernel = HMC(mass_matrix="diagonal")
         _, scale = learned(kernel, self.accept_prob[:NUM_WARMUP].astype("float32"), theta)
         last = theta[ENDS[0] : ENDS[1]].astype(np.float64)

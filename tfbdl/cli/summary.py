@@ -82,10 +82,10 @@ def _summary(args: argparse.Namespace) -> int:
 
 
 def _of_posterior(posterior: Posterior) -> tuple[str, ...]:
-    import tensorflow as tf  # noqa: PLC0415 (slow)
+    from tfbdl import random  # noqa: PLC0415 (slow)
 
     mean, stddev = np.ravel(posterior.mean), np.ravel(posterior.stddev)
-    kl = float(posterior.kl(tf.constant([0, 0, 0])))
+    kl = float(posterior.kl(random.key_of(0, "summary")))
     return _row(posterior.path, mean, stddev, f"{kl:.4g}")
 
 

@@ -66,9 +66,7 @@ def of_many(
         return s + 1, origin, merge(found, one._replace(mean=one.mean - origin))
 
     none = Moments(*(tf.zeros_like(value) for value in of_one(like, likelihood)))
-    _, origin, found = tf.while_loop(
-        lambda s, *_: s < stop, one_more, (start, none.mean, none)
-    )
+    _, origin, found = tf.while_loop(lambda s, *_: s < stop, one_more, (start, none.mean, none))
     found = Moments(*(tf.cast(value, tf.float64) for value in found))
     return found._replace(mean=tf.cast(origin, tf.float64) + found.mean)
 
