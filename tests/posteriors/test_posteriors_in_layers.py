@@ -49,7 +49,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
             self.assertGreater(np.abs(v.numpy() - before).min(), 0.0, v.path)
         layer = model.layers[-1]
         mse = np.mean((model(X).numpy() - Y) ** 2)
-        kl = sum(float(q.kl(tf.constant([0, 0, 0]))) for q in (layer.kernel, layer.bias))
+        kl = sum(float(q.kl(tf.constant(0, tf.int64))) for q in (layer.kernel, layer.bias))
         self.assertAllClose(model.evaluate(X, Y, verbose=0), mse + kl / N, 1e-5)
 
     @parameterized.parameters(

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.probability import tfp
 
 
@@ -44,8 +45,7 @@ class Likelihood(keras.losses.Loss):
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """One y for the outputs, from the noise of `key` (see `tfbdl.random`)."""
-        seed = tf.stack([key[0], key[1] * 1_000_003 + key[2]])
-        return self.distribution(outputs).sample(seed=seed)
+        return self.distribution(outputs).sample(seed=random.halves(key))
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         """E[y | outputs], shape (B, ...)."""

@@ -43,11 +43,16 @@ class ContinuousBernoulli(Likelihood):
         return tf.where(small, series, tf.where(safe > 0, 1.0 - lower, lower))
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        """By inversion of the distribution function."""
+        """By inversion of the distribution function, whose steep end has all its digits."""
         logits = wide(outputs)
-        u = random.uniform(key, tf.shape(logits), logits.dtype)
-        magnitude = tf.maximum(tf.abs(logits), 1e-6)
-        lower = tf.minimum(-tf.math.log1p(u * tf.math.expm1(-magnitude)) / magnitude, 1.0)
+        below, above = random.tails(key, tf.shape(logits), logits.dtype)
+        m = tf.maximum(tf.abs(logits), 1e-6)
+        log_rest = tf.where(
+            m < 1.0,
+            tf.math.log1p(below * tf.math.expm1(-m)),
+            tf.math.log(above + below * tf.exp(-m)),
+        )
+        lower = tf.clip_by_value(-log_rest / m, 0.0, 1.0)
         return tf.where(logits > 0, 1.0 - lower, lower)
 
 

@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import scipy.special
 
-from tfbdl.arguments import integer, keras_model, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import keras_model, positive_integer
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.batches import labelled_batches
@@ -119,7 +120,7 @@ def _log_probs(
     likelihood = known_likelihood(model, likelihood)
     if likelihood is None:
         raise ValueError("likelihood=None: the model was not compiled with one; give it here")
-    seed = make_default_seed() if seed is None else integer("seed", seed)
+    seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
     functions = Functions.of(model, likelihood, jit_compile)
     columns, kl = [], 0.0
     for i, ((x_batch, y_batch), size) in enumerate(labelled_batches(x, y, batch_size).parts):

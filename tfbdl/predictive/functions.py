@@ -14,6 +14,7 @@ from tfbdl.arguments import output_on
 from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
+from tfbdl.random import word
 from tfbdl.sampling import Sampler, make_draw
 from tfbdl.spread import Spread
 
@@ -179,7 +180,9 @@ class Functions:
         if key not in self._compiled:
             self._compiled[key] = self._spread.compile(lambda *args: function(*args, *static))
         own = self._spread.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
-        return self._spread.gather(self._compiled[key](*tensors, tf.constant(seed), own))
+        return self._spread.gather(
+            self._compiled[key](*tensors, tf.constant(word(seed), tf.int64), own)
+        )
 
     def _naive_moments(self, batch: Any, *_: tf.Tensor) -> Moments:
         return stacked(of_one(self.model(batch, training=False), self.likelihood))

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfbdl import arguments
 from tfbdl.arguments import integer, keras_model
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
@@ -46,7 +47,8 @@ def predict(
             the mean weights alone, the naive approximation.
         batch_size: examples at a time; by default as many as hold a million numbers, but 32 to
             1,000. A data set has its own.
-        seed: equal seeds draw equal functions. None takes one from Keras' global seed.
+        seed: an integer of 64 bits; equal seeds draw equal functions. None takes one from Keras'
+            global seed.
         likelihood: p(y | f(x)). By default that of the loss the model was compiled with, where
             it is a cross-entropy or one of `tfbdl.likelihoods`. Without one the result describes
             the network's outputs: mean and epistemic standard deviation.
@@ -70,7 +72,7 @@ def predict(
         )
     num_samples = min(num_samples, num_functions(model))
     likelihood = known_likelihood(model, likelihood)
-    seed = make_default_seed() if seed is None else integer("seed", seed)
+    seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
     functions = Functions.of(model, likelihood, jit_compile)
     moments: list[Moments] = []
     outputs: list[np.ndarray] = []

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import output_on
+from tfbdl.random import word
 from tfbdl.training import inputs, workers
 
 DataOfEpoch: TypeAlias = Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
@@ -61,7 +62,8 @@ class Arrays:
     def epoch(self, number: int) -> tf.Tensor:
         """The order of the examples, shape (N,)."""
         order = tf.range(self.num_data)
-        return tf.random.experimental.stateless_shuffle(order, seed=(self.seed, number))
+        seed = tf.constant([word(self.seed), number], tf.int64)
+        return tf.random.experimental.stateless_shuffle(order, seed)
 
     def on_replicas(self, function: Step, epoch: tf.Tensor, step: tf.Tensor) -> Any:
         """What `function` gives for its part of a batch, on each replica."""

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import random
-from tfbdl.arguments import integer, positive_integer
+from tfbdl import arguments, random
+from tfbdl.arguments import positive_integer
 from tfbdl.keras_private import takes_training, walk
 
 
@@ -19,7 +19,7 @@ def check(model: keras.Model, *, epochs: int, batch_size: int, seed: int) -> Non
         raise ValueError(f"model={model.name} is not compiled; call model.compile(optimizer, loss)")
     positive_integer("epochs", epochs)
     positive_integer("batch_size", batch_size)
-    integer("seed", seed)
+    arguments.seed("seed", seed)
     check_told_of_training(model)
 
 

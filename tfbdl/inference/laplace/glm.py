@@ -80,7 +80,7 @@ def _draw(
         part = slice(start, start + size)
         values, vectors = np.linalg.eigh(covariance[part])
         root = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis]
-        key = tf.constant([seed, number, 0])
+        key = random.fold_in(random.key_of(seed, "outputs"), number)
         noise = random.normal(key, [num_samples, *values.shape], "float64").numpy()
         deviations = np.einsum("nij,snj->sni", root, noise)
         yield _single(mean[part] + deviations.reshape(num_samples, *mean[part].shape))
