@@ -22,6 +22,7 @@ __all__ = [
     "inherit_call_argument",
     "is_graph",
     "make_default_seed",
+    "own_variables",
     "pair_layers",
     "rebuild",
     "schedule_of",
@@ -149,7 +150,7 @@ def rebuild(
     Args:
         model: of which `is_graph` is true.
         replace: gives the new layer, the same one each time it is asked about a layer.
-        dtype: of inputs that are floating, by default as they were.
+        dtype: of the model and of inputs that are floating, by default as they were.
     """
 
     def fresh(tensor: keras.KerasTensor) -> keras.KerasTensor:
@@ -160,13 +161,16 @@ def rebuild(
 
     if isinstance(model, keras.Sequential):
         stack = [fresh(model.inputs[0]), *map(replace, model.layers)]
-        return keras.Sequential(stack, name=model.name)
-    inputs = keras.tree.map_structure(fresh, model.input)
-    outputs = model._run_through_graph(inputs, operation_fn=replace)
-    return keras.Model(inputs, outputs, name=model.name)
+        copy = keras.Sequential(stack, name=model.name)
+    else:
+        inputs = keras.tree.map_structure(fresh, model.input)
+        outputs = model._run_through_graph(inputs, operation_fn=replace)
+        copy = keras.Model(inputs, outputs, name=model.name)
+    copy.dtype_policy = dtype or model.dtype_policy  # models, too, round their inputs
+    return copy
 
 
-def copy_lambda(layer: keras.layers.Lambda) -> keras.layers.Lambda:
+def copy_lambda(layer: keras.layers.Lambda, dtype: str | None = None) -> keras.layers.Lambda:
     """A new layer with the functions of `layer` themselves, which no config can hold."""
     return keras.layers.Lambda(
         layer.function,
@@ -174,8 +178,14 @@ def copy_lambda(layer: keras.layers.Lambda) -> keras.layers.Lambda:
         mask=layer.mask,
         arguments=layer.arguments,
         name=layer.name,
-        dtype=layer.dtype_policy,
+        dtype=dtype or layer.dtype_policy,
     )
+
+
+def own_variables(layer: keras.layers.Layer) -> list[keras.Variable]:
+    """The variables of `layer` but not of layers in it: weights, then the state of its noise."""
+    weights = layer._trainable_variables + layer._non_trainable_variables
+    return [*weights, *(generator.state for generator in layer._seed_generators)]
 
 
 def pair_layers(
