@@ -24,7 +24,7 @@ from tfbdl import likelihoods
 
 QUANTITIES = ("log_prob", "mean", "variance", "entropy", "cdf")
 TYPES = {"float16": (16, 4e-3), "float32": (32, 2e-5), "float64": (64, 1e-10)}
-NOTHING = {"float16": 2e-7, "float32": 1e-30, "float64": 1e-290}
+NOTHING = {"float16": 2e-7, "float32": 1e-24, "float64": 1e-290}
 ROWS = 8
 SETTINGS = settings(max_examples=30, deadline=None, derandomize=True)
 
