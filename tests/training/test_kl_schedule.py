@@ -246,7 +246,7 @@ class EndTest(tf.test.TestCase, parameterized.TestCase):
     def test_loop(self, schedule, how):
         self.check(loop, schedule, how)
 
-    @parameterized.parameters(Quarter)
+    @parameterized.parameters((Quarter,))
     def test_data_that_raise(self, schedule):
         def batches():
             yield from [(X[:BATCH], Y[:BATCH])] * 3

@@ -13,6 +13,7 @@ from tfbdl.arguments import keras_model, positive_integer
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.batches import labelled_batches
+from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.predict import num_functions
 
@@ -131,4 +132,6 @@ def _log_probs(
         columns.append(logs[:, :size])
     if not columns:
         raise ValueError("x has no batches; give at least one example")
-    return np.concatenate(columns, axis=1), kl
+    logs = np.concatenate(columns, axis=1)
+    refuse("log_prob", logs.T, np.isnan(logs.T), model, likelihood)
+    return logs, kl

@@ -15,6 +15,7 @@ from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.batches import batches
+from tfbdl.predictive.finite import check_finite
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.moments import Moments, merge
 from tfbdl.predictive.prediction import Prediction
@@ -59,7 +60,8 @@ def predict(
 
     Raises:
         ValueError: if an argument is out of its range, x is empty or not finite, nothing in the
-            model is random, or its outputs are no probabilities where those are expected.
+            model is random, its outputs are no probabilities where those are expected, or what
+            is predicted is NaN or overflows; the message names the first example and the cause.
     """
     keras_model("model", model)
     num_samples = integer("num_samples", num_samples)
@@ -91,14 +93,25 @@ def predict(
             moments.append(reduce(merge, found).first(size))
     if not moments:
         raise ValueError("x has no batches; give at least one example")
-    mean, squares, variance, entropy = (
-        np.concatenate(arrays).astype(np.float32) for arrays in list(zip(*moments, strict=True))[1:]
+    with np.errstate(over="ignore"):
+        mean, squares, variance, entropy = (
+            np.concatenate(arrays).astype(np.float32)
+            for arrays in list(zip(*moments, strict=True))[1:]
+        )
+    epistemic = squares / max(num_samples, 1)
+    check_finite(
+        model,
+        likelihood,
+        mean=mean,
+        epistemic_variance=epistemic,
+        aleatoric_variance=variance,
+        expected_entropy=entropy,
     )
     known = likelihood is not None
     return Prediction(
         mean=mean,
         aleatoric_variance=variance if known else None,
-        epistemic_variance=squares / max(num_samples, 1),
+        epistemic_variance=epistemic,
         expected_entropy=entropy if known else None,
         num_samples=num_samples,
         likelihood=likelihood,
