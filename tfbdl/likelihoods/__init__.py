@@ -24,7 +24,6 @@ __all__ = [
     "Normal",
     "Poisson",
     "StudentT",
-    "check_targets",
     "of_loss",
 ]
 

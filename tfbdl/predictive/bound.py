@@ -127,7 +127,7 @@ def _log_probs(
     for i, ((x_batch, y_batch), size) in enumerate(labelled_batches(x, y, batch_size).parts):
         if i == 0:
             outputs = functions.check(x_batch)
-        likelihood.check_targets(y_batch, outputs)
+        likelihood.check_targets(y_batch[:size], outputs)
         logs, kl = functions.log_probs(x_batch, y_batch, seed, num_samples)
         columns.append(logs[:, :size])
     if not columns:
