@@ -124,5 +124,8 @@ def _examples(specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor] | None:
     """One example that a model will take; None where a length is open."""
     if any(None in spec.shape[1:] for spec in specs):
         return None
-    shapes = [[1, *spec.shape[1:]] for spec in specs]
-    return [tf.ones(shape, spec.dtype) for shape, spec in zip(shapes, specs, strict=True)]
+    one = (("1" if spec.dtype == tf.string else 1) for spec in specs)
+    return [
+        tf.cast(tf.fill([1, *spec.shape[1:]], value), spec.dtype)
+        for value, spec in zip(one, specs, strict=True)
+    ]

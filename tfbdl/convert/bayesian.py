@@ -11,9 +11,9 @@ import numpy as np
 from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
 from tfbdl.arguments import number
-from tfbdl.convert.copying import describe
 from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.copying import describe
 from tfbdl.layers import estimators
 
 # Keras' layers, and the Bayesian ones whose arguments have the same names.
@@ -135,6 +135,7 @@ def _fill(old: Any, new: Any, initial_sigma: float | None) -> None:
                 f"{describe(old)}; choose another"
             )
         q.mu.assign(swapped(new, q, w))
+        q.trainable = w.trainable
         if initial_sigma is not None:
             _spread(q, initial_sigma)
 

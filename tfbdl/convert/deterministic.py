@@ -9,9 +9,9 @@ import keras
 
 from tfbdl import random
 from tfbdl.convert.bayesian import COUNTERPARTS
-from tfbdl.convert.copying import copy_layer, copy_state, describe
 from tfbdl.convert.exchange import Layer, Rule, exchange
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import ConcreteDropout, MCDropout, MCGaussianDropout, VariationalDropout
 
@@ -65,6 +65,7 @@ def _to(kind: type[Layer]) -> Callable[[Any], Layer]:
 def _take_means(old: Any, new: Any) -> None:
     for w, q in pairs_of_weights(new, old):
         w.assign(swapped(old, q, q.mean))
+        w.trainable = q.trainable
 
 
 def _dropout(old: MCDropout) -> Layer:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import keras
 
-from tfbdl.convert.copying import copy_layer, copy_state, describe
+from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import is_graph, rebuild, walk
 
 Layer: TypeAlias = keras.layers.Layer

@@ -68,9 +68,16 @@ class Likelihood(keras.losses.Loss):
         self.distribution(outputs)
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
-        """Raises ValueError where y, (N, ...), cannot be observed under outputs like these."""
-        size = min(len(y), len(outputs))
-        self.log_prob(y[:size], outputs[:size])
+        """Raises ValueError where y cannot be observed under outputs like these.
+
+        Args:
+            y: all targets, shape (N, ...).
+            outputs: of the network for any one example or more, of which only the shape counts.
+        """
+        y, law = np.asarray(y), self.distribution(outputs[:1])
+        match(y, [len(y), *(law.batch_shape + law.event_shape)[1:]])
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError(f"y has the value {y[~np.isfinite(y)][0]:g}; give finite numbers")
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor | None:
         """Entropy of the prediction whose mean is `mean`, shape (B,), in nats.
@@ -90,48 +97,29 @@ def wide(outputs: Any) -> tf.Tensor:
     return tf.cast(outputs, tf.float32) if outputs.dtype.size < 4 else outputs
 
 
-def match(y: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """Y of `shape`, where it differs by axes of length one at the end alone, as Keras allows.
+def aligned(y: Any, rank: int) -> Any:
+    """Y with an axis of length one at the end more or less, where that gives it this rank."""
+    if len(y.shape) == rank - 1:
+        return y[..., None]
+    return y[..., 0] if len(y.shape) == rank + 1 and y.shape[-1] == 1 else y
+
+
+def match(y: Any, shape: Any) -> Any:
+    """Y, a tensor or array, of `shape`; they may differ by an axis of length one at the end.
 
     Raises:
-        ValueError: if it differs otherwise; broadcasting (B,) against (B, 1) would give (B, B).
+        ValueError: if they differ otherwise; broadcasting (B,) against (B, 1) would give (B, B).
     """
-    if y.shape.rank == shape.rank - 1 and shape[-1] == 1:
-        y = y[..., None]
-    elif y.shape.rank == shape.rank + 1 and y.shape[-1] == 1:
-        y = y[..., 0]
-    if not y.shape.is_compatible_with(shape):
+    shape = tf.TensorShape(shape)
+    fitting = aligned(y, shape.rank)
+    if not shape.is_compatible_with(fitting.shape):
         raise ValueError(f"y has shape {tuple(y.shape)}; these outputs describe {tuple(shape)}")
-    return y
+    return fitting
 
 
 def sum_over_example(values: tf.Tensor) -> tf.Tensor:
     """The sum over all axes but the first, shape (B,)."""
     return tf.reduce_sum(values, axis=tf.range(1, tf.rank(values)))
-
-
-def check_probabilities(outputs: tf.Tensor) -> None:
-    """Raises ValueError unless all values are in [0, 1]."""
-    if tf.reduce_any((outputs < 0) | (outputs > 1)):
-        raise ValueError("outputs leave [0, 1]: they look like logits; use from_logits=True")
-
-
-def refuse_activation(outputs: tf.Tensor, operation: str) -> None:
-    """Raises ValueError where logits are known to be the result of TensorFlow's `operation`.
-
-    That is known while a graph is made, as in `fit`, and where nothing but a change of precision
-    lies between the two.
-    """
-    if tf.executing_eagerly():
-        return
-    made_by = outputs.op
-    while made_by.type == "Cast":
-        made_by = made_by.inputs[0].op
-    if made_by.type == operation:
-        raise ValueError(
-            f"from_logits=True, but outputs end in {operation.lower()}: they are probabilities; "
-            "use from_logits=False"
-        )
 
 
 def check_range(y: Any, low: float, high: float) -> None:

@@ -91,6 +91,6 @@ def merge(a: Moments, b: Moments) -> Moments:
         count,
         a.mean + share * deviation,
         a.squares + b.squares + a.count * share * deviation**2,
-        a.variance + share * (b.variance - a.variance),
-        a.entropy + share * (b.entropy - a.entropy),
+        (1.0 - share) * a.variance + share * b.variance,  # which may be infinite
+        (1.0 - share) * a.entropy + share * b.entropy,
     )

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import likelihoods
 from tfbdl.arguments import output_on
 from tfbdl.random import word
 from tfbdl.training import inputs, workers
@@ -176,8 +177,9 @@ def feed_of(
         inputs.check_examples(model, *arrays)
         batch_size = inputs.check_batch_size(strategy, batch_size, len(arrays[0]))
         feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
-    labels = arrays[1] if len(arrays) > 1 else None
-    inputs.check_labels(model, labels, output_on(model, feed.first[0][:1]))
+    output = output_on(model, feed.first[0][:1])
+    for targets in arrays[1:]:
+        likelihoods.check_targets(model.loss, targets, output)
     return feed
 
 
