@@ -15,6 +15,7 @@ from keras.src.saving.saving_lib import _walk_saveable
 __all__ = [
     "batches_seen",
     "build_all",
+    "compiled_metrics",
     "copy_lambda",
     "drop_seed_generator",
     "inherit_call_argument",
@@ -28,6 +29,7 @@ __all__ = [
     "takes_call_argument",
     "takes_training",
     "walk",
+    "wrapped_function",
 ]
 
 
@@ -73,6 +75,21 @@ def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
     """Of which a schedule is a function; `iterations` are fewer where gradients accumulate."""
     return tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations)
+
+
+def compiled_metrics(model: keras.Model) -> list[Any]:
+    """The metrics that `compile` was given, as they were: objects, names, functions."""
+    compiled = getattr(model, "_compile_metrics", None)
+    if compiled is None:
+        return []
+    given = keras.tree.flatten([compiled._user_metrics, compiled._user_weighted_metrics])
+    return [metric for metric in given if metric is not None]
+
+
+def wrapped_function(metric: Any) -> Callable[..., Any] | None:
+    """The function whose mean a `MeanMetricWrapper` takes; None of other metrics."""
+    is_wrapper = type(metric) is keras.metrics.MeanMetricWrapper
+    return metric._fn if is_wrapper else None
 
 
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:
