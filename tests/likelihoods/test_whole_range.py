@@ -26,7 +26,7 @@ QUANTITIES = ("log_prob", "mean", "variance", "entropy", "cdf")
 TYPES = {"float16": (16, 4e-3), "float32": (32, 2e-5), "float64": (64, 1e-10)}
 NOTHING = {"float16": 2e-7, "float32": 1e-24, "float64": 1e-290}
 ROWS = 8
-SETTINGS = settings(max_examples=30, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 def numbers(width, low=None, high=None):

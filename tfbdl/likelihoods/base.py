@@ -45,7 +45,8 @@ class Likelihood(keras.losses.Loss):
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Log p of each element of y, in nats."""
         distribution = self.distribution(outputs)
-        return distribution.log_prob(match(y, distribution.batch_shape))
+        shape = distribution.batch_shape + distribution.event_shape
+        return distribution.log_prob(match(y, shape))
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """One y for the outputs, from the noise of `key` (see `tfbdl.random`)."""
@@ -103,7 +104,7 @@ def wide(outputs: Any) -> tf.Tensor:
 
 
 def aligned(y: Any, shape: tf.TensorShape) -> Any:
-    """Y with an axis of length one at the end more or less, if that gives it the rank of `shape`."""
+    """Y with one axis of length one more or less at the end, if that gives it the right rank."""
     if tf.TensorShape(y.shape).rank is None:
         return of_examples(y, shape)
     if len(y.shape) == shape.rank - 1:
