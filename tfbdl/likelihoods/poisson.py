@@ -26,7 +26,7 @@ class Poisson(Likelihood):
 
     Rates, which are mean and variance, and with them log probabilities, overflow to infinity above
     log rates of 88.7 in float32 and 709.7 in float64; `tfbdl.predict` refuses that. The entropy is
-    right for all.
+    right for all. A negative count has the log probability NaN.
     """
 
     is_discrete = True
@@ -95,7 +95,8 @@ def _log_prob(y: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
     log_many = tf.math.log(many)
     d = tf.where(large, log_rate, log_many) - log_many
     stirling = 0.5 * (math.log(2.0 * math.pi) + log_many) + tfp.math.log_gamma_correction(many)
-    return tf.where(large, many * (d - tf.math.expm1(d)) - stirling, direct)
+    log_p = tf.where(large, many * (d - tf.math.expm1(d)) - stirling, direct)
+    return tf.where(y < 0, tf.constant(math.nan, y.dtype), log_p)
 
 
 def _cdf(k: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
