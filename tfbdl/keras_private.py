@@ -16,6 +16,7 @@ from keras.src.trainers.trainer import Trainer
 __all__ = [
     "batches_seen",
     "build_all",
+    "compiled_metrics",
     "compiled_with",
     "copy_lambda",
     "drop_seed_generator",
@@ -32,6 +33,7 @@ __all__ = [
     "takes_call_argument",
     "takes_training",
     "walk",
+    "wrapped_function",
 ]
 
 
@@ -91,6 +93,21 @@ def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
     """Of which a schedule is a function; `iterations` are fewer where gradients accumulate."""
     return tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations)
+
+
+def compiled_metrics(model: keras.Model) -> list[Any]:
+    """The metrics that `compile` was given, as they were: objects, names, functions."""
+    compiled = getattr(model, "_compile_metrics", None)
+    if compiled is None:
+        return []
+    given = keras.tree.flatten([compiled._user_metrics, compiled._user_weighted_metrics])
+    return [metric for metric in given if metric is not None]
+
+
+def wrapped_function(metric: Any) -> Callable[..., Any] | None:
+    """The function whose mean a `MeanMetricWrapper` takes; None of other metrics."""
+    is_wrapper = type(metric) is keras.metrics.MeanMetricWrapper
+    return metric._fn if is_wrapper else None
 
 
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:

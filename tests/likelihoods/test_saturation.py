@@ -80,6 +80,11 @@ class TestOutside:
         loss, _ = loss_and_slopes(likelihood, [[y]], [[p]], compiled)
         assert np.isnan(loss)
 
+    @COMPILED
+    def test_a_negative_count_is_none(self, compiled):
+        loss, _ = loss_and_slopes(likelihoods.Poisson(), [[-0.5]], [[0.3]], compiled)
+        assert np.isnan(loss)
+
     def test_entropies_bear_the_rounding_of_a_mean(self):
         p = tf.constant([[1.0 + 2e-7, -1e-8], [1.0, 0.0]])
         for law in (likelihoods.Categorical(), likelihoods.Bernoulli()):

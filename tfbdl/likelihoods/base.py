@@ -25,6 +25,11 @@ class Likelihood(keras.losses.Loss):
 
     is_discrete = False
 
+    @property
+    def outputs_hold(self) -> str | None:
+        """What the outputs are, where no metric is to compare y with them; None where one may."""
+        return None
+
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         """p(y | outputs), for outputs of the network of shape (B, ...)."""
         raise NotImplementedError
@@ -41,7 +46,8 @@ class Likelihood(keras.losses.Loss):
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Log p of each element of y, in nats."""
         distribution = self.distribution(outputs)
-        return distribution.log_prob(match(y, distribution.batch_shape))
+        shape = distribution.batch_shape + distribution.event_shape
+        return distribution.log_prob(match(y, shape))
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """One y for the outputs, from the noise of `key` (see `tfbdl.random`)."""
@@ -97,11 +103,24 @@ def wide(outputs: Any) -> tf.Tensor:
     return tf.cast(outputs, tf.float32) if outputs.dtype.size < 4 else outputs
 
 
-def aligned(y: Any, rank: int) -> Any:
-    """Y with an axis of length one at the end more or less, where that gives it this rank."""
-    if len(y.shape) == rank - 1:
+def aligned(y: Any, shape: tf.TensorShape) -> Any:
+    """Y with one axis of length one more or less at the end, if that gives it the right rank."""
+    if tf.TensorShape(y.shape).rank is None:
+        return of_examples(y, shape)
+    if len(y.shape) == shape.rank - 1:
         return y[..., None]
-    return y[..., 0] if len(y.shape) == rank + 1 and y.shape[-1] == 1 else y
+    return y[..., 0] if len(y.shape) == shape.rank + 1 and y.shape[-1] == 1 else y
+
+
+def of_examples(y: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+    """Y of `shape`, where its rank is not known: Keras' graphs forget it if they meet several.
+
+    Raises:
+        ValueError: if the shape of an example is not known either.
+    """
+    if not shape[1:].is_fully_defined():
+        raise ValueError(f"y has several ranks; give all of shape {tuple(shape)}")
+    return tf.reshape(y, [-1, *shape[1:]])
 
 
 def match(y: Any, shape: Any) -> Any:
@@ -111,7 +130,7 @@ def match(y: Any, shape: Any) -> Any:
         ValueError: if they differ otherwise; broadcasting (B,) against (B, 1) would give (B, B).
     """
     shape = tf.TensorShape(shape)
-    fitting = aligned(y, shape.rank)
+    fitting = aligned(y, shape)
     if not shape.is_compatible_with(fitting.shape):
         raise ValueError(f"y has shape {tuple(y.shape)}; these outputs describe {tuple(shape)}")
     return fitting

@@ -67,7 +67,7 @@ class Bernoulli(Likelihood):
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
         if not self.from_logits:
-            return self.entropy_of_mean(wide(outputs))
+            return self.entropy_of_mean(outputs)
         logits, (q, p) = wide(outputs), self._both(outputs)
         return sum_over_example(q * tf.math.softplus(logits) + p * tf.math.softplus(-logits))
 
@@ -93,7 +93,7 @@ class Bernoulli(Likelihood):
         check_range(y, 0, 1)
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor:
-        p = tf.clip_by_value(mean, 0.0, 1.0)
+        p = tf.clip_by_value(wide(mean), 0.0, 1.0)
         return sum_over_example(-p * log_of(p) - (1.0 - p) * log_of_rest(p))
 
     def get_config(self) -> dict:

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.likelihoods.base import Likelihood, match, sum_over_example, wide
+from tfbdl.likelihoods.base import Likelihood, match, of_examples, sum_over_example, wide
 from tfbdl.likelihoods.probabilities import (
     check_probabilities,
     log_of,
@@ -121,7 +121,7 @@ class Categorical(Likelihood):
             )
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor:
-        p = tf.clip_by_value(mean, 0.0, 1.0)
+        p = tf.clip_by_value(wide(mean), 0.0, 1.0)
         return sum_over_example(-tf.reduce_sum(p * log_of(p), axis=-1))
 
     def _log_p(self, outputs: tf.Tensor) -> tf.Tensor:
@@ -140,6 +140,8 @@ class Categorical(Likelihood):
 
 def _is_one_hot(y: Any, shape: tf.TensorShape) -> bool:
     """Whether y has a column for each class that outputs of `shape` have."""
+    if tf.TensorShape(y.shape).rank is None:
+        return False
     return len(y.shape) == shape.rank and y.shape[-1] == shape[-1] != 1
 
 
@@ -149,6 +151,8 @@ def _labels(y: Any, shape: tf.TensorShape) -> Any:
     Raises:
         ValueError: if it has another.
     """
+    if tf.TensorShape(y.shape).rank is None:
+        return of_examples(y, shape[:-1])
     labels = y[..., 0] if len(y.shape) == shape.rank and y.shape[-1] == 1 else y
     if not shape[:-1].is_compatible_with(labels.shape):
         raise ValueError(

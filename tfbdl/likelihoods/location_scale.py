@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from tfbdl.likelihoods.base import positive, split_halves, wide
 
+MEANS_AND_SCALES = "means and raw scales"
+
 
 class LocationScale(NamedTuple):
     """Location, scale and log scale, each of the shape of y.

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import number
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, match, sum_over_example
-from tfbdl.likelihoods.location_scale import LocationScale
+from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScale
 from tfbdl.probability import tfp
 
 
@@ -35,6 +35,10 @@ class Normal(Likelihood):
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         law = self._law(outputs)
         return tfp.distributions.Normal(law.loc, law.scale)
+
+    @property
+    def outputs_hold(self) -> str | None:
+        return MEANS_AND_SCALES if self.scale == "predicted" else None
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         law = self._law(outputs)

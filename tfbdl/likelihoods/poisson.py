@@ -16,8 +16,8 @@ from tfbdl.probability import tfp
 _SUMMED_BELOW = math.log(30.0)
 _TERMS = 120
 _STIRLING_FROM = 8.0
-_LESS = (1 / 12, 1 / 24, 19 / 360, 9 / 80, 863 / 2520, 1375 / 1008, 33953 / 5040, 57281 / 1440)
-"""By how many powers of 1 / lambda the entropy is less than log(2 pi e lambda) / 2."""
+_LESS = (57281 / 1440, 33953 / 5040, 1375 / 1008, 863 / 2520, 9 / 80, 19 / 360, 1 / 24, 1 / 12)
+"""Of the powers 8 to 1 of 1 / lambda, by which the entropy is below log(2 pi e lambda) / 2."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
@@ -26,7 +26,7 @@ class Poisson(Likelihood):
 
     Rates, which are mean and variance, and with them log probabilities, overflow to infinity above
     log rates of 88.7 in float32 and 709.7 in float64; `tfbdl.predict` refuses that. The entropy is
-    right for all.
+    right for all. A negative count has the log probability NaN.
     """
 
     is_discrete = True
@@ -36,6 +36,10 @@ class Poisson(Likelihood):
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         return tfp.distributions.Poisson(log_rate=wide(outputs))
+
+    @property
+    def outputs_hold(self) -> str:
+        return "log rates"
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         return _log_prob(match(y, outputs.shape), outputs)
@@ -73,7 +77,8 @@ class Poisson(Likelihood):
         log_p = k * low - tf.exp(low) - tf.math.lgamma(k + 1.0)
         below = tf.reduce_sum(-tf.exp(log_p) * log_p, axis=-1)
         high = tf.maximum(log_rate, _SUMMED_BELOW)
-        less = tf.math.polyval([0.0, *_LESS][::-1], tf.exp(-high))
+        inverse = tf.exp(-high)
+        less = inverse * tf.math.polyval([tf.constant(c, high.dtype) for c in _LESS], inverse)
         above = HALF_LOG_2PI_E + 0.5 * high - less
         return sum_over_example(tf.where(log_rate < _SUMMED_BELOW, below, above))
 
@@ -90,7 +95,8 @@ def _log_prob(y: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
     log_many = tf.math.log(many)
     d = tf.where(large, log_rate, log_many) - log_many
     stirling = 0.5 * (math.log(2.0 * math.pi) + log_many) + tfp.math.log_gamma_correction(many)
-    return tf.where(large, many * (d - tf.math.expm1(d)) - stirling, direct)
+    log_p = tf.where(large, many * (d - tf.math.expm1(d)) - stirling, direct)
+    return tf.where(y < 0, tf.constant(math.nan, y.dtype), log_p)
 
 
 def _cdf(k: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import number
 from tfbdl.likelihoods.base import Likelihood, match, sum_over_example
-from tfbdl.likelihoods.location_scale import LocationScale
+from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScale
 from tfbdl.likelihoods.normal import check_scale
 from tfbdl.probability import tfp
 
@@ -49,6 +49,10 @@ class StudentT(Likelihood):
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         law = self._law(outputs)
         return tfp.distributions.StudentT(tf.constant(self.df, law.loc.dtype), law.loc, law.scale)
+
+    @property
+    def outputs_hold(self) -> str | None:
+        return MEANS_AND_SCALES if self.scale == "predicted" else None
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         law, log_df = self._law(outputs), math.log(self.df)

@@ -28,8 +28,10 @@ def known_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood
     """`given`, or that of the loss the model was compiled with; None where neither says.
 
     Raises:
-        ValueError: if `given` is no likelihood.
+        ValueError: if `given` is no likelihood, or a metric of Keras' own compares y with outputs
+            that are no predictions.
     """
+    likelihoods.check_metrics(model)
     if given is None:
         return likelihoods.of_loss(getattr(model, "loss", None))
     if not isinstance(given, Likelihood):

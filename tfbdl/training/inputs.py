@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import arguments, random
+from tfbdl import arguments, likelihoods, random
 from tfbdl.arguments import positive_integer
 from tfbdl.keras_private import takes_training, walk
 
@@ -21,6 +21,7 @@ def check(model: keras.Model, *, epochs: int, batch_size: int, seed: int) -> Non
     positive_integer("batch_size", batch_size)
     arguments.seed("seed", seed)
     check_told_of_training(model)
+    likelihoods.check_metrics(model)
 
 
 def check_function(y: Any, num_data: int | None) -> int:
