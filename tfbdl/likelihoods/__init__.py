@@ -5,9 +5,10 @@ from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
 from tfbdl.likelihoods.normal import Normal
-from tfbdl.likelihoods.of_keras import check_targets, of_loss
+from tfbdl.likelihoods.of_keras import check_targets as check_targets
+from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.poisson import Poisson
-from tfbdl.likelihoods.stock_metrics import check_metrics
+from tfbdl.likelihoods.stock_metrics import check_metrics as check_metrics
 from tfbdl.likelihoods.student_t import StudentT
 
 __all__ = [

@@ -133,7 +133,12 @@ class Stream:
         return self.strategy.run(function, next(epoch))
 
     def _batches(self, number: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        examples = self.data(number, context)
+        try:
+            examples = self.data(number, context)
+        except (StopIteration, tf.errors.OutOfRangeError) as error:  # of a data set: its end
+            raise RuntimeError(
+                f"x raised {type(error).__name__} for epoch {number}: {error}"
+            ) from error
         if not isinstance(examples, tf.data.Dataset):
             raise ValueError(f"x gives a {type(examples).__name__}; let it make a tf.data.Dataset")
         spec = examples.element_spec

@@ -23,6 +23,8 @@ class Observer(keras.callbacks.Callback):
         super().set_model(model)
         with model.distribute_strategy.scope():
             self._observed = [(cost, _Means(cost)) for cost in complexity.costs(model)]
+        for cost, _ in self._observed:
+            cost.observe = None  # of a `fit` that was interrupted, which has let it be
         model.train_function = None
 
     def on_train_begin(self, logs: dict | None = None) -> None:
