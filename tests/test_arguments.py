@@ -94,7 +94,9 @@ class TableTest(absltest.TestCase):
 
     def test_bases_cannot_be_used_themselves(self):
         for base in BASES:
-            with self.assertRaisesRegex(TypeError, f"^Can't instantiate abstract class {base.__name__}"):
+            with self.assertRaisesRegex(
+                TypeError, f"^Can't instantiate abstract class {base.__name__}"
+            ):
                 base()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import keras_model, option
+from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import is_graph, rebuild, takes_call_argument, takes_training, walk
 from tfbdl.recording import Call, recorded
 
@@ -145,38 +146,29 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
             f"own and {model.dtype_policy.name}; make it under "
             f"keras.config.set_dtype_policy({dtype!r})"
         )
-    made: dict[int, Any] = {}
+    made: dict[int, tuple[Any, Any]] = {}
 
     def recast(layer: Any) -> Any:
         if id(layer) not in made:
-            if is_graph(layer):
-                copy = rebuild(layer, recast, dtype)
-                copy.dtype_policy = dtype  # models, too, round their inputs
-            else:
-                copy = type(layer).from_config(_in_type(layer.get_config(), dtype))
-            made[id(layer)] = copy
-        return made[id(layer)]
+            graph = is_graph(layer)
+            copy = rebuild(layer, recast, dtype) if graph else copy_layer(layer, dtype)
+            made[id(layer)] = layer, copy
+        return made[id(layer)][1]
 
     with _policy(dtype):  # of layers that a layer makes for itself
         copy = recast(model)
+    for old, new in reversed(made.values()):  # models before the layers in them
+        if isinstance(old, keras.layers.Layer):
+            new.trainable = old.trainable
+            if not is_graph(old):
+                copy_state(old, new, dtype)
     for v in copy.trainable_variables:
         if v.dtype != dtype:
             raise ValueError(
                 f"dtype={dtype!r}: the weight {v.path!r} stays in {v.dtype}; make the model in "
                 f"{dtype} throughout"
             )
-    copy.set_weights(model.get_weights())
     return copy
-
-
-def _in_type(config: Any, dtype: str) -> Any:
-    """The config of a layer, and of those in it, with another floating type."""
-    if isinstance(config, dict):
-        return {
-            name: dtype if name == "dtype" and "float" in str(value) else _in_type(value, dtype)
-            for name, value in config.items()
-        }
-    return [_in_type(c, dtype) for c in config] if isinstance(config, list) else config
 
 
 @contextmanager

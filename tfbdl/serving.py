@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl import arguments, random
+from tfbdl import arguments
 from tfbdl.arguments import keras_model, only_input_shape, positive_integer
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
@@ -50,7 +50,7 @@ def export(
     """
     keras_model("model", model)
     num_samples = positive_integer("num_samples", num_samples)
-    word = random.word(arguments.seed("seed", seed))
+    seed = arguments.seed("seed", seed)
     path = arguments.path("path", path)
     if path.exists():
         raise FileExistsError(f"path={path} exists; name a new folder, or remove it first")
@@ -69,23 +69,24 @@ def export(
     def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         x = _as_called(model, inputs)
         moments = of_many(
-            lambda s: sampler(x, draw=make_draw(word, s)),
+            lambda s: sampler(x, draw=make_draw(seed, s)),
             tf.constant(0),
             tf.constant(num_samples),
             likelihood,
             like=model(x, training=False),
         )
         epistemic = moments.squares / moments.count
+        total = epistemic if likelihood is None else epistemic + moments.variance
         answer = {
             "mean": moments.mean,
-            "stddev": tf.sqrt(moments.variance + epistemic),
+            "stddev": tf.sqrt(total),
             "epistemic_stddev": tf.sqrt(epistemic),
         }
         entropy = None if likelihood is None else likelihood.entropy_of_mean(moments.mean)
         if entropy is not None:
             information = tf.maximum(entropy - moments.entropy, 0.0)
             answer |= {"entropy": entropy, "mutual_information": information}
-        return answer
+        return {name: tf.cast(value, tf.float32) for name, value in answer.items()}
 
     archive = keras.export.ExportArchive()
     archive.track(model)
@@ -122,5 +123,8 @@ def _examples(specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor] | None:
     """One example that a model will take; None where a length is open."""
     if any(None in spec.shape[1:] for spec in specs):
         return None
-    shapes = [[1, *spec.shape[1:]] for spec in specs]
-    return [tf.ones(shape, spec.dtype) for shape, spec in zip(shapes, specs, strict=True)]
+    one = (("1" if spec.dtype == tf.string else 1) for spec in specs)
+    return [
+        tf.cast(tf.fill([1, *spec.shape[1:]], value), spec.dtype)
+        for value, spec in zip(one, specs, strict=True)
+    ]

@@ -11,9 +11,9 @@ import numpy as np
 from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
 from tfbdl.arguments import number, positive_integer
-from tfbdl.convert.copying import describe
 from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.copying import describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import estimators
 
@@ -150,6 +150,7 @@ def _fill(old: Any, new: Any, initial_sigma: float | None) -> None:
                 f"{describe(old)}; choose another"
             )
         q.mu.assign(swapped(new, q, w))
+        q.trainable = w.trainable
         if initial_sigma is not None:
             _spread(q, initial_sigma)
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 
 from tfbdl.arguments import shown, words
-from tfbdl.convert.copying import copy_layer, copy_state, describe
+from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import is_graph, rebuild, walk
+from tfbdl.likelihoods import check_metrics
 
 Layer: TypeAlias = keras.layers.Layer
 _WANTED = "names of layers, or a function of a layer"
@@ -42,9 +43,11 @@ def exchange(
         layers: which of these: names, or a function of a layer; by default all.
 
     Raises:
-        ValueError: if there is nothing to exchange, or a layer that is to be and cannot be.
+        ValueError: if there is nothing to exchange, a layer that is to be and cannot be, or a
+            metric of Keras' own compares y with outputs that are no predictions.
     """
     _check_model(model)
+    check_metrics(model)
     chosen = _choose(model, tuple(rules), layers)
     _check_reach(model, rules, chosen)
     made: dict[int, tuple[Any, Any, Rule]] = {}

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 
 from tfbdl.arguments import keras_model, number
-from tfbdl.convert.copying import copy_layer, copy_state
 from tfbdl.convert.exchange import Rule, exchange
+from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import walk
 from tfbdl.layers.base import BayesLayer
 from tfbdl.posteriors import Posterior

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from tfbdl import arguments
-from tfbdl.arguments import function, optional, positive_integer, shown
+from tfbdl.arguments import function, integer, optional, positive_integer, shown
 from tfbdl.models import Ensemble
 from tfbdl.training.loop import train
 
@@ -21,13 +21,13 @@ class DeepEnsemble:
     Args:
         build: makes a compiled model; called once for each member, under its own Keras seed.
         num_members: K; the paper's 5.
-        seed: member k has the seed `seed + k`.
+        seed: member k has the Keras seed `seed + k`, of 32 bits.
 
     Attributes:
         members: the trained networks.
 
     Raises:
-        ValueError: if `num_members` is not a positive integer.
+        ValueError: if `num_members` is not a positive integer, or `seed` not such a seed.
     """
 
     def __init__(
@@ -35,7 +35,8 @@ class DeepEnsemble:
     ) -> None:
         self.build = function("build", build, "a function that makes a compiled model")
         self.num_members = positive_integer("num_members", num_members)
-        self.seed = arguments.seed("seed", seed)
+        most = 2**32 - self.num_members
+        self.seed = integer("seed", seed, "Keras' own seeds have 32 bits", least=0, most=most)
         self.members: list[keras.Model] = []
 
     def fit(

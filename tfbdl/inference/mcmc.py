@@ -60,7 +60,7 @@ class MCMC:
         initial: where chains start: "prior" draws from it (which spreads them, as R-hat wants),
             "model" takes the weights that the model has; or points of shape (D,) or (C, D).
         jitter: standard deviation of normal noise on the starts.
-        seed: of all noise.
+        seed: of all noise; an integer of 64 bits.
         savedir: a folder for samples and checkpoints. Samples are then memory maps of files. A run
             found there goes on as if it had not stopped, and beyond its end if `num_samples` is
             more. None keeps all in memory.
@@ -259,7 +259,7 @@ class MCMC:
             "num_chains": self.num_chains,
             "thinning": self.thinning,
             "seed": self.seed,
-            "replicas": len(self._start.seed),
+            "replicas": len(self._start.key),
             "size": state.theta.shape[1],
             "dtype": str(state.theta.dtype),
             "log density at the start": state.log_prob.tolist(),

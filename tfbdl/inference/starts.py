@@ -19,8 +19,6 @@ from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.memory import require
 from tfbdl.priors import Bernoulli, Normal, Prior
 
-_SALT = 0x57A127
-
 
 def initial_points(
     target: LogPosterior | Callable[[tf.Tensor], tf.Tensor],
@@ -44,7 +42,7 @@ def initial_points(
     """
     if isinstance(target, LogPosterior):
         require(8 * num_chains * target.size, f"num_chains={num_chains}", "take fewer")
-    key = tf.constant([random.word(seed), 0, _SALT])
+    key = random.key_of(seed, "starts")
     if isinstance(initial, str):
         theta = _by_name(target, initial, num_chains, key)
     else:

@@ -227,8 +227,7 @@ class VAE(keras.Model):
         boolean("mean", mean)
         if not self.built:
             raise ValueError(f"model={self.name} is not built; fit it, or call it on data, first")
-        require(8 * n * math.prod(self.data_shape), f"n={n}", "draw fewer")
-        key = self.seed.at(make_draw(random.word(arguments.seed("seed", seed)), 0))
+        key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         logits = self._decode(random.normal(key, [n, self.latent_dim]))
         if mean:
             return self._shaped(self._pixels.mean(logits)).numpy()
@@ -237,14 +236,14 @@ class VAE(keras.Model):
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
         x = as_array("x", x)
         self.check_data(x)
+        key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         num_samples = positive_integer("num_samples", num_samples)
-        word = random.word(arguments.seed("seed", seed))
         if not self.built:
             self.build(x.shape)
         batches = [
             self._bounds(
                 tf.constant(x[start : start + BATCH], tf.float32),
-                random.fold_in(self.seed.at(make_draw(word, 0)), start),
+                random.fold_in(key, start),
                 tf.constant(num_samples),
             )
             for start in range(0, len(x), BATCH)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import arguments, random
+from tfbdl import arguments, likelihoods, random
 from tfbdl.arguments import keras_model, optional, positive_integer, shown, verbosity
 from tfbdl.examples import check_finite
 from tfbdl.keras_private import takes_training, walk
@@ -41,6 +41,7 @@ def check(
     optional(arguments.boolean, "jit_compile", jit_compile)
     verbosity("verbose", verbose)
     check_told_of_training(model)
+    likelihoods.check_metrics(model)
 
 
 def check_columns(name: str, columns: Any) -> list[str]:
@@ -124,23 +125,3 @@ def check_batch_size(strategy: tf.distribute.Strategy, batch_size: int, num_data
     if batch_size % replicas:
         raise ValueError(f"batch_size={batch_size} must be a multiple of the {replicas} replicas")
     return batch_size
-
-
-def check_labels(model: keras.Model, y: np.ndarray | None, output: tf.Tensor) -> None:
-    """Raises ValueError where a sparse categorical loss would meet a label it has no class for."""
-    loss = None if model.loss is None or isinstance(model.loss, (list, dict)) else model.loss
-    loss = None if loss is None else keras.losses.get(loss)
-    sparse = keras.losses.SparseCategoricalCrossentropy
-    if y is None or not (
-        isinstance(loss, sparse) or loss is keras.losses.sparse_categorical_crossentropy
-    ):
-        return
-    if y.dtype.kind == "f" and not np.array_equal(y, np.floor(y)):
-        raise ValueError(f"y has values that are no class labels 0, 1, ... (dtype {y.dtype})")
-    labels = y[y != getattr(loss, "ignore_class", None)]
-    classes = output.shape[-1]
-    if labels.size and (labels.min() < 0 or labels.max() >= classes):
-        raise ValueError(
-            f"y has labels from {labels.min()} to {labels.max()}; the model's {classes} classes "
-            f"are 0 to {classes - 1}"
-        )

@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     modes = commands.add_parser("map", help="train one member of the ensemble")
     modes.add_argument("--member", type=int, required=True, help="its number, and its seed")
     modes.add_argument("--epochs", type=int, default=30, help="passes over the data")
-    modes.add_argument("--learning_rate", type=float, default=0.05, help="at its highest")
+    modes.add_argument("--learning_rate", type=float, default=0.1, help="at its highest")
     return parser
 
 
