@@ -20,6 +20,8 @@ from pages import BLOCK, ROOT, run_blocks
 
 import tfbdl
 from tfbdl.cli import main
+from tfbdl.convert import mc_dropout
+from tfbdl.convert.bayesian import COUNTERPARTS
 
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
@@ -55,6 +57,17 @@ def test_no_code_is_only_shown(page: str) -> None:
     blocks = BLOCK.findall(text)
     assert 2 * len(blocks) == len(re.findall("^ *```", text, flags=re.M))
     assert {language for language, _ in blocks} <= LANGUAGES
+
+
+def test_the_guide_of_conversions_tells_what_is_exchanged() -> None:
+    text = PAGES["guides/convert.md"].read_text()
+    table = [line for line in text.partition("## Weights")[2].splitlines() if line[:1] == "|"]
+    assert set(re.findall("`(\\w+)`", "".join(table[2:5]))) == {k.__name__ for k in COUNTERPARTS}
+    assert table[5].startswith("| refused")
+    said, _, _ = text.partition("## Dropout")[2].partition("for layers")
+    kinds = re.sub("`([23]D)`", r"`SpatialDropout\1`", said)
+    found = set(re.findall("`(\\w*(?:Dropout|D))`", kinds)) - {"to_mc_dropout"}
+    assert found == {kind.__name__ for kind in mc_dropout.RULES}
 
 
 def test_the_ten_lines_are_those_of_the_readme() -> None:

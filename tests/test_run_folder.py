@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import tfbdl
 from tfbdl.run_folder import held
+from tfbdl.training.log_writer import LogWriter
 
 CONTEXT = multiprocessing.get_context("forkserver")
 
@@ -21,6 +22,13 @@ def hold(folder, pipe):
     with held(folder):
         pipe.send("held")
         pipe.recv()
+
+
+def log(path, pipe):
+    writer = LogWriter(path)
+    writer.start(1, 0.1)
+    pipe.send("begun")
+    pipe.recv()
 
 
 def classifier():
@@ -91,6 +99,46 @@ class HeldTest(unittest.TestCase):
                 with self.assertRaisesRegex(OSError, "another run writes into this savedir"):
                     run()
                 self.assertEqual(os.listdir(self.folder), [])
+
+
+class LogTest(unittest.TestCase):
+    """A log outside of a folder that is held, as `TrainLogger` writes it."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name) / "train.log"
+
+    def test_another_process(self):
+        """Two that start at once would mix their lines; no file says that one has begun."""
+        here, there = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=log, args=(self.path, there))
+        process.start()
+        self.assertTrue(here.poll(60))
+        begun = self.path.read_text()
+        with self.assertRaisesRegex(OSError, "another run writes this file; name another.*log"):
+            LogWriter(self.path)
+        self.assertEqual(self.path.read_text(), begun)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(60)
+        LogWriter(self.path).close()
+
+    def test_after_an_interrupted_fit(self):
+        """In a notebook, where the callback of the interrupted `fit` is still there."""
+
+        def stop(epoch, logs):
+            raise KeyboardInterrupt
+
+        x = np.ones((10, 4))
+        stopping = keras.callbacks.LambdaCallback(on_epoch_begin=stop)
+        first, second = (tfbdl.TrainLogger(self.path) for _ in range(2))
+        with self.assertRaises(KeyboardInterrupt):
+            classifier().fit(x, x[:, :3], callbacks=[first, stopping], verbose=0)
+        classifier().fit(x, x[:, :3], epochs=2, callbacks=[second], verbose=0)
+        self.assertEqual(tfbdl.read_log(self.path).epochs.tolist(), [1, 2])
+        with self.assertRaisesRegex(ValueError, "already has a log"):
+            LogWriter(self.path)
 
 
 if __name__ == "__main__":

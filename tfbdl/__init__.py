@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 if not startup.is_command():
     if startup.is_quiet():
         startup.import_tensorflow()
+    startup.check_keras()
 
     from tfbdl import (
         data,

@@ -2,37 +2,120 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import numbers
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+import reprlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import keras
-import tensorflow as tf
+import numpy as np
+
+if TYPE_CHECKING:
+    import keras
 
 T = TypeVar("T")
 
+LARGEST = 2**31 - 1
+"""The largest integer that TensorFlow counts with."""
 
-def integer(name: str, value: Any) -> int:
-    """`value`, if it is an integer (of Python or NumPy, and no bool).
+SMALLEST_SCALE, LARGEST_SCALE = 1e-15, 1e15
+"""Between them float32 holds the square of a number, and the sum of many of them."""
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: in one line, cut short."""
+    try:
+        return " ".join(_REPR.repr(value).split())
+    except Exception:  # of the user's own class, or of an integer with too many digits
+        return f"<{type(value).__name__}>"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or of what Keras emphasises in it."""
+    emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
+    lines = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()
+    line = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", lines[0]).strip() if lines else ""
+    return line or type(error).__name__
+
+
+def boolean(name: str, value: Any) -> bool:
+    """`value`, if it is True or False (of Python or NumPy).
 
     Raises:
         ValueError: if it is not.
     """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}={shown(value)} must be True or False")
+    return bool(value)
+
+
+def integer(
+    name: str, value: Any, meaning: str = "", *, least: int | None = None, most: int = LARGEST
+) -> int:
+    """`value`, if it is an integer (of Python or NumPy, and no bool) in a range.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        meaning: what the integer says; it ends the message.
+        least: the smallest integer allowed; by default as far below 0 as `most` is above it.
+        most: the largest integer allowed.
+
+    Raises:
+        ValueError: if it is none, or out of the range.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise ValueError(f"{name}={value!r} must be an integer")
+        raise ValueError(f"{name}={shown(value)} must be an integer{meaning}")
+    least = -most if least is None else least
+    if value < least:
+        raise ValueError(f"{name}={shown(value)} must be at least {least}{meaning}")
+    if value > most:
+        raise ValueError(f"{name}={shown(value)} must be at most {most}{meaning}")
     return int(value)
 
 
-def positive_integer(name: str, value: Any, meaning: str = "") -> int:
-    """`value`, if it is an integer greater than 0; `meaning` ends the message.
+def positive_integer(name: str, value: Any, meaning: str = "", *, most: int = LARGEST) -> int:
+    """`value`, if it is an integer greater than 0 and at most `most`; `meaning` ends the message.
 
     Raises:
         ValueError: if it is not.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
-        raise ValueError(f"{name}={value!r} must be a positive integer{meaning}")
+        raise ValueError(f"{name}={shown(value)} must be a positive integer{meaning}")
+    return integer(name, value, meaning, least=1, most=most)
+
+
+def seed(name: str, value: Any) -> int:
+    """`value`, if it is an integer of 64 bits, with or without a sign.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or not -(2**63) <= value < 2**64:
+        raise ValueError(f"{name}={shown(value)} must be an integer of 64 bits")
     return int(value)
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """NumPy's generator of the `seed` that is given.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return np.random.default_rng(seed(name, value) % 2**64)
+
+
+def optional(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
+    """None, or what `check(name, value)` gives."""
+    return None if value is None else check(name, value)
 
 
 def number(name: str, value: Any, holds: Callable[[float], bool], requirement: str) -> float:
@@ -41,9 +124,39 @@ def number(name: str, value: Any, holds: Callable[[float], bool], requirement: s
     Raises:
         ValueError: if it is not.
     """
-    if isinstance(value, bool) or not (isinstance(value, numbers.Real) and holds(float(value))):
-        raise ValueError(f"{name}={value!r} must be {requirement}")
+    try:
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+        fits = is_number and bool(holds(float(value)))
+    except OverflowError:  # of an integer that no float holds
+        fits = False
+    if not fits:
+        raise ValueError(f"{name}={shown(value)} must be {requirement}")
     return float(value)
+
+
+def positive(name: str, value: Any, requirement: str = "a positive number") -> float:
+    """`value`, if it is a positive number whose square float32 holds.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    found = number(name, value, lambda v: 0 < v < math.inf, requirement)
+    if not SMALLEST_SCALE <= found <= LARGEST_SCALE:
+        raise ValueError(
+            f"{name}={shown(value)} must be between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}, "
+            "where float32 holds its square"
+        )
+    return found
+
+
+def not_negative(name: str, value: Any, requirement: str = "at least 0") -> float:
+    """`value`, if it is 0 or `positive`.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    found = number(name, value, lambda v: 0 <= v < math.inf, requirement)
+    return positive(name, value, requirement) if found else found
 
 
 def option(name: str, value: Any, known: Iterable[str]) -> str:
@@ -53,26 +166,83 @@ def option(name: str, value: Any, known: Iterable[str]) -> str:
         ValueError: if it is not; the message lists them.
     """
     if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name}={value!r} is unknown; choose one of: {', '.join(sorted(known))}")
+        names = ", ".join(sorted(known))
+        raise ValueError(f"{name}={shown(value)} is unknown; choose one of: {names}")
     return value
 
 
-def choose(
-    name: str, identifier: Any, kind: type[T], known: Mapping[str, type[T]], also: str = ""
-) -> T:
-    """The object a user means: a `kind` itself, its config, or one of the `known` names.
+def verbosity(name: str, value: Any) -> int:
+    """`value`, if it is 0 or 1.
 
     Raises:
-        ValueError: if it is none of these; the message lists the known ones, after `also`.
+        ValueError: if it is neither.
     """
-    if isinstance(identifier, kind):
-        return identifier
-    if isinstance(identifier, dict):
-        return keras.saving.deserialize_keras_object(identifier)
-    if not isinstance(identifier, str) or identifier not in known:
-        names = ", ".join(sorted(known))
-        raise ValueError(f"{name}={identifier!r} is unknown; choose {also}one of: {names}")
-    return known[identifier]()
+    if not isinstance(value, (numbers.Integral, np.bool_)) or value not in (0, 1):
+        raise ValueError(f"{name}={shown(value)} must be 0, for silence, or 1")
+    return int(value)
+
+
+def instance(name: str, value: Any, kind: type[T] | tuple[type, ...], wanted: str) -> T:
+    """`value`, if it is an object of a class; `wanted` says in words what to give.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}={shown(value)} must be {wanted}")
+    return value  # type: ignore[return-value]
+
+
+def text(name: str, value: Any) -> str:
+    """`value`, if it is text in one line.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{name}={shown(value)} must be text in one line")
+    return value
+
+
+def function(name: str, value: Any, wanted: str = "a function") -> Callable[..., Any]:
+    """`value`, if it can be called.
+
+    Raises:
+        ValueError: if it cannot.
+    """
+    if not callable(value):
+        raise ValueError(f"{name}={shown(value)} must be {wanted}")
+    return value
+
+
+def path(name: str, value: Any) -> Path:
+    """`value` as a path, whether there is anything or not.
+
+    Raises:
+        ValueError: if it is no text, empty, or nothing that could be there.
+    """
+    if not isinstance(value, (str, os.PathLike)) or value == "":
+        raise ValueError(f"{name}={shown(value)} must be the path of a file or folder")
+    try:
+        os.stat(value)
+    except ValueError as error:  # of characters that no path has
+        raise ValueError(f"{name}={shown(value)} can be no path: {first_line(error)}") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ValueError(f"{name}={shown(value)} is too long for a path") from None
+    return Path(value)
+
+
+def words(name: str, value: Any, wanted: str) -> list[str]:
+    """`value` as a list, if it is a sequence of strings.
+
+    Raises:
+        ValueError: if it is not; `wanted` says what to give.
+    """
+    is_list = isinstance(value, (Sequence, set, frozenset)) and not isinstance(value, (str, bytes))
+    if not is_list or not all(isinstance(word, str) for word in value):
+        raise ValueError(f"{name}={shown(value)} must be {wanted}")
+    return list(value)
 
 
 def keras_model(name: str, value: Any) -> keras.Model:
@@ -81,9 +251,12 @@ def keras_model(name: str, value: Any) -> keras.Model:
     Raises:
         ValueError: if it is not.
     """
+    import keras  # noqa: PLC0415 (slow)
+
     if not isinstance(value, keras.Model):
         raise ValueError(
-            f"{name}={value!r} is no keras.Model; give one, a saved one by keras.models.load_model"
+            f"{name}={shown(value)} is no keras.Model; give one, a saved one by "
+            "keras.models.load_model"
         )
     return value
 
@@ -94,13 +267,14 @@ def output_on(model: keras.Model, x: Any) -> Any:
     Raises:
         ValueError: if the model does not take inputs of this shape.
     """
+    import keras  # noqa: PLC0415 (slow)
+    import tensorflow as tf  # noqa: PLC0415
+
     try:
         with model.distribute_strategy.scope():
             return model(x, training=False)
     except (ValueError, tf.errors.InvalidArgumentError) as error:
-        emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
-        reason = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()[0]
-        reason = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", reason).strip()
+        reason = first_line(error)
         if _is_one_example(model, x):
             raise ValueError(
                 f"x has no axis of examples, where model={model.name} takes batches; "
@@ -122,6 +296,8 @@ def only_input_shape(model: keras.Model) -> tuple[int | None, ...] | None:
 
 def _is_one_example(model: keras.Model, x: Any) -> bool:
     """Whether x lacks an axis, as an element of a data set does that is not in batches."""
+    import keras  # noqa: PLC0415 (slow)
+
     if getattr(model, "inputs", None):
         shapes = [tensor.shape for tensor in model.inputs]
     else:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import positive_integer
+from tfbdl.arguments import keras_model, not_negative, positive_integer
 from tfbdl.keras_private import set_loss, walk
 
 
@@ -93,7 +93,9 @@ class Complexity(Cost):
 
     def __init__(self, num_data: int, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
         super().__init__(names, **kwargs)
-        self.num_data = positive_integer("num_data", num_data, ": the number of training examples")
+        self.num_data = positive_integer(
+            "num_data", num_data, ": the number of training examples", most=2**63
+        )
         self.weight = self.add_weight(
             shape=(), initializer="ones", trainable=False, autocast=False, name="weight"
         )
@@ -114,10 +116,17 @@ def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
 
     1 is the posterior; less is a cold posterior whose temperature is the weight (Wenzel et al.
     2020; for a variational posterior the likelihood counts 1 / weight times).
+
+    Raises:
+        ValueError: if `weight` is no number of at least 0, or no layer of `model` has a KL.
     """
-    for cost in costs(model):
-        if isinstance(cost, Complexity):
-            cost.weight.assign(weight)
+    weighted = [c for c in costs(keras_model("model", model)) if isinstance(c, Complexity)]
+    if not weighted:
+        raise ValueError(f"model={model.name} has no layer with a KL, whose weight could be set")
+    if not tf.is_tensor(weight):
+        weight = not_negative("weight", weight)
+    for cost in weighted:
+        cost.weight.assign(weight)
 
 
 def is_scheduled(model: keras.Model) -> bool:

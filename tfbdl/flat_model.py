@@ -12,7 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import option
+from tfbdl.arguments import keras_model, option
+from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import is_graph, rebuild, takes_call_argument, takes_training, walk
 from tfbdl.recording import Call, recorded
 
@@ -36,6 +37,7 @@ class FlatModel:
     """
 
     def __init__(self, model: keras.Model) -> None:
+        keras_model("model", model)
         if not model.built or not model.variables:
             raise ValueError(f"model={model.name!r} is not built; call it on a batch first")
         for layer in walk(model):
@@ -132,8 +134,7 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
             its own, or a weight keeps its type.
     """
     option("dtype", dtype, ("float32", "float64"))
-    if not isinstance(model, keras.Model):
-        raise ValueError(f"model={model!r} is no keras.Model; give a built one")
+    keras_model("model", model)
     if model.dtype_policy.compute_dtype == dtype and all(
         v.dtype == dtype for v in model.trainable_variables
     ):
@@ -145,38 +146,29 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
             f"own and {model.dtype_policy.name}; make it under "
             f"keras.config.set_dtype_policy({dtype!r})"
         )
-    made: dict[int, Any] = {}
+    made: dict[int, tuple[Any, Any]] = {}
 
     def recast(layer: Any) -> Any:
         if id(layer) not in made:
-            if is_graph(layer):
-                copy = rebuild(layer, recast, dtype)
-                copy.dtype_policy = dtype  # models, too, round their inputs
-            else:
-                copy = type(layer).from_config(_in_type(layer.get_config(), dtype))
-            made[id(layer)] = copy
-        return made[id(layer)]
+            graph = is_graph(layer)
+            copy = rebuild(layer, recast, dtype) if graph else copy_layer(layer, dtype)
+            made[id(layer)] = layer, copy
+        return made[id(layer)][1]
 
     with _policy(dtype):  # of layers that a layer makes for itself
         copy = recast(model)
+    for old, new in reversed(made.values()):  # models before the layers in them
+        if isinstance(old, keras.layers.Layer):
+            new.trainable = old.trainable
+            if not is_graph(old):
+                copy_state(old, new, dtype)
     for v in copy.trainable_variables:
         if v.dtype != dtype:
             raise ValueError(
                 f"dtype={dtype!r}: the weight {v.path!r} stays in {v.dtype}; make the model in "
                 f"{dtype} throughout"
             )
-    copy.set_weights(model.get_weights())
     return copy
-
-
-def _in_type(config: Any, dtype: str) -> Any:
-    """The config of a layer, and of those in it, with another floating type."""
-    if isinstance(config, dict):
-        return {
-            name: dtype if name == "dtype" and "float" in str(value) else _in_type(value, dtype)
-            for name, value in config.items()
-        }
-    return [_in_type(c, dtype) for c in config] if isinstance(config, list) else config
 
 
 @contextmanager

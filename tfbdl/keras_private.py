@@ -16,12 +16,14 @@ from keras.src.trainers.trainer import Trainer
 __all__ = [
     "batches_seen",
     "build_all",
+    "compiled_metrics",
     "compiled_with",
     "copy_lambda",
     "drop_seed_generator",
     "inherit_call_argument",
     "is_graph",
     "make_default_seed",
+    "own_variables",
     "pair_layers",
     "rebuild",
     "schedule_of",
@@ -31,6 +33,7 @@ __all__ = [
     "takes_call_argument",
     "takes_training",
     "walk",
+    "wrapped_function",
 ]
 
 
@@ -92,6 +95,21 @@ def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
     return tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations)
 
 
+def compiled_metrics(model: keras.Model) -> list[Any]:
+    """The metrics that `compile` was given, as they were: objects, names, functions."""
+    compiled = getattr(model, "_compile_metrics", None)
+    if compiled is None:
+        return []
+    given = keras.tree.flatten([compiled._user_metrics, compiled._user_weighted_metrics])
+    return [metric for metric in given if metric is not None]
+
+
+def wrapped_function(metric: Any) -> Callable[..., Any] | None:
+    """The function whose mean a `MeanMetricWrapper` takes; None of other metrics."""
+    is_wrapper = type(metric) is keras.metrics.MeanMetricWrapper
+    return metric._fn if is_wrapper else None
+
+
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:
     """Whether `layer` asked for the call argument `name`."""
     return name in layer._call_context_args
@@ -149,7 +167,7 @@ def rebuild(
     Args:
         model: of which `is_graph` is true.
         replace: gives the new layer, the same one each time it is asked about a layer.
-        dtype: of inputs that are floating, by default as they were.
+        dtype: of the model and of inputs that are floating, by default as they were.
     """
 
     def fresh(tensor: keras.KerasTensor) -> keras.KerasTensor:
@@ -160,13 +178,16 @@ def rebuild(
 
     if isinstance(model, keras.Sequential):
         stack = [fresh(model.inputs[0]), *map(replace, model.layers)]
-        return keras.Sequential(stack, name=model.name)
-    inputs = keras.tree.map_structure(fresh, model.input)
-    outputs = model._run_through_graph(inputs, operation_fn=replace)
-    return keras.Model(inputs, outputs, name=model.name)
+        copy = keras.Sequential(stack, name=model.name)
+    else:
+        inputs = keras.tree.map_structure(fresh, model.input)
+        outputs = model._run_through_graph(inputs, operation_fn=replace)
+        copy = keras.Model(inputs, outputs, name=model.name)
+    copy.dtype_policy = dtype or model.dtype_policy  # models, too, round their inputs
+    return copy
 
 
-def copy_lambda(layer: keras.layers.Lambda) -> keras.layers.Lambda:
+def copy_lambda(layer: keras.layers.Lambda, dtype: str | None = None) -> keras.layers.Lambda:
     """A new layer with the functions of `layer` themselves, which no config can hold."""
     return keras.layers.Lambda(
         layer.function,
@@ -174,8 +195,14 @@ def copy_lambda(layer: keras.layers.Lambda) -> keras.layers.Lambda:
         mask=layer.mask,
         arguments=layer.arguments,
         name=layer.name,
-        dtype=layer.dtype_policy,
+        dtype=dtype or layer.dtype_policy,
     )
+
+
+def own_variables(layer: keras.layers.Layer) -> list[keras.Variable]:
+    """The variables of `layer` but not of layers in it: weights, then the state of its noise."""
+    weights = layer._trainable_variables + layer._non_trainable_variables
+    return [*weights, *(generator.state for generator in layer._seed_generators)]
 
 
 def pair_layers(

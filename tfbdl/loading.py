@@ -12,8 +12,8 @@ import keras
 def load(path: str | os.PathLike[str]) -> Any:
     """The model or posterior of a `.keras` file, in safe mode.
 
-    As `keras.models.load_model`, which reads the same files once tfbdl is imported; with an error of
-    one line for a file that cannot be read.
+    As `keras.models.load_model`, which reads the same files once tfbdl is imported; with an error
+    of one line for a file that cannot be read.
 
     Args:
         path: of a file that `model.save` or `posterior.save` has written.

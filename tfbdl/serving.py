@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import integer, keras_model, only_input_shape, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import keras_model, only_input_shape, positive_integer
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
@@ -49,8 +49,9 @@ def export(
         OSError: if it cannot be written.
     """
     keras_model("model", model)
-    num_samples, seed = positive_integer("num_samples", num_samples), integer("seed", seed)
-    path = Path(path)
+    num_samples = positive_integer("num_samples", num_samples)
+    seed = arguments.seed("seed", seed)
+    path = arguments.path("path", path)
     if path.exists():
         raise FileExistsError(f"path={path} exists; name a new folder, or remove it first")
     if not model.built:
@@ -75,16 +76,17 @@ def export(
             like=model(x, training=False),
         )
         epistemic = moments.squares / moments.count
+        total = epistemic if likelihood is None else epistemic + moments.variance
         answer = {
             "mean": moments.mean,
-            "stddev": tf.sqrt(moments.variance + epistemic),
+            "stddev": tf.sqrt(total),
             "epistemic_stddev": tf.sqrt(epistemic),
         }
         entropy = None if likelihood is None else likelihood.entropy_of_mean(moments.mean)
         if entropy is not None:
             information = tf.maximum(entropy - moments.entropy, 0.0)
             answer |= {"entropy": entropy, "mutual_information": information}
-        return answer
+        return {name: tf.cast(value, tf.float32) for name, value in answer.items()}
 
     archive = keras.export.ExportArchive()
     archive.track(model)

@@ -28,6 +28,37 @@ def is_quiet() -> bool:
     return os.environ.get("TFBDL_QUIET") == "1"
 
 
+def check_keras() -> None:
+    """Raises ImportError, in one line, where Keras is another than this package is made for."""
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower()
+    if legacy not in ("", "0", "false"):
+        raise ImportError(
+            f"TF_USE_LEGACY_KERAS={legacy} makes tf.keras Keras 2, whose models tfbdl does not "
+            "take; unset it, and use Keras 3 by `import keras`"
+        )
+    instead = "set KERAS_BACKEND=tensorflow before Keras is imported"
+    try:
+        import keras  # noqa: PLC0415 (slow)
+    except (ModuleNotFoundError, ValueError) as error:
+        missing = getattr(error, "name", None)
+        in_file = missing if missing in ("jax", "openvino", "torch") else "tensorflow"
+        asked = os.environ.get("KERAS_BACKEND") or in_file
+        if asked == "tensorflow":
+            raise
+        raise ImportError(
+            f"Keras is set to the backend {asked}, and tfbdl needs TensorFlow's; {instead}"
+        ) from None
+    if keras.__version__.startswith("2."):
+        raise ImportError(
+            f"keras {keras.__version__} is installed, and tfbdl needs Keras 3; pip install keras>=3"
+        )
+    backend = keras.config.backend()
+    if backend != "tensorflow":
+        raise ImportError(
+            f"Keras is set to the backend {backend}, and tfbdl needs TensorFlow's; {instead}"
+        )
+
+
 def import_tensorflow() -> None:
     """Imports TensorFlow with standard error set aside, and replays that on failure."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

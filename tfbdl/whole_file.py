@@ -5,13 +5,22 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # not on Windows, where what killed processes leave stays
+    fcntl = None  # type: ignore[assignment]
+
 T = TypeVar("T")
+
+_UNFINISHED = ".tfbdl-{}.tmp"
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -22,13 +31,9 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     Raises:
         OSError: if it cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.tmp")
     try:
-        with open(temporary, "wb") as file:
+        with replacing(path) as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(
@@ -36,8 +41,63 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
             f"cannot be written, {reason}; what was there stays",
             str(path),
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file, which becomes `path` when the context has ended well and it is on the disk.
+
+    Until then it has a name that nobody can foretell, and is locked: files of this kind that nobody
+    holds have been left by killed processes, and go.
+
+    Raises:
+        OSError: if it cannot be written, or `path` is a device or a pipe.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    _remove_abandoned(path.parent)
+    with _new_file(path.parent) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is None:
+                file.close()
+            os.replace(file.name, path)
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def _new_file(folder: Path) -> IO[bytes]:
+    """A file of a new name, held until it is closed; its permissions are what umask leaves."""
+    while True:
+        file = open(folder / _UNFINISHED.format(secrets.token_hex(8)), "xb")  # noqa: SIM115
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.exists(file.name):
+            return file
+        file.close()  # another process took it for abandoned before it was held
+
+
+def _remove_abandoned(folder: Path) -> None:
+    if fcntl is None:
+        return
+    for path in folder.glob(_UNFINISHED.format("*")):
+        with suppress(OSError), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Puts the names in a folder on the disk, where a system can do so."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def read_npz(

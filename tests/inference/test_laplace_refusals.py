@@ -8,9 +8,8 @@ import tensorflow as tf
 from absl.testing import parameterized
 from brute_force import RNG, X, case, fitted, network
 
-from tfbdl import layers
+from tfbdl import layers, memory
 from tfbdl.inference import Laplace
-from tfbdl.inference.laplace import memory
 from tfbdl.inference.laplace.blocks.full import FullBlock
 
 Y = RNG.normal(size=(len(X), 1))
@@ -81,10 +80,10 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
             ("y has 2 targets for the 11 examples", X, Y[:2]),
             ("x is not finite in example 0", np.nan * X, Y),
             ("y is not finite in example 0", X, np.inf * Y),
-            ("x has arrays of", X[:0], Y[:0]),
+            (r"x has shape \(0, 4\); give at least one", X[:0], Y[:0]),
             ("y is given, but x is a data set", tf.data.Dataset.from_tensors((X, Y)), Y),
             ("x holds sample weights", weighted),
-            (r"y has shape \(3, 2\); these outputs describe", X, np.ones((11, 2))),
+            (r"y has shape \(11, 2\); these outputs describe", X, np.ones((11, 2))),
         ):
             self.refuses(message, laplace.fit, *data)
         likelihood, model, _ = case("categorical")

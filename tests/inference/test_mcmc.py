@@ -92,7 +92,7 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
     def test_step_size_reaches_its_target(self, name):
         mcmc = sampled(name)
         accepted = mcmc.draws.accept_prob.mean()
-        self.assertBetween(accepted - CONJUGATE[name].target_accept, -0.06, 0.09)
+        self.assertBetween(accepted - CONJUGATE[name].aim, -0.06, 0.09)
         self.assertLen(np.unique(mcmc.step_size), 32)
 
     def test_unadjusted_langevin(self):

@@ -12,9 +12,8 @@ from absl.testing import parameterized
 from sklearn.linear_model import BayesianRidge
 
 import tfbdl
-from tfbdl import layers, likelihoods
+from tfbdl import layers, likelihoods, memory
 from tfbdl.inference import Laplace, NeuralLinear
-from tfbdl.inference.laplace import memory
 
 RNG = np.random.default_rng(0)
 N = 30

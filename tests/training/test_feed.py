@@ -144,10 +144,75 @@ class FeedTest(tf.test.TestCase):
         self.refuse("^x gives examples that are neither", of(X, Y, X[:, 0]))
         self.refuse("^x gives examples that are neither", of({"a": X}, Y))
         self.refuse("^x gives fewer examples .* single examples, not batches", batches)
-        self.refuse("^y has labels from .* to 7", of(X, np.where(Y == 1, 7, Y)))
+        self.refuse(
+            "^y has the label 7; outputs of 3 classes need labels from 0 to 2$",
+            of(X, np.where(Y == 1, 7, Y)),
+        )
         self.refuse("^x is not finite in example 0", of(X * np.nan, Y))
         self.refuse("^x gives fewer examples than .*batch_size=16", of(X[:10], Y[:10]))
         self.assertFalse((self.folder / "run").exists())
+
+    def test_errors_of_the_data(self):
+        """They are told as they were raised, by the function itself or by what reads examples."""
+
+        class Mine(Exception):
+            pass
+
+        def raising(error, where):
+            def examples(epoch, context):
+                def next_one():
+                    for k, i in enumerate(order(epoch)):
+                        if (epoch, k) == (2, 20) and where == "generator":
+                            raise error
+                        yield X[i], Y[i]
+
+                def changed(x):
+                    if epoch == 2 and where == "map":
+                        raise error
+                    return x
+
+                if epoch == 2 and where == "function":
+                    raise error
+                signature = tf.TensorSpec([4]), tf.TensorSpec([], tf.int64)
+                data = tf.data.Dataset.from_generator(next_one, output_signature=signature)
+                return data.map(
+                    lambda x, y: (tf.ensure_shape(tf.py_function(changed, [x], tf.float32), [4]), y)
+                )
+
+            return examples
+
+        for error, where, kind, message in (
+            (Mine("first\n\nsecond"), "function", Mine, "^first\n\nsecond$"),
+            (
+                Mine("first\n\nsecond"),
+                "generator",
+                tfbdl.TrainingError,
+                " raised Mine: first second;",
+            ),
+            (
+                Mine(),
+                "map",
+                tfbdl.TrainingError,
+                "^the data, or Python code .* raised Mine; the last",
+            ),
+            (
+                KeyError("k"),
+                "generator",
+                tfbdl.TrainingError,
+                " raised KeyError: 'k'; the last check",
+            ),
+            (StopIteration("no file"), "function", RuntimeError, "^x raised StopIter.*2: no file$"),
+        ):
+            with self.subTest(f"{error!r} in a {where}"):
+                folder = self.folder / f"{type(error).__name__}_{where}"
+                with self.assertRaisesRegex(kind, message) as context:
+                    self.train(self.classifier(), raising(error, where), savedir=folder)
+                if kind is tfbdl.TrainingError:
+                    self.assertNotIn("\n", str(context.exception))
+                    self.assertIn("Traceback", str(context.exception.__cause__))
+                self.assertEqual(tfbdl.read_log(folder / "train.log").epochs.tolist(), [1])
+                self.train(self.classifier(), from_generator, savedir=folder)
+                self.assertLen(tfbdl.read_log(folder / "train.log").epochs, 3)
 
     def test_too_few_examples_later(self):
         def x(epoch, context):

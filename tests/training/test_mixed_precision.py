@@ -1,5 +1,8 @@
 """Mixed precision: the posterior and its KL stay in float32, and little accuracy is lost."""
 
+import tempfile
+from pathlib import Path
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -56,6 +59,73 @@ class MixedPrecisionTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(expected, 0.9)
         error = np.sqrt(2 * expected * (1 - expected) / len(Y[TEST]))
         self.assertLess(abs(accuracy["mixed_bfloat16"] - expected), 2 * error, accuracy)
+
+    @parameterized.product(scaled=(False, True), kind=("bayesian", "plain"), by=("train", "fit"))
+    def test_overflow(self, scaled, kind, by):
+        """Beyond 65504 nothing is silent: scaled losses leave the weights, an error the file."""
+        model = classifier("mixed_float16")
+        if kind == "plain":
+            layers = [keras.layers.Dense(units, dtype="mixed_float16") for units in (50, 10)]
+            model = keras.Sequential([keras.Input((64,)), *layers])
+        optimizer = keras.optimizers.Adam(0.01)
+        model.compile(
+            keras.optimizers.LossScaleOptimizer(optimizer) if scaled else optimizer,
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            auto_scale_loss=False,
+        )
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
+        x, y = X[:200] * 1e6, Y[:200]
+        if by == "fit":
+            logger = tfbdl.TrainLogger(folder / "train.log")
+            model.fit(x, y, epochs=2, verbose=0, callbacks=[logger])
+            self.assertAllEqual(tfbdl.read_log(folder / "train.log").metrics["loss"], [np.nan] * 2)
+        else:
+            with self.assertRaisesRegex(tfbdl.TrainingError, "not finite at epoch 1, step 1;"):
+                tfbdl.train(model, x, y, epochs=2, verbose=0, savedir=folder)
+            with np.load(folder / "checkpoint.npz") as kept:
+                floats = [kept[name] for name in kept.files if kept[name].dtype.kind == "f"]
+            self.assertTrue(all(np.isfinite(a).all() for a in floats))
+        self.assertEqual(all(np.isfinite(w).all() for w in model.get_weights()), scaled)
+
+    def test_losses_that_were_scaled_too_far(self):
+        """Steps whose gradients overflow are left out until the scale is low enough."""
+        model = classifier("mixed_float16")
+        model.compile(
+            keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01), 2.0**30),
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        )
+        tfbdl.train(model, X[:N], Y[:N], epochs=10, verbose=0)
+        self.assertLess(float(model.optimizer.dynamic_scale), 2.0**30)
+        self.assertTrue(all(np.isfinite(w).all() for w in model.get_weights()))
+        accuracy = np.mean(np.argmax(model.predict(X[TEST], verbose=0), axis=1) == Y[TEST])
+        self.assertGreater(accuracy, 0.8)
+
+    @parameterized.parameters(("float16", 1e4), ("float32", 1e25))
+    def test_statistics_that_overflow(self, policy, scale):
+        """Losses of normalised batches are finite, and predictions by infinite variances too."""
+        normalize = keras.layers.BatchNormalization(dtype=policy)
+        model = keras.Sequential([keras.Input((64,)), normalize, keras.layers.Dense(10)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        with self.assertRaisesRegex(tfbdl.TrainingError, "^loss or weights are not finite"):
+            tfbdl.train(model, X[:N] * scale, Y[:N], epochs=1, verbose=0)
+
+    def test_weights_that_are_infinite_from_the_start(self):
+        """As masks are."""
+
+        class Mask(keras.layers.Layer):
+            def build(self, shape):
+                self.mask = self.add_weight(
+                    shape=shape[-1:],
+                    initializer=keras.initializers.Constant(np.inf),
+                    trainable=False,
+                )
+
+            def call(self, x):
+                return keras.ops.minimum(x, self.mask)
+
+        model = keras.Sequential([keras.Input((64,)), Mask(), keras.layers.Dense(10)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        tfbdl.train(model, X[:N], Y[:N], epochs=1, verbose=0)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return args.run(args)
     except NotSaved as error:
         return _fail(error, 1)
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         return _fail(error, 2)
 
 

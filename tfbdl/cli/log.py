@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tfbdl.cli import values
 from tfbdl.cli.errors import NotSaved
 from tfbdl.plots.logs import log_curves
 from tfbdl.training.log import TrainLog, read_log
@@ -42,11 +43,15 @@ def add_command(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="a train.log or the folder with one"
+        "paths",
+        nargs="+",
+        type=values.path,
+        metavar="PATH",
+        help="a train.log or the folder with one",
     )
     parser.add_argument(
         "--figure",
-        type=Path,
+        type=values.path,
         metavar="FILE",
         help="where to draw, .png, .pdf or .svg (default: train_log.png beside the first log)",
     )

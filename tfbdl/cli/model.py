@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import tfbdl
 from tfbdl import startup
+from tfbdl.cli.values import check_regular
 
 if TYPE_CHECKING:
     import keras
@@ -25,10 +26,12 @@ def load_model(path: Path, *, compiled: bool) -> keras.Model:
     Raises:
         ValueError: if the file is no such model, or holds what is not known here.
     """
+    check_regular(path, 'give what model.save("model.keras") wrote')
     if not zipfile.is_zipfile(path):
         reason = "is no .keras file, or is cut off" if path.exists() else "does not exist"
         raise ValueError(f'{path} {reason}; give what model.save("model.keras") wrote')
     startup.import_tensorflow()
+    startup.check_keras()
     import keras  # noqa: PLC0415 (slow)
 
     from tfbdl import layers, likelihoods, metrics, models  # noqa: F401, PLC0415 (registers them)

@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tfbdl.cli import values
 from tfbdl.cli.errors import NotSaved
 from tfbdl.cli.model import load_model
 from tfbdl.whole_file import read_npz, write_whole
@@ -43,13 +44,17 @@ def add_command(subparsers: argparse._SubParsersAction) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", type=Path, metavar="MODEL.keras", help="what model.save wrote")
-    parser.add_argument("inputs", type=Path, metavar="FILE.npz", help="the inputs")
-    parser.add_argument("--samples", type=int, default=100, help="drawn functions (default: 100)")
-    parser.add_argument("--seed", type=int, default=0, help="of the functions (default: 0)")
+    parser.add_argument(
+        "model", type=values.path, metavar="MODEL.keras", help="what model.save wrote"
+    )
+    parser.add_argument("inputs", type=values.path, metavar="FILE.npz", help="the inputs")
+    parser.add_argument(
+        "--samples", type=values.count, default=100, help="drawn functions (default: 100)"
+    )
+    parser.add_argument("--seed", type=values.seed, default=0, help="of the functions (default: 0)")
     parser.add_argument(
         "--output",
-        type=Path,
+        type=values.path,
         metavar="OUT.npz",
         help="where to write (default: FILE_predicted.npz beside the inputs)",
     )
@@ -92,6 +97,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(
             f"{path} does not exist; give the inputs, as numpy.savez(path, x=x) writes"
         )
+    values.check_regular(path, "write the inputs to one with numpy.savez(path, x=x)")
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{path} is no .npz file, or is cut off; write it with numpy.savez(path, x=x)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tfbdl.cli import values
 from tfbdl.cli.model import load_model
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def add_command(subparsers: argparse._SubParsersAction) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", type=Path, metavar="MODEL.keras", help="what model.save wrote")
+    parser.add_argument(
+        "model", type=values.path, metavar="MODEL.keras", help="what model.save wrote"
+    )
     parser.set_defaults(run=_summary)
 
 
@@ -82,15 +84,15 @@ def _summary(args: argparse.Namespace) -> int:
 
 
 def _of_posterior(posterior: Posterior) -> tuple[str, ...]:
-    import tensorflow as tf  # noqa: PLC0415 (slow)
+    from tfbdl import random  # noqa: PLC0415 (slow)
 
     mean, stddev = np.ravel(posterior.mean), np.ravel(posterior.stddev)
-    kl = float(posterior.kl(tf.constant([0, 0, 0])))
+    kl = float(posterior.kl(random.key_of(0, "summary")))
     return _row(posterior.path, mean, stddev, f"{kl:.4g}")
 
 
 def _of_ensemble(ensemble: Ensemble) -> Iterator[tuple[str, ...]]:
-    members, start = np.asarray(ensemble.members), 0
+    members, start = np.asarray(ensemble.members, np.float64), 0
     for path, shape in ensemble.shapes.items():
         part = members[:, start : start + int(np.prod(shape))]
         start += part.shape[1]

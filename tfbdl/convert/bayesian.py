@@ -10,10 +10,11 @@ import numpy as np
 
 from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
-from tfbdl.arguments import number
-from tfbdl.convert.copying import describe
+from tfbdl.arguments import number, positive_integer
 from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.copying import describe
+from tfbdl.keras_private import walk
 from tfbdl.layers import estimators
 
 # Keras' layers, and the Bayesian ones whose arguments have the same names.
@@ -79,6 +80,7 @@ def to_bayesian(
             cannot be: one inside a wrapper such as TimeDistributed, of a subclass, quantized, with
             LoRA or a constraint, or one that the estimator does not hold for.
     """
+    positive_integer("num_data", num_data, ": the number of training examples", most=2**63)
     if initial_sigma is not None:
         number("initial_sigma", initial_sigma, lambda s: 0 < s <= 1, "in (0, 1], or None")
     serialize = keras.saving.serialize_keras_object  # each layer makes objects of its own
@@ -100,7 +102,20 @@ def to_bayesian(
             lambda old, new: _fill(old, new, initial_sigma),
         )
 
-    return exchange(model, {old: rule(new) for old, new in COUNTERPARTS.items()}, layers)
+    converted = exchange(model, {old: rule(new) for old, new in COUNTERPARTS.items()}, layers)
+    posteriors_made = [q for layer in walk(converted) for q in getattr(layer, "random_weights", ())]
+    for name in ("bias_prior", "bias_posterior"):
+        if name in arguments and not any(q.name == "bias" for q in posteriors_made):
+            raise ValueError(f"{name} is given, and no converted layer has a bias; leave it out")
+    if initial_sigma not in (None, 0.1) and all(_is_point(q) for q in posteriors_made):
+        raise ValueError(
+            f"initial_sigma={initial_sigma} is given, and posterior='point' has none; leave it out"
+        )
+    return converted
+
+
+def _is_point(q: posteriors.Posterior) -> bool:
+    return isinstance(q, posteriors.PointMass)
 
 
 def _make(kind: type[Layer], old: Any, arguments: dict[str, Any]) -> Layer:
@@ -119,7 +134,7 @@ def _make(kind: type[Layer], old: Any, arguments: dict[str, Any]) -> Layer:
                 f"{describe(old)} loses its {name}: the prior takes its place", stacklevel=2
             )
     kept.pop("seed", None)  # of dropout; layers that share it would share the noise of weights
-    if "use_bias" not in kept:
+    if not kept.get("use_bias"):
         arguments = {name: arguments[name] for name in arguments if not name.startswith("bias_")}
     try:
         return kind(**{**kept, **arguments})
@@ -135,6 +150,7 @@ def _fill(old: Any, new: Any, initial_sigma: float | None) -> None:
                 f"{describe(old)}; choose another"
             )
         q.mu.assign(swapped(new, q, w))
+        q.trainable = w.trainable
         if initial_sigma is not None:
             _spread(q, initial_sigma)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import keras
 
+from tfbdl import random
 from tfbdl.convert.bayesian import COUNTERPARTS
-from tfbdl.convert.copying import copy_layer, copy_state, describe
 from tfbdl.convert.exchange import Layer, Rule, exchange
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import ConcreteDropout, MCDropout, MCGaussianDropout, VariationalDropout
 
@@ -64,11 +65,12 @@ def _to(kind: type[Layer]) -> Callable[[Any], Layer]:
 def _take_means(old: Any, new: Any) -> None:
     for w, q in pairs_of_weights(new, old):
         w.assign(swapped(old, q, q.mean))
+        w.trainable = q.trainable
 
 
 def _dropout(old: MCDropout) -> Layer:
     return keras.layers.Dropout(
-        old.rate, old.noise_shape, old.seed.seed, name=old.name, dtype=old.dtype_policy
+        old.rate, old.noise_shape, _keras_seed(old), name=old.name, dtype=old.dtype_policy
     )
 
 
@@ -79,8 +81,12 @@ def _gaussian_dropout(old: MCGaussianDropout) -> Layer:
             "does not have; take it out first"
         )
     return keras.layers.GaussianDropout(
-        old.rate, old.seed.seed, name=old.name, dtype=old.dtype_policy
+        old.rate, _keras_seed(old), name=old.name, dtype=old.dtype_policy
     )
+
+
+def _keras_seed(old: MCDropout) -> int | None:
+    return None if old.seed.seed is None else random.word(old.seed.seed)
 
 
 _RULES: dict[type[Layer], Rule] = {

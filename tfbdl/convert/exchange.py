@@ -12,10 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import keras
 
-from tfbdl.convert.copying import copy_layer, copy_state, describe
+from tfbdl.arguments import shown, words
+from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import is_graph, rebuild, walk
+from tfbdl.likelihoods import check_metrics
 
 Layer: TypeAlias = keras.layers.Layer
+_WANTED = "names of layers, or a function of a layer"
 Selection: TypeAlias = str | Sequence[str] | Callable[[Layer], bool] | None
 
 
@@ -40,9 +43,11 @@ def exchange(
         layers: which of these: names, or a function of a layer; by default all.
 
     Raises:
-        ValueError: if there is nothing to exchange, or a layer that is to be and cannot be.
+        ValueError: if there is nothing to exchange, a layer that is to be and cannot be, or a
+            metric of Keras' own compares y with outputs that are no predictions.
     """
     _check_model(model)
+    check_metrics(model)
     chosen = _choose(model, tuple(rules), layers)
     _check_reach(model, rules, chosen)
     made: dict[int, tuple[Any, Any, Rule]] = {}
@@ -74,8 +79,9 @@ def _check_model(model: keras.Model) -> None:
         return
     if type(model) is keras.Sequential:
         raise ValueError(f"model={model.name!r} is not built; give it a keras.Input, or call it")
+    name = shown(getattr(model, "name", model))
     raise ValueError(
-        f"model={getattr(model, 'name', model)!r} ({type(model).__name__}) is no functional or "
+        f"model={name} ({type(model).__name__}) is no functional or "
         "Sequential model; use the layers of tfbdl.layers in its code, or convert "
         "keras.Model(model.inputs, model.outputs) where it has these"
     )
@@ -90,16 +96,16 @@ def _choose(model: keras.Model, kinds: tuple[type[Layer], ...], layers: Selectio
         raise ValueError(f"model={model.name!r} holds nothing to convert, which is: {wanted}")
     if layers is None:
         return set(known)
-    if callable(layers):
+    if callable(layers) and not isinstance(layers, type):
         chosen = {key for key, layer in known.items() if layers(layer)}
     else:
-        asked = [layers] if isinstance(layers, str) else list(layers)
+        asked = [layers] if isinstance(layers, str) else words("layers", layers, _WANTED)
         unknown = sorted(set(asked) - {layer.name for layer in known.values()})
         if unknown:
             raise ValueError(f"layers={unknown} are unknown; what can be converted is: {names}")
         chosen = {key for key, layer in known.items() if layer.name in asked}
     if not chosen:
-        raise ValueError(f"layers={layers!r} chooses none; what can be converted is: {names}")
+        raise ValueError(f"layers={shown(layers)} chooses none; what can be converted is: {names}")
     return chosen
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
-from tfbdl.convert.copying import describe
 from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
+from tfbdl.copying import describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import MCDropout, MCGaussianDropout
 
@@ -34,7 +34,7 @@ def to_mc_dropout(model: keras.Model, *, layers: Selection = None) -> keras.Mode
         ValueError: if there is nothing to convert, or a layer that cannot be: one inside a wrapper
             or attention layer, of a subclass, or with a rate of 1.
     """
-    converted = exchange(model, _RULES, layers)
+    converted = exchange(model, RULES, layers)
     if layers is None:
         for layer in walk(converted):
             if any(getattr(layer, name, 0.0) for name in _NOISE.get(type(layer), ())):
@@ -80,7 +80,7 @@ _NOISE: dict[type[Layer], tuple[str, ...]] = {
     keras.layers.ConvLSTM3D: _RECURRENT,
 }
 
-_RULES: dict[type[Layer], Rule] = {
+RULES: dict[type[Layer], Rule] = {
     keras.layers.Dropout: Rule(_to(MCDropout)),
     keras.layers.SpatialDropout1D: Rule(_to(MCDropout)),
     keras.layers.SpatialDropout2D: Rule(_to(MCDropout)),

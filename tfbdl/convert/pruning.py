@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from tfbdl.arguments import number
-from tfbdl.convert.copying import copy_layer, copy_state
+from tfbdl.arguments import keras_model, number
 from tfbdl.convert.exchange import Rule, exchange
+from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import walk
 from tfbdl.layers.base import BayesLayer
 from tfbdl.posteriors import Posterior
@@ -34,6 +34,7 @@ def prune(model: keras.Model, fraction: float) -> keras.Model:
         ValueError: if `fraction` is out of range, no layer has random weights, or their posterior
             has no elements that could be removed one by one.
     """
+    keras_model("model", model)
     number("fraction", fraction, lambda f: 0 <= f < 1, "in [0, 1)")
     kinds = {type(layer) for layer in walk(model) if isinstance(layer, BayesLayer)}
     if not kinds:

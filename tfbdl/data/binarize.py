@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbdl.arguments import generator
 from tfbdl.data.checks import unit_interval
 
 
@@ -15,15 +16,15 @@ def binarize(x: Any, seed: int) -> np.ndarray:
 
     Args:
         x: Grey levels in [0, 1], of any shape.
-        seed: Non-negative int; the same seed gives the same images.
+        seed: Integer of 64 bits; the same seed gives the same images.
 
     Returns:
         float32 array of the shape of `x` holding only 0 and 1.
 
     Raises:
-        ValueError: If a grey level is not finite or not in [0, 1].
+        ValueError: If a grey level is not finite or not in [0, 1], or `seed` is no such integer.
 
     """
     probabilities = unit_interval("x", x)
-    uniform = np.random.default_rng(seed).random(probabilities.shape, dtype=np.float32)
+    uniform = generator("seed", seed).random(probabilities.shape, dtype=np.float32)
     return (uniform < probabilities).astype(np.float32)

@@ -4,22 +4,26 @@ from typing import Any
 
 import numpy as np
 
+from tfbdl.arguments import positive_integer
+from tfbdl.examples import as_array
+from tfbdl.memory import require
 
-def positive_int(name: str, value: int) -> int:
-    """Return `value` as an int.
+
+def number_of(name: str, value: Any, numbers_each: int) -> int:
+    """Return how many examples of so many float64 numbers are asked for.
 
     Args:
         name: What the caller calls the value, for the error message.
         value: An integer of at least 1 (a bool is not one).
+        numbers_each: Numbers that an example takes.
 
     Raises:
-        ValueError: If `value` is anything else.
+        ValueError: If `value` is anything else, or so many do not fit into memory.
 
     """
-    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_integer or value < 1:
-        raise ValueError(f"{name}={value!r} must be a positive int")
-    return int(value)
+    count = positive_integer(name, value)
+    require(8 * count * numbers_each, f"{name}={count}", "ask for fewer")
+    return count
 
 
 def unit_interval(name: str, values: Any) -> np.ndarray:
@@ -33,9 +37,9 @@ def unit_interval(name: str, values: Any) -> np.ndarray:
         ValueError: If a value is not a finite real number in [0, 1].
 
     """
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {array.dtype}; give real numbers in [0, 1]")
+    array = as_array(name, values)
+    if array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}; give numbers in [0, 1]")
     if not np.all((array >= 0) & (array <= 1)):
         raise ValueError(
             f"{name} ranges from {array.min()} to {array.max()}; "

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from tfbdl import arguments
 from tfbdl.data.errors import DataError
 
 CLASSES = (
@@ -125,7 +126,7 @@ def _table(name: str, kinds: str, directory: str | os.PathLike[str] | None) -> n
 
 
 def _find(name: str, directory: str | os.PathLike[str] | None) -> Path:
-    source = "directory"
+    source, directory = "directory", arguments.optional(arguments.path, "directory", directory)
     if directory is None:
         source, directory = "TFBDL_DATA", os.environ.get("TFBDL_DATA")
     if not directory:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfbdl.data.checks import positive_int
+from tfbdl.arguments import option, positive_integer, shown
 from tfbdl.data.digits import enlarged_digits
 from tfbdl.data.originals import load_original
 from tfbdl.data.splits import first_of_each_class, last_sixth_of_each_class
@@ -35,7 +35,7 @@ def load(
     name: str,
     split: str = "tutorial",
     *,
-    per_class: int = 100,
+    per_class: int | None = None,
     directory: str | os.PathLike[str] | None = None,
 ) -> ImageData:
     """Load an image data set with grey levels in [0, 1] (see `binarize` for black and white).
@@ -49,39 +49,41 @@ def load(
             60,000 and 10,000 images of the published training and test files, in their order.
             The digits have a single file, which the tutorial split draws on; their full split
             tests on the last sixth of each class (1,501 and 296 images, in file order).
-        per_class: Training images of each class in the tutorial split; not used by "full".
+        per_class: Training images of each class in the tutorial split, by default 100; only for it.
         directory: Where `<name>.npz` or the four original IDX `.gz` files are, directly or in a
             subfolder `mnist`, `fashion-mnist` or `fashion_mnist`. By default the environment
             variable `TFBDL_DATA` says where; if it is unset, Keras' cache is read or, failing
-            that, Keras downloads the files. Not used by "digits".
+            that, Keras downloads the files. "digits" needs none and takes none.
 
     Returns:
         The images and classes; see `ImageData` for shapes and dtypes.
 
     Raises:
-        ValueError: If `name` or `split` is unknown, or `per_class` is not a positive int or more
-            than the smallest class has.
+        ValueError: If `name` or `split` is unknown, `per_class` is not a positive int or more than
+            the smallest class has, or an argument does not go with `name` or `split`.
         DataError: If the files are missing, damaged or not the published ones.
 
     """
-    _check_known("name", name, NAMES)
-    _check_known("split", split, SPLITS)
-    per_class = positive_int("per_class", per_class)
+    option("name", name, NAMES)
+    option("split", split, SPLITS)
+    if split == "tutorial":
+        per_class = 100 if per_class is None else positive_integer("per_class", per_class)
+    elif per_class is not None:
+        raise ValueError(f"per_class={shown(per_class)} is for split='tutorial'; leave it out")
     if name == "digits":
+        if directory is not None:
+            raise ValueError(f"directory={shown(directory)} is of no use to name='digits'")
         (x, y), white = enlarged_digits(), 1
     else:
         arrays, white = load_original(name, directory), 255
         if split == "full":
             return _image_data(white, **arrays)
         x, y = arrays["x_train"], arrays["y_train"]
-    is_tutorial = split == "tutorial"
-    train, test = first_of_each_class(y, per_class) if is_tutorial else last_sixth_of_each_class(y)
+    if per_class is None:
+        train, test = last_sixth_of_each_class(y)
+    else:
+        train, test = first_of_each_class(y, per_class)
     return _image_data(white, x[train], y[train], x[test], y[test])
-
-
-def _check_known(argument: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{argument}={value!r} is unknown; use one of {', '.join(known)}")
 
 
 def _image_data(

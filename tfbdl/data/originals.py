@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfbdl import arguments
 from tfbdl.data.errors import DataError
 from tfbdl.data.idx import read_idx
 from tfbdl.data.npz import read_npz
@@ -66,7 +67,7 @@ def load_original(name: str, directory: str | os.PathLike[str] | None) -> dict[s
         DataError: If the data set is not there, cannot be read, or is not the published one.
 
     """
-    source = "directory"
+    source, directory = "directory", arguments.optional(arguments.path, "directory", directory)
     if directory is None:
         source, directory = "TFBDL_DATA", os.environ.get("TFBDL_DATA") or None
     place = _find(name, _keras_cache() if directory is None else directory)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tfbdl import arguments
 from tfbdl.data.errors import DataError
 
 MAX_BYTES = 2**24
@@ -50,6 +51,7 @@ def find(places: Sequence[str], directory: str | os.PathLike[str] | None, source
         TableError: if there is none.
     """
     name, said = places[-1], "directory"
+    directory = arguments.optional(arguments.path, "directory", directory)
     if directory is None:
         said, directory = "TFBDL_DATA", os.environ.get("TFBDL_DATA") or None
     if directory is None:

@@ -1,10 +1,12 @@
 """Images that ought to make a classifier uncertain: rotated digits, mixtures of two, noise."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from tfbdl.data.checks import positive_int, unit_interval
+from tfbdl.arguments import generator, number
+from tfbdl.data.checks import number_of, unit_interval
 
 
 def rotate(images: Any, degrees: float) -> np.ndarray:
@@ -25,8 +27,7 @@ def rotate(images: Any, degrees: float) -> np.ndarray:
     from scipy.ndimage import rotate as rotate_array  # noqa: PLC0415
 
     images = _images("images", images)
-    if not np.isfinite(degrees):
-        raise ValueError(f"degrees={degrees} must be finite")
+    degrees = number("degrees", degrees, math.isfinite, "finite")
     rotated = rotate_array(
         images, degrees, axes=(1, 2), reshape=False, order=1, mode="grid-constant"
     )
@@ -51,8 +52,7 @@ def blend(a: Any, b: Any, weight: float = 0.5) -> np.ndarray:
     a, b = _images("a", a), _images("b", b)
     if a.shape != b.shape:
         raise ValueError(f"b has shape {b.shape}; give it the shape of a, {a.shape}")
-    if not 0 <= weight <= 1:
-        raise ValueError(f"weight={weight} must be in [0, 1]")
+    weight = number("weight", weight, lambda w: 0 <= w <= 1, "in [0, 1]")
     return np.clip((1 - weight) * a + weight * b, 0, 1).astype(np.float32)
 
 
@@ -61,17 +61,17 @@ def noise(n: int, seed: int) -> np.ndarray:
 
     Args:
         n: Number of images, at least 1.
-        seed: Non-negative int; the same seed gives the same images.
+        seed: Integer of 64 bits; the same seed gives the same images.
 
     Returns:
         float32 (n, 28, 28).
 
     Raises:
-        ValueError: If `n` is not a positive int.
+        ValueError: If `n` is not a positive int, or `seed` no such integer.
 
     """
-    shape = (positive_int("n", n), 28, 28)
-    return np.random.default_rng(seed).random(shape, dtype=np.float32)
+    shape = (number_of("n", n, 784), 28, 28)
+    return generator("seed", seed).random(shape, dtype=np.float32)
 
 
 def _images(name: str, values: Any) -> np.ndarray:

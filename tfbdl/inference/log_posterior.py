@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, TypeAlias
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfbdl import priors
-from tfbdl.arguments import positive_integer
+from tfbdl.arguments import optional, positive_integer, shown
+from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import as_graph, has_loops
 from tfbdl.inference.batches import whole
@@ -21,6 +22,19 @@ from tfbdl.priors import Prior
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 PriorLike: TypeAlias = float | str | Prior
 OTHERS = "*"
+
+
+def _of_theta(
+    method: Callable[[LogPosterior, tf.Tensor], tf.Tensor],
+) -> Callable[[LogPosterior, Any], tf.Tensor]:
+    """A method of a `LogPosterior` whose theta is checked, and whose eager calls run as graphs."""
+    graph = as_graph(method)
+
+    @wraps(method)
+    def call(self: LogPosterior, theta: Any) -> tf.Tensor:
+        return graph(self, self.checked(theta))
+
+    return call
 
 
 class LogPosterior:
@@ -72,45 +86,68 @@ class LogPosterior:
         self.size = self.flat.size
         self.likelihood = likelihood = required_likelihood(model, likelihood)
         self.dtype = tf.as_dtype(dtype)
-        x, y = whole(x, y)
+        x, y = whole(x, y, self.dtype)
         self.x, self.y = in_type(x, self.dtype), in_type(y, self.dtype)
         self.num_data = len(y)
-        self.batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
+        self.batch_size = optional(positive_integer, "batch_size", batch_size)
         self.priors: list[Prior] | None = None
-        if callable(prior) and not isinstance(prior, Prior):
+        if callable(prior) and not isinstance(prior, (Prior, type)):
             self._log_prior_of_one = prior
+            _check_density(prior, self.flat.theta)
         else:
             self.priors = _prior_of_each(prior, list(self.flat.shapes))
             self._log_prior_of_one = _independent(self.priors, self.flat)
         few = tf.nest.map_structure(lambda a: a[:2], self.x)
         self.flat.check_deterministic(few)
-        network = tf.function(lambda theta: self.flat(theta, few))
-        self._has_loops = has_loops(network.get_concrete_function(self.theta).graph)
         outputs = self.flat(self.flat.theta, few)
         likelihood.check(outputs)
         likelihood.check_targets(y, outputs)
+        network = tf.function(lambda theta: self.flat(theta, few))
+        self._has_loops = has_loops(network.get_concrete_function(self.theta).graph)
 
     @property
     def theta(self) -> tf.Tensor:
         """The model's weights as they are now, shape (D,)."""
         return self.flat.theta
 
-    @as_graph
+    @_of_theta
     def __call__(self, theta: tf.Tensor) -> tf.Tensor:
-        """Log p(y, theta | x) in nats, shape () for theta (D,), and (C,) for C chains (C, D)."""
+        """Log p(y, theta | x) in nats, shape () for theta (D,), and (C,) for C chains (C, D).
+
+        It is NaN or infinite where theta is not finite.
+
+        Raises:
+            ValueError: if theta is something else.
+        """
         return self.log_likelihood(theta) + self.log_prior(theta)
 
-    @as_graph
+    @_of_theta
     def log_likelihood(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(y | x, theta) in nats, of the shape that `__call__` has."""
         if self.batch_size is None or self.batch_size >= self.num_data:
             return self._log_likelihood_of(theta, self.x, self.y)
         return self._in_chunks(theta)
 
-    @as_graph
+    @_of_theta
     def log_prior(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(theta) in nats, of the shape that `__call__` has."""
         return over_chains(self._log_prior_of_one, theta)
+
+    def checked(self, theta: Any) -> tf.Tensor:
+        """Theta as a tensor, in the type that all is computed in.
+
+        Raises:
+            ValueError: if it is not of shape (D,) or (C, D).
+        """
+        if not isinstance(theta, tf.Tensor):
+            theta = tf.constant(as_array("theta", theta))
+        is_number = theta.dtype.is_floating or theta.dtype.is_integer
+        if not is_number or theta.shape.rank not in (1, 2) or theta.shape[-1] != self.size:
+            raise ValueError(
+                f"theta has shape {tuple(theta.shape)} and type {theta.dtype.name}; give numbers "
+                f"of shape ({self.size},) or (C, {self.size})"
+            )
+        return tf.cast(theta, self.dtype)
 
     def _log_likelihood_of(self, theta: tf.Tensor, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def of_one(theta: tf.Tensor) -> tf.Tensor:
@@ -156,7 +193,7 @@ def in_type(arrays: Any, dtype: tf.DType) -> Any:
     """Arrays on the device, in `dtype` if they are of floating numbers."""
 
     def of_one(array: Any) -> tf.Tensor:
-        array = np.asarray(array)
+        array = examples("x", array, dtype.name)
         return tf.constant(array, dtype if array.dtype.kind == "f" else None)
 
     return tf.nest.map_structure(of_one, arrays)
@@ -176,9 +213,21 @@ def _independent(chosen: list[Prior], flat: FlatModel) -> Density:
     return density
 
 
+def _check_density(prior: Density, theta: tf.Tensor) -> None:
+    """Raises ValueError unless a joint prior gives one number for theta."""
+    value = prior(theta)
+    if not tf.is_tensor(value) or value.shape != () or not value.dtype.is_floating:
+        raise ValueError(
+            f"prior={shown(prior)} gives {shown(value)}; let it give the log density of theta, one "
+            "tensor of shape ()"
+        )
+
+
 def _prior_of_each(prior: PriorLike | Mapping[str, PriorLike], paths: list[str]) -> list[Prior]:
     if not isinstance(prior, Mapping):
         return [priors.density(prior)] * len(paths)
+    if not prior or not all(isinstance(name, str) for name in prior):
+        raise ValueError(f"prior={shown(prior)} must hold priors by the names of layers or weights")
     found = {name: priors.density(p, f"prior[{name!r}]") for name, p in prior.items()}
     chosen = []
     for path in paths:

@@ -10,13 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, option, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import boolean, option, optional, positive, positive_integer, shown
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import Compiled
 from tfbdl.inference import target as targets
 from tfbdl.inference.initial_points import initial_points
 from tfbdl.inference.log_posterior import Density, LogPosterior, PriorLike
-from tfbdl.inference.mcmc.kernels.base import positive, value_and_gradient
+from tfbdl.inference.mcmc.kernels.base import value_and_gradient
 from tfbdl.inference.method import Method
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods import Likelihood, required_likelihood
@@ -49,7 +50,7 @@ class MAP(Method):
     Under a normal prior of scale s it is what weight decay finds: the minimum of Keras' mean loss
     with the regulariser `L2(1 / (2 N s^2))` on all weights. It is one function and no posterior,
     the cheapest beginning of others (`Laplace`), and as a set of weights may look unlike any
-    sample: the mode of a Laplace prior is sparse, its samples are not. Bishop (2006), section 1.2.5.
+    sample: the mode of a Laplace prior is sparse, its samples are not (Bishop 2006, section 1.2.5).
 
     Args:
         model: a built `keras.Model`, or a log density, as in `MCMC`.
@@ -93,17 +94,18 @@ class MAP(Method):
     ) -> None:
         super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
         targets.check(model, prior, likelihood=likelihood)
-        if optimizer != "lbfgs" and not isinstance(optimizer, keras.optimizers.Optimizer):
-            raise ValueError(f"optimizer={optimizer!r} must be 'lbfgs' or a keras optimizer")
+        is_name = isinstance(optimizer, str) and optimizer == "lbfgs"
+        if not is_name and not isinstance(optimizer, keras.optimizers.Optimizer):
+            raise ValueError(f"optimizer={shown(optimizer)} must be 'lbfgs' or a keras optimizer")
         self.model = model
         self.prior = prior
         self.likelihood = likelihood
         self.optimizer = optimizer
         self.max_iterations = positive_integer("max_iterations", max_iterations)
-        self.tolerance = positive("tolerance", tolerance)
+        self.tolerance = positive("tolerance", tolerance, "a positive finite number")
         self.initial = initial
-        self.seed = integer("seed", seed)
-        self.jit_compile = jit_compile
+        self.seed = arguments.seed("seed", seed)
+        self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._mode: Mode | None = None
 
     def fit(self, x: Any = None, y: Any = None, *, batch_size: int | None = None) -> MAP:

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import likelihoods
-from tfbdl.arguments import integer, option, positive_integer
+from tfbdl.arguments import instance, integer, option, positive_integer, shown
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.batches import elements
 from tfbdl.inference.laplace import Laplace
@@ -58,18 +58,22 @@ class MarginalLikelihood(keras.callbacks.Callback):
         every: int = 10,
     ) -> None:
         super().__init__()
-        self.laplace = laplace
+        self.laplace = instance("laplace", laplace, Laplace, "a tfbdl.inference.Laplace")
         self.prior_structure = option("prior_structure", prior_structure, prior.PRIOR_STRUCTURES)
-        if integer("start", start) < 0:
-            raise ValueError(f"start={start} must be at least 0")
-        self.start = start
+        self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
         self.log_marginal_likelihood: dict[int, float] = {}
         self._data = x, y
+        if y is None and not isinstance(x, tf.data.Dataset):
+            raise ValueError("y=None: give targets, or a data set of batches (x, y)")
         sizes = (len(keras.tree.flatten(inputs)[0]) for inputs, _ in elements(x, y))
         self._num_data = sum(sizes)
         self._penalties = [_Penalty(weight) for weight in laplace.weights]
         laplace.network.train_function = None  # it may have been traced without the penalties
+
+    def set_model(self, model: keras.Model) -> None:
+        likelihoods.check_metrics(model)
+        super().set_model(model)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         if self.model is not self.laplace.network:
@@ -153,7 +157,7 @@ def _noise(model: keras.Model, likelihood: Likelihood) -> float | None:
     predicted = [getattr(law, "scale", None) == "predicted" for law in (loss, likelihood)]
     if type(loss) is not type(likelihood) or predicted[0] != predicted[1]:
         raise ValueError(
-            f"loss={model.loss!r} is not that of laplace; compile the model with "
+            f"loss={shown(model.loss)} is not that of laplace; compile the model with "
             f"tfbdl.likelihoods.{type(likelihood).__name__}"
         )
     return float(loss.scale) if isinstance(loss, Normal) and not predicted[0] else None

@@ -114,7 +114,7 @@ class Method(keras.layers.Layer):
             store[name.replace("/", "|")] = array
 
     def load_own_variables(self, store: Any) -> None:
-        self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in store.keys()})
+        self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in store.keys()})  # noqa: SIM118 (h5py)
 
     def get_config(self) -> dict:
         return self._config_but()

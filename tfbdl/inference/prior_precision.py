@@ -7,6 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbdl.arguments import shown
+from tfbdl.examples import as_array
+
 PRIOR_STRUCTURES = ("scalar", "layerwise", "diag")
 
 
@@ -22,9 +25,9 @@ def prior_precision(value: Any, sizes: Sequence[int], *, for_each: bool = True) 
     Raises:
         ValueError: if it is not positive, or has another shape.
     """
-    delta = in_float64(value)
-    if tf.executing_eagerly() and not tf.reduce_all((delta > 0) & tf.math.is_finite(delta)):
-        raise ValueError(f"prior_precision={value!r} must be positive")
+    delta = in_float64("prior_precision", value)
+    if not _is_positive(delta):
+        raise ValueError(f"prior_precision={shown(value)} must be positive")
     shapes = [(len(sizes),), (sum(sizes),)] if for_each else [(len(sizes),)]
     if tuple(delta.shape) not in [(), *shapes]:
         raise ValueError(
@@ -34,10 +37,36 @@ def prior_precision(value: Any, sizes: Sequence[int], *, for_each: bool = True) 
     return delta
 
 
-def in_float64(value: Any) -> tf.Tensor:
-    """A number, array or tensor as a tensor in float64, differentiable."""
-    is_tensor = tf.is_tensor(value) or isinstance(value, tf.Variable)
-    return tf.cast(value, tf.float64) if is_tensor else tf.constant(value, tf.float64)
+def noise(value: Any) -> tf.Tensor:
+    """Sigma in float64.
+
+    Raises:
+        ValueError: if it is not one positive number.
+    """
+    sigma = in_float64("sigma_noise", value)
+    if sigma.shape != () or not _is_positive(sigma):
+        raise ValueError(f"sigma_noise={shown(value)} must be a positive number")
+    return sigma
+
+
+def in_float64(name: str, value: Any) -> tf.Tensor:
+    """A number, array or tensor as a tensor in float64, differentiable.
+
+    Raises:
+        ValueError: if it is none of real numbers.
+    """
+    if tf.is_tensor(value) or isinstance(value, tf.Variable):
+        if not (value.dtype.is_floating or value.dtype.is_integer):
+            raise ValueError(f"{name}={shown(value)} must be of numbers")
+        return tf.cast(value, tf.float64)
+    return tf.constant(as_array(name, value), tf.float64)
+
+
+def _is_positive(values: tf.Tensor) -> bool:
+    """Whether all are positive and finite, as far as they are known."""
+    if not tf.executing_eagerly():
+        return True
+    return bool(tf.reduce_all((values > 0) & tf.math.is_finite(values)))
 
 
 def of_each_weight(delta: tf.Tensor, sizes: Sequence[int]) -> tf.Tensor:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from tfbdl import arguments
 from tfbdl.arguments import integer, keras_model, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import Method
@@ -69,7 +70,7 @@ class SGMCMC(Method):
             raise ValueError(f"start={start} must be at least 0")
         self.start = start
         self.every = positive_integer("every", every)
-        self.seed = integer("seed", seed)
+        self.seed = arguments.seed("seed", seed)
         self._samples: Samples | None = None
 
     def fit(
@@ -159,7 +160,7 @@ class SGMCMC(Method):
         number = kept if num_samples is None else positive_integer("num_samples", num_samples)
         if number > kept:
             raise ValueError(f"num_samples={number} is more than the {kept} that were kept")
-        order = np.random.default_rng(integer("seed", seed) & 0xFFFFFFFF).permutation(kept)[:number]
+        order = arguments.generator("seed", seed).permutation(kept)[:number]
         return Samples(samples.theta[order], samples.states[order])
 
     def _fitted(self, what: str) -> Samples:

@@ -11,11 +11,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, keras_model, number, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import generator, integer, keras_model, positive, positive_integer
+from tfbdl.examples import examples
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import Method
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import walk
+from tfbdl.memory import require
 from tfbdl.models.ensemble import Ensemble, floats
 from tfbdl.training.loop import train
 
@@ -26,13 +29,13 @@ class PathMoments(NamedTuple):
     mean: of all points, shape (D,).
     squares: sum of the squared deviations from it, shape (D,).
     deviations: of the last K points from the mean until then, shape (K, D).
-    count: of points.
+    num_points: of the path so far.
     """
 
     mean: np.ndarray
     squares: np.ndarray
     deviations: np.ndarray
-    count: int
+    num_points: int
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -76,15 +79,11 @@ class SWAG(Method):
     ) -> None:
         super().__init__(name=name)
         self.model = keras_model("model", model)
-        if positive_integer("rank", rank) < 2:
-            raise ValueError(f"rank={rank} must be at least 2")
-        self.rank = rank
-        self.scale = number("scale", scale, lambda s: 0 < s < float("inf"), "a positive number")
-        if integer("start", start) < 0:
-            raise ValueError(f"start={start} must be at least 0")
-        self.start = start
+        self.rank = integer("rank", rank, least=2)
+        self.scale = positive("scale", scale)
+        self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
-        self.seed = integer("seed", seed)
+        self.seed = arguments.seed("seed", seed)
         self._moments: PathMoments | None = None
         self._inputs: Any = None
 
@@ -120,7 +119,7 @@ class SWAG(Method):
             seed=self.seed,
             verbose=verbose,
         )
-        if path.moments is None or path.moments.count < 2:
+        if path.moments is None or path.moments.num_points < 2:
             raise ValueError(
                 f"epochs={epochs}: behind start={self.start}, with every={self.every}, less than "
                 "two points are left; train longer"
@@ -140,7 +139,7 @@ class SWAG(Method):
     @property
     def variance(self) -> np.ndarray:
         moments = self._fitted("variance")
-        return moments.squares / moments.count
+        return moments.squares / moments.num_points
 
     @property
     def deviations(self) -> np.ndarray:
@@ -149,8 +148,9 @@ class SWAG(Method):
     def sample(self, num_samples: int = 30, *, seed: int = 0) -> np.ndarray:
         """Draws of theta, shape (num_samples, D), in float32."""
         moments = self._fitted("sample")
-        num_samples = positive_integer("num_samples", num_samples)
-        rng = np.random.default_rng(integer("seed", seed) & 0xFFFFFFFF)
+        size = 2 * 4 * positive_integer("num_samples", num_samples) * len(moments.mean)
+        require(size, f"num_samples={num_samples}", "draw fewer")
+        rng = generator("seed", seed)
         k, size = moments.deviations.shape
         draws = rng.standard_normal((num_samples, size), np.float32)
         draws *= self.scale * np.sqrt(self.variance)
@@ -171,18 +171,23 @@ class SWAG(Method):
             seed: of the draws.
 
         Raises:
-            ValueError: if the network has BatchNormalization and no inputs are known.
+            ValueError: if an argument is out of its range, the network has BatchNormalization and
+                no inputs are known, or x is given to one without.
         """
+        batch_size = positive_integer("batch_size", batch_size)
         thetas = self.sample(num_samples, seed=seed)
-        x = self._inputs if x is None else x
         layers = _normalizations(self.model)
         states = None
+        if x is not None and not layers:
+            raise ValueError("x is for networks with BatchNormalization; leave it out")
         if layers:
             if x is None or callable(x):
                 raise ValueError(
                     f"x=None: layer={layers[0].name!r} keeps statistics of its inputs, which "
                     "differ for each draw; give training inputs"
                 )
+            if not callable(x):
+                x = examples("x", x, FlatModel(self.model).dtype.name)
             with _left_as_it_was(self.model):
                 states = _statistics(self.model, thetas, x, batch_size)
         ensemble = Ensemble(self.model, thetas, states)
@@ -194,7 +199,7 @@ class SWAG(Method):
         moments = self._fitted("summary")
         k = max(len(moments.deviations) - 1, 1)
         variance = self.variance + np.sum(np.square(moments.deviations), axis=0) / k
-        remarks = [f"{moments.count} points of the path, {len(moments.deviations)} deviations"]
+        remarks = [f"{moments.num_points} points of the path, {len(moments.deviations)} deviations"]
         stddev = self.scale * np.sqrt(variance)
         return WeightTable.of(repr(self), FlatModel(self.model), moments.mean, stddev, remarks)
 
@@ -203,12 +208,18 @@ class SWAG(Method):
         return {name: np.asarray(value) for name, value in moments._asdict().items()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._moments = PathMoments(**{**arrays, "count": int(arrays["count"])})
+        self._moments = _moments_of(arrays)
 
     def _fitted(self, what: str) -> PathMoments:
         self._require_fit(what)
         assert self._moments is not None
         return self._moments
+
+
+def _moments_of(arrays: Mapping[str, np.ndarray]) -> PathMoments:
+    return PathMoments(
+        arrays["mean"], arrays["squares"], arrays["deviations"], int(arrays["num_points"])
+    )
 
 
 class _Path(keras.callbacks.Callback):
@@ -231,9 +242,9 @@ class _Path(keras.callbacks.Callback):
             self.moments = PathMoments(
                 zeros, zeros.copy(), np.zeros((0, theta.size), zeros.dtype), 0
             )
-        mean, squares, deviations, count = self.moments
+        mean, squares, deviations, num_points = self.moments
         difference = theta - mean
-        mean += difference / (count + 1)
+        mean += difference / (num_points + 1)
         from_new = theta - mean
         squares += difference * from_new
         if len(deviations) < self.rank:
@@ -241,18 +252,18 @@ class _Path(keras.callbacks.Callback):
         else:
             deviations[:-1] = deviations[1:]
             deviations[-1] = from_new
-        self.moments = PathMoments(mean, squares, deviations, count + 1)
+        self.moments = PathMoments(mean, squares, deviations, num_points + 1)
 
     def get_state(self) -> dict[str, np.ndarray]:
         """The moments so far."""
         if self.moments is None:
-            return {"count": np.array(0)}
+            return {"num_points": np.array(0)}
         return {name: np.asarray(value) for name, value in self.moments._asdict().items()}
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
         """Takes up what `get_state` gave."""
-        if int(state["count"]):
-            self.moments = PathMoments(**{**state, "count": int(state["count"])})
+        if int(state["num_points"]):
+            self.moments = _moments_of(state)
 
 
 def _normalizations(model: keras.Model) -> list[keras.layers.BatchNormalization]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import keras
 import numpy as np
 
-from tfbdl.arguments import integer, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private import batches_seen, schedule_of
+from tfbdl.likelihoods import check_metrics
 from tfbdl.models.ensemble import Ensemble, floats
 from tfbdl.optimizers import CyclicalSchedule
 from tfbdl.training import workers
@@ -42,11 +43,9 @@ class WeightSnapshots(keras.callbacks.Callback):
         self, start: int = 0, every: int = 1, *, savedir: str | os.PathLike[str] | None = None
     ) -> None:
         super().__init__()
-        if integer("start", start) < 0:
-            raise ValueError(f"start={start} must be at least 0")
-        self.start = start
+        self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
-        self.savedir = None if savedir is None else Path(savedir)
+        self.savedir = optional(arguments.path, "savedir", savedir)
         self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
@@ -78,9 +77,14 @@ class WeightSnapshots(keras.callbacks.Callback):
         return ensemble
 
     def set_model(self, model: keras.Model) -> None:
+        check_metrics(model)
         super().set_model(model)
         if model.built:
             self._flat = FlatModel(model)
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        if self.savedir is not None and workers.is_chief(self.model.distribute_strategy):
+            self.savedir.mkdir(parents=True, exist_ok=True)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if epoch == 0 and self.savedir is not None and self.epochs:
@@ -105,7 +109,6 @@ class WeightSnapshots(keras.callbacks.Callback):
             return
         if not workers.is_chief(self.model.distribute_strategy):
             return
-        self.savedir.mkdir(parents=True, exist_ok=True)
         path = self.savedir / f"sample_{epoch:08d}.npz"
         write_whole(path, lambda file: np.savez(file, member=member, state=state))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import words
 from tfbdl.flat_model import FlatModel
 from tfbdl.recording import owners
 
@@ -31,11 +32,12 @@ class WeightSubset:
 
     def __init__(self, flat: FlatModel, chosen: str | Sequence[str]) -> None:
         self.owners = owners(flat.model)
-        self.last_layer = self.owners[-1] if chosen == "last_layer" else None
+        word = chosen if isinstance(chosen, str) else None
+        self.last_layer = self.owners[-1] if word == "last_layer" else None
         paths = list(flat.shapes)
-        if chosen == "all":
+        if word == "all":
             self.index = list(range(len(paths)))
-        elif chosen == "last_layer":
+        elif word == "last_layer":
             self.index = [i for i, o in enumerate(self.owners) if o is self.last_layer]
         else:
             self.index = _named(chosen, paths)
@@ -70,11 +72,10 @@ class WeightSubset:
 
 
 def _named(names: Sequence[str], paths: list[str]) -> list[int]:
-    if isinstance(names, str) or not names or not all(isinstance(n, str) for n in names):
-        raise ValueError(
-            f"subset_of_weights={names!r} is unknown; choose 'all', 'last_layer', or a list of "
-            "names of layers or weights"
-        )
+    wanted = "'all', 'last_layer', or a list of names of layers or weights"
+    names = words("subset_of_weights", names, wanted)
+    if not names:
+        raise ValueError(f"subset_of_weights=[] must be {wanted}")
     unused = [n for n in names if not any(_holds(n, path) for path in paths)]
     if unused:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -12,6 +13,7 @@ from tfbdl.arguments import option
 from tfbdl.complexity import Complexity
 from tfbdl.keras_private import serialize_shared
 from tfbdl.layers.keras_arguments import without_replaced
+from tfbdl.memory import require
 from tfbdl.posteriors import Posterior
 from tfbdl.sampling import accept_draws, make_draw
 
@@ -22,6 +24,9 @@ class BayesLayer(keras.layers.Layer):
     It may stand before a Keras layer among the bases of a class, whose arguments it passes on. Its
     own are described where users meet them, in `BayesDense`.
     """
+
+    size_arguments: tuple[str, ...] = ()
+    """Attributes by which the sizes of the weights are asked for."""
 
     def __init__(
         self,
@@ -70,8 +75,12 @@ class BayesLayer(keras.layers.Layer):
         """Makes the posterior `self.<name>` over a weight of `shape`.
 
         Raises:
-            ValueError: if the prior or the posterior does not fit the weight.
+            ValueError: if the prior or the posterior does not fit the weight, or that does not fit
+                into memory.
         """
+        asked = ", ".join(f"{size}={getattr(self, size)}" for size in self.size_arguments)
+        what = f"{name} of layer {self.name!r} ({asked}), of shape {shape},"
+        require(8 * math.prod(shape), what, "make it smaller")
         try:
             made = posterior.create(self, name, shape, initializer, prior, exact=self.kl == "auto")
             if posterior.of_hyperposterior:

@@ -46,6 +46,8 @@ class BayesDense(BayesLinear):
             posterior.
     """
 
+    size_arguments = ("units",)
+
     def __init__(
         self,
         units: int,

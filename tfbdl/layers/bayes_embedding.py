@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import posteriors, priors
-from tfbdl.arguments import positive_integer
+from tfbdl.arguments import boolean, positive_integer
+from tfbdl.examples import examples
+from tfbdl.identifiers import initializer
 from tfbdl.layers.one_sample import OneSample
 
 
@@ -56,26 +58,39 @@ class BayesEmbedding(OneSample):
             raise ValueError("bias_prior and bias_posterior must be None: an embedding has no bias")
         self.input_dim = positive_integer("input_dim", input_dim)
         self.output_dim = positive_integer("output_dim", output_dim)
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        self.mask_zero = mask_zero
-        self.supports_masking = mask_zero
+        self.embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
+        self.mask_zero = boolean("mask_zero", mask_zero)
+        self.supports_masking = self.mask_zero
         self.autocast = False  # integers given as floats would be rounded
-        self._start = None if weights is None else np.reshape(weights, np.shape(weights)[-2:])
-        if self._start is not None and self._start.shape != (input_dim, output_dim):
+        self._start = None if weights is None else self._table(weights, embeddings_initializer)
+
+    def _table(self, weights: Any, beside: Any) -> np.ndarray:
+        """`weights` without the list that Keras has around them."""
+        array = examples("weights", weights, "float32")
+        shape = (self.input_dim, self.output_dim)
+        if array.shape not in (shape, (1, *shape)):
             raise ValueError(
-                f"weights of shape {np.shape(weights)} must have the shape "
-                f"(input_dim, output_dim)={(input_dim, output_dim)}"
+                f"weights of shape {array.shape} must have the shape "
+                f"(input_dim, output_dim)={shape}"
             )
+        if not isinstance(beside, str) or beside != "uniform":
+            raise ValueError(
+                "embeddings_initializer is given beside weights, which say where the means start; "
+                "leave one out"
+            )
+        return array.reshape(shape)
+
+    size_arguments = ("input_dim", "output_dim")
 
     def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
         start = self._start
-        initializer = (
+        begin = (
             self.embeddings_initializer
             if start is None
             else lambda shape, dtype=None: tf.constant(start, dtype)
         )
         shape = (self.input_dim, self.output_dim)
-        self.add_random_weight("embeddings", shape, initializer, self.prior, self.posterior)
+        self.add_random_weight("embeddings", shape, begin, self.prior, self.posterior)
         self.built = True
 
     def call(

@@ -8,13 +8,20 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl import posteriors, priors
-from tfbdl.arguments import number, positive_integer
+from tfbdl import posteriors, priors, random
+from tfbdl.arguments import boolean, number, positive_integer
+from tfbdl.identifiers import initializer, of_keras
 from tfbdl.keras_private import serialize_shared
 from tfbdl.layers.one_sample import OneSample
 from tfbdl.layers.recurrent_cells import GivenGRUCell, GivenLSTMCell
 
-_BACKWARDS = 0x2545F491
+_BACKWARDS = -2
+"""A sub-stream of the layer's key that nothing else takes."""
+_FLAGS = {
+    *("go_backwards", "return_sequences", "return_state", "stateful", "unroll"),
+    "zero_output_for_mask",
+}
+_FLAGS_OF_CELL = {"reset_after", "unit_forget_bias", "use_bias"}
 
 
 class BayesRecurrent(OneSample, keras.layers.RNN):
@@ -24,6 +31,7 @@ class BayesRecurrent(OneSample, keras.layers.RNN):
     `BayesLSTM`.
     """
 
+    size_arguments = ("units",)
     make_cell: Callable[..., GivenLSTMCell | GivenGRUCell]
     num_gates: int
     cell_arguments: tuple[str, ...] = (
@@ -49,10 +57,10 @@ class BayesRecurrent(OneSample, keras.layers.RNN):
         **kwargs: Any,
     ) -> None:
         of_cell = {name: kwargs.pop(name) for name in self.cell_arguments if name in kwargs}
-        for name in {"dropout", "recurrent_dropout"} & of_cell.keys():
-            number(name, of_cell[name], lambda rate: 0 <= rate < 1, "in [0, 1)")
-        positive_integer("units", units)
-        cell = self.make_cell(units, activation, dtype=kwargs.get("dtype"), name="cell", **of_cell)
+        of_cell |= {"units": units, "activation": activation}
+        kwargs |= {name: boolean(name, kwargs[name]) for name in _FLAGS & kwargs.keys()}
+        of_cell = {name: _checked(name, value) for name, value in of_cell.items()}
+        cell = self.make_cell(**of_cell, dtype=kwargs.get("dtype"), name="cell")
         super().__init__(cell, num_data=num_data, prior=prior, posterior=posterior, **kwargs)
         self.input_spec = keras.layers.InputSpec(ndim=3)
         self._given_recurrent = (
@@ -61,13 +69,20 @@ class BayesRecurrent(OneSample, keras.layers.RNN):
             if recurrent_posterior is None
             else posteriors.get(recurrent_posterior, "recurrent_posterior"),
         )
+        if not cell.use_bias and self._given_bias != (None, None):
+            raise ValueError("bias_prior and bias_posterior must be None: use_bias=False")
         self.recurrent_prior = self._given_recurrent[0] or _like(self.prior)
         self.recurrent_posterior = self._given_recurrent[1] or self.posterior
         self.recurrent_posterior.check_prior(self.recurrent_prior)
         self.recurrent_posterior.check_kl(self.kl)
         if self.go_backwards:  # else the two directions of a Bidirectional with a seed were alike
-            seed, count = tf.unstack(self.seed.state.value)
-            self.seed.state.assign([tf.bitwise.bitwise_xor(seed, _BACKWARDS), count])
+            key, count = tf.unstack(self.seed.state.value)
+            self.seed.state.assign(tf.stack([random.fold_in(key, _BACKWARDS), count]))
+
+    @property
+    def units(self) -> int:
+        """The output dimension."""
+        return self.cell.units
 
     def build(
         self,
@@ -195,6 +210,23 @@ class BayesGRU(BayesRecurrent):
 
     def bias_shape(self, gates: int) -> tuple[int, ...]:
         return (2, gates) if self.cell.reset_after else (gates,)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """An argument of a cell, as Keras' cells want it.
+
+    Raises:
+        ValueError: if it is out of its range.
+    """
+    if name == "units":
+        return positive_integer(name, value)
+    if name in _FLAGS_OF_CELL:
+        return boolean(name, value)
+    if name.endswith("dropout"):
+        return number(name, value, lambda rate: 0 <= rate < 1, "in [0, 1)")
+    if name.endswith("initializer"):
+        return initializer(name, value)
+    return of_keras(name, value, keras.activations.get)
 
 
 def _like(prior: priors.Prior) -> priors.Prior:

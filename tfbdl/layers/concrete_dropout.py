@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import number
+from tfbdl.arguments import boolean, instance, not_negative, number, positive
 from tfbdl.complexity import Complexity
 from tfbdl.sampling import accept_draws
 
@@ -68,16 +68,19 @@ class ConcreteDropout(keras.layers.Wrapper):
         seed: int | None = None,
         **kwargs: object,
     ) -> None:
+        instance(
+            "layer", layer, keras.layers.Layer, "a Keras layer, such as keras.layers.Dense(10)"
+        )
         super().__init__(layer, **kwargs)
         if getattr(layer, "data_format", None) == "channels_first":
             raise ValueError(f"layer={layer.name} has channels first; use channels_last")
         if "Transpose" in type(layer).__name__:
             raise ValueError(f"layer={layer.name} is transposed; wrap Dense or a convolution")
-        self.lengthscale = number("lengthscale", lengthscale, lambda v: 0 <= v < math.inf, ">= 0")
-        self.temperature = number("temperature", temperature, lambda v: 0 < v < math.inf, "> 0")
-        self.per_unit = per_unit
+        self.lengthscale = not_negative("lengthscale", lengthscale, ">= 0")
+        self.temperature = positive("temperature", temperature, "> 0")
+        self.per_unit = boolean("per_unit", per_unit)
         self.initial_rate = number("initial_rate", initial_rate, lambda v: 0 < v < 1, "in (0, 1)")
-        self.logit_scale = number("logit_scale", logit_scale, lambda v: 0 < v < math.inf, "> 0")
+        self.logit_scale = positive("logit_scale", logit_scale, "> 0")
         self.complexity = Complexity(num_data, names=("wd", "ent"))
         self.seed = random.Seed(seed)
         self.supports_masking = True

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl import posteriors, priors
-from tfbdl.arguments import option, positive_integer
+from tfbdl.arguments import LARGEST, first_line, option, positive_integer, shown
 from tfbdl.layers import estimators
 from tfbdl.layers.linear import BayesLinear
 
@@ -24,6 +26,7 @@ class Convolution(BayesLinear):
     arguments are described where users meet them, in `BayesConv2D`.
     """
 
+    size_arguments = ("filters", "kernel_size")
     rank: int
     paddings: tuple[str, ...] = ("same", "valid")
 
@@ -67,7 +70,8 @@ class Convolution(BayesLinear):
             )
         padding = padding.lower() if isinstance(padding, str) else padding
         self.padding = option("padding", padding, self.paddings)
-        data_format = data_format or keras.config.image_data_format()
+        if data_format is None:
+            data_format = keras.config.image_data_format()
         self.data_format = option("data_format", data_format, _FORMATS)
         self.supports_masking = False  # a mask over the inputs' positions is not the outputs'
         self.input_spec = keras.layers.InputSpec(ndim=self.rank + 2)
@@ -120,7 +124,14 @@ class Convolution(BayesLinear):
         *lengths, channels = (*axes[1:], axes[0]) if first else axes
         kernel_shape = self.kernel_shape(channels or 1)
         x = keras.KerasTensor((batch, *lengths, kernel_shape[-2]))  # one group's channels
-        _, *lengths, filters = self.convolve(x, keras.KerasTensor(kernel_shape)).shape
+        try:
+            _, *lengths, filters = self.convolve(x, keras.KerasTensor(kernel_shape)).shape
+        except ValueError as error:
+            raise ValueError(
+                f"kernel_size={self.kernel_size}, strides={self.strides} and dilation_rate="
+                f"{self.dilation_rate} do not fit inputs of shape {tuple(input_shape)}: "
+                f"{first_line(error)}"
+            ) from None
         return (batch, filters, *lengths) if first else (batch, *lengths, filters)
 
     def get_config(self) -> dict:
@@ -141,13 +152,15 @@ def integers(name: str, value: Any, num: int, least: int = 1) -> tuple[int, ...]
     Raises:
         ValueError: if it is neither, or one is below `least`.
     """
-    given = (value,) * num if isinstance(value, int) else value
-    try:
-        sizes = tuple(int(size) for size in given)
-    except (TypeError, ValueError):
-        sizes = ()
-    if len(sizes) != num or min(sizes) < least or sizes != tuple(given):
+    is_list = isinstance(value, (list, tuple, np.ndarray))
+    sizes = tuple(value) if is_list else (value,) * num
+    if len(sizes) != num or not all(_is_size(size, least) for size in sizes):
         raise ValueError(
-            f"{name}={value!r} must be an integer, or {num} of them, of at least {least}"
+            f"{name}={shown(value)} must be an integer, or {num} of them, of at least {least}"
         )
-    return sizes
+    return tuple(int(size) for size in sizes)
+
+
+def _is_size(value: Any, least: int) -> bool:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and least <= value <= LARGEST

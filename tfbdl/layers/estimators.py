@@ -17,24 +17,26 @@ where `linear(x, w)` applies the layer's linear map.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import choose
+from tfbdl.identifiers import choose
 from tfbdl.posteriors import Posterior
 
 Linear = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
-class Estimator:
+class Estimator(abc.ABC):
     """Base of the estimators; stateless, so its class is all there is to save."""
 
-    def check(self, posterior: Posterior) -> None:
+    def check(self, posterior: Posterior) -> None:  # noqa: B027 (most hold for all)
         """Raises ValueError where the estimator does not hold for this posterior."""
 
+    @abc.abstractmethod
     def __call__(
         self,
         x: tf.Tensor,
@@ -44,7 +46,6 @@ class Estimator:
         key: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Outputs before the activation, and the KL of kernel and bias in nats."""
-        raise NotImplementedError
 
     def get_config(self) -> dict:
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -30,7 +30,7 @@ class FilterResponseNormalization(keras.layers.Layer):
 
     def __init__(self, epsilon: float = 1e-6, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.epsilon = number("epsilon", epsilon, lambda e: 0 < e < float("inf"), "positive")
+        self.epsilon = positive("epsilon", epsilon, "positive")
         self.input_spec = keras.layers.InputSpec(min_ndim=3)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfbdl.arguments import shown
+
 _REASONS = {
     "_regularizer": "does not go with random weights, whose regularizer is the prior; use prior=",
     "_constraint": "does not go with random weights; bound them by prior= and posterior=",
@@ -26,6 +28,6 @@ def without_replaced(arguments: dict[str, Any]) -> dict[str, Any]:
         ending = next((end for end in _REASONS if name.endswith(end)), None)
         if ending is None or name == "activity_regularizer":
             kept[name] = value
-        elif value is not None and value not in _OFF.get(name, ()):
-            raise ValueError(f"{name}={value!r} {_REASONS[ending]}")
+        elif value is not None and not any(value is off for off in _OFF.get(name, ())):
+            raise ValueError(f"{name}={shown(value)} {_REASONS[ending]}")
     return kept

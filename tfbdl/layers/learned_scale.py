@@ -7,7 +7,7 @@ import math
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -26,9 +26,7 @@ class LearnedScale(keras.layers.Layer):
 
     def __init__(self, initial_scale: float = 1.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.initial_scale = number(
-            "initial_scale", initial_scale, lambda s: 0 < s < math.inf, "a positive number"
-        )
+        self.initial_scale = positive("initial_scale", initial_scale)
         self.supports_masking = True
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl.arguments import boolean
+from tfbdl.identifiers import initializer, of_keras
 from tfbdl.layers import estimators
 from tfbdl.layers.base import BayesLayer
 
@@ -30,13 +32,15 @@ class BayesLinear(BayesLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
+        self.activation = of_keras("activation", activation, keras.activations.get)
+        self.use_bias = boolean("use_bias", use_bias)
+        if not use_bias and self._given_bias != (None, None):
+            raise ValueError("bias_prior and bias_posterior must be None: use_bias=False")
         self.estimator = estimators.get(estimator)
         for q in (self.posterior, self.bias_posterior):
             self.estimator.check(q)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_initializer = initializer("kernel_initializer", kernel_initializer)
+        self.bias_initializer = initializer("bias_initializer", bias_initializer)
         self.supports_masking = True
 
     def create_weights(self, kernel_shape: tuple[int, ...], bias_shape: tuple[int, ...]) -> None:

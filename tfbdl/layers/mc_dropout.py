@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import number
+from tfbdl.arguments import boolean, number, shown
 from tfbdl.sampling import accept_draws
 
 
@@ -31,7 +33,8 @@ class MCDropout(keras.layers.Layer):
         seed: as in Keras.
 
     Raises:
-        ValueError: if `rate` is not in [0, 1).
+        ValueError: if an argument is out of its range; when called, if `noise_shape` does not fit
+            the input.
     """
 
     def __init__(
@@ -47,12 +50,27 @@ class MCDropout(keras.layers.Layer):
         self.rate = number(
             "rate", rate, lambda r: 0 <= r < 1, "in [0, 1): the probability to drop a unit"
         )
-        self.noise_shape = None if noise_shape is None else tuple(noise_shape)
-        self.per_example = per_example
+        self.noise_shape = None if noise_shape is None else _lengths(noise_shape)
+        self.per_example = boolean("per_example", per_example)
         self.seed = random.Seed(seed)
         self.supports_masking = True
-        self.built = True
         accept_draws(self)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Raises ValueError unless `noise_shape` can be broadcast to inputs of this shape."""
+        if self.noise_shape is not None:
+            if len(self.noise_shape) != len(input_shape):
+                raise ValueError(
+                    f"noise_shape={self.noise_shape} must have the {len(input_shape)} axes of the "
+                    "input"
+                )
+            pairs = zip(self.noise_shape, input_shape, strict=True)
+            if any(None not in (n, d) and n not in (1, d) for n, d in pairs):
+                raise ValueError(
+                    f"noise_shape={self.noise_shape} must have None, 1 or the length of the input "
+                    f"on each axis, whose shape is {tuple(input_shape)}"
+                )
+        self.built = True
 
     def call(
         self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
@@ -75,11 +93,8 @@ class MCDropout(keras.layers.Layer):
         if None in dims:
             dims = tf.unstack(tf.shape(x))
         if self.noise_shape is not None:
-            if len(self.noise_shape) != len(dims):
-                raise ValueError(
-                    f"noise_shape={self.noise_shape} must have the {len(dims)} axes of the input"
-                )
-            dims = [d if n is None else n for d, n in zip(dims, self.noise_shape, strict=True)]
+            pairs = zip(dims, self.noise_shape, strict=True)
+            dims = [d if n is None else n for d, n in pairs]
         if shared:
             dims[0] = 1
         return dims if all(isinstance(d, int) for d in dims) else tf.stack(dims)
@@ -95,3 +110,16 @@ class MCDropout(keras.layers.Layer):
             "per_example": self.per_example,
             "seed": self.seed.seed,
         }
+
+
+def _lengths(noise_shape: Any) -> tuple[int | None, ...]:
+    """The shape as a tuple; ValueError unless its entries are None or positive integers."""
+    try:
+        entries = tuple(noise_shape)
+    except TypeError:
+        entries = (0,)
+    if not all(n is None or (isinstance(n, Integral) and n > 0) for n in entries):
+        raise ValueError(
+            f"noise_shape={shown(noise_shape)} must hold None or a positive integer for each axis"
+        )
+    return tuple(None if n is None else int(n) for n in entries)

@@ -27,7 +27,7 @@ class MCGaussianDropout(MCDropout):
         seed: as in Keras.
 
     Raises:
-        ValueError: if `rate` is not in [0, 1).
+        ValueError: as `MCDropout`.
     """
 
     def __init__(self, rate: float, **kwargs: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import option
+from tfbdl.arguments import number, option
 from tfbdl.layers.bayes_dense import BayesDense
 from tfbdl.posteriors import MeanFieldNormal, MultiplicativeNormal
 from tfbdl.priors.log_uniform import LogUniform, log_alpha
@@ -43,13 +44,13 @@ class VariationalDropout(BayesDense):
     ) -> None:
         self.approximation = option("kl", kl, ("kingma", "molchanov"))
         sparse = MeanFieldNormal(rho_initializer=keras.initializers.Constant(-5.0))
-        defaults = {
+        defaults: dict[str, Any] = {
             "prior": LogUniform(kl),
             "posterior": sparse if kl == "molchanov" else MultiplicativeNormal(),
             "estimator": "local_reparameterization",
-            "bias_prior": "flat",
-            "bias_posterior": "point",
         }
+        if kwargs.get("use_bias", True):
+            defaults |= {"bias_prior": "flat", "bias_posterior": "point"}
         super().__init__(units, activation, num_data=num_data, **{**defaults, **kwargs})
 
     @property
@@ -61,15 +62,25 @@ class VariationalDropout(BayesDense):
         """Fraction of kernel weights whose log alpha exceeds `threshold`.
 
         At the default, that of Molchanov et al., a weight's signal is below 5 % of its variance.
+
+        Raises:
+            ValueError: if `threshold` is no finite number.
         """
-        return float(tf.reduce_mean(tf.cast(self.log_alpha > threshold, tf.float32)))
+        return float(tf.reduce_mean(tf.cast(self._is_noise(threshold), tf.float32)))
 
     def prune(self, threshold: float = 3.0) -> None:
         """Sets the kernel weights above `threshold` to zero, mean and noise.
 
         They count as pruned from then on, unless the layer is trained further.
+
+        Raises:
+            ValueError: if `threshold` is no finite number.
         """
-        self.kernel.remove(np.asarray(self.log_alpha > threshold))
+        self.kernel.remove(np.asarray(self._is_noise(threshold)))
+
+    def _is_noise(self, threshold: float) -> tf.Tensor:
+        """Which kernel weights have a log alpha above the threshold."""
+        return self.log_alpha > number("threshold", threshold, math.isfinite, "a finite number")
 
     def get_config(self) -> dict:
         return {**super().get_config(), "kl": self.approximation}

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfbdl.arguments import positive_integer
+
+MOST = 1_000_000
+"""Bins, beyond which hardly one has two examples."""
+
+
+def number_of_bins(num_bins: int) -> int:
+    """`num_bins`, if it is a positive integer up to a million.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    return positive_integer("num_bins", num_bins, most=MOST)
+
 
 def inner_edges(num_bins: int) -> np.ndarray:
     """Where one bin ends and the next begins, shape (num_bins - 1,)."""

@@ -7,9 +7,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import integer, positive_integer
-from tfbdl.metrics import outputs
-from tfbdl.metrics.bins import inner_edges
+from tfbdl.arguments import boolean, integer
+from tfbdl.memory import require
+from tfbdl.metrics import checks, outputs
+from tfbdl.metrics.bins import inner_edges, number_of_bins
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -39,12 +40,15 @@ class BrierParts(keras.metrics.Metric):
         name: str = "brier",
         dtype: str = "float64",
     ) -> None:
-        super().__init__(dtype=dtype, name=name)
-        if integer("num_classes", num_classes) < 2:
-            raise ValueError(f"num_classes={num_classes} must be at least 2; one output has 2")
-        self.num_classes = int(num_classes)
-        self.num_bins = positive_integer("num_bins", num_bins)
-        self.from_logits = from_logits
+        super().__init__(**checks.of_keras(name, dtype))
+        self.num_classes = integer("num_classes", num_classes, "; one output has 2", least=2)
+        self.num_bins = number_of_bins(num_bins)
+        self.from_logits = boolean("from_logits", from_logits)
+        require(
+            5 * 8 * self.num_classes * self.num_bins,
+            f"num_classes={num_classes} with num_bins={num_bins}",
+            "take fewer bins",
+        )
         self.weight, self.p, self.outcome, self.p_squared, self.p_outcome = (
             self.add_variable(
                 (self.num_classes, self.num_bins), "zeros", dtype=self.dtype, name=name
@@ -72,7 +76,7 @@ class BrierParts(keras.metrics.Metric):
         label, p = outputs.labels(y_true, p)
         weight = outputs.unless_nan(p, tf.ones_like(p))
         if sample_weight is not None:
-            weight *= tf.reshape(tf.cast(sample_weight, p.dtype), [-1, 1])
+            weight *= outputs.weights_of(sample_weight, p)[:, tf.newaxis]
         outcome = tf.one_hot(label, self.num_classes, dtype=p.dtype)
         edges = tf.constant(inner_edges(self.num_bins), p.dtype)
         bin_of_class = tf.range(self.num_classes) * self.num_bins

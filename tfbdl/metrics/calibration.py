@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfbdl.arguments import positive_integer
 from tfbdl.metrics import checks
-from tfbdl.metrics.bins import bin_index
+from tfbdl.metrics.bins import bin_index, number_of_bins
 from tfbdl.metrics.ties import average_over_ties
 
 
@@ -42,7 +41,7 @@ def reliability(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Reliability:
     Raises:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
-    positive_integer("num_bins", num_bins)
+    num_bins = number_of_bins(num_bins)
     confidence, correct = top_class(*checks.classes(y, p))
     index = bin_index(confidence, num_bins)
     count = np.bincount(index, minlength=num_bins)
@@ -84,7 +83,7 @@ def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
 
     Arguments and errors as in `reliability`.
     """
-    positive_integer("num_bins", num_bins)
+    num_bins = number_of_bins(num_bins)
     return adaptive_error(*top_class(*checks.classes(y, p)), num_bins)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import positive_integer
-from tfbdl.metrics import outputs
-from tfbdl.metrics.bins import inner_edges
+from tfbdl.arguments import boolean
+from tfbdl.metrics import checks, outputs
+from tfbdl.metrics.bins import inner_edges, number_of_bins
 
 
 class BinnedCalibration(keras.metrics.Metric):
@@ -34,9 +34,9 @@ class BinnedCalibration(keras.metrics.Metric):
         name: str | None = None,
         dtype: str = "float64",
     ) -> None:
-        super().__init__(dtype=dtype, name=name)
-        self.num_bins = positive_integer("num_bins", num_bins)
-        self.from_logits = from_logits
+        super().__init__(**checks.of_keras(name, dtype))
+        self.num_bins = number_of_bins(num_bins)
+        self.from_logits = boolean("from_logits", from_logits)
         shape = (self.num_bins,)
         self.weight = self.add_variable(shape, "zeros", dtype=self.dtype, name="weight")
         self.gap = self.add_variable(shape, "zeros", dtype=self.dtype, name="gap")
@@ -53,7 +53,7 @@ class BinnedCalibration(keras.metrics.Metric):
         confidence, correct = outputs.top_class(y_true, p)
         weight = tf.ones_like(confidence)
         if sample_weight is not None:
-            weight *= tf.reshape(tf.cast(sample_weight, weight.dtype), [-1])
+            weight *= outputs.weights_of(sample_weight, weight)
         edges = tf.constant(inner_edges(self.num_bins), confidence.dtype)
         index = tf.searchsorted(edges, confidence, side="left")
         for total, values in ((self.weight, weight), (self.gap, weight * (correct - confidence))):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
+
+from tfbdl.arguments import option, text
+from tfbdl.examples import as_array
 
 SUM_TOLERANCE = 1e-3
 """By how much the probabilities of a row may miss the sum 1: that of float16 over many classes."""
@@ -12,18 +17,27 @@ ROUNDING = 1e-6
 """By how much a probability may leave [0, 1], as float32 means of probabilities do."""
 
 
+DTYPES = ("bfloat16", "float16", "float32", "float64")
+
+
+def of_keras(name: str | None, dtype: str) -> dict[str, Any]:
+    """The arguments that every metric of Keras has.
+
+    Raises:
+        ValueError: if `name` is no text, or `dtype` no floating type.
+    """
+    if name is not None:
+        text("name", name)
+    return {"name": name, "dtype": option("dtype", dtype, DTYPES)}
+
+
 def real(name: str, values: ArrayLike) -> np.ndarray:
     """The values in float64.
 
     Raises:
         ValueError: if they are empty, no real numbers, or not finite.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} has rows of different lengths; give one array") from None
-    if not np.can_cast(array.dtype, np.float64, "same_kind"):
-        raise ValueError(f"{name} has dtype {array.dtype}; give real numbers")
+    array = as_array(name, values)
     if array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}, which is empty; give some examples")
     array = array.astype(np.float64)

@@ -7,6 +7,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl.arguments import boolean
+from tfbdl.metrics import checks, outputs
+
 
 class ClassMean(keras.metrics.Mean):
     """The mean over all examples since the last reset of what `values` says of each.
@@ -23,8 +26,8 @@ class ClassMean(keras.metrics.Mean):
     def __init__(
         self, from_logits: bool = False, name: str | None = None, dtype: str = "float64"
     ) -> None:
-        super().__init__(name=name, dtype=dtype)
-        self.from_logits = from_logits
+        super().__init__(**checks.of_keras(name, dtype))
+        self.from_logits = boolean("from_logits", from_logits)
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         """What is averaged, shape (B,)."""
@@ -38,7 +41,10 @@ class ClassMean(keras.metrics.Mean):
             y_pred: the model's outputs, shape (B, C).
             sample_weight: a weight an example, or None.
         """
-        super().update_state(self.values(y_true, y_pred), sample_weight)
+        values = self.values(y_true, y_pred)
+        if sample_weight is not None:
+            sample_weight = outputs.weights_of(sample_weight, values)
+        super().update_state(values, sample_weight)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "from_logits": self.from_logits}

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.metrics import checks
+
 
 class KeptScores(keras.metrics.Metric):
     """A value of the scores and flags of all examples since the last reset.
@@ -26,7 +28,7 @@ class KeptScores(keras.metrics.Metric):
     """
 
     def __init__(self, name: str | None = None, dtype: str = "float64") -> None:
-        super().__init__(dtype=dtype, name=name)
+        super().__init__(**checks.of_keras(name, dtype))
         self.count = self.add_variable((), "zeros", dtype="int64", name="count")
         self._kept: deque[tuple[np.ndarray, np.ndarray]] = deque()
 

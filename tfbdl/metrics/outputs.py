@@ -1,8 +1,8 @@
 """What a batch of targets and a model's outputs says, in float64; holds in graphs and under XLA.
 
-Wrong shapes are a ValueError. Wrong values are seen only when the graph runs: they are an
-`InvalidArgumentError`, or NaN under XLA, which cannot stop. NaN outputs pass and make the metric
-NaN, so that a training that diverges shows it.
+Wrong shapes are a ValueError, and so are wrong values in eager calls. A graph sees those only when
+it runs: they are an `InvalidArgumentError`, or NaN under XLA, which cannot stop. NaN outputs pass
+and make the metric NaN, so that a training that diverges shows it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbdl.examples import as_array
 from tfbdl.metrics.checks import ROUNDING, SUM_TOLERANCE
 
 
@@ -56,7 +57,7 @@ def labels(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     Raises:
         ValueError: if the targets have another shape, or there are more or fewer than rows of p.
     """
-    y = tf.convert_to_tensor(y_true)
+    y = as_tensor("y_true", y_true)
     if y.shape.rank != 1 and y.shape[1:] != [1]:
         raise ValueError(f"y_true has shape {tuple(y.shape)}; give integer labels of shape (B,)")
     y = tf.reshape(y, [-1])
@@ -101,7 +102,7 @@ def halves(y_true: Any, y_pred: Any, meaning: str) -> tuple[tf.Tensor, tf.Tensor
     Raises:
         ValueError: if the shapes are not these; the message says the `meaning` of the halves.
     """
-    y, outputs = (tf.cast(tf.convert_to_tensor(v), tf.float64) for v in (y_true, y_pred))
+    y, outputs = _pair(y_true, y_pred)
     if outputs.shape.rank != 2 or outputs.shape[-1] is None or outputs.shape[-1] % 2:
         raise ValueError(f"y_pred has shape {tuple(outputs.shape)}; give (B, 2 D): {meaning}")
     if y.shape.rank == 1:
@@ -121,7 +122,7 @@ def samples_of(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor]:
     Raises:
         ValueError: if the shapes are not these.
     """
-    y, samples = (tf.cast(tf.convert_to_tensor(v), tf.float64) for v in (y_true, y_pred))
+    y, samples = _pair(y_true, y_pred)
     targets = y[:, None] if y.shape.rank == 1 else y
     of_each = samples[..., None] if samples.shape.rank == 2 else samples
     if of_each.shape.rank != 3 or not targets.shape.is_compatible_with(
@@ -140,13 +141,56 @@ def unless_nan(evidence: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 
 
 def refuse(values: tf.Tensor, wrong: tf.Tensor, message: str) -> tf.Tensor:
-    """Stops with the message where anything is wrong; XLA returns NaN for those values instead."""
+    """Stops with the message where anything is wrong; XLA returns NaN for those values instead.
+
+    Raises:
+        ValueError: if called eagerly.
+    """
+    if tf.executing_eagerly() and tf.reduce_any(wrong):
+        raise ValueError(message)
     tf.debugging.Assert(~tf.reduce_any(wrong), [message])
     return tf.where(wrong, tf.constant(math.nan, values.dtype), values)
 
 
+def as_tensor(name: str, values: Any) -> tf.Tensor:
+    """Numbers as a tensor, in the type that they have.
+
+    Raises:
+        ValueError: if they are none.
+    """
+    tensor = values if tf.is_tensor(values) else None
+    if tensor is None or not isinstance(tensor, tf.Tensor):
+        tensor = tf.convert_to_tensor(as_array(name, values))
+    if not (tensor.dtype.is_floating or tensor.dtype.is_integer or tensor.dtype.is_bool):
+        raise ValueError(f"{name} has dtype {tensor.dtype.name}; give real numbers")
+    return tensor
+
+
+def weights_of(sample_weight: Any, examples: tf.Tensor) -> tf.Tensor:
+    """A weight for each of the examples, shape (B,), in their type.
+
+    Raises:
+        ValueError: if there are not so many numbers.
+    """
+    weights = tf.reshape(as_tensor("sample_weight", sample_weight), [-1])
+    if not weights.shape.is_compatible_with(examples.shape[:1]):
+        raise ValueError(
+            f"sample_weight has {weights.shape[0]} numbers for {examples.shape[0]} examples; give "
+            "one for each"
+        )
+    weights = tf.cast(weights, examples.dtype)
+    is_weight = tf.math.is_finite(weights) & (weights >= 0.0)
+    return refuse(weights, ~is_weight, "sample_weight has a negative number, or one not finite")
+
+
+def _pair(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Both in float64."""
+    y, outputs = as_tensor("y_true", y_true), as_tensor("y_pred", y_pred)
+    return tf.cast(y, tf.float64), tf.cast(outputs, tf.float64)
+
+
 def _one_each(name: str, values: Any) -> tf.Tensor:
-    values = tf.cast(tf.convert_to_tensor(values), tf.float64)
+    values = tf.cast(as_tensor(name, values), tf.float64)
     if values.shape.rank != 1 and values.shape[1:] != [1]:
         raise ValueError(
             f"{name} has shape {tuple(values.shape)}; give one number an example, shape (B,)"
@@ -155,7 +199,7 @@ def _one_each(name: str, values: Any) -> tf.Tensor:
 
 
 def _columns(y_pred: Any, from_logits: bool, name: str) -> tf.Tensor:
-    outputs = tf.cast(tf.convert_to_tensor(y_pred), tf.float64)
+    outputs = tf.cast(as_tensor(name, y_pred), tf.float64)
     if outputs.shape.rank not in (1, 2):
         raise ValueError(f"{name} has shape {tuple(outputs.shape)}; give outputs of shape (B, C)")
     if outputs.shape.rank == 2 and outputs.shape[1] != 1:

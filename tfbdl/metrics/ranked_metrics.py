@@ -7,8 +7,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbdl.arguments import positive_integer
+from tfbdl.arguments import boolean
 from tfbdl.metrics import outputs
+from tfbdl.metrics.bins import number_of_bins
 from tfbdl.metrics.calibration import adaptive_error
 from tfbdl.metrics.detection import area_of_flags, precision_of_flags, risks
 from tfbdl.metrics.kept_scores import KeptScores
@@ -29,7 +30,7 @@ class RankedMetric(KeptScores):
         self, from_logits: bool = False, name: str | None = None, dtype: str = "float64"
     ) -> None:
         super().__init__(name, dtype)
-        self.from_logits = from_logits
+        self.from_logits = boolean("from_logits", from_logits)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Keeps a batch.
@@ -66,7 +67,7 @@ class AdaptiveCalibrationError(RankedMetric):
         dtype: str = "float64",
     ) -> None:
         super().__init__(from_logits, name, dtype)
-        self.num_bins = positive_integer("num_bins", num_bins)
+        self.num_bins = number_of_bins(num_bins)
 
     def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
         return adaptive_error(scores, flags, self.num_bins)

@@ -8,7 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.metrics import outputs
+from tfbdl.arguments import boolean
+from tfbdl.metrics import checks, outputs
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -24,7 +25,7 @@ class IntervalCoverage(keras.metrics.Mean):
     """
 
     def __init__(self, name: str = "interval_coverage", dtype: str = "float64") -> None:
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(**checks.of_keras(name, dtype))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.
@@ -39,7 +40,7 @@ class IntervalCoverage(keras.metrics.Mean):
             upper - lower, lower > upper, "y_pred has a lower end above its upper"
         )
         covered = tf.cast((lower <= y) & (y <= upper), width.dtype)
-        super().update_state(outputs.unless_nan(width, covered), sample_weight)
+        _weighted(super(), outputs.unless_nan(width, covered), sample_weight)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -60,8 +61,8 @@ class NormalCRPS(keras.metrics.Mean):
     def __init__(
         self, from_raw: bool = False, name: str = "normal_crps", dtype: str = "float64"
     ) -> None:
-        super().__init__(name=name, dtype=dtype)
-        self.from_raw = from_raw
+        super().__init__(**checks.of_keras(name, dtype))
+        self.from_raw = boolean("from_raw", from_raw)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.
@@ -79,8 +80,9 @@ class NormalCRPS(keras.metrics.Mean):
         )
         z = (y - mean) / stddev
         density = tf.exp(-0.5 * tf.square(z)) / math.sqrt(2.0 * math.pi)
-        unit = z * tf.math.erf(z / math.sqrt(2.0)) + 2.0 * density - 1.0 / math.sqrt(math.pi)
-        super().update_state(stddev * unit, sample_weight)
+        of_z = tf.math.erf(tf.clip_by_value(z, -10.0, 10.0) / math.sqrt(2.0))  # NaN far outside
+        unit = z * of_z + 2.0 * density - 1.0 / math.sqrt(math.pi)
+        _weighted(super(), stddev * unit, sample_weight)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "from_raw": self.from_raw}
@@ -99,7 +101,7 @@ class SampleCRPS(keras.metrics.Mean):
     """
 
     def __init__(self, name: str = "sample_crps", dtype: str = "float64") -> None:
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(**checks.of_keras(name, dtype))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.
@@ -114,4 +116,12 @@ class SampleCRPS(keras.metrics.Mean):
         size = tf.shape(deviations)[1]
         ranks = tf.cast(2 * tf.range(1, size + 1) - size - 1, deviations.dtype)
         spread = tf.einsum("s,bsd->bd", ranks, deviations) / tf.cast(size, ranks.dtype) ** 2
-        super().update_state(tf.reduce_mean(tf.abs(deviations), axis=1) - spread, sample_weight)
+        values = tf.reduce_mean(tf.abs(deviations), axis=1) - spread
+        _weighted(super(), values, sample_weight)
+
+
+def _weighted(mean: Any, values: tf.Tensor, sample_weight: Any) -> None:
+    """Adds values, shape (B, D), to a mean of Keras."""
+    if sample_weight is not None:
+        sample_weight = outputs.weights_of(sample_weight, values)
+    mean.update_state(values, sample_weight)

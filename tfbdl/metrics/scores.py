@@ -10,9 +10,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.arguments import positive_integer
 from tfbdl.metrics import checks, outputs
-from tfbdl.metrics.bins import bin_index
+from tfbdl.metrics.bins import bin_index, number_of_bins
 from tfbdl.metrics.class_mean import ClassMean
 
 
@@ -95,7 +94,7 @@ def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Brier
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
     y, p = checks.classes(y, p)
-    positive_integer("num_bins", num_bins)
+    num_bins = number_of_bins(num_bins)
     outcomes = np.eye(p.shape[1])[y]
     parts = [_parts(p_c, o_c, num_bins) for p_c, o_c in zip(p.T, outcomes.T, strict=True)]
     return BrierDecomposition(*(float(part) for part in np.sum(parts, axis=0)))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import scipy.optimize
 import scipy.special
 from numpy.typing import ArrayLike
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 from tfbdl.metrics import checks
 
 
@@ -24,7 +22,7 @@ def scale(logits: ArrayLike, temperature: float) -> np.ndarray:
         ValueError: if the logits are no finite matrix or the temperature is not positive.
     """
     holds = "a positive number, such as fit_temperature gives"
-    temperature = number("temperature", temperature, lambda t: 0 < t < math.inf, holds)
+    temperature = positive("temperature", temperature, holds)
     return scipy.special.softmax(_matrix(logits) / temperature, axis=1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import shown
+from tfbdl.copying import lora_of, set_lora
+from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
+from tfbdl.keras_private import own_variables, walk
 from tfbdl.sampling import accept_draws
 
 
@@ -29,7 +34,8 @@ class Ensemble(keras.Model):
             `model` for all.
 
     Raises:
-        ValueError: if `model` is not built or random, or the shapes do not fit.
+        ValueError: if `model` is not built or random, the shapes do not fit, or a number is not
+            finite.
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class Ensemble(keras.Model):
         states = floats(self._flat.state)[None] if states is None else states
         self.members = self._hold("members", members, self._flat.size)
         self.states = self._hold("states", states, int(floats(self._flat.state).shape[0]))
+        self._integers = [self._add(v.name, v.dtype, np.asarray(v)) for v in _integers(model)]
         accept_draws(self)
         self.built = True
 
@@ -52,29 +59,53 @@ class Ensemble(keras.Model):
         """An ensemble of networks of equal architecture, with copies of their weights.
 
         Raises:
-            ValueError: if there is none, or they differ in the shapes of their weights.
+            ValueError: if there is none, or they differ in their layers or in weights that are
+                integers, as those of quantized layers.
         """
-        if not models:
-            raise ValueError("models is empty; give at least one")
+        if not isinstance(models, (list, tuple)) or not models:
+            raise ValueError(f"models={shown(models)} must be a list of models, at least one")
         flats = [FlatModel(model) for model in models]
         if len({tuple(flat.shapes.values()) for flat in flats}) > 1:
             raise ValueError("models differ in the shapes of their weights; give equal networks")
+        first = models[0]
+        for k, other in enumerate(models[1:], start=1):
+            if _architecture(other) != _architecture(first):
+                raise ValueError(
+                    f"models[{k}] has other layers than models[0], or has adapted them to other "
+                    "data; give networks that differ in their weights alone"
+                )
+            pairs = zip(_integers(first), _integers(other), strict=True)
+            changed = next((v for v, w in pairs if not np.array_equal(v, w)), None)
+            if changed is not None:
+                raise ValueError(
+                    f"models[{k}] differs from models[0] in the integers of {changed.path}, which "
+                    "members share; give networks that are not quantized"
+                )
         members = np.stack([flat.theta.numpy() for flat in flats])
         states = np.stack([floats(flat.state).numpy() for flat in flats])
         return cls(models[0], members, states, **kwargs)
 
     def _hold(self, name: str, values: Any, width: int) -> keras.Variable:
-        values = np.asarray(values)
+        values = as_array(name, values)
+        check_finite(name, values, self._flat.dtype.name)
         if values.ndim != 2 or len(values) == 0 or values.shape[1] != width:
             raise ValueError(f"{name} has shape {values.shape}; give (K, {width})")
+        return self._add(name, self._flat.dtype.name, values)
+
+    def _add(self, name: str, dtype: str, values: np.ndarray) -> keras.Variable:
         return self.add_weight(
             shape=values.shape,
-            dtype=self._flat.dtype.name,
+            dtype=dtype,
             initializer=lambda shape, dtype: tf.constant(values, dtype),
             trainable=False,
             autocast=False,
             name=name,
         )
+
+    @property
+    def network(self) -> keras.Model:
+        """The network; of its weights nothing is used, but of what layers are adapted to."""
+        return self._flat.model
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -106,7 +137,7 @@ class Ensemble(keras.Model):
 
     def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
         if draw is not None:
-            return self._member(draw[1] % self.num_functions, x)
+            return self._member(tf.cast(draw[1] % self.num_functions, tf.int32), x)
         if tf.executing_eagerly():  # op by op, a thousand members would take seconds
             return self._compiled_mean.get_concrete_function(x)(x)
         return self._mean(x)
@@ -119,10 +150,10 @@ class Ensemble(keras.Model):
         """The mean of the members' outputs."""
         _, total = tf.while_loop(
             lambda k, total: k < self.num_functions,
-            lambda k, total: (k + 1, total + self._member(k, x)),
+            lambda k, total: (k + 1, tf.nest.map_structure(tf.add, total, self._member(k, x))),
             (tf.constant(1), self._member(tf.constant(0), x)),
         )
-        return total / self.num_functions
+        return tf.nest.map_structure(lambda total: total / self.num_functions, total)
 
     def _member(self, k: tf.Tensor, x: Any) -> Any:
         theta = tf.convert_to_tensor(self.members)[k]
@@ -132,9 +163,14 @@ class Ensemble(keras.Model):
 
     def _restore(self, floats: tf.Tensor) -> list[tf.Tensor]:
         """All variables that are not trained, the floating ones from one vector."""
+        integers = dict(zip(map(id, _integers(self.network)), self._integers, strict=True))
         state, start = [], 0
-        for variable in self._flat.state:
-            if variable.dtype.is_floating:
+        for source, variable in zip(
+            self.network.non_trainable_variables, self._flat.state, strict=True
+        ):
+            if id(source) in integers:
+                state.append(tf.convert_to_tensor(integers[id(source)].value))
+            elif variable.dtype.is_floating:
                 size = int(np.prod(variable.shape))
                 part = floats[start : start + size]
                 state.append(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
@@ -149,15 +185,59 @@ class Ensemble(keras.Model):
             "model": keras.saving.serialize_keras_object(self._flat.model),
             "num_members": self.num_functions,
             "num_states": self.states.shape[0],
+            "weights": [[v.name, v.trainable] for v in self.network.weights],
+            "lora": [lora_of(layer) for layer in walk(self.network)],
         }
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: Any = None) -> Ensemble:
         model = keras.saving.deserialize_keras_object(config["model"])
+        for layer, lora in zip(walk(model), config["lora"], strict=True):
+            set_lora(layer, *lora)
+        if [v.name for v in model.weights] != [name for name, _ in config["weights"]]:
+            raise ValueError(
+                f"the network {model.name!r} has other weights, or in another order, than that of "
+                "the members; save ensembles of networks that are not quantized"
+            )
+        for v, (_, trainable) in zip(model.weights, config["weights"], strict=True):
+            v.trainable = trainable  # the config of a layer is silent of its single weights
         flat = FlatModel(model)
         members = np.zeros((config["num_members"], flat.size))
         states = np.zeros((config["num_states"], int(floats(flat.state).shape[0])))
         return cls(model, members, states, name=config["name"])
+
+
+def _integers(model: keras.Model) -> list[keras.Variable]:
+    """The weights that are in no member's theta or states, such as those of quantized layers."""
+    return [v for v in model.weights if "float" not in v.dtype]
+
+
+_OF_TRAINING = re.compile(
+    "name|seed|trainable|rate|stddev|dropout|recurrent_dropout|momentum|"
+    ".*_(initializer|regularizer|constraint)"
+)
+
+
+def _architecture(model: keras.Model) -> list[tuple[str, str, str]]:
+    """The layers of a network by what their outputs depend on in inference mode."""
+
+    def kept(config: Any) -> Any:
+        if isinstance(config, dict):
+            return {k: kept(v) for k, v in config.items() if not _OF_TRAINING.fullmatch(k)}
+        return [kept(c) for c in config] if isinstance(config, list) else config
+
+    found = []
+    for layer in walk(model):
+        try:
+            config = {} if isinstance(layer, keras.Model) else layer.get_config()
+        except NotImplementedError:
+            config = {}
+        adapted = []
+        if hasattr(layer, "finalize_state"):  # what it computes with is no variable
+            adapted = [np.asarray(v).tolist() for v in own_variables(layer)]
+            adapted += layer.get_vocabulary() if hasattr(layer, "get_vocabulary") else []
+        found.append((type(layer).__name__, repr(kept(config)), repr(adapted)))
+    return found
 
 
 def floats(state: Sequence[tf.Tensor]) -> tf.Tensor:

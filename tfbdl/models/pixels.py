@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfbdl.arguments import choose
+from tfbdl.arguments import option
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Likelihood
 
 _NAMES: dict[str, type[Likelihood]] = {
@@ -19,7 +19,7 @@ def likelihood_of(name: str) -> Likelihood:
     Raises:
         ValueError: if the name is unknown.
     """
-    return choose("likelihood", name, Likelihood, _NAMES)
+    return _NAMES[option("likelihood", name, _NAMES)]()
 
 
 def check(x: np.ndarray, likelihood: str) -> None:

@@ -6,6 +6,7 @@ elbo(x) = E_q[log p(x | z)] - KL(q(z | x) || N(0, I))        (nats per example)
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,8 +15,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import random
-from tfbdl.arguments import positive_integer
+from tfbdl import arguments, random
+from tfbdl.arguments import boolean, option, positive_integer, shown
+from tfbdl.examples import as_array
+from tfbdl.identifiers import of_keras
+from tfbdl.memory import require
 from tfbdl.models import pixels
 from tfbdl.sampling import accept_draws, make_draw
 
@@ -73,23 +77,26 @@ class VAE(keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if binarize not in (None, "dynamic"):
-            raise ValueError(f"binarize={binarize!r} is unknown; choose None or 'dynamic'")
-        if not isinstance(hidden_units, Sequence):
-            raise ValueError(f"hidden_units={hidden_units!r} must list the widths of the layers")
+        if binarize is not None:
+            option("binarize", binarize, ("dynamic",))
+        if not isinstance(hidden_units, Sequence) or isinstance(hidden_units, (str, bytes)):
+            raise ValueError(
+                f"hidden_units={shown(hidden_units)} must list the widths of the layers"
+            )
         self.latent_dim = positive_integer("latent_dim", latent_dim)
         self.hidden_units = tuple(positive_integer("hidden_units", n) for n in hidden_units)
         self.likelihood = likelihood
         self.binarize = binarize
         self.activation = activation
+        of_keras("activation", activation, keras.activations.get)
         self._pixels = pixels.likelihood_of(likelihood)
         self.seed = random.Seed(seed)
         self.encoder_hidden = [
             keras.layers.Dense(n, activation, name=f"encoder_{i}")
             for i, n in enumerate(self.hidden_units)
         ]
-        self.mu = keras.layers.Dense(latent_dim, name="mu")
-        self.sigma = keras.layers.Dense(latent_dim, "softplus", name="sigma")
+        self.mu = keras.layers.Dense(self.latent_dim, name="mu")
+        self.sigma = keras.layers.Dense(self.latent_dim, "softplus", name="sigma")
         self.decoder_hidden = [
             keras.layers.Dense(n, activation, name=f"decoder_{i}")
             for i, n in enumerate(reversed(self.hidden_units))
@@ -102,6 +109,13 @@ class VAE(keras.Model):
     def build(self, input_shape: tuple[int, ...]) -> None:
         self.data_shape = tuple(input_shape[1:])
         size = math.prod(self.data_shape)
+        widths = (size, *self.hidden_units, self.latent_dim)
+        weights = 2 * sum(a * b for a, b in itertools.pairwise(widths))
+        require(
+            4 * weights,
+            f"a model of latent_dim={self.latent_dim} and hidden_units={self.hidden_units}",
+            "make it smaller",
+        )
         self.logits = keras.layers.Dense(size, name="logits")
         stack = [*self.encoder_hidden, self.mu]
         for layer, d_in in zip(stack, (size, *self.hidden_units), strict=True):
@@ -176,6 +190,7 @@ class VAE(keras.Model):
 
     def check_data(self, x: np.ndarray) -> None:
         """Raises ValueError unless x is (N, ...) of the model's shape with values in [0, 1]."""
+        x = as_array("x", x)
         if x.ndim < 2 or len(x) == 0:
             raise ValueError(f"x has shape {x.shape}; give (N, ...) with at least one example")
         if self.built and x.shape[1:] != self.data_shape:
@@ -206,27 +221,29 @@ class VAE(keras.Model):
         """N examples of the model, shape (n, ...): x ~ p(x | z), or E[x | z], with z ~ N(0, I).
 
         Raises:
-            ValueError: if the model has no weights yet.
+            ValueError: if the model has no weights yet, or an argument is out of its range.
         """
+        require(8 * positive_integer("n", n) * self.latent_dim, f"n={n}", "draw fewer")
+        boolean("mean", mean)
         if not self.built:
             raise ValueError(f"model={self.name} is not built; fit it, or call it on data, first")
-        key = self.seed.at(make_draw(seed, 0))
+        key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         logits = self._decode(random.normal(key, [n, self.latent_dim]))
         if mean:
             return self._shaped(self._pixels.mean(logits)).numpy()
         return self._shaped(self._pixels.sample(random.fold_in(key, 1), logits)).numpy()
 
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
-        x = np.asarray(x)
+        x = as_array("x", x)
         self.check_data(x)
-        if num_samples < 1:
-            raise ValueError(f"num_samples={num_samples} must be at least 1")
+        key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
+        num_samples = positive_integer("num_samples", num_samples)
         if not self.built:
             self.build(x.shape)
         batches = [
             self._bounds(
                 tf.constant(x[start : start + BATCH], tf.float32),
-                random.fold_in(self.seed.at(make_draw(seed, 0)), start),
+                random.fold_in(key, start),
                 tf.constant(num_samples),
             )
             for start in range(0, len(x), BATCH)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.optimizers.schedules import LearningRateSchedule
 
-from tfbdl import priors, random
-from tfbdl.arguments import number, positive_integer
+from tfbdl import arguments, priors, random
+from tfbdl.arguments import not_negative, optional, positive, positive_integer, shown
+from tfbdl.identifiers import of_config
 from tfbdl.keras_private import batches_seen, make_default_seed, schedule_of
+from tfbdl.optimizers import keras_arguments
 from tfbdl.optimizers.cyclical import CyclicalSchedule
 from tfbdl.priors import Prior
 
@@ -30,7 +32,7 @@ class Sampler(keras.optimizers.Optimizer):
         temperature: T >= 0: 1 samples the posterior, less a cold one, 0 optimises.
         prior: p(w) of all trainable weights: a `tfbdl.priors.Prior`, its name, or the scale of a
             normal; None where the loss has it already.
-        seed: of the noise; None takes one from Keras' global seed.
+        seed: of the noise, an integer of 64 bits; None takes one from Keras' global seed.
         **kwargs: of `keras.optimizers.Optimizer`: `gradient_accumulation_steps` (one step, and one
             draw of noise, for so many batches), `loss_scale_factor`, `name`. Weight decay, moving
             averages and clipping are refused, since with them it is not the posterior that is
@@ -50,55 +52,38 @@ class Sampler(keras.optimizers.Optimizer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(learning_rate=learning_rate, **kwargs)
-        self.num_data = positive_integer("num_data", num_data, ": the number of training examples")
-        self._check_sampling()
-        self.temperature = number(
-            "temperature",
-            temperature,
-            lambda t: 0 <= t < math.inf,
-            "at least 0; 1 is the posterior",
+        num_data = positive_integer(
+            "num_data", num_data, ": the number of training examples", most=2**63
+        )
+        keras_arguments.check(kwargs, num_data)
+        super().__init__(learning_rate=_checked_rate(learning_rate), **kwargs)
+        self.num_data = num_data
+        self.temperature = not_negative(
+            "temperature", temperature, "at least 0; 1 is the posterior"
         )
         self.prior = None if prior is None else priors.density(prior)
         if self.prior is not None and self.prior.discrete:
-            raise ValueError(f"prior={prior!r} is discrete, which has no gradient to follow")
-        self.seed = seed
+            raise ValueError(f"prior={shown(prior)} is discrete, which has no gradient to follow")
+        self.seed = optional(arguments.seed, "seed", seed)
 
-    def _check_sampling(self) -> None:
-        """Refuses what Keras does to gradients and weights that leaves no sample of the posterior.
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate as it is now; one that is set is checked as the first one is."""
+        return super().learning_rate
 
-        Raises:
-            ValueError: if there is such an argument.
-        """
-        if self.weight_decay:
-            scale = (self.num_data * self.weight_decay) ** -0.5
-            raise ValueError(
-                f"weight_decay={self.weight_decay} is no prior in every sampler; give "
-                f"prior={scale:.3g}, which is 1 / sqrt(num_data * weight_decay)"
-            )
-        if self.use_ema:
-            raise ValueError(
-                "use_ema=True averages weights, which is no sample; keep samples by "
-                "tfbdl.inference.PosteriorSamples, and average their predictions"
-            )
-        for name in ("clipnorm", "global_clipnorm", "clipvalue"):
-            if getattr(self, name):
-                raise ValueError(
-                    f"{name}={getattr(self, name)} changes the gradients, and so the posterior "
-                    "that is sampled; take a smaller learning_rate"
-                )
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: Any) -> None:
+        keras.optimizers.Optimizer.learning_rate.fset(self, _checked_rate(learning_rate))
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Makes the seed of the noise, a variable so that a resumed run goes on with its noise."""
+        """Makes the key of the noise, a variable so that a resumed run goes on with its noise."""
         if self.built:
             return
         super().build(variables)
-        start = make_default_seed() if self.seed is None else self.seed
-        self._seed = self.add_variable(
-            shape=(),
-            dtype="int32",
-            initializer=lambda shape, dtype: tf.constant(start & 0x7FFFFFFF, dtype),
-            name="seed",
+        seed = make_default_seed() if self.seed is None else self.seed
+        key = random.key_of(seed, "optimizer")
+        self._key = self.add_variable(
+            shape=(), dtype="int64", initializer=lambda shape, dtype: key, name="key"
         )
 
     def slope(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
@@ -115,9 +100,8 @@ class Sampler(keras.optimizers.Optimizer):
 
     def noise(self, variable: keras.Variable) -> tf.Tensor:
         """Standard normal noise for this variable and step, the same on every replica."""
-        step = tf.cast(tf.convert_to_tensor(self.iterations), tf.int32)
-        seed = tf.convert_to_tensor(self._seed)
-        key = tf.stack([seed, step, self._get_variable_index(variable)])
+        key = random.fold_in(tf.convert_to_tensor(self._key), tf.convert_to_tensor(self.iterations))
+        key = random.fold_in(key, self._get_variable_index(variable))
         return random.normal(key, variable.shape, variable.dtype)
 
     def heat(self, dtype: str) -> tf.Tensor:
@@ -137,3 +121,18 @@ class Sampler(keras.optimizers.Optimizer):
             "prior": prior,
             "seed": self.seed,
         }
+
+
+def _checked_rate(learning_rate: Any) -> Any:
+    """A schedule, a function, a variable, or a positive number.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
+    if isinstance(learning_rate, dict):
+        return of_config("learning_rate", learning_rate, LearningRateSchedule)
+    if callable(learning_rate) or isinstance(learning_rate, keras.Variable):
+        return learning_rate
+    if tf.is_tensor(learning_rate) and learning_rate.shape == ():
+        learning_rate = learning_rate.numpy().item()
+    return positive("learning_rate", learning_rate, "a positive number, or a schedule")

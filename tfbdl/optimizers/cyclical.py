@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number, positive_integer
+from tfbdl.arguments import number, positive, positive_integer
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -29,9 +29,7 @@ class CyclicalSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, initial_rate: float, steps_per_cycle: int, exploration: float = 0.8) -> None:
-        self.initial_rate = number(
-            "initial_rate", initial_rate, lambda r: 0 < r < math.inf, "a positive number"
-        )
+        self.initial_rate = positive("initial_rate", initial_rate)
         self.steps_per_cycle = positive_integer("steps_per_cycle", steps_per_cycle)
         self.exploration = number("exploration", exploration, lambda e: 0 <= e < 1, "in [0, 1)")
 

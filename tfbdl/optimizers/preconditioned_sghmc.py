@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import number, positive
 from tfbdl.optimizers.sghmc import SGHMC
 
 
@@ -37,7 +37,7 @@ class PreconditionedSGHMC(SGHMC):
     ) -> None:
         super().__init__(learning_rate, **kwargs)
         self.rho = number("rho", rho, lambda r: 0 <= r < 1, "in [0, 1)")
-        self.epsilon = number("epsilon", epsilon, lambda e: e > 0, "a positive number")
+        self.epsilon = positive("epsilon", epsilon)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Makes the running means, 1 at the start, so that the first steps are those of SGHMC."""

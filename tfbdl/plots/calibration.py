@@ -72,7 +72,14 @@ def risk_coverage(
     from tfbdl import metrics  # noqa: PLC0415 (slow)
 
     checks.not_empty("methods", methods)
-    curves = {name: metrics.risk_coverage(*arrays) for name, arrays in methods.items()}
+    curves = {}
+    for name, arrays in methods.items():
+        if not isinstance(arrays, (list, tuple)) or len(arrays) != 3:
+            raise ValueError(f"methods[{name!r}] must be (y, p, uncertainty)")
+        try:
+            curves[name] = metrics.risk_coverage(*arrays)
+        except ValueError as error:
+            raise ValueError(f"methods[{name!r}]: {error}") from None
     ax = new_axes(ax, figsize=(5, 3.5))
     for name, curve in curves.items():
         area = curve.risk.mean()

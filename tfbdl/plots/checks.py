@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tfbdl.arguments import shown
+from tfbdl.examples import as_array, check_finite
+
 
 def shaped(name: str, values: Any, *shape: int | str) -> np.ndarray:
     """The values as an array of `shape`, in which a word stands for any length but 0.
@@ -14,12 +17,7 @@ def shaped(name: str, values: Any, *shape: int | str) -> np.ndarray:
     Raises:
         ValueError: if they are not, or not finite real numbers.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} has rows of different lengths; give one array") from None
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {array.dtype}; give real numbers")
+    array = as_array(name, values)
     fits = array.ndim == len(shape) and all(
         length == wanted if isinstance(wanted, int) else length > 0
         for length, wanted in zip(array.shape, shape, strict=True)
@@ -29,6 +27,7 @@ def shaped(name: str, values: Any, *shape: int | str) -> np.ndarray:
         raise ValueError(f"{name} has shape {array.shape}; give shape ({wanted})")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} is not finite; leave out NaN and Inf")
+    check_finite(name, array, "float32")
     return array
 
 
@@ -38,7 +37,7 @@ def curve(name: str, values: Any, length: int | str = "n") -> np.ndarray:
     Raises:
         ValueError: as `shaped`.
     """
-    array = np.asarray(values)
+    array = as_array(name, values)
     return shaped(name, array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array, length)
 
 
@@ -61,3 +60,6 @@ def not_empty(name: str, things: Mapping[str, Any]) -> None:
         raise ValueError(f"{name} is a {kind}; give a dictionary of what to draw by name")
     if not len(things):
         raise ValueError(f"{name} is empty; give at least one to draw")
+    for key in things:
+        if not isinstance(key, str):
+            raise ValueError(f"{name} has the name {shown(key)}; give text")

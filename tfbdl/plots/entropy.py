@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.arguments import text
 from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
@@ -30,6 +31,7 @@ def uncertainty_histograms(
         ValueError: if there are none, or they are not such arrays.
     """
     checks.not_empty("uncertainties", uncertainties)
+    text("label", label)
     arrays = [checks.shaped(f"uncertainties[{n!r}]", v, "N") for n, v in uncertainties.items()]
     low, high = (float(end([end(values) for values in arrays])) for end in (np.min, np.max))
     low = min(low, 0.0)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.arguments import positive_integer
+from tfbdl.examples import as_array
 from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
@@ -35,12 +37,13 @@ def function_draws(
         ValueError: if the arrays are not such.
     """
     x = checks.curve("x", x)
-    draws = np.asarray(draws)
+    positive_integer("shown", shown)
+    draws = as_array("draws", draws)
     draws = draws[..., 0] if draws.ndim == 3 and draws.shape[2] == 1 else draws
     draws = checks.shaped("draws", draws, "S", len(x))
     x_data, y_data = _data(data)
     ax = new_axes(ax, figsize=(5, 3.5))
-    mean, deviation = draws.mean(0), draws.std(0)
+    mean, deviation = draws.mean(0, np.float64), draws.std(0, np.float64)
     label = f"{min(shown, len(draws))} drawn functions"
     for line in draws[:shown]:
         ax.plot(x, line, color="black", linewidth=0.5, alpha=0.5, label=label)
@@ -75,6 +78,8 @@ def predictive_bands(
             of one real number at each x.
     """
     x = checks.curve("x", x)
+    if not hasattr(prediction, "epistemic_variance"):
+        raise ValueError("prediction is none; give what tfbdl.predict(model, x) returns")
     ends = prediction.interval(level)
     mean = checks.curve("prediction.mean", prediction.mean, len(x))
     low, high = (np.ravel(end) for end in ends)
@@ -94,5 +99,7 @@ def predictive_bands(
 
 
 def _data(data: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    if not isinstance(data, (list, tuple)) or len(data) != 2:
+        raise ValueError("data must be (x, y), the training points")
     x = checks.curve("data[0]", data[0])
     return x, checks.curve("data[1]", data[1], len(x))

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.arguments import integer, positive_integer, words
+from tfbdl.memory import require
 from tfbdl.plots import checks
-from tfbdl.plots.axes import new_axes
+from tfbdl.plots.axes import new_axes, new_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,10 +30,11 @@ def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: in
     """
     images = checks.shaped("images", images, "n", "height", "width")
     checks.in_unit_interval("images", images, " (divide 8-bit pixels by 255)")
-    if columns < 1 or gap < 0:
-        raise ValueError(f"columns={columns}, gap={gap}: need columns >= 1 and gap >= 0")
+    columns, gap = positive_integer("columns", columns), integer("gap", gap, least=0)
     n, height, width = images.shape
     rows = -(-n // columns)
+    size = 8 * rows * (height + gap) * columns * (width + gap)
+    require(size, f"a picture with columns={columns} and gap={gap}", "take fewer")
     canvas = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap))
     for i, image in enumerate(images):
         top, left = (i // columns) * (height + gap), (i % columns) * (width + gap)
@@ -58,10 +61,7 @@ def reconstructions(
     """
     original = checks.shaped("original", original, "n", "height", "width")
     reconstructed = checks.shaped("reconstructed", reconstructed, *original.shape)
-    if axes is None:
-        import matplotlib.pyplot as plt  # noqa: PLC0415
-
-        axes = plt.subplots(1, 2, figsize=(8, 4.3), layout="constrained")[1]
+    axes = new_grid(axes, 2, figsize=(8, 4.3))
     columns = int(np.ceil(np.sqrt(len(original))))
     for ax, images, title in zip(
         axes, (original, reconstructed), ("original", "reconstructed"), strict=True
@@ -97,15 +97,11 @@ def class_distributions(
     n = len(images)
     probabilities = checks.shaped("probabilities", probabilities, "S", n, "C")
     checks.in_unit_interval("probabilities", probabilities, ": apply softmax to logits first")
+    titles = words("titles", titles, "a line of text for each image")
     if len(titles) != n:
         raise ValueError(f"titles has {len(titles)} lines for {n} images; give one for each")
     classes = probabilities.shape[-1]
-    if axes is None:
-        import matplotlib.pyplot as plt  # noqa: PLC0415
-
-        axes = plt.subplots(
-            2, n, figsize=(2.1 * n, 4.2), layout="constrained", squeeze=False, sharey="row"
-        )[1]
+    axes = new_grid(axes, 2, n, figsize=(2.1 * n, 4.2), sharey="row")
     for i in range(n):
         image_grid(images[i : i + 1], 1, axes[0, i]).set_title(titles[i], fontsize=9)
         ax = axes[1, i]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.examples import as_array
 from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 
@@ -25,12 +26,14 @@ def keep_probabilities(layers: Mapping[str, np.ndarray], ax: Axes | None = None)
         ValueError: if there are none, or they are no probabilities.
     """
     checks.not_empty("layers", layers)
+    probabilities = {}
     for name, keep in layers.items():
-        values = checks.shaped(f"layers[{name!r}]", np.ravel(keep), "units")
-        checks.in_unit_interval(f"layers[{name!r}]", values, "")
+        values = as_array(f"layers[{name!r}]", keep).ravel()
+        values = checks.shaped(f"layers[{name!r}]", values, "units")
+        probabilities[name] = checks.in_unit_interval(f"layers[{name!r}]", values, "")
     ax = new_axes(ax, figsize=(5, 3.5))
     bins = np.linspace(0, 1, 51).tolist()
-    for i, (name, keep) in enumerate((n, np.ravel(k)) for n, k in layers.items()):
+    for i, (name, keep) in enumerate(probabilities.items()):
         label = f"{name}: mean {keep.mean():.3f}"
         ax.hist(keep, bins, color=f"C{i}", alpha=0.6, label=label)
         ax.axvline(keep.mean(), color=f"C{i}", linestyle="--")

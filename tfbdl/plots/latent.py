@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbdl.arguments import positive_integer, shown
+from tfbdl.memory import require
 from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes
 from tfbdl.plots.images import image_grid
@@ -29,6 +32,8 @@ def latent_scatter(points: np.ndarray, labels: np.ndarray, ax: Axes | None = Non
     """
     points = checks.shaped("points", points, "n", 2)
     labels = checks.shaped("labels", labels, len(points))
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"labels has dtype {labels.dtype}; give integers")
     ax = new_axes(ax, figsize=(6, 5.5))
     for label in np.unique(labels):
         mine = points[labels == label]
@@ -48,12 +53,19 @@ def manifold(vae: VAE, size: int = 20, ax: Axes | None = None) -> Axes:
         ax: where to draw; None makes a new pyplot figure.
 
     Raises:
-        ValueError: if the latent space is no plane.
+        ValueError: if `vae` is none, not built, or its latent space no plane, or `size` is out of
+            range.
     """
     from scipy.stats import norm  # noqa: PLC0415
 
+    if not hasattr(vae, "latent_dim") or not hasattr(vae, "decode"):
+        raise ValueError(f"vae={shown(vae)} must be a tfbdl.models.VAE")
+    if not vae.built:
+        raise ValueError("vae is not built; fit it, or call it on data, first")
     if vae.latent_dim != 2:
         raise ValueError(f"vae has latent_dim={vae.latent_dim}; a manifold is drawn for 2")
+    positive_integer("size", size)
+    require(8 * size**2 * math.prod(vae.data_shape), f"size={size}", "take fewer cells")
     z = norm.ppf((np.arange(size) + 0.5) / size)
     grid = np.stack(np.meshgrid(z, z[::-1]), axis=-1).reshape(-1, 2).astype("float32")
     images = np.asarray(vae.decode(grid))
@@ -61,10 +73,10 @@ def manifold(vae: VAE, size: int = 20, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax, figsize=(7, 7))
     image_grid(images.reshape(len(images), side, -1), size, ax, gap=0)
     cell = side
-    shown = [0, size // 4, size // 2, 3 * size // 4, size - 1]
-    centres = [(i + 0.5) * cell for i in shown]
-    ax.set_xticks(centres, [f"{z[i]:.1f}" for i in shown])
-    ax.set_yticks(centres, [f"{z[::-1][i]:.1f}" for i in shown])
+    marked = [0, size // 4, size // 2, 3 * size // 4, size - 1]
+    centres = [(i + 0.5) * cell for i in marked]
+    ax.set_xticks(centres, [f"{z[i]:.1f}" for i in marked])
+    ax.set_yticks(centres, [f"{z[::-1][i]:.1f}" for i in marked])
     ax.set_xlabel(r"$z_1$")
     ax.set_ylabel(r"$z_2$")
     return ax

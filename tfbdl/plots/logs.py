@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tfbdl.arguments import instance
 from tfbdl.plots.axes import new_axes
+from tfbdl.plots.checks import not_empty
 from tfbdl.training.log import TrainLog
 
 if TYPE_CHECKING:
@@ -36,8 +38,12 @@ def log_curves(logs: Mapping[str, TrainLog], metric: str, ax: Axes | None = None
         The axes with the curves.
 
     Raises:
-        ValueError: If no run has the metric.
+        ValueError: If there is no run, one is no log, or none has the metric.
     """
+    not_empty("logs", logs)
+    for run, log in logs.items():
+        instance(f"logs[{run!r}]", log, TrainLog, "what tfbdl.read_log gives")
+    instance("metric", metric, str, "the name of a column")
     if not any(metric in log.metrics for log in logs.values()):
         known = ", ".join(dict.fromkeys(name for log in logs.values() for name in log.metrics))
         raise ValueError(f"metric is {metric!r}, but the logs have: {known or 'none'}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfbdl.plots import checks
+from tfbdl.plots.axes import new_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,13 +29,13 @@ def weight_posteriors(
         axes: three axes; None makes a new pyplot figure.
 
     Raises:
-        ValueError: if there are none.
+        ValueError: if there are none, or something else.
     """
     checks.not_empty("posteriors", posteriors)
-    if axes is None:
-        import matplotlib.pyplot as plt  # noqa: PLC0415
-
-        axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")[1]
+    for name, posterior in posteriors.items():
+        if not hasattr(posterior, "mean") or not hasattr(posterior, "stddev"):
+            raise ValueError(f"posteriors[{name!r}] must be a built tfbdl.posteriors.Posterior")
+    axes = new_grid(axes, 3, figsize=(12, 3.5))
     for name, posterior in posteriors.items():
         mu, sigma = np.ravel(posterior.mean), np.ravel(posterior.stddev)
         ratio = 10.0 * np.log10(np.abs(mu) / np.maximum(sigma, 1e-30) + 1e-6)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tfbdl.arguments import choose
+from tfbdl.arguments import text
+from tfbdl.identifiers import choose
 from tfbdl.posteriors.base import Posterior
 from tfbdl.posteriors.full_covariance import FullCovarianceNormal
 from tfbdl.posteriors.inverse_cdf import InverseCDF
@@ -56,4 +57,5 @@ def get(identifier: str | dict | Posterior, argument: str = "posterior") -> Post
     Raises:
         ValueError: if it is none of these.
     """
+    text("argument", argument)
     return choose(argument, identifier, Posterior, _NAMES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+import math
 from typing import Any, TypeVar
 
 import keras
@@ -9,12 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.kl import kl_divergence
+from tfbdl.memory import require
 from tfbdl.priors import Prior
 
 Self = TypeVar("Self", bound="Posterior")
 
 
-class Posterior(keras.layers.Layer):
+class Posterior(keras.layers.Layer, abc.ABC):
     """q(w) over one weight tensor, with the prior that governs it.
 
     A posterior given to a layer is a template: the layer makes one for each of its weights with
@@ -81,7 +84,12 @@ class Posterior(keras.layers.Layer):
         initializer: keras.initializers.Initializer,
         constraint: keras.constraints.Constraint | None = None,
     ) -> keras.Variable:
-        """A trainable variable that mixed precision leaves alone."""
+        """A trainable variable that mixed precision leaves alone.
+
+        Raises:
+            ValueError: if it does not fit into memory.
+        """
+        require(4 * math.prod(shape), f"a weight of shape {tuple(shape)}", "make the layer smaller")
         return self.add_weight(
             shape=shape,
             initializer=initializer,
@@ -91,14 +99,14 @@ class Posterior(keras.layers.Layer):
         )
 
     @property
+    @abc.abstractmethod
     def mean(self) -> tf.Tensor:
         """E[w]."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def stddev(self) -> tf.Tensor:
         """Standard deviation of each element."""
-        raise NotImplementedError
 
     def remove(self, where: np.ndarray) -> None:
         """Sets the weights at `where`, a mask of the weight's shape, to 0 and takes their noise.
@@ -111,13 +119,13 @@ class Posterior(keras.layers.Layer):
             "pruning needs one such as 'mean_field'"
         )
 
+    @abc.abstractmethod
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         """One w, differentiable in the parameters, from the noise of `key`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         """Log density in nats: of each element where these are independent, else of all."""
-        raise NotImplementedError
 
     def exact_kl(self) -> tf.Tensor | None:
         """KL(q || prior) in nats; None where no closed form is known."""

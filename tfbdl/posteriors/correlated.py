@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 
 import tensorflow as tf
@@ -18,17 +19,17 @@ class CorrelatedNormal(LocationScale):
     priors over whole matrices it is estimated.
     """
 
+    @abc.abstractmethod
     def covariance(self) -> tf.Tensor:
         """Sigma, shape (D, D)."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def half_log_det(self) -> tf.Tensor:
         """Half the log determinant of Sigma."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def squared_distance(self, deviation: tf.Tensor) -> tf.Tensor:
         """deviation^T Sigma^-1 deviation, for w - mu in the shape of w."""
-        raise NotImplementedError
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         """Log density of all elements together, in nats, shape ()."""

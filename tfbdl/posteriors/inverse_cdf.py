@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import tensorflow as tf
 
 from tfbdl import random
@@ -28,17 +30,21 @@ class InverseCDF(IndependentScales):
 
     standard_entropy: float | None = None
 
-    def quantile(self, u: tf.Tensor) -> tf.Tensor:
-        """Q(u), elementwise, differentiable where parameters of its own enter."""
-        raise NotImplementedError
+    @abc.abstractmethod
+    def quantile(self, below: tf.Tensor, above: tf.Tensor) -> tf.Tensor:
+        """Q(u), elementwise, differentiable where parameters of its own enter.
 
+        It is asked for by u = below and 1 - u = above, each of which is exact where it is small and
+        at least 2^-33, so that both tails can be computed from the lesser.
+        """
+
+    @abc.abstractmethod
     def standard_log_prob(self, z: tf.Tensor) -> tf.Tensor:
         """Log density of Q(u) at z, elementwise, in nats."""
-        raise NotImplementedError
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
-        u = random.uniform(key, self.mu.shape, self.mu.dtype)
-        return self.mean + self.stddev * self.quantile(u)
+        tails = random.tails(key, self.mu.shape, self.mu.dtype)
+        return self.mean + self.stddev * tf.cast(self.quantile(*tails), self.mu.dtype)
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         sigma = self.stddev

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.elementary import softplus
+from tfbdl.identifiers import initializer
 from tfbdl.posteriors.base import Posterior
 
 
@@ -26,7 +27,7 @@ class LocationScale(Posterior):
         super().__init__(**kwargs)
         if rho_initializer is None:
             rho_initializer = keras.initializers.RandomUniform(-3.0, -2.0)
-        self.rho_initializer = keras.initializers.get(rho_initializer)
+        self.rho_initializer = initializer("rho_initializer", rho_initializer, for_configs=True)
 
     def build(self, shape: tuple[int, ...]) -> None:
         self.mu = self.add_parameter("mu", shape, self.initializer)

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import positive_integer
 from tfbdl.elementary import softplus
+from tfbdl.memory import require
 from tfbdl.posteriors.correlated import CorrelatedNormal
 
 
@@ -43,6 +44,11 @@ class LowRankNormal(CorrelatedNormal):
 
     def build(self, shape: tuple[int, ...]) -> None:
         super().build(shape)
+        require(
+            8 * self.size * self.rank,
+            f"rank={self.rank} over {self.size} weights",
+            "take a smaller",
+        )
         near_zero = keras.initializers.RandomNormal(stddev=0.01)
         self.rho = self.add_parameter("rho", (self.size,), self.rho_initializer)
         self.raw_v = self.add_parameter("v", (self.size, self.rank), near_zero)

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 from tfbdl.posteriors.base import Posterior
 from tfbdl.priors import Bernoulli, Prior
 from tfbdl.priors.bernoulli import log_prob_at
@@ -42,7 +42,7 @@ class RelaxedBernoulli(Posterior):
 
     def __init__(self, temperature: float = 2.0 / 3.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.temperature = number("temperature", temperature, lambda t: 0 < t < math.inf, "> 0")
+        self.temperature = positive("temperature", temperature, "> 0")
 
     def check_prior(self, prior: Prior) -> None:
         if not isinstance(prior, Bernoulli):

@@ -10,7 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import positive_integer
+from tfbdl.arguments import positive_integer, shown
+from tfbdl.examples import examples
 
 VALUES_PER_BATCH = 1_000_000
 unpack = keras.utils.unpack_x_y_sample_weight
@@ -52,7 +53,7 @@ def labelled_batches(x: Any, y: Any, batch_size: int | None) -> Batches:
         if not (isinstance(x.element_spec, tuple) and len(x.element_spec) > 1):
             raise ValueError("x is a data set without targets; let its batches be (x, y)")
         return _of_dataset(x, batch_size, lambda element: unpack(element)[:2])
-    x, y = _checked("x", x), _array("y", np.asarray(y))
+    x, y = _checked("x", x), in_precision("y", y)
     num = len(keras.tree.flatten(x)[0])
     if len(y) != num:
         raise ValueError(f"y has {len(y)} examples and x has {num}; give one y for each")
@@ -93,12 +94,13 @@ def _of_dataset(
     dataset: tf.data.Dataset, batch_size: int | None, part: Callable[[Any], Any]
 ) -> Batches:
     if batch_size is not None:
-        raise ValueError(f"batch_size={batch_size} is for arrays; batch the data set itself")
+        raise ValueError(f"batch_size={shown(batch_size)} is for arrays; batch the data set itself")
     number = int(dataset.cardinality())
     return Batches(_elements(dataset, part), None if number < 0 else number)
 
 
 def _elements(dataset: tf.data.Dataset, part: Callable[[Any], Any]) -> Iterator[tuple[Any, int]]:
+    dtype = keras.config.floatx()
     largest = 0
     for number, element in enumerate(dataset):
         batch = part(element)
@@ -106,6 +108,8 @@ def _elements(dataset: tf.data.Dataset, part: Callable[[Any], Any]) -> Iterator[
             known = isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating
             if known and not tf.reduce_all(tf.math.is_finite(leaf)):
                 raise ValueError(f"x is not finite in batch {number}; remove it or fill it in")
+            if known and not tf.reduce_all(tf.math.is_finite(tf.cast(leaf, dtype))):
+                raise ValueError(f"x overflows {dtype} in batch {number}; scale it down")
         size = int(keras.tree.flatten(batch)[0].shape[0])
         largest = max(largest, size)
         full = min(padded_size(size), largest)
@@ -119,19 +123,15 @@ def _checked(name: str, values: Any) -> Any:
     """The arrays of a structure as NumPy arrays, those of real numbers in Keras' precision."""
     if not keras.tree.flatten(values):
         raise ValueError(f"{name} holds no array; give at least one")
-    return keras.tree.map_structure(lambda array: _array(name, np.asarray(array)), values)
+    return keras.tree.map_structure(lambda array: in_precision(name, array), values)
 
 
-def _array(name: str, array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {array.dtype}; give numbers, or a tf.data.Dataset as x")
-    if array.ndim == 0:
-        raise ValueError(f"{name} is the number {array:g}; give an array of examples")
-    if len(array) == 0:
-        raise ValueError(f"{name} has shape {array.shape}; give at least one example")
-    if array.dtype.kind != "f":
-        return array
-    if not np.isfinite(array).all():
-        where = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise ValueError(f"{name} is not finite in example {where}; remove it or fill it in")
-    return array.astype(keras.config.floatx(), copy=False)
+def in_precision(name: str, values: Any) -> np.ndarray:
+    """Examples, those of real numbers in Keras' precision.
+
+    Raises:
+        ValueError: if they are no `examples`.
+    """
+    dtype = keras.config.floatx()
+    array = examples(name, values, dtype, wanted="numbers, or a tf.data.Dataset as x")
+    return array.astype(dtype, copy=False) if array.dtype.kind == "f" else array

@@ -8,10 +8,12 @@ import keras
 import numpy as np
 import scipy.special
 
-from tfbdl.arguments import integer, keras_model, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import keras_model, optional, positive_integer
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.batches import labelled_batches
+from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.predict import num_functions
 
@@ -116,18 +118,21 @@ def _log_probs(
     """Log p(y | f_s(x)) of each draw and example, (S, N), and the mean KL / N."""
     keras_model("model", model)
     num_samples = min(positive_integer("num_samples", num_samples), num_functions(model))
+    seed = optional(arguments.seed, "seed", seed)
     likelihood = known_likelihood(model, likelihood)
     if likelihood is None:
         raise ValueError("likelihood=None: the model was not compiled with one; give it here")
-    seed = make_default_seed() if seed is None else integer("seed", seed)
+    seed = make_default_seed() if seed is None else seed
     functions = Functions.of(model, likelihood, jit_compile)
     columns, kl = [], 0.0
     for i, ((x_batch, y_batch), size) in enumerate(labelled_batches(x, y, batch_size).parts):
         if i == 0:
             outputs = functions.check(x_batch)
-        likelihood.check_targets(y_batch, outputs)
+        likelihood.check_targets(y_batch[:size], outputs)
         logs, kl = functions.log_probs(x_batch, y_batch, seed, num_samples)
         columns.append(logs[:, :size])
     if not columns:
         raise ValueError("x has no batches; give at least one example")
-    return np.concatenate(columns, axis=1), kl
+    logs = np.concatenate(columns, axis=1)
+    refuse("log_prob", logs.T, np.isnan(logs.T), model, likelihood)
+    return logs, kl

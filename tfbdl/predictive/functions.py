@@ -10,10 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import complexity, likelihoods
-from tfbdl.arguments import output_on
+from tfbdl.arguments import output_on, shown
 from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
+from tfbdl.random import word
 from tfbdl.sampling import Sampler, make_draw
 from tfbdl.spread import Spread
 
@@ -27,13 +28,16 @@ def known_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood
     """`given`, or that of the loss the model was compiled with; None where neither says.
 
     Raises:
-        ValueError: if `given` is no likelihood.
+        ValueError: if `given` is no likelihood, or a metric of Keras' own compares y with outputs
+            that are no predictions.
     """
+    likelihoods.check_metrics(model)
     if given is None:
         return likelihoods.of_loss(getattr(model, "loss", None))
     if not isinstance(given, Likelihood):
         raise ValueError(
-            f"likelihood={given!r} must be an object of tfbdl.likelihoods, such as Categorical()"
+            f"likelihood={shown(given)} must be an object of tfbdl.likelihoods, such as "
+            "Categorical()"
         )
     return given
 
@@ -179,7 +183,9 @@ class Functions:
         if key not in self._compiled:
             self._compiled[key] = self._spread.compile(lambda *args: function(*args, *static))
         own = self._spread.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
-        return self._spread.gather(self._compiled[key](*tensors, tf.constant(seed), own))
+        return self._spread.gather(
+            self._compiled[key](*tensors, tf.constant(word(seed), tf.int64), own)
+        )
 
     def _naive_moments(self, batch: Any, *_: tf.Tensor) -> Moments:
         return stacked(of_one(self.model(batch, training=False), self.likelihood))

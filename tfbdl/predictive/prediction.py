@@ -11,6 +11,7 @@ import scipy.stats
 import tensorflow as tf
 
 from tfbdl.arguments import number
+from tfbdl.examples import examples
 from tfbdl.likelihoods import Likelihood
 
 T = TypeVar("T")
@@ -132,11 +133,10 @@ class Prediction:
         """
         likelihood = _known(self.likelihood, "log_prob")
         functions = [tf.constant(f) for f in self._kept()]
-        y = np.asarray(y)
-        if y.dtype.kind not in "fiub" or len(np.atleast_1d(y)) != len(self.mean):
+        y = examples("y", y, "float32")
+        if len(y) != len(self.mean):
             raise ValueError(
-                f"y has shape {y.shape} and dtype {y.dtype}; give one y for each of the "
-                f"{len(self.mean)} examples"
+                f"y has shape {y.shape}; give one y for each of the {len(self.mean)} examples"
             )
         likelihood.check_targets(y, functions[0])
         logs = np.stack([likelihood.log_prob(y, f) for f in functions])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from numbers import Real
 
-from tfbdl.arguments import choose
+from tfbdl.arguments import positive, text
+from tfbdl.identifiers import choose
 from tfbdl.priors.ard import ARD
 from tfbdl.priors.base import Prior
 from tfbdl.priors.bernoulli import Bernoulli
@@ -69,8 +70,9 @@ def get(identifier: float | str | dict | Prior, argument: str = "prior") -> Prio
     Raises:
         ValueError: if the name is unknown.
     """
-    if isinstance(identifier, Real):
-        return Normal(identifier)
+    text("argument", argument)
+    if isinstance(identifier, Real) and not isinstance(identifier, bool):
+        return Normal(positive(argument, identifier, "a positive number: a standard deviation"))
     return choose(argument, identifier, Prior, _NAMES, "a scale or ")
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import keras
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hierarchical import Hierarchical
 from tfbdl.priors.hyperpriors import InverseGamma
@@ -45,8 +43,8 @@ class ARD(Hierarchical):
         trainable: bool = True,
         **kwargs: object,
     ) -> None:
-        self.shape = number("shape", shape, lambda a: 0 < a < math.inf, "a positive number")
-        self.rate = number("rate", rate, lambda b: 0 < b < math.inf, "a positive number")
+        self.shape = positive("shape", shape)
+        self.rate = positive("rate", rate)
         self.groups = groups
         hyperprior = InverseGamma(self.shape, self.rate)
         super().__init__({"scale": (Groups(groups), hyperprior)}, trainable=trainable, **kwargs)

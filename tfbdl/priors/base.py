@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import abc
 import math
 
 import keras
 import tensorflow as tf
 
+from tfbdl.arguments import boolean
 from tfbdl.complexity import Complexity, Cost
 from tfbdl.elementary import log
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class Prior(keras.layers.Layer):
+class Prior(keras.layers.Layer, abc.ABC):
     """p(w) over a weight tensor.
 
     A prior is a Keras layer so that its hyper-parameters are variables of the model: saved, and
@@ -31,6 +33,8 @@ class Prior(keras.layers.Layer):
     mean = 0.0
 
     def __init__(self, **kwargs: object) -> None:
+        if "trainable" in kwargs:
+            boolean("trainable", kwargs["trainable"])
         super().__init__(**kwargs)
         self.cost = None if type(self).kl is Prior.kl else Cost()
         self._num_data: int | None = None
@@ -44,13 +48,13 @@ class Prior(keras.layers.Layer):
         """What governs the bias of a layer where the user names no prior for it."""
         return self
 
+    @abc.abstractmethod
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         """Log density in nats: of each element where these are independent, else of all."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
         """One weight tensor of `shape`, from the noise of `key` (see `tfbdl.random`)."""
-        raise NotImplementedError
 
     def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor | None:
         """E[log p(w)] of each element under N(mu, sigma^2), in nats; None where none is known.

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import number
+from tfbdl.arguments import LARGEST_SCALE, number, shown
 from tfbdl.priors.base import Prior
 
 
@@ -66,6 +66,6 @@ def _two_values(values: Sequence[float]) -> tuple[float, float]:
         low, high = (float(value) for value in values)
     except (TypeError, ValueError):
         low, high = math.nan, math.nan
-    if not -math.inf < low < high < math.inf:
-        raise ValueError(f"values={values!r} must be two finite numbers, the lower first")
+    if not -LARGEST_SCALE < low < high < LARGEST_SCALE:
+        raise ValueError(f"values={shown(values)} must be two finite numbers, the lower first")
     return low, high

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tfbdl.arguments import positive, shown
+
 # Below it, eigenvalues of correlations drown in the rounding errors of float32.
 LEAST_EIGENVALUE = 1e-6
 
@@ -33,6 +35,8 @@ class Covariance:
         if not np.all(variances > 0):
             raise ValueError(f"{name} must have a diagonal > 0, not {min(variances)}")
         stddev = np.sqrt(variances)
+        for s in (stddev.min(), stddev.max()):
+            positive(f"{name}, a standard deviation in it,", float(s))
         correlation = self.matrix / np.outer(stddev, stddev)
         identity = np.eye(len(stddev))
         try:
@@ -64,8 +68,8 @@ class Covariance:
 def _symmetric(name: str, value: Any) -> np.ndarray:
     try:
         matrix = np.array(value, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}={value!r} must be a matrix of numbers") from None
+    except Exception:  # of whatever cannot be made an array
+        raise ValueError(f"{name}={shown(value)} must be a matrix of numbers") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"{name} of shape {matrix.shape} must be a square matrix")
     if not np.all(np.isfinite(matrix)):

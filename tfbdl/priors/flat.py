@@ -20,4 +20,4 @@ class Flat(Prior):
         return tf.zeros_like(w)
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-        raise NotImplementedError("prior=Flat() is improper: nothing can be drawn from it")
+        raise ValueError("prior=Flat() is improper: nothing can be drawn from it")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import shown
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import Hyperprior
@@ -32,8 +35,8 @@ class Hierarchical(Prior):
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
-        ValueError: when it is given to weights of different shapes, or of a shape without such
-            groups.
+        ValueError: if `scales` are no such mapping, or empty; when it is given to weights of
+            different shapes, or of a shape without such groups.
     """
 
     def __init__(
@@ -44,7 +47,15 @@ class Hierarchical(Prior):
         **kwargs: object,
     ) -> None:
         super().__init__(trainable=trainable, **kwargs)
+        if not isinstance(scales, Mapping) or not scales or not all(map(_is_scale, scales.items())):
+            raise ValueError(
+                f"scales={shown(scales)} must hold (Groups, Hyperprior) by name, at least one"
+            )
         self._scales = [(name, *scale) for name, scale in scales.items()]
+
+    @abc.abstractmethod
+    def get_config(self) -> dict:
+        return super().get_config()
 
     def attach(self, shape: tuple[int, ...]) -> None:
         super().attach(shape)
@@ -111,3 +122,10 @@ class Hierarchical(Prior):
         ]
         noise = random.normal(random.fold_in(key, len(log_scales)), shape)
         return tf.exp(sum(log_scales[1:], log_scales[0])) * noise
+
+
+def _is_scale(item: tuple[Any, Any]) -> bool:
+    match item:
+        case (str(), (Groups(), Hyperprior())):
+            return True
+    return False

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hierarchical import Hierarchical
 from tfbdl.priors.hyperpriors import HalfCauchy
@@ -46,9 +46,7 @@ class Horseshoe(Hierarchical):
         trainable: bool = True,
         **kwargs: object,
     ) -> None:
-        self.global_scale = number(
-            "scale", scale, lambda s: 0 < s < math.inf, "a positive number: that of tau"
-        )
+        self.global_scale = positive("scale", scale, "a positive number: that of tau")
         self.groups = groups
         scales = {
             "local": (Groups(groups), HalfCauchy(1.0)),
@@ -71,7 +69,7 @@ class Horseshoe(Hierarchical):
             ValueError: if `tau` is not a positive number.
         """
         tau = self.global_scale if tau is None else tau
-        number("tau", tau, lambda t: 0 < t < math.inf, "a positive number")
+        tau = positive("tau", tau)
         log_z = 2.0 * tf.math.log(tf.abs(w) / tau) - math.log(2.0)
         return log_exp_e1(log_z) - (math.log(tau) + 1.5 * math.log(math.pi) + 0.5 * math.log(2.0))
 

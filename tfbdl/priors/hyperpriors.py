@@ -54,8 +54,8 @@ class InverseGamma(Hyperprior):
     def expected_log_prob(self, m: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
         """In closed form, from E[s^-2] = exp(2 v^2 - 2 m)."""
         constant = math.log(2.0) + self.shape * math.log(self.rate) - math.lgamma(self.shape)
-        precision = tf.exp(2.0 * (tf.square(v) - m))
-        return constant - 2.0 * self.shape * m - self.rate * precision
+        precision_times_rate = tf.exp(2.0 * (tf.square(v) - m) + math.log(self.rate))
+        return constant - 2.0 * self.shape * m - precision_times_rate
 
     def sample(self, key: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
         return 0.5 * (math.log(self.rate) - log_gamma(key, self.shape, shape))
@@ -76,5 +76,5 @@ class HalfCauchy(Hyperprior):
         return -math.log(math.pi) - tf.linalg.matvec(tfp.math.log_cosh(x), weights)
 
     def sample(self, key: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
-        u = random.uniform(key, shape)
-        return self.mode + tf.math.log(tf.tan(0.5 * math.pi * u))
+        below, above = (tf.sin(0.5 * math.pi * u) for u in random.tails(key, shape))
+        return self.mode + tf.math.log(below / above)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import keras
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hierarchical import Hierarchical
 from tfbdl.priors.hyperpriors import InverseGamma
@@ -40,8 +38,8 @@ class InverseGammaScale(Hierarchical):
         trainable: bool = True,
         **kwargs: object,
     ) -> None:
-        self.df = number("df", df, lambda d: 0 < d < math.inf, "positive: degrees of freedom")
-        self.mode = number("scale", scale, lambda s: 0 < s < math.inf, "a positive number")
+        self.df = positive("df", df, "positive: degrees of freedom")
+        self.mode = positive("scale", scale)
         self.groups = groups
         hyperprior = InverseGamma(0.5 * self.df, 0.5 * self.df * self.mode**2)
         super().__init__({"scale": (Groups(groups), hyperprior)}, trainable=trainable, **kwargs)

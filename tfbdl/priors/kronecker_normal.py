@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Sequence
 from functools import reduce
@@ -38,13 +39,13 @@ class KroneckerNormal(Prior):
         self._scale = Scale(self, "scale", scale)
         self.built = True
 
+    @abc.abstractmethod
     def factors(self, shape: Sequence[int]) -> list[Covariance]:
         """C_1, C_2, ... for a weight of `shape`.
 
         Raises:
             ValueError: if they do not fit a weight of this shape.
         """
-        raise NotImplementedError
 
     def attach(self, shape: tuple[int, ...]) -> None:
         self.factors(shape)

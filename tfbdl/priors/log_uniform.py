@@ -64,7 +64,7 @@ class LogUniform(Prior):
         return -tf.math.log(tf.abs(w))
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-        raise NotImplementedError("prior=LogUniform() is improper: nothing can be drawn from it")
+        raise ValueError("prior=LogUniform() is improper: nothing can be drawn from it")
 
     def kl_from_normal(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
         return self.kl_from_log_alpha(log_alpha(mu, sigma))

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.arguments import shown
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.scale import Scale
 
@@ -24,25 +25,32 @@ class Normal(Prior):
             formula but is a scale in their code; the code counts), or `"fan_in"` for
             sigma / sqrt(H), H the number of inputs that a unit adds up, with which networks of
             growing width tend to a Gaussian process (Neal 1995). A bias has H = 1.
-        sigma: the numerator of `"fan_in"`, > 0.
+        sigma: the numerator of `"fan_in"`, > 0 and 1 by default; only for `"fan_in"`.
         trainable: whether `scale`, or `sigma`, is learned through the bound.
 
     Raises:
-        ValueError: if `scale` or `sigma` is not a positive finite number.
+        ValueError: if `scale` or `sigma` is not a positive finite number, or `sigma` is given
+            beside a number.
     """
 
     def __init__(
         self,
         scale: float | str = 1.0,
         *,
-        sigma: float = 1.0,
+        sigma: float | None = None,
         trainable: bool = False,
         **kwargs: object,
     ) -> None:
         super().__init__(trainable=trainable, **kwargs)
-        self.by_fan_in = scale == FAN_IN
-        name, value = ("sigma", sigma) if self.by_fan_in else ("scale", scale)
-        self._scale = Scale(self, name, value)
+        self.by_fan_in = isinstance(scale, str) and scale == FAN_IN
+        if self.by_fan_in:
+            self._scale = Scale(self, "sigma", 1.0 if sigma is None else sigma)
+        elif sigma is None:
+            self._scale = Scale(self, "scale", scale)
+        else:
+            raise ValueError(
+                f"sigma={shown(sigma)} is for scale='fan_in', not {shown(scale)}; leave one out"
+            )
         self.built = True
 
     @property

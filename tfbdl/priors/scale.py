@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 
 
 class Scale(keras.layers.Layer):
@@ -20,14 +20,12 @@ class Scale(keras.layers.Layer):
         value: the number, or where learning starts.
 
     Raises:
-        ValueError: if `value` is not a positive finite number.
+        ValueError: if `value` is not a positive number whose square float32 holds.
     """
 
     def __init__(self, prior: keras.layers.Layer, name: str, value: Any) -> None:
         super().__init__(name=name, trainable=prior.trainable, dtype=prior.dtype_policy)
-        self.initial = number(
-            name, value, lambda s: 0 < s < math.inf, "a positive number: a standard deviation"
-        )
+        self.initial = positive(name, value, "a positive number: a standard deviation")
         self.log: keras.Variable | None = None
         if prior.trainable:
             start = keras.initializers.Constant(math.log(self.initial))

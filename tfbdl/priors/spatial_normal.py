@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 import keras
 import numpy as np
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 from tfbdl.priors.covariance import Covariance
 from tfbdl.priors.kronecker_normal import KroneckerNormal
 
@@ -43,9 +42,7 @@ class SpatialNormal(KroneckerNormal):
         **kwargs: object,
     ) -> None:
         super().__init__(scale, trainable=trainable, **kwargs)
-        self.lengthscale = number(
-            "lengthscale", lengthscale, lambda s: 0 < s < math.inf, "a positive number of positions"
-        )
+        self.lengthscale = positive("lengthscale", lengthscale, "a positive number of positions")
 
     def factors(self, shape: Sequence[int]) -> list[Covariance]:
         if len(shape) < 3:

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import number
+from tfbdl.arguments import positive
 from tfbdl.priors.base import Prior
 from tfbdl.priors.gamma import log_gamma
 from tfbdl.priors.scale import Scale
@@ -34,7 +34,7 @@ class StudentT(Prior):
         self, df: float = 3.0, scale: float = 1.0, *, trainable: bool = False, **kwargs: object
     ) -> None:
         super().__init__(trainable=trainable, **kwargs)
-        self.df = number("df", df, lambda d: 0 < d < math.inf, "positive: degrees of freedom")
+        self.df = positive("df", df, "positive: degrees of freedom")
         self._scale = Scale(self, "scale", scale)
         self.built = True
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tfbdl import arguments
+from tfbdl.training.inputs import check_columns
 from tfbdl.training.log_writer import LogWriter
 from tfbdl.training.observer import Observer
 
@@ -37,9 +39,9 @@ class TrainLogger(Observer):
         verbose: int = 0,
     ) -> None:
         super().__init__()
-        self.path = path
-        self.columns = columns
-        self.verbose = verbose
+        self.path = arguments.path("path", path)
+        self.columns = arguments.optional(check_columns, "columns", columns)
+        self.verbose = arguments.verbosity("verbose", verbose)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._log = LogWriter(self.path, echo=_print if self.verbose else None)

@@ -11,7 +11,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import likelihoods
 from tfbdl.arguments import output_on
+from tfbdl.examples import as_array
+from tfbdl.random import word
 from tfbdl.training import inputs, workers
 
 DataOfEpoch: TypeAlias = Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
@@ -61,7 +64,8 @@ class Arrays:
     def epoch(self, number: int) -> tf.Tensor:
         """The order of the examples, shape (N,)."""
         order = tf.range(self.num_data)
-        return tf.random.experimental.stateless_shuffle(order, seed=(self.seed, number))
+        seed = tf.constant([word(self.seed), number], tf.int64)
+        return tf.random.experimental.stateless_shuffle(order, seed)
 
     def on_replicas(self, function: Step, epoch: tf.Tensor, step: tf.Tensor) -> Any:
         """What `function` gives for its part of a batch, on each replica."""
@@ -130,7 +134,12 @@ class Stream:
         return self.strategy.run(function, next(epoch))
 
     def _batches(self, number: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        examples = self.data(number, context)
+        try:
+            examples = self.data(number, context)
+        except (StopIteration, tf.errors.OutOfRangeError) as error:  # of a data set: its end
+            raise RuntimeError(
+                f"x raised {type(error).__name__} for epoch {number}: {error}"
+            ) from error
         if not isinstance(examples, tf.data.Dataset):
             raise ValueError(f"x gives a {type(examples).__name__}; let it make a tf.data.Dataset")
         spec = examples.element_spec
@@ -170,12 +179,17 @@ def feed_of(
         inputs.check_examples(model, *arrays)
     else:
         inputs.check_no_data_set(x, num_data)
-        arrays = tuple(np.asarray(array) for array in (x, y) if array is not None)
+        if x is None:
+            raise ValueError("x=None: give examples")
+        given = {"x": x} if y is None else {"x": x, "y": y}
+        arrays = tuple(as_array(name, values) for name, values in given.items())
         inputs.check_examples(model, *arrays)
         batch_size = inputs.check_batch_size(strategy, batch_size, len(arrays[0]))
         feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
-    labels = arrays[1] if len(arrays) > 1 else None
-    inputs.check_labels(model, labels, output_on(model, feed.first[0][:1]))
+    inputs.check_has_targets(model, arrays)
+    output = output_on(model, feed.first[0][:1])
+    for targets in arrays[1:]:
+        likelihoods.check_targets(model.loss, targets, output)
     return feed
 
 

@@ -8,19 +8,52 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import random
-from tfbdl.arguments import integer, positive_integer
+from tfbdl import arguments, likelihoods, random
+from tfbdl.arguments import keras_model, optional, positive_integer, shown, verbosity
+from tfbdl.examples import check_finite
 from tfbdl.keras_private import takes_training, walk
 
+_TRAIN_STEP = keras.Model.train_step
 
-def check(model: keras.Model, *, epochs: int, batch_size: int, seed: int) -> None:
+
+def check(
+    model: keras.Model,
+    *,
+    epochs: int,
+    batch_size: int,
+    seed: int,
+    columns: Any,
+    callbacks: Any,
+    jit_compile: Any,
+    verbose: Any,
+) -> None:
     """Raises ValueError unless this model can be trained as asked."""
+    keras_model("model", model)
     if not model.compiled:
         raise ValueError(f"model={model.name} is not compiled; call model.compile(optimizer, loss)")
     positive_integer("epochs", epochs)
     positive_integer("batch_size", batch_size)
-    integer("seed", seed)
+    arguments.seed("seed", seed)
+    optional(check_columns, "columns", columns)
+    is_list = isinstance(callbacks, (list, tuple))
+    if not is_list or not all(isinstance(c, keras.callbacks.Callback) for c in callbacks):
+        raise ValueError(f"callbacks={shown(callbacks)} must be a list of keras.callbacks.Callback")
+    optional(arguments.boolean, "jit_compile", jit_compile)
+    verbosity("verbose", verbose)
     check_told_of_training(model)
+    likelihoods.check_metrics(model)
+
+
+def check_columns(name: str, columns: Any) -> list[str]:
+    """The columns of a log, if they are a list of different names, at least one.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    names = arguments.words(name, columns, "a list of names")
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"{name}={shown(columns)} must be different names, at least one")
+    return names
 
 
 def check_function(y: Any, num_data: int | None) -> int:
@@ -38,7 +71,7 @@ def check_no_data_set(x: Any, num_data: int | None) -> None:
             "function of the epoch and a tf.distribute.InputContext that makes one"
         )
     if num_data is not None:
-        raise ValueError(f"num_data={num_data!r} is for a function x; arrays have a length")
+        raise ValueError(f"num_data={shown(num_data)} is for a function x; arrays have a length")
 
 
 def check_told_of_training(model: keras.Model) -> None:
@@ -63,18 +96,22 @@ def check_examples(model: keras.Model, x: np.ndarray, y: np.ndarray | None = Non
 
 
 def check_arrays(x: np.ndarray, y: np.ndarray | None) -> None:
-    """Raises ValueError unless x, y are numbers, non-empty, of one length, and finite."""
-    for name, array in (("x", x), ("y", y)):
-        if array is not None and array.dtype.kind not in "fiub":
-            raise ValueError(f"{name} has dtype {array.dtype}; give an array of numbers")
-    if x.ndim < 1 or len(x) == 0:
+    """Raises ValueError unless x, y are non-empty, of one length, finite, and in Keras' range."""
+    if x.ndim < 1 or x.size == 0:
         raise ValueError(f"x has shape {x.shape}; give at least one example")
     if y is not None and (y.ndim < 1 or len(y) != len(x)):
         raise ValueError(f"y has shape {y.shape} but x has {len(x)} examples; give one y for each")
     for name, array in (("x", x), ("y", y)):
-        if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
-            where = int(np.argwhere(~np.isfinite(array))[0][0])
-            raise ValueError(f"{name} is not finite in example {where}; remove it or fill it in")
+        if array is not None:
+            check_finite(name, array, keras.config.floatx())
+
+
+def check_has_targets(model: keras.Model, arrays: tuple[np.ndarray, ...]) -> None:
+    """Raises ValueError where there are inputs alone, and a loss that needs targets."""
+    kind = type(model)
+    own = kind.compute_loss is not keras.Model.compute_loss or kind.train_step is not _TRAIN_STEP
+    if len(arrays) == 1 and model.loss is not None and not own:
+        raise ValueError(f"y=None: the loss of model={model.name} needs targets; give y")
 
 
 def check_batch_size(strategy: tf.distribute.Strategy, batch_size: int, num_data: int) -> int:
@@ -88,23 +125,3 @@ def check_batch_size(strategy: tf.distribute.Strategy, batch_size: int, num_data
     if batch_size % replicas:
         raise ValueError(f"batch_size={batch_size} must be a multiple of the {replicas} replicas")
     return batch_size
-
-
-def check_labels(model: keras.Model, y: np.ndarray | None, output: tf.Tensor) -> None:
-    """Raises ValueError where a sparse categorical loss would meet a label it has no class for."""
-    loss = None if model.loss is None or isinstance(model.loss, (list, dict)) else model.loss
-    loss = None if loss is None else keras.losses.get(loss)
-    sparse = keras.losses.SparseCategoricalCrossentropy
-    if y is None or not (
-        isinstance(loss, sparse) or loss is keras.losses.sparse_categorical_crossentropy
-    ):
-        return
-    if y.dtype.kind == "f" and not np.array_equal(y, np.floor(y)):
-        raise ValueError(f"y has values that are no class labels 0, 1, ... (dtype {y.dtype})")
-    labels = y[y != getattr(loss, "ignore_class", None)]
-    classes = output.shape[-1]
-    if labels.size and (labels.min() < 0 or labels.max() >= classes):
-        raise ValueError(
-            f"y has labels from {labels.min()} to {labels.max()}; the model's {classes} classes "
-            f"are 0 to {classes - 1}"
-        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
+from tfbdl.run_folder import HeldFile
 from tfbdl.training.log import epoch_header, epoch_line, read_lines, read_log
+from tfbdl.whole_file import replacing
 
 
 class LogWriter(AbstractContextManager["LogWriter"]):
@@ -21,7 +24,7 @@ class LogWriter(AbstractContextManager["LogWriter"]):
 
     Raises:
         ValueError: If a new run would write into a log, or a log has fewer epochs than to keep.
-        OSError: If the path cannot be written.
+        OSError: If the path cannot be written, or another process writes it.
     """
 
     def __init__(
@@ -36,10 +39,15 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         try:
             if keep_epochs:
                 _keep(self.path, keep_epochs)
-            elif self.path.is_file() and len(read_log(path).epochs):
-                raise ValueError(f"{path}: already has a log; resume that run or give another path")
-            else:
-                self.path.write_bytes(b"")
+            self._held = HeldFile(self.path)
+            if not keep_epochs:
+                if len(read_log(path).epochs):
+                    raise ValueError(
+                        f"{path}: already has a log; resume that run or give another path"
+                    )
+                os.truncate(self.path, 0)
+        except BlockingIOError:  # says enough
+            raise
         except OSError as error:
             raise _cannot_write(path, error) from None
         self._reader = read_lines(path)
@@ -54,19 +62,32 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         self._write(epoch_line(epoch, seconds, metrics))
 
     def close(self) -> None:
-        """Remove a header whose train line was not written: the log ends with a whole epoch."""
-        if self.path.stat().st_size != self._whole:
-            os.truncate(self.path, self._whole)
-        self._reader.started = None
+        """Remove a header whose train line was not written: the log ends with a whole epoch.
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        Raises:
+            OSError: If the log is gone or cannot be written.
+        """
+        try:
+            if self.path.stat().st_size != self._whole:
+                os.truncate(self.path, self._whole)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
+        self._reader.started = None
+        self._held.release()
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        with suppress(OSError) if kind else nullcontext():  # which would hide the first error
+            self.close()
 
     def _write(self, text: str) -> None:
         for line in text.splitlines(keepends=True):
             self._reader.feed(line.encode())
         try:
-            _write_synced(self.path, text, "ab")
+            with open(self.path, "r+b") as file:
+                file.seek(0, os.SEEK_END)
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
             raise _cannot_write(self.path, error) from None
         if self._reader.started is None:
@@ -76,15 +97,9 @@ class LogWriter(AbstractContextManager["LogWriter"]):
 
 
 def _cannot_write(path: str | os.PathLike[str], error: OSError) -> OSError:
-    message = f"cannot write the log, {error.strerror}; give a writable path"
+    reason = "it or its folder is gone" if error.errno == errno.ENOENT else error.strerror
+    message = f"cannot write the log, {reason}; give a writable path"
     return OSError(error.errno, message, str(path))
-
-
-def _write_synced(path: Path, text: str, mode: str) -> None:
-    with open(path, mode) as file:
-        file.write(text.encode())
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _keep(path: Path, keep_epochs: int) -> None:
@@ -94,13 +109,11 @@ def _keep(path: Path, keep_epochs: int) -> None:
         raise ValueError(
             f"keep_epochs is {keep_epochs}, but {path} has {len(log.epochs)} complete epochs"
         )
-    temporary = path.with_name(f"{path.name}.tmp")
     text = ""
     for i in range(keep_epochs):
         metrics = {name: values[i] for name, values in log.metrics.items()}
         text += epoch_header(log.epochs[i], log.learning_rates[i])
         text += epoch_line(log.epochs[i], log.seconds[i], metrics)
     if path.read_bytes() != text.encode():
-        _write_synced(temporary, text, "wb")
-        os.replace(temporary, path)
-    temporary.unlink(missing_ok=True)
+        with replacing(path) as file:
+            file.write(text.encode())

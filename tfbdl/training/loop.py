@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import option
+from tfbdl import arguments
+from tfbdl.arguments import option, optional
 from tfbdl.keras_private import build_all
 from tfbdl.training import inputs, workers
 from tfbdl.training.description import PARTS
@@ -82,15 +84,29 @@ def train(
     Raises:
         ValueError: for bad arguments or data, or a `savedir` that holds another run.
         OSError: for a `savedir` that cannot be written, or that another process writes into.
-        TrainingError: if the loss is not finite, a worker is lost, or x gives too few examples.
-            The last good checkpoint stays.
+        TrainingError: if the loss is not finite, a worker is lost, x gives too few examples, or
+            Python code in a data set raises, which TensorFlow tells as an error of its own. The
+            last good checkpoint stays.
     """
-    inputs.check(model, epochs=epochs, batch_size=batch_size, seed=seed)
+    inputs.check(
+        model,
+        epochs=epochs,
+        batch_size=batch_size,
+        seed=seed,
+        columns=columns,
+        callbacks=callbacks,
+        jit_compile=jit_compile,
+        verbose=verbose,
+    )
+    savedir = optional(arguments.path, "savedir", savedir)
     changed = [changed] if isinstance(changed, str) else changed
-    for part in changed:
+    for part in arguments.words("changed", changed, f"some of {', '.join(PARTS)}"):
         option("changed", part, PARTS)
     strategy = model.distribute_strategy
-    with workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))):
+    with (
+        workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))),
+        _python_raises(savedir),
+    ):
         feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)
         build_all(model, tuple(part[:1] for part in feed.first))
         schedules = [c for c in callbacks if isinstance(c, KLSchedule)]
@@ -163,6 +179,24 @@ def _steps_of(steps: Steps, epoch: int, run: Run) -> Iterator[int]:
             f"x gave fewer examples in epoch {epoch} than {steps.number} batches need; "
             f"{run.last_good}"
         ) from None
+
+
+@contextmanager
+def _python_raises(savedir: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Says in one line what TensorFlow tells in a hundred: the error of a generator, a map.
+
+    Raises:
+        TrainingError: from the error of TensorFlow, which has the traceback.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        _, last_frame, text = str(error).rpartition('\n  File "')
+        if "PyFunc" not in str(error) or not last_frame:
+            raise
+        own = " ".join(text.partition("\n\n")[2].partition("\n\n\t [[")[0].split())
+        kept = "" if savedir is None else f"; the last checkpoint stays in {savedir}"
+        raise TrainingError(f"the data, or Python code in the model, raised {own}{kept}") from error
 
 
 def _lost(savedir: str | os.PathLike[str] | None) -> str:

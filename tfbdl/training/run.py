@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -173,8 +173,11 @@ def open_run(
         run = Run(model, folder, settings, echo, callbacks=callbacks, changed=changed)
         try:
             yield run
-        finally:
-            run.close()
+        except BaseException:
+            with suppress(OSError):  # which would hide the first error
+                run.close()
+            raise
+        run.close()
 
 
 def _description(model: keras.Model) -> Description:

@@ -58,6 +58,8 @@ class Steps:
             Compiled(self._train_step, jit_compile, autograph=True) if each else self._train_step
         )
         scalar = tf.TensorSpec([], tf.int32)
+        weights = [v for v in model.weights if "float" in v.dtype]
+        self._watched = [v for v in weights if _is_finite(v)]  # not a mask of infinities, say
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
         run = Compiled(self._run_steps, False if each else jit_compile, autograph=True)
         self._run = run.graph(feed.epoch(1), scalar, scalar, scalar)
@@ -71,7 +73,7 @@ class Steps:
         """Trains on the batches of an epoch, yielding the number of steps done now and then.
 
         Stops at the first step whose loss is not finite; `finite` is False then, and also if the
-        last step left weights that are not.
+        last step left weights or statistics that are not.
         """
         batches = self.feed.epoch(number)
         self.model.reset_metrics()
@@ -107,9 +109,7 @@ class Steps:
         return values
 
     def _weights_are_finite(self) -> tf.Tensor:
-        weights = [tf.convert_to_tensor(v) for v in self.model.trainable_variables]
-        sums = [tf.cast(tf.reduce_sum(0.0 * w), tf.float32) for w in weights]
-        return tf.reduce_all(tf.math.is_finite(tf.stack([0.0, *sums])))
+        return tf.reduce_all(tf.stack([True, *map(_is_finite, self._watched)]))
 
     def _run_steps(
         self, batches: Any, epoch: tf.Tensor, start: tf.Tensor, stop: tf.Tensor
@@ -138,6 +138,10 @@ class Steps:
         loss = self.model.train_step(batch)["loss"]
         terms = weight_decay | complexity.terms(self.model)
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
+
+
+def _is_finite(v: keras.Variable) -> tf.Tensor:
+    return tf.math.is_finite(tf.reduce_sum(0.0 * tf.convert_to_tensor(v)))
 
 
 def _weight_decay(model: keras.Model) -> dict[str, tf.Tensor]:

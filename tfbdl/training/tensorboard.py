@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import path
 from tfbdl.keras_private import walk
 from tfbdl.layers import ConcreteDropout
 from tfbdl.posteriors import Posterior
@@ -35,7 +35,7 @@ class PosteriorBoard(Bound):
             raise ImportError(
                 "PosteriorBoard needs the package tensorboard; pip install tensorboard"
             )
-        self.log_dir = Path(log_dir)
+        self.log_dir = path("log_dir", log_dir)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         super().on_train_begin(logs)

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
 from tfbdl.inference.batches import NUMBERS, Batch, batches, elements
@@ -17,8 +18,8 @@ from tfbdl.inference.laplace.curvature import cotangents, hessian
 from tfbdl.inference.laplace.jacobian import Forms, Jacobian, check_last, rows
 from tfbdl.inference.laplace.precision import JOINT, Precision, precision_of
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
-from tfbdl.inference.memory import require
 from tfbdl.inference.weight_subset import WeightSubset
+from tfbdl.memory import require
 from tfbdl.models.ensemble import floats
 
 _FEW = 3
@@ -90,7 +91,7 @@ class GatheredCurvature:
         data = batches(x, y, min(size, batch_size or size), self._flat.dtype)
         for number, batch in enumerate(data):
             self._likelihood.unit.check_targets(batch.y.numpy(), self._example_outputs)
-            key = tf.constant([0, number, 0])
+            key = random.fold_in(random.key_of(0, "labels"), number)
             statistics, batch_sums = self._step(theta, state, batch, key)
             total = precision.add(total, statistics)
             sums += batch_sums.numpy()
@@ -160,7 +161,7 @@ class GatheredCurvature:
 
     def _first(self, theta: tf.Tensor, state: Any, x: Any, y: Any) -> Any:
         """A few inputs, after checks of the first batch."""
-        inputs, targets = next(elements(x, y), (None, None))
+        inputs, targets = next(elements(x, y, self._flat.dtype), (None, None))
         if targets is None:
             raise ValueError("y=None: give targets, or a data set of batches (x, y)")
         few = next(batches(*_head(inputs, targets), _FEW, self._flat.dtype))

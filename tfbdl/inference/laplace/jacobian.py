@@ -112,7 +112,7 @@ class Jacobian:
     def __call__(
         self, theta: tf.Tensor, state: State, x: Any, cotangents: Cotangents
     ) -> tuple[tf.Tensor, list[Part]]:
-        """The outputs, and J in the directions of `cotangents`, one part for each weight; in a graph.
+        """The outputs, and J in the directions of `cotangents`, one part for each weight.
 
         Args:
             theta: weights, shape (D,).

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import random
-from tfbdl.arguments import integer, number, option, positive_integer
+from tfbdl import arguments, random
+from tfbdl.arguments import boolean, option, optional, positive, positive_integer, shown
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference import hyperparameters, prior_precision
 from tfbdl.inference.laplace import glm
@@ -21,12 +21,12 @@ from tfbdl.inference.laplace.gathering import GatheredCurvature
 from tfbdl.inference.laplace.links import LINKS
 from tfbdl.inference.laplace.precision import STRUCTURES
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
-from tfbdl.inference.memory import require
 from tfbdl.inference.method import Method
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
+from tfbdl.memory import require
 from tfbdl.models import Ensemble
 from tfbdl.predictive import Prediction
 
@@ -60,12 +60,13 @@ class Laplace(Method):
             "lowrank", the `rank` directions in which H is largest.
         prior_precision: delta: a number; shape (L,), one for each weight tensor of `paths`; or
             shape (P,), one for each weight, not under "kron".
-        sigma_noise: standard deviation of normal noise; by default that of the likelihood.
+        sigma_noise: standard deviation of normal noise; by default that of the likelihood. It can
+            be set afterwards.
         curvature: "ggn", the generalised Gauss-Newton matrix; "ef", the empirical Fisher;
             "mc_fisher", an unbiased estimate of "ggn" from one drawn y an example, for many
             classes; or "hessian", the exact Hessian, for "full" and small networks.
         temperature: T; the likelihood counts to the power 1 / T.
-        rank: of "lowrank", by default 50.
+        rank: of "lowrank", by default 50; only for it.
         pred_type: what `tfbdl.predict` asks: "glm", the linearised network, whose posterior this is
             (Immer, Korzepa, Bauer 2021), or "nn", drawn weights in the network itself, which
             underfit where the posterior is wide.
@@ -113,14 +114,15 @@ class Laplace(Method):
         if rank is not None and hessian_structure != "lowrank":
             raise ValueError(f"rank={rank!r} is for hessian_structure='lowrank'")
         self.rank = None if rank is None else positive_integer("rank", rank)
-        self.temperature = number("temperature", temperature, lambda t: 0 < t < np.inf, "positive")
+        self.temperature = positive("temperature", temperature)
         self.pred_type = option("pred_type", pred_type, PRED_TYPES)
         if link_approx is not None:
             option("link_approx", link_approx, LINKS)
             if pred_type == "nn":
                 raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
         self.link_approx = link_approx
-        self.model, self.likelihood, self.jit_compile = model, likelihood, jit_compile
+        self.model, self.likelihood = model, likelihood
+        self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self.subset_of_weights = subset_of_weights
         self._flat = FlatModel(in_precision(model, dtype))
         self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
@@ -157,8 +159,8 @@ class Laplace(Method):
 
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
-        if not self._scaled.has_noise and value != 1.0:
-            raise ValueError(f"sigma_noise={value!r} is for regression with one noise")
+        if not self._scaled.has_noise and checked_noise(value) != 1.0:
+            raise ValueError(f"sigma_noise={shown(value)} is for regression with one noise")
         self._sigma_noise = checked_noise(value)
         self._forget()
 
@@ -223,7 +225,7 @@ class Laplace(Method):
         y: Any = None,
         *,
         with_noise: bool = False,
-        grid: Sequence[float] = hyperparameters.GRID,
+        grid: Sequence[float] | None = None,
     ) -> Laplace:
         """Sets `prior_precision`, and the noise if asked, to the best found.
 
@@ -232,11 +234,11 @@ class Laplace(Method):
                 "gridsearch" for the largest mean log probability of validation data, predicted as
                 by `tfbdl.predict`, in the `grid`.
             prior_structure: "scalar", "layerwise" (one delta for each weight tensor), or "diag"
-                (for each weight; not under "kron"); a scalar for "gridsearch".
-            x: validation inputs.
-            y: validation targets.
+                (for each weight; not under "kron"); "scalar" alone for "gridsearch".
+            x: validation inputs, for "gridsearch".
+            y: validation targets, for "gridsearch".
             with_noise: whether `sigma_noise` is chosen too, for "marglik".
-            grid: values of delta to try.
+            grid: values of delta to try, for "gridsearch"; by default 21 from 1e-4 to 1e4.
 
         Raises:
             NotFittedError: before `fit`.
@@ -244,11 +246,26 @@ class Laplace(Method):
         """
         option("method", method, ("marglik", "gridsearch"))
         option("prior_structure", prior_structure, prior_precision.PRIOR_STRUCTURES)
+        boolean("with_noise", with_noise)
         self._require_fit("optimize_prior_precision")
         if method == "gridsearch":
-            best = hyperparameters.likeliest(grid, lambda d: self._predict_under(d, x), x, y)
+            if prior_structure != "scalar" or with_noise:
+                raise ValueError(
+                    f"prior_structure={prior_structure!r} and with_noise={with_noise} are for "
+                    "method='marglik'; leave them out"
+                )
+            values = hyperparameters.GRID if grid is None else hyperparameters.checked_grid(grid)
+            before = self.prior_precision
+            try:
+                best = hyperparameters.likeliest(values, lambda d: self._predict_under(d, x), x, y)
+            except Exception:
+                self.prior_precision = before
+                raise
             self.prior_precision = best
             return self
+        for name, value in (("x", x), ("y", y), ("grid", grid)):
+            if value is not None:
+                raise ValueError(f"{name} is for method='gridsearch'; leave it out")
         if with_noise and not self._scaled.has_noise:
             raise ValueError("with_noise=True is for regression with one noise")
         sizes = self._subset.sizes
@@ -269,7 +286,11 @@ class Laplace(Method):
         Args:
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
             batch_size: examples at once; by default as many as fit into about 200 MB.
+
+        Raises:
+            ValueError: if there is no fit yet, or an argument is out of its range.
         """
+        optional(positive_integer, "batch_size", batch_size)
         gathered = self._fitted("function_moments")
         return gathered.function_moments(x, self._posterior_factors, batch_size)
 
@@ -310,7 +331,8 @@ class Laplace(Method):
         gathered = self._fitted("sample")
         shape = positive_integer("num_samples", num_samples), self._subset.size
         require(16 * shape[0] * shape[1], f"num_samples={num_samples}", "draw fewer")
-        noise = random.normal(tf.constant([integer("seed", seed), 0, 0]), shape, "float64")
+        key = random.key_of(arguments.seed("seed", seed), "laplace")
+        noise = random.normal(key, shape, "float64")
         return gathered.mean + gathered.precision.sample(noise, self._posterior_factors).numpy()
 
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:

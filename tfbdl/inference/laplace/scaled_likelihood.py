@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive, shown
 from tfbdl.inference.laplace.output_fisher import in_logits
 from tfbdl.likelihoods import Likelihood, Normal, required_likelihood
 
@@ -28,7 +28,8 @@ class ScaledLikelihood:
         sigma_noise: the noise, or 1.
 
     Raises:
-        ValueError: if `likelihood` is none, or `sigma_noise` is given to one without.
+        ValueError: if `likelihood` is none, or `sigma_noise` is given to one without, or beside an
+            object.
     """
 
     def __init__(
@@ -36,6 +37,11 @@ class ScaledLikelihood:
     ) -> None:
         self._given = required_likelihood(model, likelihood)
         self.has_noise = isinstance(self._given, Normal) and self._given.scale != "predicted"
+        if sigma_noise is not None and isinstance(likelihood, Likelihood):
+            raise ValueError(
+                f"sigma_noise={shown(sigma_noise)} is for likelihood='regression'; an object says "
+                "its own scale"
+            )
         if self.has_noise:
             sigma_noise = self._given.scale if sigma_noise is None else sigma_noise
             self.unit, self.link = Normal(1.0), lambda outputs: outputs
@@ -44,7 +50,7 @@ class ScaledLikelihood:
             self.unit, self.link = in_logits(self._given)
         else:
             raise ValueError(
-                f"sigma_noise={sigma_noise!r} is for regression with one noise, not for "
+                f"sigma_noise={shown(sigma_noise)} is for regression with one noise, not for "
                 f"{type(self._given).__name__}"
             )
         self.sigma_noise = checked_noise(sigma_noise)
@@ -75,4 +81,4 @@ def checked_noise(sigma_noise: Any) -> float:
     Raises:
         ValueError: if it is none.
     """
-    return number("sigma_noise", sigma_noise, lambda s: 0 < s < math.inf, "a positive number")
+    return positive("sigma_noise", sigma_noise)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.inference.mcmc.kernels import Adaptive
 from tfbdl.inference.mcmc.progress import Pace, Progress
 from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
@@ -60,19 +61,17 @@ class Chains:
         Raises:
             ValueError: if the density, or its gradient, is not finite there.
         """
-        seeds = np.array([[seed & 0x7FFFFFFF, r] for r in range(self._spread.num_replicas)])
+        keys = random.split(random.key_of(seed, "chains"), self._spread.num_replicas)
         start = self._spread.compile(self._stepper.start)
-        position = self._spread.gather(
-            start(*self._spread.scatter((seeds.astype(np.int32), theta)))
-        )
+        position = self._spread.gather(start(*self._spread.scatter((keys, theta))))
         for field, values in position.state._asdict().items():
             name = {"log_prob": "a log density"}.get(field, f"a {field}")
-            values = values.reshape(len(values), -1)
-            chains, places = np.nonzero(~np.isfinite(values))
+            rows = values.reshape(len(values), -1)
+            chains, places = np.nonzero(~np.isfinite(rows))
             if len(chains):
                 raise ValueError(
                     f"initial: chain {chains[0]} starts at {name} of "
-                    f"{values[chains[0], places[0]]}; start elsewhere"
+                    f"{rows[chains[0], places[0]]}; start elsewhere"
                 )
         return position
 

@@ -18,6 +18,7 @@ import scipy.special
 import scipy.stats
 
 from tfbdl.arguments import option
+from tfbdl.examples import as_array
 
 FEWEST = 4
 TAILS = (0.05, 0.95)
@@ -37,7 +38,7 @@ def rhat(samples: Any) -> np.ndarray:
         Shape (...); NaN where the samples are all equal or not finite.
 
     Raises:
-        ValueError: if S < 4.
+        ValueError: if S < 4, or the samples are no such array.
     """
     halves = _split(samples)
     folded = np.abs(halves - np.median(halves, axis=(0, 1)))
@@ -60,7 +61,7 @@ def ess(samples: Any, kind: str = "bulk") -> np.ndarray:
         Shape (...); S C where the samples are all equal, NaN where they are not finite.
 
     Raises:
-        ValueError: if S < 4, or the kind is unknown.
+        ValueError: if S < 4, the samples are no such array, or the kind is unknown.
     """
     option("kind", kind, ("bulk", "tail", "mean"))
     halves = _split(samples)
@@ -75,7 +76,9 @@ def ess(samples: Any, kind: str = "bulk") -> np.ndarray:
 
 def _split(samples: Any) -> np.ndarray:
     """The two halves of each chain as chains, in float64; a sample in the middle is left out."""
-    samples = np.asarray(samples, np.float64)
+    samples = as_array("samples", samples).astype(np.float64)
+    if samples.ndim < 2 or not samples.shape[1]:
+        raise ValueError(f"samples has shape {samples.shape}; give (S, C, ...), of C chains")
     if len(samples) < FEWEST:
         raise ValueError(
             f"num_samples={len(samples)} is too few for diagnostics; take at least {FEWEST}"

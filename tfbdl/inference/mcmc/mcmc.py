@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, number, option, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import (
+    LARGEST,
+    boolean,
+    instance,
+    integer,
+    not_negative,
+    option,
+    optional,
+    positive_integer,
+    verbosity,
+)
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference import target as targets
 from tfbdl.inference.initial_points import initial_points
@@ -27,6 +37,7 @@ from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.summary import ChainSummary, Quantity, by_weight
 from tfbdl.inference.method import Method
 from tfbdl.likelihoods import Likelihood, required_likelihood
+from tfbdl.memory import require
 from tfbdl.models import Ensemble
 from tfbdl.run_folder import held
 from tfbdl.spread import Spread
@@ -106,22 +117,27 @@ class MCMC(Method):
         self.prior = prior
         self.likelihood = likelihood
         self.kernel = kernels.get(kernel)
-        if integer("num_warmup", num_warmup) < 0:
-            raise ValueError(f"num_warmup={num_warmup} must be at least 0")
-        self.num_warmup = num_warmup
+        self.num_warmup = integer("num_warmup", num_warmup, least=0)
         self.num_samples = positive_integer("num_samples", num_samples)
         self.num_chains = positive_integer("num_chains", num_chains)
         self.thinning = positive_integer("thinning", thinning)
+        if self.num_warmup + self.thinning * self.num_samples > LARGEST:
+            raise ValueError(
+                f"num_samples={num_samples} with thinning={thinning} and num_warmup={num_warmup} "
+                f"takes more than {LARGEST} steps; take fewer"
+            )
         self.initial = initial
-        self.jitter = number("jitter", jitter, lambda j: 0 <= j < float("inf"), "at least 0")
-        self.seed = integer("seed", seed)
+        self.jitter = not_negative("jitter", jitter)
+        self.seed = arguments.seed("seed", seed)
+        if strategy is not None:
+            instance("strategy", strategy, tf.distribute.Strategy, "a tf.distribute.Strategy")
         if strategy is not None and workers.are_several(strategy):
             raise ValueError(
                 "strategy spans several processes; chains need none of the others: run MCMC in "
                 "each, with a seed and savedir of its own"
             )
         self.strategy = strategy
-        self.jit_compile = jit_compile
+        self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._result: Result | None = None
 
     def fit(
@@ -151,6 +167,8 @@ class MCMC(Method):
                 starts where the density is not finite, or `savedir` holds another run.
             OSError: if it cannot be written, or another process writes into it.
         """
+        folder = optional(arguments.path, "savedir", savedir)
+        verbose = verbosity("verbose", verbose)
         target = targets.density(
             self.model,
             self.prior,
@@ -168,6 +186,12 @@ class MCMC(Method):
                 f"{spread.num_replicas} replicas"
             )
         theta = initial_points(target, self.initial, self.num_chains, self.jitter, self.seed)
+        if folder is None:
+            require(
+                self.num_samples * (theta.nbytes + 32 * self.num_chains),
+                f"num_samples={self.num_samples} of {self.num_chains} chains",
+                "take fewer, or a savedir",
+            )
         stepper = Stepper(
             target,
             kernel,
@@ -181,7 +205,6 @@ class MCMC(Method):
             num_samples=self.num_samples,
             thinning=self.thinning,
         )
-        folder = None if savedir is None else Path(savedir)
         with held(folder), Progress(verbose) as progress:
             start = chains.start(theta, self.seed)
             settings = self._settings(kernel, start)
@@ -226,7 +249,7 @@ class MCMC(Method):
         number = len(every) if num_samples is None else positive_integer("num_samples", num_samples)
         if number > len(every):
             raise ValueError(f"num_samples={number} is more than the {len(every)} that there are")
-        rng = np.random.default_rng([integer("seed", seed) & 0xFFFFFFFF, self.seed & 0xFFFFFFFF])
+        rng = arguments.generator("seed", seed)
         return every[rng.permutation(len(every))[:number]]
 
     def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> Ensemble:
@@ -335,7 +358,7 @@ class MCMC(Method):
             "num_chains": self.num_chains,
             "thinning": self.thinning,
             "seed": self.seed,
-            "replicas": len(start.seed),
+            "replicas": len(start.key),
             "size": start.state.theta.shape[1],
             "dtype": str(start.state.theta.dtype),
             "log density at the start": start.state.log_prob.tolist(),

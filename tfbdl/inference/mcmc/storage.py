@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.inference.mcmc.stepping import Draws, Position
-from tfbdl.whole_file import numbers, read_npz, write_whole
+from tfbdl.whole_file import numbers, read_npz, replacing, write_whole
 
 CHECKPOINT = "checkpoint.npz"
 
@@ -143,22 +143,23 @@ def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, keep: bool) ->
         )
     if len(found) >= shape[0]:
         return found[: shape[0]]
-    longer = path.with_name(f"{path.name}.tmp")
-    array = _make(longer, shape, dtype)
-    array[: len(found)] = found
-    array.flush()
-    os.replace(longer, path)
-    return array
+    return _make(path, shape, dtype, found)
 
 
-def _make(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.memmap:
+def _make(
+    path: Path, shape: tuple[int, ...], dtype: np.dtype, first: np.ndarray | None = None
+) -> np.memmap:
+    """The array of a new file, with these in front."""
     try:
-        array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-        if hasattr(os, "posix_fallocate") and array.nbytes:
-            with open(path, "r+b") as file:  # a full disk is an error now, not a crash later
+        with replacing(path) as file:
+            array = np.lib.format.open_memmap(file.name, mode="w+", dtype=dtype, shape=shape)
+            if hasattr(os, "posix_fallocate") and array.nbytes:
+                # a full disk is an error now, not a crash later
                 os.posix_fallocate(file.fileno(), 0, array.offset + array.nbytes)
+            if first is not None:
+                array[: len(first)] = first
+                array.flush()
     except OSError as error:
-        path.unlink(missing_ok=True)
         raise OSError(
             error.errno,
             f"cannot be made for samples of shape {shape}, {error.strerror}; make room, or name "

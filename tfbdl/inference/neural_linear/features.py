@@ -82,7 +82,7 @@ class Features:
         Raises:
             ValueError: if the data do not fit each other or the network.
         """
-        for number, batch in enumerate(batches(x, y, batch_size, tf.float64)):
+        for number, batch in enumerate(batches(x, y, batch_size, tf.float64, self._flat.dtype)):
             inputs = keras.tree.map_structure(self._in_precision, batch.x)
             if number == 0:
                 self._check(inputs)

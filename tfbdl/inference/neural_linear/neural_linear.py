@@ -10,23 +10,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, option, positive_integer
+from tfbdl.arguments import boolean, generator, option, positive_integer, shown
 from tfbdl.inference import hyperparameters
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
-from tfbdl.inference.memory import require
 from tfbdl.inference.method import Method
 from tfbdl.inference.neural_linear.features import Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods.base import match
+from tfbdl.memory import require
 from tfbdl.models import Ensemble
 from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.probability import tfp
 
 BATCH_SIZE = 1000
-DEFAULT_NOISE_PRIOR = (1.0, 0.1)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -49,7 +48,8 @@ class NeuralLinear(Method):
             shape (M,), one for each feature, and for the bias behind them.
         sigma_noise: standard deviation of the noise; None if it is unknown.
         noise_prior: a and b, of an unknown noise: as much as 2 a examples with squared errors of
-            b / a say. By default (1, 0.1), which says little of targets of variance about 1.
+            b / a say. By default (1, 0.1), which says little of targets of variance about 1. Not
+            for a known noise.
         dtype: "float32" or "float64", in which the network is computed; all else is in float64.
 
     Attributes:
@@ -80,11 +80,7 @@ class NeuralLinear(Method):
             f"the posterior of {sum(self._sizes):,} features",
             "use a narrower last layer",
         )
-        if sigma_noise is not None and noise_prior is not None:
-            raise ValueError(
-                f"noise_prior={noise_prior!r} is for an unknown noise, without sigma_noise"
-            )
-        self._noise = noise_of(sigma_noise, noise_prior or DEFAULT_NOISE_PRIOR)
+        self._noise = noise_of(sigma_noise, noise_prior)
         self._examples: Examples | None = None
         self.prior_precision = prior_precision
 
@@ -165,7 +161,7 @@ class NeuralLinear(Method):
             delta = prior.prior_precision(prior_precision, self._sizes)
         if sigma_noise is not None:
             self._require_known("sigma_noise", sigma_noise)
-            noise = KnownNoise(prior.in_float64(sigma_noise))
+            noise = KnownNoise(prior.noise(sigma_noise))
         return noise.log_evidence(self._solve(delta, noise))
 
     def optimize_prior_precision(
@@ -183,7 +179,7 @@ class NeuralLinear(Method):
         """
         option("prior_structure", prior_structure, prior.PRIOR_STRUCTURES)
         starts = [prior.in_structure(self._prior_precision, self._sizes, prior_structure)]
-        if with_noise:
+        if boolean("with_noise", with_noise):
             self._require_known("with_noise", with_noise)
             starts.append(tf.constant(self.sigma_noise, tf.float64))
         self.prior_precision, *noise = hyperparameters.maximum(self.log_marginal_likelihood, starts)
@@ -310,14 +306,14 @@ class NeuralLinear(Method):
     def _require_known(self, name: str, value: Any) -> None:
         if isinstance(self._noise, UnknownNoise):
             raise ValueError(
-                f"{name}={value!r} is for a known noise; give sigma_noise at the start"
+                f"{name}={shown(value)} is for a known noise; give sigma_noise at the start"
             )
 
     def _draw(self, num_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws of the weights, shape (S, M, F), and of the noise, shape (S, F)."""
         size = positive_integer("num_samples", num_samples) * sum(self._sizes) * self._outputs
         require(3 * 8 * size, f"num_samples={num_samples}", "draw fewer")
-        rng = np.random.default_rng(integer("seed", seed))
+        rng = generator("seed", seed)
         sigma = self._noise.draw(self._posterior, rng, num_samples)
         return self._posterior.draw(rng, sigma), sigma
 

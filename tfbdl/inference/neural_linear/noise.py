@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.special
 import tensorflow as tf
 
-from tfbdl.arguments import number
+from tfbdl.arguments import positive, shown
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.linear_regression import Solution
 from tfbdl.inference.prior_precision import in_float64
@@ -34,7 +35,7 @@ class KnownNoise:
 
     def log_evidence(self, found: Solution) -> tf.Tensor:
         """Log p(y | x) in nats (Bishop 2006, equation 3.86)."""
-        sigma = in_float64(self.sigma)
+        sigma = in_float64("sigma_noise", self.sigma)
         numbers = found.num_data * len(found.residual)
         errors = 0.5 * tf.reduce_sum(found.residual) / sigma**2
         return _volume(found) - errors - numbers * tf.math.log(sigma)
@@ -119,20 +120,28 @@ class UnknownNoise:
 
 
 def noise_of(
-    sigma_noise: float | None, noise_prior: tuple[float, float]
+    sigma_noise: float | None, noise_prior: Sequence[float] | None
 ) -> KnownNoise | UnknownNoise:
     """What the arguments of a `NeuralLinear` mean.
 
     Raises:
         ValueError: if one is out of its range.
     """
-    if sigma_noise is not None:
-        return KnownNoise(checked_noise(sigma_noise))
-    a, b = (
-        number("noise_prior", value, lambda v: 0 < v < math.inf, "two positive numbers")
-        for value in noise_prior
-    )
-    return UnknownNoise(a, b)
+    if sigma_noise is None:
+        return UnknownNoise(
+            *(_two_positive(noise_prior) if noise_prior is not None else (1.0, 0.1))
+        )
+    if noise_prior is not None:
+        raise ValueError(
+            f"noise_prior={shown(noise_prior)} is for an unknown noise; leave it or sigma_noise out"
+        )
+    return KnownNoise(checked_noise(sigma_noise))
+
+
+def _two_positive(noise_prior: Any) -> list[float]:
+    if not isinstance(noise_prior, (list, tuple, np.ndarray)) or len(noise_prior) != 2:
+        raise ValueError(f"noise_prior={shown(noise_prior)} must be two positive numbers")
+    return [positive("noise_prior", value, "two positive numbers") for value in noise_prior]
 
 
 def raw_scale(sigma: np.ndarray) -> np.ndarray:

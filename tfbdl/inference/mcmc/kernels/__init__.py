@@ -1,6 +1,6 @@
 """Transitions of Markov chains, one family a file."""
 
-from tfbdl.arguments import choose
+from tfbdl.identifiers import choose
 from tfbdl.inference.mcmc.kernels.base import Adaptive, Kernel
 from tfbdl.inference.mcmc.kernels.flip import Flip
 from tfbdl.inference.mcmc.kernels.hmc import HMC

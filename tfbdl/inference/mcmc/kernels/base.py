@@ -5,13 +5,14 @@ C chains move at once, in lockstep, each with its own step size and metric.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from tfbdl.arguments import number, option
+from tfbdl.arguments import number, option, positive, shown
 from tfbdl.priors import Prior
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
@@ -21,7 +22,7 @@ class State(NamedTuple):
     """Where the chains are: theta (C, D), its log density (C,), and gradient (C, D or 0).
 
     A kernel that carries more from step to step, such as momenta, has a state of its own: a
-    `NamedTuple` of tensors whose first axis is that of the chains, `theta` and `log_prob` among them.
+    `NamedTuple` of tensors whose first axis is that of the chains, with `theta` and `log_prob`.
     """
 
     theta: tf.Tensor
@@ -46,7 +47,7 @@ class Info(NamedTuple):
         return cls(accept_prob, diverging | (like > 0), num_gradients + like)
 
 
-class Kernel:
+class Kernel(abc.ABC):
     """A transition of Markov chains.
 
     Attributes:
@@ -83,12 +84,14 @@ class Kernel:
             seed: of what a state begins with at random, such as momenta; int32 of shape (2,).
 
         Raises:
-            ValueError: if a gradient is needed, and the density has none.
+            ValueError: if the target is no density, or a gradient is needed, and it has none.
         """
         if not self.uses_gradients:
-            return State(theta, target(theta), tf.zeros([theta.shape[0], 0], theta.dtype))
+            log_prob = density_at(target, theta)
+            return State(theta, log_prob, tf.zeros([theta.shape[0], 0], theta.dtype))
         return State(theta, *value_and_gradient(target, theta))
 
+    @abc.abstractmethod
     def step(
         self, target: Density, state: Any, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
     ) -> tuple[Any, Info]:
@@ -102,7 +105,6 @@ class Kernel:
             scale: M^-1/2 for the diagonal mass matrix M, shape (C, D), or (C, 1) if it is a
                 multiple of the identity. A step moves weight d in units of `step_size * scale[d]`.
         """
-        raise NotImplementedError
 
     def get_config(self) -> dict:
         return asdict(self)  # type: ignore[call-overload]
@@ -119,23 +121,38 @@ class Adaptive(Kernel):
     Args:
         step_size: of the proposals, in units of theta (of its standard deviations under
             `mass_matrix="diagonal"`); None for one that is adapted in warm-up, each chain its own.
-        target_accept: the acceptance probability that the adaptation aims at.
+        target_accept: the acceptance probability that the adaptation aims at, by default 0.8; only
+            where the step size is adapted.
         mass_matrix: "identity", or "diagonal" for the inverse variances of the weights, estimated
             in warm-up, each chain its own.
 
     Raises:
-        ValueError: if an argument is out of its range.
+        ValueError: if an argument is out of its range, or `target_accept` is given beside
+            `step_size`.
     """
 
     step_size: float | None = None
-    target_accept: float = 0.8
+    target_accept: float | None = None
     mass_matrix: str = "identity"
+
+    best_accept: ClassVar[float] = 0.8
 
     def __post_init__(self) -> None:
         if self.step_size is not None:
-            positive("step_size", self.step_size)
-        number("target_accept", self.target_accept, lambda p: 0 < p < 1, "in (0, 1)")
+            positive("step_size", self.step_size, "a positive finite number")
+        if self.target_accept is not None:
+            number("target_accept", self.target_accept, lambda p: 0 < p < 1, "in (0, 1)")
+            if self.step_size is not None:
+                raise ValueError(
+                    f"target_accept={self.target_accept} is for a step size that is adapted; leave "
+                    f"it or step_size={self.step_size} out"
+                )
         option("mass_matrix", self.mass_matrix, ("identity", "diagonal"))
+
+    @property
+    def aim(self) -> float:
+        """The acceptance probability that the adaptation aims at."""
+        return self.best_accept if self.target_accept is None else self.target_accept
 
     def first_step_size(self, size: int) -> float:
         """Where the adaptation starts in D = `size` dimensions."""
@@ -164,17 +181,28 @@ def value_and_gradient(target: Density, theta: tf.Tensor) -> tuple[tf.Tensor, tf
     """The log density of each chain, (C,), and its gradient, (C, D).
 
     Raises:
-        ValueError: if the density has no gradient.
+        ValueError: if the target is no density, or has no gradient.
     """
     with tf.GradientTape() as tape:
         tape.watch(theta)
-        log_prob = target(theta)
+        log_prob = density_at(target, theta)
     gradient = tape.gradient(log_prob, theta)
     if gradient is None:
         raise ValueError("target has no gradient; use kernel='rwmh', which needs none")
     return log_prob, tf.convert_to_tensor(gradient)
 
 
-def positive(name: str, value: float) -> float:
-    """`value`, if it is a positive finite number; else a ValueError."""
-    return number(name, value, lambda v: 0 < v < float("inf"), "a positive finite number")
+def density_at(target: Density, theta: tf.Tensor) -> tf.Tensor:
+    """The log density of each chain, (C,).
+
+    Raises:
+        ValueError: if the target gives anything else.
+    """
+    values = target(theta)
+    is_tensor = tf.is_tensor(values) and values.dtype == theta.dtype
+    if not is_tensor or not values.shape.is_compatible_with(theta.shape[:1]):
+        raise ValueError(
+            f"target gives {shown(values)} for theta of shape {tuple(theta.shape)} and type "
+            f"{theta.dtype.name}; let it give a log density of that type for each row"
+        )
+    return values

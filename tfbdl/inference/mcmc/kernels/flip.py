@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from numbers import Real
+from typing import Any, ClassVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import positive_integer
+from tfbdl.arguments import LARGEST_SCALE, positive_integer, shown
 from tfbdl.inference.mcmc.kernels.base import Density, Info, Kernel, State, one_step
+from tfbdl.memory import require
 from tfbdl.priors import Bernoulli, Prior
 from tfbdl.probability import tfp
 
@@ -37,8 +40,8 @@ class Flip(Kernel):
 
     def __post_init__(self) -> None:
         positive_integer("num_flips", self.num_flips)
-        if self.values is not None and (len(self.values) != 2 or len(set(self.values)) != 2):
-            raise ValueError(f"values={self.values!r} must be two different numbers")
+        if self.values is not None and not _are_two_numbers(self.values):
+            raise ValueError(f"values={shown(self.values)} must be two different numbers")
 
     def for_priors(self, priors: Sequence[Prior]) -> Flip:
         if self.values is not None:
@@ -66,9 +69,20 @@ class Flip(Kernel):
         assert self.values is not None
         (theta,) = parts
         num_chains, size = theta.shape
+        require(8 * num_chains * self.num_flips * size, f"num_flips={self.num_flips}", "flip fewer")
         low, high = (tf.constant(value, theta.dtype) for value in self.values)
         drawn = tf.random.stateless_uniform(
             [num_chains, self.num_flips], seed, maxval=size, dtype=tf.int32
         )
         turns = tf.reduce_sum(tf.one_hot(drawn, size, dtype=tf.int32), axis=1)
         return [tf.where(turns % 2 == 1, tf.where(theta == low, high, low), theta)]
+
+
+def _are_two_numbers(values: Any) -> bool:
+    """Whether they are two different finite numbers."""
+    is_pair = isinstance(values, (list, tuple, np.ndarray)) and len(values) == 2
+    return (
+        is_pair
+        and all(isinstance(v, Real) and abs(v) <= LARGEST_SCALE for v in values)
+        and values[0] != values[1]
+    )

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import number, positive_integer
-from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step, positive
+from tfbdl.arguments import number, positive, positive_integer
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step
 from tfbdl.priors import Normal, Prior
 from tfbdl.probability import tfp
 

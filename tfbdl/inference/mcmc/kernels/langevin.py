@@ -32,7 +32,7 @@ class MALA(Adaptive):
         ValueError: if an argument is out of its range.
     """
 
-    target_accept: float = 0.574
+    best_accept: ClassVar[float] = 0.574
 
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
@@ -61,7 +61,7 @@ class Langevin(Adaptive):
         ValueError: if an argument is out of its range.
     """
 
-    target_accept: float = 0.95
+    best_accept: ClassVar[float] = 0.95
 
     adjusted: ClassVar[bool] = False
 

@@ -24,7 +24,7 @@ class NUTS(Adaptive):
     """Trajectories that are doubled, to either side at random, until they turn back.
 
     Args:
-        max_tree_depth: a trajectory has at most 2^max_tree_depth - 1 leapfrog steps.
+        max_tree_depth: a trajectory has at most 2^max_tree_depth - 1 leapfrog steps; at most 20.
         step_size: see `Adaptive`.
         target_accept: see `Adaptive`; the acceptance is its mean over a trajectory.
         mass_matrix: see `Adaptive`.
@@ -37,7 +37,7 @@ class NUTS(Adaptive):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive_integer("max_tree_depth", self.max_tree_depth)
+        positive_integer("max_tree_depth", self.max_tree_depth, most=20)
 
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor

@@ -27,7 +27,7 @@ class RandomWalk(Adaptive):
         ValueError: if an argument is out of its range.
     """
 
-    target_accept: float = 0.234
+    best_accept: ClassVar[float] = 0.234
 
     uses_gradients: ClassVar[bool] = False
 

@@ -1,0 +1,159 @@
+"""What is known of a public callable: good arguments, other good ones, and what is seen of a call."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+N = 6
+X = np.random.default_rng(0).normal(size=(N, 4)).astype("float32")
+LABELS = np.arange(N) % 3
+TARGETS = X[:, :1] - 0.5 * X[:, 1:2]
+
+
+class Made(NamedTuple):
+    """A value that is made anew for each call."""
+
+    make: Callable[[], Any]
+
+
+class Wrong(NamedTuple):
+    """In the place of another good value: one to refuse.
+
+    For arguments that say how something is computed and not what, so that another good value shows
+    nowhere.
+    """
+
+    value: Any
+
+
+class Case(NamedTuple):
+    """A public callable in one mode.
+
+    name: as users write it, and the mode.
+    target: whose signature says which arguments there are.
+    run: takes the arguments, calls, uses what comes of it, and gives what is to be seen: arrays,
+        configs, text. It raises AssertionError where a shape is not the documented one.
+    arguments: by name, each a good value and another good one.
+    called: regular expressions of what else names an argument in messages.
+    slow: whether a call takes more than some 0.2 seconds.
+    """
+
+    name: str
+    target: Callable[..., Any]
+    run: Callable[..., Any]
+    arguments: Mapping[str, tuple[Any, Any]]
+    called: Mapping[str, str] = {}
+    slow: bool = False
+
+    def good(self) -> dict[str, Any]:
+        """The good arguments, those that are made anew made now."""
+        return {name: made(value) for name, (value, _) in self.arguments.items()}
+
+
+def made(value: Any) -> Any:
+    """The value, made now if it is one to be made."""
+    return value.make() if isinstance(value, Made) else value
+
+
+def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The arguments of a callable by name, those behind `**kwargs` of this package's classes too."""
+    if not inspect.isclass(target):
+        return _named(target)
+    found: dict[str, inspect.Parameter] = {}
+    for own in (c.__init__ for c in target.__mro__ if "__init__" in vars(c)):
+        if not getattr(own, "__module__", "").startswith("tfbdl"):
+            break
+        inner = own is not target.__init__
+        named = {n: p for n, p in _named(own).items() if not (inner and _is_positional(p))}
+        found = {**named, **found}
+        if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(own).parameters.values()):
+            break
+    return found
+
+
+def _named(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    many = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    given = inspect.signature(function).parameters
+    return {n: p for n, p in given.items() if p.kind not in many and n != "self"}
+
+
+def _is_positional(parameter: inspect.Parameter) -> bool:
+    """Whether a class that is derived has to pass it on itself."""
+    return parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY
+
+
+def shaped(values: Any, *shape: int) -> np.ndarray:
+    """The array, if it has this shape.
+
+    Raises:
+        AssertionError: if it has not.
+    """
+    array = np.asarray(values)
+    assert array.shape == shape, f"a result has shape {array.shape}, documented is {shape}"
+    return array
+
+
+def seen(value: Any) -> Any:
+    """A result in a form in which two can be compared: text, numbers, and tuples of these."""
+    if isinstance(value, (str, bool, int, type(None))):
+        return value
+    if isinstance(value, Mapping):
+        return tuple((str(key), seen(part)) for key, part in value.items() if key != "name")
+    if isinstance(value, (list, tuple)):
+        return tuple(seen(part) for part in value)
+    if hasattr(value, "get_config"):
+        return type(value).__name__, seen(value.get_config())
+    if isinstance(value, (type, Path)) or callable(value):
+        return getattr(value, "__name__", str(value))
+    array = np.asarray(value)
+    text = np.char.mod("%.5g", array) if array.dtype.kind == "f" else array  # but for rounding
+    return array.shape, str(array.dtype), text.tobytes()
+
+
+def floats(value: Any) -> Iterator[np.ndarray]:
+    """All arrays of floating numbers in a result."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from floats(part)
+    elif isinstance(value, (float, np.ndarray, np.floating, tf.Tensor, tf.Variable)):
+        array = np.asarray(value)
+        if array.dtype.kind == "f":
+            yield array
+
+
+def folder() -> Path:
+    """A new folder."""
+    return Path(tempfile.mkdtemp(prefix="soak_"))
+
+
+def network(*layers: keras.layers.Layer, loss: Any = None, optimizer: Any = "sgd") -> keras.Model:
+    """A network on `X`, with these layers, compiled."""
+    model = keras.Sequential([keras.Input((4,)), *layers])
+    model.compile(optimizer, loss, jit_compile=False)
+    return model
+
+
+def classifier() -> keras.Model:
+    """A network without anything random."""
+    return network(
+        keras.layers.Dense(3, "tanh"), keras.layers.Dense(3), loss=_crossentropy(), optimizer="adam"
+    )
+
+
+def regression() -> keras.Model:
+    """A network with one output."""
+    return network(keras.layers.Dense(3, "tanh"), keras.layers.Dense(1), loss="mse")
+
+
+def _crossentropy() -> keras.losses.Loss:
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

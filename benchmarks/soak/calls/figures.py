@@ -1,0 +1,138 @@
+"""Figures, drawn without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("agg")
+import matplotlib.pyplot as plt
+
+from soak.calls.case import Case, Made, N
+from soak.calls.losses import PROBABILITIES
+from soak.calls.scores import ENTROPY, REAL, Y
+from tfbdl import layers, likelihoods, models, plots
+from tfbdl.predictive import Prediction
+from tfbdl.training.log import TrainLog
+
+GREY = np.linspace(0.0, 1.0, N * 9).reshape(N, 3, 3)
+DRAWS = np.stack([REAL, REAL**2, REAL + 1.0])
+LOG = TrainLog(np.arange(1, 4), np.ones(3), np.ones(3), {"elbo": np.arange(3.0), "kl": np.ones(3)})
+
+
+def _axes(*shape: int) -> Made:
+    return Made(lambda: plt.subplots(*(shape or (1, 1)))[1])
+
+
+def _picture(target: Any, **given: Any) -> Any:
+    """What is drawn: the data of all that is on the axes, and its texts."""
+    axes = np.ravel(target(**given))
+    found = []
+    for ax in axes:
+        found += [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), len(ax.figure.axes)]
+        found += [np.asarray(line.get_xydata(), float) for line in ax.get_lines()]
+        found += [np.asarray(p.get_path().vertices, float) for p in ax.patches]
+        found += [np.asarray(image.get_array(), float) for image in ax.get_images()]
+        found += [np.asarray(c.get_offsets(), float) for c in ax.collections]
+        found += [p.vertices for c in ax.collections for p in c.get_paths()]
+        found += [tick.get_text() for tick in ax.get_xticklabels()]
+        legends = [ax.get_legend(), *ax.figure.legends]
+        found += [text.get_text() for legend in legends if legend for text in legend.get_texts()]
+    plt.close("all")
+    return [np.nan_to_num(part) if isinstance(part, np.ndarray) else part for part in found]
+
+
+@cache
+def _vae(latent_dim: int = 2) -> models.VAE:
+    vae = models.VAE(latent_dim, (3,), seed=1)
+    vae.build((None, 3, 3))
+    return vae
+
+
+@cache
+def _posterior(seed: int) -> Any:
+    layer = layers.BayesDense(3, num_data=10, seed=seed)
+    layer.build((None, 4))
+    layer.kernel.mu.assign(np.full((4, 3), 0.1 * seed + 0.01 * np.arange(3), "float32"))
+    return layer.kernel
+
+
+def _prediction(scale: float) -> Prediction:
+    mean = REAL[:, None].astype("float32")
+    variance = np.full_like(mean, scale)
+    entropy = np.ones(N, "float32")
+    return Prediction(mean, variance, variance, entropy, 3, likelihoods.Normal(), None)
+
+
+def cases() -> Iterator[Case]:
+    """Each figure; `ax` is one of their own, and given."""
+    curve, other = (REAL, REAL), (REAL, REAL + 1.0)
+    arguments: dict[str, dict[str, tuple[Any, Any]]] = {
+        "chains": {"samples": (np.random.default_rng(0).normal(size=(8, 2)), DRAWS.T[:, :2])},
+        "class_distributions": {
+            "images": (GREY, 1.0 - GREY),
+            "probabilities": (np.stack([PROBABILITIES] * 4), np.stack([PROBABILITIES[::-1]] * 4)),
+            "titles": (list("abcdef"), list("ghijkl")),
+            "axes": (None, _axes(2, N)),
+        },
+        "function_draws": {
+            "x": (REAL, REAL + 1.0),
+            "draws": (DRAWS, DRAWS + 1.0),
+            "data": (curve, other),
+            "shown": (2, 1),
+        },
+        "image_grid": {"images": (GREY, 1.0 - GREY), "columns": (3, 2), "gap": (1, 2)},
+        "keep_probabilities": {"layers": ({"a": REAL}, {"b": REAL**2})},
+        "latent_scatter": {
+            "points": (np.stack([REAL, REAL], axis=1), np.stack([REAL, REAL**2], axis=1)),
+            "labels": (Y, (Y + 1) % 2),
+        },
+        "log_curves": {"logs": ({"a": LOG}, {"b": LOG}), "metric": ("elbo", "kl")},
+        "manifold": {"vae": (_vae(), Made(lambda: _vae(3))), "size": (3, 4)},
+        "predictive_bands": {
+            "x": (REAL, REAL + 1.0),
+            "prediction": (_prediction(1.0), _prediction(2.0)),
+            "data": (curve, other),
+            "level": (0.95, 0.5),
+        },
+        "reconstructions": {
+            "original": (GREY, 1.0 - GREY),
+            "reconstructed": (GREY, GREY**2),
+            "axes": (None, _axes(1, 2)),
+        },
+        "reliability_diagram": {
+            "y": (Y, (Y + 1) % 3),
+            "p": (PROBABILITIES, PROBABILITIES[::-1]),
+            "num_bins": (15, 3),
+        },
+        "risk_coverage": {
+            "methods": (
+                {"a": (Y, PROBABILITIES, ENTROPY)},
+                {"b": (Y, PROBABILITIES, REAL)},
+            )
+        },
+        "uncertainty_histograms": {
+            "uncertainties": ({"a": REAL}, {"b": REAL**2}),
+            "label": ("nats", "bits"),
+        },
+        "weight_posteriors": {
+            "posteriors": ({"a": _posterior(1)}, {"b": _posterior(2)}),
+            "axes": (None, _axes(1, 3)),
+        },
+    }
+    for name, given in arguments.items():
+        target = getattr(plots, name)
+        with_axes = dict(given)
+        if "axes" not in given:
+            with_axes["ax"] = (None, Made(lambda: plt.subplots(1, 2)[1][0]))
+        yield Case(
+            f"tfbdl.plots.{name}",
+            target,
+            lambda target=target, **drawn: _picture(target, **drawn),
+            with_axes,
+            slow=True,
+        )

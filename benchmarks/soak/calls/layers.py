@@ -1,0 +1,203 @@
+"""Layers: built, called at the mean, in training and in a draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from soak.calls.case import Case, Made, N, X, shaped
+from tfbdl import layers, priors
+from tfbdl.sampling import Sampler, make_draw
+
+IMAGES = np.random.default_rng(1).normal(size=(N, 5, 5, 2)).astype("float32")
+VOLUMES = np.random.default_rng(1).normal(size=(N, 4, 4, 4, 2)).astype("float32")
+SEQUENCES = IMAGES[:, :, 0]
+TOKENS = np.arange(12).reshape(N, 2) % 5
+
+
+def called(layer: Any, x: np.ndarray, output: tuple[int | None, ...]) -> dict[str, Any]:
+    """What a layer gives for x; a None in the documented shape of an example is any length."""
+    y = layer(x, training=True)
+    losses = list(layer.losses)
+    found = {
+        "training": y,
+        "mean": layer(x, training=False),
+        "draw": Sampler(keras.Sequential([keras.Input(x.shape[1:]), layer]))(
+            x, draw=make_draw(1, 2)
+        ),
+        "losses": losses,
+        "config": layer.get_config(),
+    }
+    wanted = [len(x), *(y.shape[1 + i] if n is None else n for i, n in enumerate(output))]
+    for name in ("training", "mean", "draw"):
+        shaped(found[name], *wanted)
+    return found
+
+
+def _dense(kind: type, **arguments: Any) -> dict[str, Any]:
+    return called(kind(**arguments), X, (arguments["units"],))
+
+
+def _convolution(kind: type, **arguments: Any) -> dict[str, Any]:
+    x = {1: SEQUENCES, 2: IMAGES, 3: VOLUMES}[kind.rank]
+    if arguments["data_format"] == "channels_first":
+        x = np.moveaxis(x, -1, 1)
+    return called(kind(**arguments), x, (None,) * (kind.rank + 1))
+
+
+def _recurrent(kind: type, **arguments: Any) -> dict[str, Any]:
+    return called(kind(**arguments), SEQUENCES, (arguments["units"],))
+
+
+def _embedding(**arguments: Any) -> dict[str, Any]:
+    return called(layers.BayesEmbedding(**arguments), TOKENS, (2, arguments["output_dim"]))
+
+
+def _same(kind: type, x: np.ndarray = X, **arguments: Any) -> dict[str, Any]:
+    return called(kind(**arguments), x, x.shape[1:])
+
+
+def _concrete(**arguments: Any) -> dict[str, Any]:
+    layer = layers.ConcreteDropout(**arguments)
+    return {**called(layer, X, (None,)), "keep": layer.keep_prob}
+
+
+def _learned_scale(**arguments: Any) -> dict[str, Any]:
+    layer = layers.LearnedScale(**arguments)
+    y = shaped(layer(X), N, 8)
+    return {"y": y, "scale": shaped(layer.scale, 4), "config": layer.get_config()}
+
+
+def _pruned(threshold: float, method: str) -> dict[str, Any]:
+    layer = layers.VariationalDropout(3, num_data=10, seed=1)
+    layer(X)
+    mu = np.linspace(0.01, 1.0, 12, dtype="float32").reshape(4, 3)
+    layer.kernel.mu.assign(mu)
+    layer.kernel.rho.assign(np.full((4, 3), -1.0, "float32"))
+    found = getattr(layer, method)(threshold)
+    return {"found": found, "mean": shaped(layer.kernel.mean, 4, 3)}
+
+
+BAYESIAN: dict[str, tuple[Any, Any]] = {
+    "num_data": (10, 20),
+    "prior": (1.0, Made(priors.Laplace)),
+    "posterior": ("mean_field", "low_rank"),
+    "kl": ("auto", "sample"),
+    "seed": (1, 2),
+}
+BIAS: dict[str, tuple[Any, Any]] = {
+    "bias_prior": (0.5, "laplace"),
+    "bias_posterior": ("point", "mean_field"),
+}
+LINEAR: dict[str, tuple[Any, Any]] = {
+    **BAYESIAN,
+    **BIAS,
+    "activation": ("tanh", "relu"),
+    "estimator": ("reparameterization", "flipout"),
+    "use_bias": (True, False),
+    "kernel_initializer": ("glorot_uniform", "he_normal"),
+    "bias_initializer": ("zeros", "ones"),
+}
+CONVOLUTION: dict[str, tuple[Any, Any]] = {
+    **LINEAR,
+    "filters": (2, 4),
+    "kernel_size": (2, 3),
+    "strides": (1, 2),
+    "padding": ("valid", "same"),
+    "data_format": ("channels_last", "channels_first"),
+    "dilation_rate": (1, 2),
+}
+RECURRENT: dict[str, tuple[Any, Any]] = {
+    **BAYESIAN,
+    **BIAS,
+    "units": (2, 3),
+    "activation": ("tanh", "relu"),
+    "recurrent_prior": (0.5, 0.7),
+    "recurrent_posterior": ("point", "mean_field"),
+    "estimator": ("reparameterization", "flipout"),
+    "recurrent_activation": ("sigmoid", "tanh"),
+    "use_bias": (True, False),
+    "kernel_initializer": ("glorot_uniform", "he_normal"),
+    "recurrent_initializer": ("orthogonal", "he_normal"),
+    "bias_initializer": ("zeros", "ones"),
+    "dropout": (0.0, 0.5),
+    "recurrent_dropout": (0.0, 0.5),
+}
+
+
+def cases() -> Iterator[Case]:
+    """One for each layer, and one for its methods with arguments."""
+
+    def case(kind: Any, run: Callable[..., Any], arguments: Any, slow: bool = True) -> Case:
+        name = f"tfbdl.layers.{kind.__name__}"
+        return Case(name, kind, lambda **given: run(kind, **given), arguments, slow=slow)
+
+    yield case(layers.BayesDense, _dense, {**LINEAR, "units": (3, 2)})
+    kept = {name: LINEAR[name] for name in LINEAR.keys() - {"prior", "posterior", "estimator"}}
+    variational = {**kept, "kl": ("molchanov", "kingma"), "units": (3, 2)}
+    variational |= {
+        "prior": ("log_uniform", 0.5),
+        "posterior": ("mean_field", "point"),
+        "estimator": ("local_reparameterization", "flipout"),
+        "bias_prior": ("flat", 0.5),
+    }
+    yield case(layers.VariationalDropout, _dense, variational)
+    for rank in (1, 2, 3):
+        groups = {**CONVOLUTION, "groups": (1, 2)}
+        yield case(getattr(layers, f"BayesConv{rank}D"), _convolution, groups)
+        padding = {**CONVOLUTION, "strides": (2, 3), "output_padding": (None, 1)}
+        yield case(getattr(layers, f"BayesConv{rank}DTranspose"), _convolution, padding)
+    lstm = {**RECURRENT, "unit_forget_bias": (True, False)}
+    yield case(layers.BayesLSTM, _recurrent, lstm)
+    yield case(layers.BayesGRU, _recurrent, {**RECURRENT, "reset_after": (True, False)})
+    table = np.linspace(-1.0, 1.0, 15, dtype="float32").reshape(5, 3)
+    embedding = {
+        **BAYESIAN,
+        "input_dim": (5, 6),
+        "output_dim": (3, 2),
+        "embeddings_initializer": ("uniform", "ones"),
+        "mask_zero": (False, True),
+        "estimator": ("reparameterization", "flipout"),
+        "bias_prior": (None, 1.0),
+        "bias_posterior": (None, "point"),
+    }
+    of_embedding = layers.BayesEmbedding
+    yield case(
+        of_embedding,
+        lambda kind, **given: _embedding(**given),
+        {**embedding, "weights": (None, table)},
+    )
+    dropout = {
+        "rate": (0.5, 0.2),
+        "noise_shape": (None, (1, None)),
+        "per_example": (False, True),
+        "seed": (1, 2),
+    }
+    yield case(layers.MCDropout, _same, dropout, slow=False)
+    yield case(layers.MCGaussianDropout, _same, dropout, slow=False)
+    concrete = {
+        "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(2))),
+        "num_data": (10, 20),
+        "lengthscale": (0.1, 0.2),
+        "temperature": (0.1, 0.2),
+        "per_unit": (False, True),
+        "initial_rate": (0.1, 0.2),
+        "logit_scale": (1.0, 2.0),
+        "seed": (1, 2),
+    }
+    yield case(layers.ConcreteDropout, lambda kind, **given: _concrete(**given), concrete)
+    scale = {"initial_scale": (1.0, 2.0)}
+    yield case(layers.LearnedScale, lambda kind, **given: _learned_scale(**given), scale)
+    normalised = lambda kind, **given: _same(kind, IMAGES, **given)  # noqa: E731
+    response = {"epsilon": (1e-6, 1e-2)}
+    yield case(layers.FilterResponseNormalization, normalised, response, slow=False)
+    for method in ("prune", "sparsity"):
+        yield Case(
+            f"VariationalDropout.{method}",
+            getattr(layers.VariationalDropout, method),
+            lambda method=method, **given: _pruned(method=method, **given),
+            {"threshold": (3.0, 1.0)},
+        )

@@ -1,0 +1,179 @@
+"""Metrics: functions of arrays, and Keras metrics over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from soak.calls.case import LABELS, Case, Made, N, shaped
+from soak.calls.losses import LOGITS, PROBABILITIES
+from tfbdl import metrics
+
+Y = LABELS.copy()
+OTHER = (Y + 1) % 3
+P = PROBABILITIES.astype("float64")
+Q = np.roll(P, 1, axis=1)
+ENTROPY = -(P * np.log(P)).sum(axis=1)
+REAL = np.linspace(0.0, 1.0, N)
+MISTAKEN = 2.0 * np.eye(3)[[1, *Y[1:]]]
+
+
+def _record(found: Any) -> Any:
+    """A result as arrays; those that are NaN by their documentation as text."""
+    if isinstance(found, metrics.Reliability):
+        return {
+            "count": shaped(found.count, len(found.count)),
+            "confidence": np.nan_to_num(found.confidence),
+            "accuracy": np.nan_to_num(found.accuracy),
+        }
+    if isinstance(found, metrics.RiskCoverage):
+        return {"coverage": shaped(found.coverage, N), "risk": shaped(found.risk, N)}
+    return vars(found) if hasattr(found, "__dict__") else found
+
+
+FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
+    **{
+        name: {"y": (Y, OTHER), "p": (P, Q), "num_bins": (15, 3)}
+        for name in (
+            "reliability",
+            "expected_calibration_error",
+            "maximum_calibration_error",
+            "adaptive_calibration_error",
+            "brier_decomposition",
+        )
+    },
+    **{name: {"y": (Y, OTHER), "p": (P, Q)} for name in ("negative_log_likelihood", "brier_score")},
+    **{
+        name: {"y": (Y, OTHER), "p": (P, Q), "uncertainty": (ENTROPY, REAL[::-1])}
+        for name in ("error_auroc", "error_aupr", "risk_coverage", "area_under_risk_coverage")
+    },
+    **{
+        name: {"scores_in": (REAL, REAL[:3]), "scores_out": (REAL + 0.3, REAL - 0.3)}
+        for name in ("auroc", "aupr")
+    },
+    **{name: {"p": (P, Q), "reference": (P[::-1], P)} for name in ("agreement", "total_variation")},
+    "interval_coverage": {
+        "y": (REAL, REAL + 5.0),
+        "lower": (REAL - 1.0, REAL + 0.5),
+        "upper": (REAL + 1.0, REAL - 0.5),
+    },
+    "interval_width": {"lower": (REAL - 1.0, REAL), "upper": (REAL + 1.0, REAL + 2.0)},
+    "crps_normal": {
+        "y": (REAL, REAL + 5.0),
+        "mean": (REAL + 0.5, REAL),
+        "stddev": (REAL + 1.0, REAL + 2.0),
+    },
+    "crps_samples": {"y": (REAL, REAL + 5.0), "samples": (np.stack([REAL, REAL + 1]), [REAL])},
+    "scale": {"logits": (LOGITS, LOGITS + REAL[:, None] * [0, 1, 2]), "temperature": (2.0, 1.0)},
+    "fit_temperature": {
+        "y": (Y, np.array([1, 1, 2, 0, 2, 2])),
+        "logits": (MISTAKEN, 2.0 * MISTAKEN),
+    },
+}
+
+
+NAN = (metrics.AUROC, metrics.AUPR, metrics.ErrorAUROC, metrics.ErrorAUPR)
+"""Metrics that have no value where all examples are of one kind, or their scores not finite."""
+
+
+def _over_batches(kind: type, y: Any, outputs: Any, weight: Any = None, **given: Any) -> Any:
+    metric = kind(**given)
+    metric.update_state(y, outputs, weight)
+    found = metric.result()
+    for value in found.values() if isinstance(found, dict) else [found]:
+        shaped(value)
+    if kind in NAN and np.isnan(found):
+        found = "NaN, as documented"
+    return {"result": found, "config": metric.get_config()}
+
+
+def _classes(kind: type, **given: Any) -> Any:
+    outputs = LOGITS if given["from_logits"] is True else P
+    reference = kind in (metrics.Agreement, metrics.TotalVariation)
+    return _over_batches(kind, Q if reference else Y, outputs, **given)
+
+
+def _updated(kind: type, y_true: Any, y_pred: Any, sample_weight: Any, **made: Any) -> Any:
+    return _over_batches(kind, y_true, y_pred, sample_weight, **made)
+
+
+def cases() -> Iterator[Case]:
+    """Each function and class, and the update of one class of each kind."""
+    for name, arguments in FUNCTIONS.items():
+        target = getattr(metrics, name)
+        yield Case(
+            f"tfbdl.metrics.{name}",
+            target,
+            lambda target=target, **given: _record(target(**given)),
+            arguments,
+        )
+    common = {"name": ("a", Made(lambda: "b")), "dtype": ("float64", "float32")}
+    bins = {"num_bins": (15, 3)}
+    own: dict[str, dict[str, tuple[Any, Any]]] = {
+        "AdaptiveCalibrationError": bins,
+        "ExpectedCalibrationError": bins,
+        "MaximumCalibrationError": bins,
+        "BrierParts": {**bins, "num_classes": (3, 4)},
+    }
+    for name in metrics.__all__:
+        kind = getattr(metrics, name)
+        if not (isinstance(kind, type) and issubclass(kind, keras.metrics.Metric)):
+            continue
+        arguments = {**common, **own.get(name, {})}
+        if name in ("AUROC", "AUPR"):
+            run, data = _over_batches, ([0, 0, 0, 1, 1, 1], ENTROPY)
+        elif name in ("IntervalCoverage", "NormalCRPS"):
+            run, data = _over_batches, (REAL, np.stack([REAL - 0.1, REAL + 0.2], axis=1))
+            if name == "NormalCRPS":
+                arguments["from_raw"] = (True, False)
+        elif name == "SampleCRPS":
+            run, data = _over_batches, (REAL, np.stack([REAL - 0.1, REAL + 0.2], axis=1))
+        else:
+            run, data = _classes, ()
+            arguments["from_logits"] = (False, True)
+
+        def call(kind: Any = kind, run: Any = run, data: Any = data, **given: Any) -> Any:
+            return run(kind, *data, **given)
+
+        yield Case(f"tfbdl.metrics.{name}", kind, call, arguments)
+    weights = {"sample_weight": (np.ones(N), REAL + 0.5)}
+    updates: dict[str, dict[str, tuple[Any, Any]]] = {
+        "BrierScore": {"y_true": (Y, OTHER), "y_pred": (P, Q), **weights},
+        "ExpectedCalibrationError": {"y_true": (Y, OTHER), "y_pred": (P, Q), **weights},
+        "TotalVariation": {"y_true": (Q, P[::-1]), "y_pred": (P, Q), **weights},
+        "NormalCRPS": {
+            "y_true": (REAL, REAL + 1),
+            "y_pred": (np.stack([REAL, REAL + 1], axis=1), np.stack([REAL, REAL + 2], axis=1)),
+            **weights,
+        },
+        "SampleCRPS": {
+            "y_true": (REAL, REAL + 1),
+            "y_pred": (np.stack([REAL, REAL + 1], axis=1), np.stack([REAL, REAL + 2], axis=1)),
+            **weights,
+        },
+        "ErrorAUROC": {
+            "y_true": (Y, OTHER),
+            "y_pred": (P, Q),
+            "sample_weight": (None, np.ones(N)),
+        },
+    }
+    for name, arguments in updates.items():
+        kind = getattr(metrics, name)
+        yield Case(
+            f"{name}.update_state",
+            kind.update_state,
+            lambda kind=kind, **given: _updated(kind, **given),
+            arguments,
+        )
+    detection = {"is_out": ([0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 1, 1]), "uncertainty": (ENTROPY, REAL)}
+    yield Case(
+        "AUROC.update_state",
+        metrics.AUROC.update_state,
+        lambda is_out, uncertainty, sample_weight: _over_batches(
+            metrics.AUROC, is_out, uncertainty, sample_weight
+        ),
+        {**detection, "sample_weight": (None, np.ones(N))},
+    )

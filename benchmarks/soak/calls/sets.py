@@ -1,0 +1,153 @@
+"""Data sets that are drawn or embedded; those on disk are looked for where they are not."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import keras
+import numpy as np
+
+from soak.calls.case import Case, Made, folder, shaped
+from tfbdl import data
+from tfbdl.data.uci import PUBLISHED, Published
+
+COLOUR = sys.modules[data.cifar10.__module__]
+TABLE = np.arange(6.0).reshape(3, 2)
+DIGITS = np.linspace(0.0, 1.0, 2 * 784).reshape(2, 28, 28)
+
+
+def _points(target: Any, **given: Any) -> Any:
+    return [shaped(part, given["n"], 1) for part in target(**given)]
+
+
+def _images(**given: Any) -> Any:
+    found = data.load(**given)
+    if given["split"] == "tutorial":
+        per_class = given["per_class"] or 100
+        shaped(found.x_train, 10 * per_class, 28, 28)
+    return {"train": found.y_train, "test": found.y_test, "pixels": found.x_train[:2]}
+
+
+def _table(**given: Any) -> Any:
+    made = Published("made", 1, hashlib.md5(TABLE.tobytes()).hexdigest())
+    with mock.patch.dict(PUBLISHED, made=made):
+        return [shaped(part, len(part), len(part.T)) for part in data.uci(**given)]
+
+
+def _table_folder() -> Path:
+    """One in the form of the UCI regressions."""
+    place = folder() / "made" / "data"
+    place.mkdir(parents=True)
+    np.savetxt(place / "data.txt", TABLE)
+    for name, numbers in (("features", [0]), ("target", [1]), ("train_0", [0, 1]), ("test_0", [2])):
+        np.savetxt(place / f"index_{name}.txt", numbers)
+    return place.parents[1]
+
+
+def _colour(target: Any, **given: Any) -> Any:
+    with mock.patch.dict(COLOUR.SIZES, train=2, test=1):
+        return target(**given)
+
+
+def _colour_folder() -> Path:
+    """One in the form of CIFAR-10, with three images."""
+    place = folder()
+    arrays: dict[str, np.ndarray] = {}
+    for name, size in (("train", 2), ("test", 1)):
+        keras.utils.save_img(place / "a.jpg", np.zeros((32, 32, 3)), scale=False)
+        jpeg = np.frombuffer((place / "a.jpg").read_bytes(), np.uint8)
+        arrays[f"x_{name}"] = np.tile(jpeg, size)
+        arrays[f"x_{name}_offsets"] = len(jpeg) * np.arange(size + 1)
+        arrays[f"y_{name}"] = np.arange(size)
+    np.savez(place / COLOUR.IMAGES, **arrays)
+    np.save(place / "hmc_probabilities.npy", np.full((1, 10), 0.1, "float32"))
+    np.save(place / "human_counts.npy", np.full((1, 10), 5))
+    return place
+
+
+def cases() -> Iterator[Case]:
+    """Each function."""
+    table = {
+        "name": ("made", "boston"),
+        "split": (0, 1),
+        "directory": (Made(_table_folder), Made(folder)),
+    }
+    elsewhere = {"directory": "TFBDL_DATA"}
+    yield Case("tfbdl.data.uci", data.uci, _table, table, called=elsewhere)
+    for name in ("cifar10", "cifar10_hmc_probabilities", "cifar10_human_counts"):
+        target = getattr(data, name)
+        yield Case(
+            f"tfbdl.data.{name}",
+            target,
+            lambda target=target, **given: _colour(target, **given),
+            {"directory": (Made(_colour_folder), Made(folder))},
+            called={"directory": "TFBDL_DATA"},
+        )
+    seed = {"seed": (1, 2)}
+    points = {"n": (4, 5), **seed}
+    for name in ("gal_linear", "gapped_sine"):
+        target = getattr(data, name)
+        yield Case(
+            f"tfbdl.data.{name}",
+            target,
+            lambda target=target, **given: _points(target, **given),
+            points,
+        )
+    yield Case(
+        "tfbdl.data.blundell_curve",
+        data.blundell_curve,
+        lambda **given: _points(data.blundell_curve, **given),
+        {**points, "noise_stddev": (0.02, 0.1)},
+    )
+    yield Case(
+        "tfbdl.data.noise",
+        data.noise,
+        lambda **given: shaped(data.noise(**given), given["n"], 28, 28),
+        points,
+    )
+    yield Case(
+        "tfbdl.data.binarize",
+        data.binarize,
+        lambda **given: shaped(data.binarize(**given), *np.shape(given["x"])),
+        {"x": (DIGITS, 1.0 - DIGITS), **seed},
+    )
+    yield Case(
+        "tfbdl.data.rotate",
+        data.rotate,
+        lambda **given: shaped(data.rotate(**given), *np.shape(given["images"])),
+        {"images": (DIGITS, 1.0 - DIGITS), "degrees": (30.0, 60.0)},
+    )
+    yield Case(
+        "tfbdl.data.blend",
+        data.blend,
+        lambda **given: shaped(data.blend(**given), *np.shape(given["a"])),
+        {"a": (DIGITS, DIGITS**2), "b": (1.0 - DIGITS, DIGITS), "weight": (0.5, 0.2)},
+    )
+    missing = {"directory": (None, Made(folder))}
+    of_class = {"name": ("digits", "mnist"), "split": ("tutorial", "full")}
+    yield Case(
+        "tfbdl.data.load",
+        data.load,
+        _images,
+        {**of_class, "per_class": (2, 3), **missing},
+        called=elsewhere,
+        slow=True,
+    )
+    yield Case(
+        "tfbdl.data.load, 'full'",
+        data.load,
+        _images,
+        {
+            "name": ("digits", "mnist"),
+            "split": ("full", "tutorial"),
+            "per_class": (None, 3),
+            **missing,
+        },
+        called=elsewhere,
+        slow=True,
+    )

@@ -1,0 +1,267 @@
+"""What is not converted stays as it is: every layer of Keras beside what is."""
+
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import stock_layers
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl.flat_model import in_precision
+from tfbdl.keras_private import walk
+from tfbdl.models import Ensemble
+from tfbdl.sampling import Sampler, make_draw
+
+RNG = np.random.default_rng(0)
+NO_FLOAT64 = {
+    *("AdaptiveAveragePooling3D", "AdaptiveMaxPooling3D", "AveragePooling3D", "MaxPooling3D"),
+    "MelSpectrogram",
+}
+"""Layers whose operations TensorFlow has in float32 only, on CPUs."""
+
+CONVERSIONS = {
+    "to_bayesian": lambda model: tfbdl.to_bayesian(model, num_data=9, layers="head"),
+    "to_mc_dropout": lambda model: tfbdl.to_mc_dropout(model, layers="drop"),
+}
+
+
+def nothing(layer):
+    """The layer as it is."""
+
+
+def add_lora(layer):
+    """LoRA in all layers inside that take it, factors and scale not where they start."""
+    found = False
+    for inner in walk(layer):
+        if hasattr(inner, "enable_lora") and not getattr(inner, "kernel_constraint", None):
+            inner.enable_lora(2, lora_alpha=3)
+            found = True
+    for v in layer.trainable_variables if found else ():
+        if "lora" in v.path:
+            v.assign(RNG.normal(size=v.shape))
+    return found
+
+
+def quantize(mode):
+    def change(layer):
+        found = False
+        for inner in walk(layer):
+            if type(inner).__name__ in ("Dense", "EinsumDense", "Embedding", "ReversibleEmbedding"):
+                if mode == "float8" and "Embedding" in type(inner).__name__:
+                    continue  # has no such mode
+                inner.quantize(mode)
+                found = True
+        return found
+
+    return change
+
+
+def quantize_then_add_lora(layer):
+    return quantize("int8")(layer) and add_lora(layer)
+
+
+def freeze_a_weight(layer):
+    for v in layer.trainable_variables[:1]:
+        v.trainable = False
+    return bool(layer.weights)
+
+
+def regularize_a_weight(layer):
+    """As an attribute of the variable, where no config holds it."""
+    for v in layer.trainable_variables[:1]:
+        v.regularizer = keras.regularizers.L2(0.1)
+    return bool(layer.trainable_variables)
+
+
+def change_policy(layer):
+    """Of a layer whose weights are made."""
+    layer.dtype_policy = "bfloat16"
+    return bool(layer.weights)
+
+
+ATTENTION = {"MultiHeadAttention", "GroupedQueryAttention"}
+MAY_BE_REFUSED = {
+    add_lora: {"SpectralNormalization"},
+    quantize_then_add_lora: {"SpectralNormalization", *ATTENTION},
+    change_policy: set(stock_layers.CASES),
+}
+"""By the change, which layers Keras cannot make again, so that a refusal must name them."""
+
+
+UNCHANGED = (nothing, freeze_a_weight, regularize_a_weight)
+"""Those that leave a layer's weights in number and type."""
+
+
+def changes():
+    yield from (*UNCHANGED, add_lora, quantize_then_add_lora, change_policy)
+    for mode in ("int8", "float8"):
+        change = quantize(mode)
+        MAY_BE_REFUSED[change] = MAY_BE_REFUSED[quantize_then_add_lora]
+        yield change
+
+
+CHANGES = list(changes())
+
+
+def networks(name):
+    """The changes, networks with a layer that takes them, and what Keras named that layer."""
+    for change in CHANGES:
+        model, layer = stock_layers.network(name)
+        if change(layer) is not False:
+            yield change, model, layer.name
+
+
+def outputs(model, x):
+    return [np.asarray(y) for y in keras.tree.flatten(model(x, training=False))]
+
+
+def state(layer):
+    """Types, flags and values of all layers and variables in `layer`."""
+    found = []
+    for inner in walk(layer):
+        lora = [getattr(inner, f"lora_{name}", None) for name in ("enabled", "rank", "alpha")]
+        found.append((type(inner).__name__, inner.trainable, *lora))
+    variables = sorted(layer.variables, key=lambda v: v.name)
+    return found, [(v.name, v.trainable, v.dtype, np.asarray(v).tolist()) for v in variables]
+
+
+class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
+    def assert_close(self, expected, got, tolerance=1e-6):
+        for a, b in zip(expected, got, strict=True):
+            if a.dtype.kind in "fc":
+                self.assertAllClose(a, b, tolerance, tolerance)
+            else:
+                self.assertAllEqual(a, b)
+
+    def assert_refused(self, error, change, name):
+        self.assertIn(name, MAY_BE_REFUSED.get(change, ()), str(error))
+        self.assertRegex(str(error), rf"^layer='\w+' \({name}\) cannot be made again from its con")
+        self.assertNotIn("\n", str(error))
+
+    def test_no_layer_is_forgotten(self):
+        here = {*stock_layers.CASES, *stock_layers.ELSEWHERE}
+        self.assertEmpty(set(stock_layers.all_names()) - here)
+
+    @parameterized.parameters(*stock_layers.CASES)
+    def test_what_is_not_converted_stays(self, name):
+        x = stock_layers.inputs(name)
+        for change, model, layer in networks(name):
+            try:
+                expected = outputs(model, x)
+            except Exception:
+                self.assertIs(change, change_policy)  # Keras itself cannot run it
+                continue
+            losses = sum(map(float, model.losses))
+            for kind, convert in CONVERSIONS.items():
+                with self.subTest(kind, change=change):
+                    try:
+                        converted = convert(model)
+                    except ValueError as error:
+                        self.assert_refused(error, change, name)
+                        continue
+                    both = [state(m.get_layer(layer)) for m in (model, converted)]
+                    self.assertEqual(*both)
+                    self.assert_close(expected, outputs(converted, x))
+                    if kind == "to_mc_dropout":
+                        self.assertAllClose(sum(map(float, converted.losses)), losses, 1e-6)
+                        trainable = [len(m.trainable_weights) for m in (model, converted)]
+                        self.assertEqual(*trainable)
+            if name not in NO_FLOAT64 and change is not change_policy:
+                with self.subTest("in_precision", change=change):
+                    self.check_float64(model, x, expected, change, name)
+
+    def check_float64(self, model, x, expected, change, name):
+        try:
+            copy = in_precision(model, "float64")
+        except ValueError as error:
+            named = rf"'float64': the weight '\w+(/\w+)*/lora_\w+' |^layer='\w+' \({name}\)"
+            self.assertRegex(str(error), named)
+            self.assertNotIn("\n", str(error))
+            self.assertNotIn(change, UNCHANGED)
+            return
+        x = [tf.cast(a, "float64") if a.dtype.is_floating else a for a in x]
+        self.assert_close(expected, outputs(copy, x), 3e-5)
+        flags = [[v.trainable for v in m.weights] for m in (model, copy)]
+        self.assertEqual(*flags)
+
+    @parameterized.parameters(
+        *("BatchNormalization", "Dense", "Discretization", "EinsumDense", "Embedding"),
+        *("IntegerLookup", "LSTM", "MultiHeadAttention", "Normalization", "StringLookup"),
+        *("TextVectorization", "TimeDistributed"),
+    )
+    def test_ensembles_in_files(self, name):
+        keras.saving.register_keras_serializable(package="test_copying")(stock_layers.square)
+        x = stock_layers.inputs(name)
+        for change, model, _ in networks(name):
+            if change in (change_policy, regularize_a_weight, CHANGES[-1]):
+                continue
+            with self.subTest(change=change), tempfile.TemporaryDirectory() as folder:
+                expected = outputs(model, x)
+                ensemble = Ensemble.of([model, model])
+                ensemble.save(Path(folder) / "e.keras")
+                if "Attention" in name and change in (quantize_then_add_lora, CHANGES[-2]):
+                    with self.assertRaisesRegex(ValueError, "^the network 'stock' has other weigh"):
+                        keras.models.load_model(Path(folder) / "e.keras")
+                    continue
+                loaded = keras.models.load_model(Path(folder) / "e.keras")
+                for other in (ensemble, loaded):
+                    self.assert_close(expected, outputs(other, x), 1e-5)
+                    drawn = Sampler(other)(x, draw=make_draw(0, 1))
+                    self.assert_close(expected, keras.tree.flatten(drawn), 1e-5)
+
+    def test_networks_that_make_no_ensemble(self):
+        """What is not in theta is the first one's: members must not differ in it."""
+
+        def of(activation="tanh", data=1.0, rate=0.1):
+            scale = keras.layers.Normalization()
+            scale.adapt(data * RNG.normal(size=(20, 4)))
+            dense = keras.layers.Dense(3, activation)
+            return keras.Sequential([keras.Input((4,)), scale, keras.layers.Dropout(rate), dense])
+
+        def quantized():
+            model = of(data=0.0)
+            model.layers[-1].quantize("int8")
+            return model
+
+        for models, message in (
+            (
+                (of(data=0.0), of("relu", data=0.0)),
+                r"^models\[1\] has other layers than models\[0\]",
+            ),
+            ((of(), of(), of(data=2.0)), r"^models\[1\] .* has adapted them to other data"),
+            ((quantized(), quantized()), r"^models\[1\] differs from .* integers of .*/kernel"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                Ensemble.of(models)
+        Ensemble.of([of(data=0.0), of(data=0.0, rate=0.2)])
+
+    def test_models_keep_their_policy(self):
+        """Nested ones round their inputs as they did, whatever the policy is now."""
+        keras.config.set_dtype_policy("mixed_bfloat16")
+        try:
+            inner = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, dtype="float32")])
+            outer = keras.Sequential([keras.Input((4,)), inner, keras.layers.Dropout(0.5)])
+        finally:
+            keras.config.set_dtype_policy("float32")
+        x = 1.0 + RNG.normal(size=(5, 4)).astype("float32") / 1000
+        for model in (outer, keras.Model(outer.inputs[0], inner(outer.inputs[0]))):
+            copy = tfbdl.to_bayesian(model, num_data=9)
+            self.assert_close(outputs(model, x), outputs(copy, x))
+            self.assertEqual(copy.dtype_policy.name, model.dtype_policy.name)
+
+    def test_frozen_weights_of_converted_layers(self):
+        dense = keras.layers.Dense(3, name="head")
+        model = keras.Sequential([keras.Input((4,)), dense])
+        dense.bias.trainable = False
+        bayesian = tfbdl.to_bayesian(model, num_data=9)
+        trainable = [v.path.split("/", 2)[-1] for v in bayesian.trainable_variables]
+        self.assertEqual(trainable, ["kernel/mu", "kernel/rho"])
+        plain = tfbdl.to_deterministic(bayesian)
+        self.assertEqual([v.name for v in plain.trainable_variables], ["kernel"])
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,42 @@
+"""setup.py under a setuptools that reads pyproject.toml, and under one that cannot."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from importlib.metadata import version
+from pathlib import Path
+
+import tfbdl
+
+ROOT = Path(__file__).parents[1]
+
+
+class SetupTest(unittest.TestCase):
+    def run_setup(self, folder):
+        for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(ROOT / name, folder)
+        (folder / "tfbdl").mkdir()
+        command = [sys.executable, "setup.py", "--version"]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+    def test_with_the_setuptools_that_is_here(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run_setup(Path(folder))
+        if int(version("setuptools").split(".")[0]) >= 77:
+            self.assertEqual(done.stdout.strip().splitlines()[-1], tfbdl.__version__)
+        else:
+            self.assertIn("cannot read this pyproject.toml", done.stderr)
+
+    def test_with_the_setuptools_of_python_3_11(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "setuptools.py").write_text('__version__ = "65.5.0"\n')
+            done = self.run_setup(Path(folder))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^setup\.py: setuptools 65\.5\.0 cannot read .*pip install")
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,129 @@
+"""Copies of single layers with all that they hold, and how messages name them."""
+
+from __future__ import annotations
+
+import tempfile
+import types
+from typing import Any
+
+import keras
+
+from tfbdl.keras_private import copy_lambda, own_variables, pair_layers
+
+
+def describe(layer: Any) -> str:
+    """A layer as messages name it."""
+    return f"layer={layer.name!r} ({type(layer).__name__})"
+
+
+def copy_layer(layer: Any, dtype: str | None = None) -> Any:
+    """A new layer (or operation) like `layer`, from its config, without its state.
+
+    Functions, such as an activation of one's own, are used themselves, so that they need not be
+    registered with Keras.
+
+    Args:
+        layer: of any class that has a config.
+        dtype: the floating type that the copy computes in, by default that of `layer`.
+
+    Raises:
+        ValueError: if the config does not give the layer back.
+    """
+    if type(layer) is keras.layers.Lambda:
+        return copy_lambda(layer, dtype)
+    try:
+        config = layer.get_config()
+        attributes = {name: getattr(layer, name, None) for name in config}
+        functions = {n: a for n, a in attributes.items() if isinstance(a, types.FunctionType)}
+        if dtype is not None:
+            config = _in_type(config, dtype)
+        copy = type(layer).from_config({**config, **functions})
+        built_on = layer.get_build_config() if getattr(layer, "built", False) else None
+        if built_on:
+            copy.build_from_config(built_on)  # a layer that cannot be built is named here
+        return copy
+    except Exception as error:  # a layer of any class may raise anything
+        raise _not_again(layer, error) from error
+
+
+def copy_state(
+    layer: keras.layers.Layer, copy: keras.layers.Layer, dtype: str | None = None
+) -> None:
+    """Gives a built copy the state of a layer: what a file would hold, and what it would lose.
+
+    Files merge the factors of LoRA into the kernel, and know of no single variable that is frozen.
+
+    Args:
+        layer: as it was given to `copy_layer`.
+        copy: what that gave, built.
+        dtype: the floating type that the copy has been given.
+
+    Raises:
+        ValueError: if the copy differs inside.
+    """
+    copied: set[int] = set()
+    try:
+        for old, new in pair_layers(layer, copy):
+            new.trainable = old.trainable
+            store: dict[str, Any] = {}
+            old.save_own_variables(store)
+            new.load_own_variables(store)
+            if hasattr(old, "save_assets"):
+                with tempfile.TemporaryDirectory() as folder:
+                    old.save_assets(folder)
+                    new.load_assets(folder)
+            set_lora(new, *lora_of(old))
+            copied |= _copy_variables(old, new, dtype)
+        lost = [v.path for v in layer.variables if id(v) not in copied]
+        if lost:
+            raise ValueError(f"nothing takes up {lost[0]}")
+    except Exception as error:
+        raise _not_again(layer, error) from error
+
+
+def lora_of(layer: Any) -> tuple[int | None, float | None]:
+    """Rank and scale of a layer's low-rank factors; None, None where it has none."""
+    enabled = getattr(layer, "lora_enabled", False)
+    return (layer.lora_rank, layer.lora_alpha) if enabled else (None, None)
+
+
+def set_lora(layer: Any, rank: int | None, alpha: float | None) -> None:
+    """Gives a built layer the factors that it lacks, made by a layer whose config is silent."""
+    if rank is not None:
+        if not layer.lora_enabled:
+            layer.enable_lora(rank)
+        layer.lora_alpha = alpha  # Keras takes the rank for it when it builds a layer
+
+
+def _copy_variables(old: Any, new: Any, dtype: str | None) -> set[int]:
+    """Copies values and settings one by one; gives the ids of the old variables."""
+    variables, copies = (sorted(own_variables(v), key=lambda v: v.name) for v in (old, new))
+    for v, w in zip(variables, copies, strict=True):
+        recast = dtype is not None and "float" in v.dtype and "float" in w.dtype
+        if _kind(v, recast) != _kind(w, recast):
+            raise ValueError(f"{v.path} would change from {_kind(v)} to {_kind(w)}")
+        w.assign(v)
+        w.trainable, w.regularizer, w.constraint = v.trainable, v.regularizer, v.constraint
+    return {id(v) for v in variables}
+
+
+def _kind(v: keras.Variable, recast: bool = False) -> tuple[str, tuple[int, ...], str]:
+    return v.name, tuple(v.shape), "float" if recast else v.dtype
+
+
+def _in_type(config: Any, dtype: str) -> Any:
+    """The config of a layer, and of those in it, with another floating type."""
+    if isinstance(config, dict):
+        return {
+            name: dtype if name == "dtype" and "float" in str(value) else _in_type(value, dtype)
+            for name, value in config.items()
+        }
+    return [_in_type(c, dtype) for c in config] if isinstance(config, list) else config
+
+
+def _not_again(layer: Any, error: Exception) -> ValueError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(". ")
+    return ValueError(
+        f"{describe(layer)} cannot be made again from its config ({reason}); see to its "
+        "get_config, and register what it holds with Keras"
+    )
