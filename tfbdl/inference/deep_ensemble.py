@@ -44,6 +44,8 @@ class DeepEnsemble(Method):
         ValueError: if an argument is out of its range.
     """
 
+    _result: Members | None
+
     def __init__(
         self,
         build_model: Callable[[], keras.Model] | keras.Model,
@@ -62,7 +64,6 @@ class DeepEnsemble(Method):
         most = 2**32 - self.num_members
         self.seed = integer("seed", seed, "Keras' own seeds have 32 bits", least=0, most=most)
         self._network: keras.Model | None = None
-        self._members: Members | None = None
 
     def fit(
         self,
@@ -115,12 +116,8 @@ class DeepEnsemble(Method):
             if thetas[-1].shape != thetas[0].shape:
                 raise ValueError("build_model makes networks of different shapes; make equal ones")
         self._network = network
-        self._members = Members(np.stack(thetas), np.stack(states))
+        self._result = Members(np.stack(thetas), np.stack(states))
         return self
-
-    @property
-    def is_fitted(self) -> bool:
-        return self._members is not None
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
         """The weights of the first members, shape (num_samples, D); by default of all.
@@ -153,7 +150,7 @@ class DeepEnsemble(Method):
         Raises:
             NotFittedError: before `fit`.
         """
-        self._require_fit("network")
+        self._fitted("network")
         assert self._network is not None
         return self._network
 
@@ -170,7 +167,7 @@ class DeepEnsemble(Method):
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         assert isinstance(self.build_model, keras.Model)
         self._network = self.build_model
-        self._members = Members(**arrays)
+        self._result = Members(**arrays)
 
     def get_config(self) -> dict:
         network = keras.saving.serialize_keras_object(self.network())
@@ -181,11 +178,6 @@ class DeepEnsemble(Method):
         if isinstance(self.build_model, keras.Model):
             return _fresh(self.build_model)
         return self.build_model()
-
-    def _fitted(self, what: str) -> Members:
-        self._require_fit(what)
-        assert self._members is not None
-        return self._members
 
 
 def _fresh(model: keras.Model) -> keras.Model:

@@ -49,12 +49,14 @@ def maximum(
     return tensors(tf.constant(found.x))
 
 
-def checked_grid(grid: Any) -> list[float]:
-    """Prior precisions to try, if they are positive numbers, at least one.
+def checked_grid(grid: Any) -> Sequence[float]:
+    """Prior precisions to try: positive numbers, at least one; by default `GRID`.
 
     Raises:
         ValueError: if they are not.
     """
+    if grid is None:
+        return GRID
     if not isinstance(grid, (list, tuple, np.ndarray)) or not len(grid):
         raise ValueError(f"grid={shown(grid)} must be a list of positive numbers")
     return [positive("grid", value, "a list of positive numbers") for value in grid]

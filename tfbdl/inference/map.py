@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -11,16 +10,15 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.arguments import boolean, option, optional, positive, positive_integer, shown
-from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.arguments import boolean, optional, positive, positive_integer, shown
+from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
-from tfbdl.inference import target as targets
 from tfbdl.inference.initial_points import initial_points
-from tfbdl.inference.log_posterior import Density, LogPosterior, PriorLike
+from tfbdl.inference.log_posterior import Density
 from tfbdl.inference.mcmc.kernels.base import value_and_gradient
-from tfbdl.inference.method import Method
+from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.likelihoods import Likelihood, required_likelihood
+from tfbdl.likelihoods import Likelihood
 from tfbdl.models import Ensemble
 from tfbdl.probability import tfp
 
@@ -44,7 +42,7 @@ class Mode(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class MAP(Method):
+class MAP(TargetMethod):
     """The weights with the highest posterior density: argmax log p(y | x, theta) + log p(theta).
 
     Under a normal prior of scale s it is what weight decay finds: the minimum of Keras' mean loss
@@ -77,10 +75,12 @@ class MAP(Method):
         ValueError: if an argument is out of its range or does not go with the others.
     """
 
+    _result: Mode | None
+
     def __init__(
         self,
-        model: targets.Target,
-        prior: PriorLike | Mapping[str, PriorLike] | Density | None = None,
+        model: Target,
+        prior: Prior = None,
         *,
         likelihood: Likelihood | None = None,
         optimizer: str | keras.optimizers.Optimizer = "lbfgs",
@@ -92,21 +92,16 @@ class MAP(Method):
         jit_compile: bool | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
-        targets.check(model, prior, likelihood=likelihood)
+        super().__init__(model, prior, likelihood, dtype=dtype, name=name)
         is_name = isinstance(optimizer, str) and optimizer == "lbfgs"
         if not is_name and not isinstance(optimizer, keras.optimizers.Optimizer):
             raise ValueError(f"optimizer={shown(optimizer)} must be 'lbfgs' or a keras optimizer")
-        self.model = model
-        self.prior = prior
-        self.likelihood = likelihood
         self.optimizer = optimizer
         self.max_iterations = positive_integer("max_iterations", max_iterations)
         self.tolerance = positive("tolerance", tolerance, "a positive finite number")
         self.initial = initial
         self.seed = arguments.seed("seed", seed)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
-        self._mode: Mode | None = None
 
     def fit(self, x: Any = None, y: Any = None, *, batch_size: int | None = None) -> MAP:
         """Searches; a second call begins at `initial` again. Returns the object itself.
@@ -124,15 +119,7 @@ class MAP(Method):
         Warns:
             UserWarning: if the search ended before it came to the mode.
         """
-        target = targets.density(
-            self.model,
-            self.prior,
-            self.likelihood,
-            x,
-            y,
-            batch_size=batch_size,
-            dtype=self.dtype,
-        )
+        target = self._density(x, y, batch_size)
         if any(p.discrete for p in getattr(target, "priors", None) or ()):
             raise ValueError("prior is discrete, which has no gradient to follow to a mode")
         theta = initial_points(target, self.initial, 1, 0.0, self.seed)[0]
@@ -152,12 +139,8 @@ class MAP(Method):
                 f"{mode.gradient_norm:.2g}; raise max_iterations, or take another optimizer",
                 stacklevel=2,
             )
-        self._mode = mode
+        self._result = mode
         return self
-
-    @property
-    def is_fitted(self) -> bool:
-        return self._mode is not None
 
     @property
     def theta(self) -> np.ndarray:
@@ -203,8 +186,7 @@ class MAP(Method):
             f"log density {mode.log_prob:.6g} nats; largest gradient {mode.gradient_norm:.2g}; "
             f"{mode.num_iterations} iterations"
         ]
-        has_network = isinstance(self.model, (keras.Model, LogPosterior))
-        flat = self._network()[0] if has_network else None
+        flat = self._network()[0] if self._has_network else None
         return WeightTable.of(repr(self), flat, mode.theta, None, remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
@@ -213,20 +195,7 @@ class MAP(Method):
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         theta, log_prob, gradient_norm = (arrays[n] for n in Mode._fields[:3])
         number = int(arrays["num_iterations"])
-        self._mode = Mode(theta, float(log_prob), float(gradient_norm), number)
-
-    def _fitted(self, what: str) -> Mode:
-        self._require_fit(what)
-        assert self._mode is not None
-        return self._mode
-
-    def _network(self) -> tuple[FlatModel, Likelihood]:
-        if isinstance(self.model, LogPosterior):
-            return self.model.flat, self.model.likelihood
-        if isinstance(self.model, keras.Model):
-            flat = FlatModel(in_precision(self.model, self.dtype))
-            return flat, required_likelihood(self.model, self.likelihood)
-        raise ValueError("model is a log density, which has no network; give a keras.Model")
+        self._result = Mode(theta, float(log_prob), float(gradient_norm), number)
 
 
 class _Search:

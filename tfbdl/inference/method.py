@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tfbdl.models import Ensemble
 from tfbdl.predictive import Prediction, predict
+from tfbdl.predictive.predict import Request
 
 FORMAT = 1
 """Of the files that `save` writes; a file of a higher one comes from a newer version."""
@@ -34,19 +35,21 @@ class Method(keras.layers.Layer):
         posterior.save("posterior.keras")
         posterior = tfbdl.load("posterior.keras")
 
-    A subclass keeps each argument of its constructor under the argument's own name, defines `fit`,
-    `sample`, `ensemble` and `summary`, and says by `fitted_arrays` and `restore` what a file has to
-    hold. It is a Keras layer so that Keras saves, pickles and copies it.
+    A subclass keeps each argument of its constructor under the argument's own name, and in
+    `_result` what `fit` finds; it defines `fit`, `sample`, `ensemble` and `summary`, and says by
+    `fitted_arrays` and `restore` what a file has to hold. It is a Keras layer so that Keras saves,
+    pickles and copies it.
     """
 
     def __init__(self, *, name: str | None = None, dtype: str | None = None) -> None:
         super().__init__(name=name, dtype=dtype)
         self.built = True
+        self._result: Any = None
 
     @property
     def is_fitted(self) -> bool:
         """Whether `fit` has found a posterior."""
-        raise NotImplementedError
+        return self._result is not None
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
         """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`."""
@@ -60,28 +63,10 @@ class Method(keras.layers.Layer):
         """What there is to look at; printed, a table."""
         raise NotImplementedError
 
-    def predictive(
-        self,
-        x: Any,
-        num_samples: int,
-        *,
-        batch_size: int | None,
-        seed: int,
-        return_samples: bool,
-        jit_compile: bool | None,
-        verbose: int,
-    ) -> Prediction:
-        """What `tfbdl.predict` answers for this posterior; arguments as there."""
-        return predict(
-            self.ensemble(num_samples, seed=seed),
-            x,
-            num_samples,
-            batch_size=batch_size,
-            seed=seed,
-            return_samples=return_samples,
-            jit_compile=jit_compile,
-            verbose=verbose,
-        )
+    def predictive(self, x: Any, request: Request) -> Prediction:
+        """What `tfbdl.predict` answers for this posterior: by default, through `ensemble`."""
+        drawn = self.ensemble(request.num_samples, seed=request.seed)
+        return predict(drawn, x, **request._asdict())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a `.keras` file, which `tfbdl.load` and `keras.models.load_model` read.
@@ -92,7 +77,7 @@ class Method(keras.layers.Layer):
                 be saved, such as a function.
             FileExistsError: if `path` exists.
         """
-        self._require_fit("save")
+        self._fitted("save")
         path = Path(path)
         if path.suffix != ".keras":
             raise ValueError(f"path={str(path)!r} must end in .keras")
@@ -157,10 +142,15 @@ class Method(keras.layers.Layer):
             )
         return keras.saving.serialize_keras_object(value)
 
-    def _require_fit(self, what: str) -> None:
-        """Raises NotFittedError unless `fit` has found a posterior."""
+    def _fitted(self, what: str) -> Any:
+        """What `fit` has found.
+
+        Raises:
+            NotFittedError: before `fit`; `what` is what was asked for.
+        """
         if not self.is_fitted:
             raise NotFittedError(f"{what} needs a fitted {type(self).__name__}; call fit first")
+        return self._result
 
 
 def _arguments(kind: type) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class SGMCMC(Method):
         ValueError: if an argument is out of its range, or the model is not compiled with a sampler.
     """
 
+    _result: Samples | None
+
     def __init__(
         self,
         model: keras.Model,
@@ -71,7 +73,6 @@ class SGMCMC(Method):
         self.start = start
         self.every = positive_integer("every", every)
         self.seed = arguments.seed("seed", seed)
-        self._samples: Samples | None = None
 
     def fit(
         self,
@@ -117,12 +118,8 @@ class SGMCMC(Method):
             seed=self.seed,
             verbose=verbose,
         )
-        self._samples = Samples(*snapshots.arrays())
+        self._result = Samples(*snapshots.arrays())
         return self
-
-    @property
-    def is_fitted(self) -> bool:
-        return self._samples is not None
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
         """Samples in random order, shape (num_samples, D); by default all K.
@@ -152,7 +149,7 @@ class SGMCMC(Method):
         return self._fitted("fitted_arrays")._asdict()
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._samples = Samples(**arrays)
+        self._result = Samples(**arrays)
 
     def _chosen(self, num_samples: int | None, seed: int) -> Samples:
         samples = self._fitted("sample")
@@ -162,8 +159,3 @@ class SGMCMC(Method):
             raise ValueError(f"num_samples={number} is more than the {kept} that were kept")
         order = arguments.generator("seed", seed).permutation(kept)[:number]
         return Samples(samples.theta[order], samples.states[order])
-
-    def _fitted(self, what: str) -> Samples:
-        self._require_fit(what)
-        assert self._samples is not None
-        return self._samples

@@ -66,6 +66,8 @@ class SWAG(Method):
         ValueError: if an argument is out of its range, or the model is not compiled.
     """
 
+    _result: PathMoments | None
+
     def __init__(
         self,
         model: keras.Model,
@@ -84,7 +86,6 @@ class SWAG(Method):
         self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
         self.seed = arguments.seed("seed", seed)
-        self._moments: PathMoments | None = None
         self._inputs: Any = None
 
     def fit(
@@ -124,13 +125,9 @@ class SWAG(Method):
                 f"epochs={epochs}: behind start={self.start}, with every={self.every}, less than "
                 "two points are left; train longer"
             )
-        self._moments = path.moments
+        self._result = path.moments
         self._inputs = x if _normalizations(self.model) else None
         return self
-
-    @property
-    def is_fitted(self) -> bool:
-        return self._moments is not None
 
     @property
     def mean(self) -> np.ndarray:
@@ -208,12 +205,7 @@ class SWAG(Method):
         return {name: np.asarray(value) for name, value in moments._asdict().items()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._moments = _moments_of(arrays)
-
-    def _fitted(self, what: str) -> PathMoments:
-        self._require_fit(what)
-        assert self._moments is not None
-        return self._moments
+        self._result = _moments_of(arrays)
 
 
 def _moments_of(arrays: Mapping[str, np.ndarray]) -> PathMoments:

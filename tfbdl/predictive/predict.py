@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import reduce
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import keras
 import numpy as np
@@ -21,22 +21,23 @@ from tfbdl.predictive.moments import Moments, merge
 from tfbdl.predictive.prediction import Prediction
 
 
+class Request(NamedTuple):
+    """What is asked for beside the inputs: the arguments of `predict`, checked."""
+
+    num_samples: int = 100
+    batch_size: int | None = None
+    seed: int = 0
+    return_samples: bool = False
+    jit_compile: bool | None = None
+    verbose: int = 0
+
+
 @runtime_checkable
 class Predictive(Protocol):
     """What has a predictive distribution of its own, such as the methods of `tfbdl.inference`."""
 
-    def predictive(
-        self,
-        x: Any,
-        num_samples: int,
-        *,
-        batch_size: int | None,
-        seed: int,
-        return_samples: bool,
-        jit_compile: bool | None,
-        verbose: int,
-    ) -> Prediction:
-        """What `predict` answers; arguments as there."""
+    def predictive(self, x: Any, request: Request) -> Prediction:
+        """What `predict` answers."""
         ...
 
 
@@ -90,15 +91,10 @@ def predict(
     if isinstance(model, Predictive):
         if likelihood is not None:
             raise ValueError("likelihood is for a keras.Model; a posterior has that of its model")
-        return model.predictive(
-            x,
-            max(num_samples, 1),
-            batch_size=batch_size,
-            seed=seed,
-            return_samples=return_samples,
-            jit_compile=jit_compile,
-            verbose=verbose,
+        request = Request(
+            max(num_samples, 1), batch_size, seed, return_samples, jit_compile, verbose
         )
+        return model.predictive(x, request)
     keras_model("model", model)
     if num_samples and not is_random(model):
         raise ValueError(
@@ -107,7 +103,6 @@ def predict(
         )
     num_samples = min(num_samples, num_functions(model))
     likelihood = known_likelihood(model, likelihood)
-    seed = make_default_seed() if seed is None else seed
     functions = Functions.of(model, likelihood, jit_compile)
     moments: list[Moments] = []
     outputs: list[np.ndarray] = []

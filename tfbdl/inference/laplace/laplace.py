@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments, random
-from tfbdl.arguments import boolean, option, optional, positive, positive_integer, shown
+from tfbdl.arguments import boolean, option, optional, positive, positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference import hyperparameters, prior_precision
+from tfbdl.inference.evidence import EvidenceMethod
 from tfbdl.inference.laplace import glm
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.curvature import CURVATURES
@@ -21,7 +21,6 @@ from tfbdl.inference.laplace.gathering import GatheredCurvature
 from tfbdl.inference.laplace.links import LINKS
 from tfbdl.inference.laplace.precision import STRUCTURES
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
-from tfbdl.inference.method import Method
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import settings_of, walk
@@ -29,15 +28,14 @@ from tfbdl.likelihoods import Likelihood
 from tfbdl.memory import require
 from tfbdl.models import Ensemble
 from tfbdl.predictive import Prediction
+from tfbdl.predictive.predict import Request
 
 PRED_TYPES = ("glm", "nn")
 DEFAULT_RANK = 50
-LARGEST_IN_CONFIG = 1000
-"""Numbers of a prior precision that the config holds; of more the arrays do."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class Laplace(Method):
+class Laplace(EvidenceMethod):
     """N(theta*, (H / T + diag(delta))^-1) for the weights theta* of a trained model.
 
     H is the curvature of -log p(y | theta, x) of all data at theta*; the precision delta of the
@@ -86,6 +84,8 @@ class Laplace(Method):
             random, or the posterior does not fit into memory.
     """
 
+    _result: GatheredCurvature | None
+
     def __init__(
         self,
         model: keras.Model,
@@ -127,8 +127,9 @@ class Laplace(Method):
         self._flat = FlatModel(in_precision(model, dtype))
         self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
         self._subset = WeightSubset(self._flat, subset_of_weights)
-        self._gathered: GatheredCurvature | None = None
         self._compiled_for: tuple[Any, ...] = ()
+        self._sizes = self._subset.sizes
+        self._one_for_each_weight = hessian_structure != "kron"
         self.sigma_noise = self._scaled.sigma_noise
         self.prior_precision = prior_precision
         if hessian_structure == "full":
@@ -143,26 +144,20 @@ class Laplace(Method):
         return self._subset.paths
 
     @property
-    def prior_precision(self) -> tf.Tensor:
-        """Delta, in float64; can be set."""
-        return self._prior_precision
-
-    @prior_precision.setter
-    def prior_precision(self, value: Any) -> None:
-        self._prior_precision = self._checked_precision(value)
-        self._forget()
-
-    @property
     def sigma_noise(self) -> float:
         """Standard deviation of the noise; can be set where there is one."""
         return self._sigma_noise
 
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
-        if not self._scaled.has_noise and checked_noise(value) != 1.0:
-            raise ValueError(f"sigma_noise={shown(value)} is for regression with one noise")
+        if checked_noise(value) != 1.0:
+            self._require_known_noise("sigma_noise", value)
         self._sigma_noise = checked_noise(value)
         self._forget()
+
+    @property
+    def has_known_noise(self) -> bool:
+        return self._scaled.has_noise
 
     def fit(self, x: Any, y: Any = None, *, batch_size: int | None = None) -> Laplace:
         """Gathers the curvature in one pass over all data, afresh; returns the object itself.
@@ -180,16 +175,12 @@ class Laplace(Method):
         if self._flat.model is not self.model:  # it is a copy, in another precision
             self._flat.model.set_weights(self.model.get_weights())
         settings = tuple((layer, settings_of(layer)) for layer in walk(self.model))
-        gathered = self._gathered if settings == self._compiled_for else None
+        gathered = self._result if settings == self._compiled_for else None
         gathered = gathered or self._new_gathered()
         gathered.gather(x, y, batch_size)
-        self._gathered, self._compiled_for = gathered, settings
+        self._result, self._compiled_for = gathered, settings
         self._forget()
         return self
-
-    @property
-    def is_fitted(self) -> bool:
-        return self._gathered is not None
 
     def log_marginal_likelihood(
         self, prior_precision: Any = None, sigma_noise: Any = None
@@ -197,17 +188,8 @@ class Laplace(Method):
         """Laplace's approximation of log p(y | x), in nats, for the whole data set.
 
         log p(y | theta*, x) + log p(theta*) + P / 2 log(2 pi) - 1 / 2 log det(H + diag(delta))
-        (MacKay 1992; Immer et al. 2021, equation 2), differentiable by TensorFlow in both
-        arguments, a float64 scalar.
-
-        Args:
-            prior_precision: delta, as in the class; by default the one it has.
-            sigma_noise: a number or tensor; by default the one it has.
-
-        Raises:
-            NotFittedError: before `fit`.
-            ValueError: if an argument is out of its range, or the exact Hessian with the prior is
-                not positive definite.
+        (MacKay 1992; Immer et al. 2021, equation 2). Arguments and errors are those of the base
+        class; a ValueError too if the exact Hessian with the prior is not positive definite.
         """
         delta = self._prior_precision
         if prior_precision is not None:
@@ -216,65 +198,6 @@ class Laplace(Method):
         return self._fitted("log_marginal_likelihood").log_marginal_likelihood(
             self._of_each_weight(delta), tf.cast(sigma, tf.float64), self.temperature
         )
-
-    def optimize_prior_precision(
-        self,
-        method: str = "marglik",
-        prior_structure: str = "scalar",
-        x: Any = None,
-        y: Any = None,
-        *,
-        with_noise: bool = False,
-        grid: Sequence[float] | None = None,
-    ) -> Laplace:
-        """Sets `prior_precision`, and the noise if asked, to the best found.
-
-        Args:
-            method: "marglik" for the largest marginal likelihood, by L-BFGS in the logarithms; or
-                "gridsearch" for the largest mean log probability of validation data, predicted as
-                by `tfbdl.predict`, in the `grid`.
-            prior_structure: "scalar", "layerwise" (one delta for each weight tensor), or "diag"
-                (for each weight; not under "kron"); "scalar" alone for "gridsearch".
-            x: validation inputs, for "gridsearch".
-            y: validation targets, for "gridsearch".
-            with_noise: whether `sigma_noise` is chosen too, for "marglik".
-            grid: values of delta to try, for "gridsearch"; by default 21 from 1e-4 to 1e4.
-
-        Raises:
-            NotFittedError: before `fit`.
-            ValueError: if an argument is unknown, or does not go with others.
-        """
-        option("method", method, ("marglik", "gridsearch"))
-        option("prior_structure", prior_structure, prior_precision.PRIOR_STRUCTURES)
-        boolean("with_noise", with_noise)
-        self._require_fit("optimize_prior_precision")
-        if method == "gridsearch":
-            if prior_structure != "scalar" or with_noise:
-                raise ValueError(
-                    f"prior_structure={prior_structure!r} and with_noise={with_noise} are for "
-                    "method='marglik'; leave them out"
-                )
-            values = hyperparameters.GRID if grid is None else hyperparameters.checked_grid(grid)
-            before = self.prior_precision
-            try:
-                best = hyperparameters.likeliest(values, lambda d: self._predict_under(d, x), x, y)
-            except Exception:
-                self.prior_precision = before
-                raise
-            self.prior_precision = best
-            return self
-        for name, value in (("x", x), ("y", y), ("grid", grid)):
-            if value is not None:
-                raise ValueError(f"{name} is for method='gridsearch'; leave it out")
-        if with_noise and not self._scaled.has_noise:
-            raise ValueError("with_noise=True is for regression with one noise")
-        sizes = self._subset.sizes
-        starts = [prior_precision.in_structure(self._prior_precision, sizes, prior_structure)]
-        starts += [tf.constant(self.sigma_noise, tf.float64)] * with_noise
-        self.prior_precision, *noise = hyperparameters.maximum(self.log_marginal_likelihood, starts)
-        if noise:
-            self.sigma_noise = float(noise[0])
-        return self
 
     def function_moments(
         self, x: Any, *, batch_size: int | None = None
@@ -294,36 +217,18 @@ class Laplace(Method):
         gathered = self._fitted("function_moments")
         return gathered.function_moments(x, self._posterior_factors, batch_size)
 
-    def predictive(
-        self,
-        x: Any,
-        num_samples: int,
-        *,
-        batch_size: int | None = None,
-        seed: int = 0,
-        return_samples: bool = False,
-        jit_compile: bool | None = None,
-        verbose: int = 0,
-    ) -> Prediction:
+    def predictive(self, x: Any, request: Request) -> Prediction:
         """As `Method.predictive`; samples of "glm" are independent between examples."""
         if self.pred_type == "nn":
-            return super().predictive(
-                x,
-                num_samples,
-                batch_size=batch_size,
-                seed=seed,
-                return_samples=return_samples,
-                jit_compile=jit_compile,
-                verbose=verbose,
-            )
+            return super().predictive(x, request)
         likelihood = self._scaled.of_links(self.sigma_noise)
         return glm.prediction(
             likelihood,
-            *self.function_moments(x, batch_size=batch_size),
+            *self.function_moments(x, batch_size=request.batch_size),
             link_approx=self.link_approx or glm.default_link(likelihood),
-            num_samples=num_samples,
-            seed=seed,
-            return_samples=return_samples,
+            num_samples=request.num_samples,
+            seed=request.seed,
+            return_samples=request.return_samples,
         )
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
@@ -362,17 +267,9 @@ class Laplace(Method):
         return {**arrays, "prior_precision": self._prior_precision.numpy()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._gathered = self._new_gathered()
-        self._gathered.restore(arrays)
+        self._result = self._new_gathered()
+        self._result.restore(arrays)
         self.prior_precision = arrays["prior_precision"]
-
-    def get_config(self) -> dict:
-        delta = self._prior_precision.numpy()
-        return {
-            **self._config_but("prior_precision", "sigma_noise"),
-            "prior_precision": delta.tolist() if delta.size <= LARGEST_IN_CONFIG else 1.0,
-            "sigma_noise": self.sigma_noise if self._scaled.has_noise else None,
-        }
 
     def _new_gathered(self) -> GatheredCurvature:
         return GatheredCurvature(
@@ -385,25 +282,9 @@ class Laplace(Method):
             jit_compile=self.jit_compile,
         )
 
-    def _predict_under(self, delta: float, x: Any) -> Prediction:
-        self.prior_precision = delta
-        return self.predictive(x, 100, return_samples=True)
-
-    def _checked_precision(self, value: Any) -> tf.Tensor:
-        for_each = self.hessian_structure != "kron"
-        return prior_precision.prior_precision(value, self._subset.sizes, for_each=for_each)
-
-    def _of_each_weight(self, delta: tf.Tensor) -> tf.Tensor:
-        return prior_precision.of_each_weight(delta, self._subset.sizes)
-
     def _forget(self) -> None:
         """Drops what depends on the fit, the prior or the noise."""
         self.__dict__.pop("_posterior_factors", None)
-
-    def _fitted(self, what: str) -> GatheredCurvature:
-        self._require_fit(what)
-        assert self._gathered is not None
-        return self._gathered
 
     @functools.cached_property
     def _posterior_factors(self) -> list[Tensors]:

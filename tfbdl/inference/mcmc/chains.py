@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.inference.mcmc.kernels import Adaptive
+from tfbdl.inference.mcmc.adaptation import Adaptation
+from tfbdl.inference.mcmc.kernels import Adaptive, Kernel
+from tfbdl.inference.mcmc.kernels.base import Density
 from tfbdl.inference.mcmc.progress import Pace, Progress
 from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
 from tfbdl.inference.mcmc.storage import ChainStorage
@@ -19,6 +21,9 @@ LEAST_ACCEPTANCE = 1e-6
 
 PATIENCE = 100
 """Proposals after which a chain that has accepted none is stopped."""
+
+BLOCK_BYTES = 2**26
+"""Of samples that one compiled call holds."""
 
 
 class SamplingError(RuntimeError):
@@ -32,8 +37,10 @@ class Chains:
     nothing of its samples.
 
     Args:
-        stepper: of the chains.
+        target: the log density.
+        kernel: of the steps.
         spread: over devices.
+        theta: where the chains start, shape (C, D).
         num_warmup: steps before the samples.
         num_samples: S.
         thinning: steps from sample to sample.
@@ -41,8 +48,10 @@ class Chains:
 
     def __init__(
         self,
-        stepper: Stepper,
+        target: Density,
+        kernel: Kernel,
         spread: Spread,
+        theta: np.ndarray,
         *,
         num_warmup: int,
         num_samples: int,
@@ -51,19 +60,21 @@ class Chains:
         self.num_warmup = num_warmup
         self.num_samples = num_samples
         self.thinning = thinning
-        self._stepper = stepper
+        self._theta = theta
+        block = int(np.clip(BLOCK_BYTES // theta.nbytes, 1, 1000))
+        self._stepper = Stepper(target, kernel, Adaptation(kernel, num_warmup), block)
         self._spread = spread
-        self._run = spread.compile(stepper.run)
+        self._run = spread.compile(self._stepper.run)
 
-    def start(self, theta: np.ndarray, seed: int) -> Position:
-        """The position of chains at theta, shape (C, D), as arrays of NumPy.
+    def start(self, seed: int) -> Position:
+        """The position of the chains before their first step, as arrays of NumPy.
 
         Raises:
             ValueError: if the density, or its gradient, is not finite there.
         """
         keys = random.split(random.key_of(seed, "chains"), self._spread.num_replicas)
         start = self._spread.compile(self._stepper.start)
-        position = self._spread.gather(start(*self._spread.scatter((keys, theta))))
+        position = self._spread.gather(start(*self._spread.scatter((keys, self._theta))))
         for field, values in position.state._asdict().items():
             name = {"log_prob": "a log density"}.get(field, f"a {field}")
             rows = values.reshape(len(values), -1)
@@ -74,6 +85,20 @@ class Chains:
                     f"{rows[chains[0], places[0]]}; start elsewhere"
                 )
         return position
+
+    def settings(self, seed: int, start: Position) -> dict[str, Any]:
+        """What makes a run the same run, as JSON values."""
+        return {
+            "kernel": repr(self._stepper.kernel),
+            "num_warmup": self.num_warmup,
+            "num_chains": len(self._theta),
+            "thinning": self.thinning,
+            "seed": seed,
+            "replicas": len(start.key),
+            "size": self._theta.shape[1],
+            "dtype": str(start.state.theta.dtype),
+            "log density at the start": start.state.log_prob.tolist(),
+        }
 
     def to_the_end(self, position: Position, samples: ChainStorage, progress: Progress) -> Position:
         """Fills `samples`, from `position`; and where the chains are then.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -17,34 +16,27 @@ from tfbdl.arguments import (
     instance,
     integer,
     not_negative,
-    option,
     optional,
     positive_integer,
     verbosity,
 )
-from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference import target as targets
 from tfbdl.inference.initial_points import initial_points
-from tfbdl.inference.log_posterior import Density, LogPosterior, PriorLike, in_type
+from tfbdl.inference.log_posterior import in_type
 from tfbdl.inference.mcmc import kernels
-from tfbdl.inference.mcmc.adaptation import Adaptation
 from tfbdl.inference.mcmc.arviz import to_arviz
 from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.kernels import Kernel
 from tfbdl.inference.mcmc.progress import Progress
-from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
+from tfbdl.inference.mcmc.stepping import Draws
 from tfbdl.inference.mcmc.storage import ChainStorage
-from tfbdl.inference.mcmc.summary import ChainSummary, Quantity, by_weight
-from tfbdl.inference.method import Method
-from tfbdl.likelihoods import Likelihood, required_likelihood
+from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
+from tfbdl.inference.target import Prior, Target, TargetMethod
+from tfbdl.likelihoods import Likelihood
 from tfbdl.memory import require
 from tfbdl.models import Ensemble
 from tfbdl.run_folder import held
 from tfbdl.spread import Spread
 from tfbdl.training import workers
-
-BLOCK_BYTES = 2**26
-"""Of samples that one compiled call holds."""
 
 
 class Result(NamedTuple):
@@ -55,7 +47,7 @@ class Result(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class MCMC(Method):
+class MCMC(TargetMethod):
     """Chains whose samples are draws from a posterior over weights.
 
     The exact posterior, in the limit of long chains: what other methods are held against, for
@@ -92,10 +84,12 @@ class MCMC(Method):
         ValueError: if an argument is out of its range or does not go with the others.
     """
 
+    _result: Result | None
+
     def __init__(
         self,
-        model: targets.Target,
-        prior: PriorLike | Mapping[str, PriorLike] | Density | None = None,
+        model: Target,
+        prior: Prior = None,
         *,
         likelihood: Likelihood | None = None,
         kernel: str | Kernel = "nuts",
@@ -111,11 +105,7 @@ class MCMC(Method):
         jit_compile: bool | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
-        targets.check(model, prior, likelihood=likelihood)
-        self.model = model
-        self.prior = prior
-        self.likelihood = likelihood
+        super().__init__(model, prior, likelihood, dtype=dtype, name=name)
         self.kernel = kernels.get(kernel)
         self.num_warmup = integer("num_warmup", num_warmup, least=0)
         self.num_samples = positive_integer("num_samples", num_samples)
@@ -138,7 +128,6 @@ class MCMC(Method):
             )
         self.strategy = strategy
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
-        self._result: Result | None = None
 
     def fit(
         self,
@@ -169,15 +158,7 @@ class MCMC(Method):
         """
         folder = optional(arguments.path, "savedir", savedir)
         verbose = verbosity("verbose", verbose)
-        target = targets.density(
-            self.model,
-            self.prior,
-            self.likelihood,
-            x,
-            y,
-            batch_size=batch_size,
-            dtype=self.dtype,
-        )
+        target = self._density(x, y, batch_size)
         kernel = self.kernel.for_priors(getattr(target, "priors", None) or [])
         spread = Spread(self.strategy, self.jit_compile)
         if self.num_chains % spread.num_replicas:
@@ -192,31 +173,23 @@ class MCMC(Method):
                 f"num_samples={self.num_samples} of {self.num_chains} chains",
                 "take fewer, or a savedir",
             )
-        stepper = Stepper(
+        chains = Chains(
             target,
             kernel,
-            Adaptation(kernel, self.num_warmup),
-            block=int(np.clip(BLOCK_BYTES // theta.nbytes, 1, 1000)),
-        )
-        chains = Chains(
-            stepper,
             spread,
+            theta,
             num_warmup=self.num_warmup,
             num_samples=self.num_samples,
             thinning=self.thinning,
         )
         with held(folder), Progress(verbose) as progress:
-            start = chains.start(theta, self.seed)
-            settings = self._settings(kernel, start)
+            start = chains.start(self.seed)
+            settings = chains.settings(self.seed, start)
             storage = ChainStorage(Draws.like(start), self.num_samples, folder, settings)
             position = storage.resumed(start)
             end = chains.to_the_end(position, storage, progress)
         self._result = Result(storage.arrays, np.asarray(end.tuning.step_size))
         return self
-
-    @property
-    def is_fitted(self) -> bool:
-        return self._result is not None
 
     @property
     def draws(self) -> Draws:
@@ -296,19 +269,10 @@ class MCMC(Method):
             ValueError: if there are fewer than 4 samples, or x is given beside a log density.
             NotFittedError: before `fit`.
         """
-        draws = self.draws
-        weights = self._by_weight()
-        quantities = {name: Quantity.of(w) for name, w in weights.items()}
+        samples = self._by_weight()
         if x is not None:
-            quantities["f(x)"] = Quantity.of(self.outputs(x))
-        return ChainSummary(
-            quantities,
-            accept_prob=np.mean(draws.accept_prob, axis=0),
-            num_divergent=int(np.sum(draws.diverging)),
-            num_samples=draws.log_prob.size,
-            num_gradients=int(np.sum(draws.num_gradients, dtype=np.int64)),
-            step_size=self.step_size,
-        )
+            samples["f(x)"] = self.outputs(x)
+        return ChainSummary.of(samples, self.draws, self.step_size)
 
     def to_arviz(self) -> Any:
         """The samples as an `arviz.InferenceData`, of the weights by name, with sample statistics.
@@ -333,33 +297,6 @@ class MCMC(Method):
 
     def _by_weight(self) -> dict[str, np.ndarray]:
         """The samples of each weight tensor, (S, C, ...), by its path; of a density as "theta"."""
-        if isinstance(self.model, (keras.Model, LogPosterior)):
+        if self._has_network:
             return by_weight(self.theta, self._network()[0])
         return {"theta": self.theta}
-
-    def _network(self) -> tuple[FlatModel, Likelihood]:
-        if isinstance(self.model, LogPosterior):
-            return self.model.flat, self.model.likelihood
-        if isinstance(self.model, keras.Model):
-            flat = FlatModel(in_precision(self.model, self.dtype))
-            return flat, required_likelihood(self.model, self.likelihood)
-        raise ValueError("model is a log density, which has no network; give a keras.Model")
-
-    def _fitted(self, what: str) -> Result:
-        self._require_fit(what)
-        assert self._result is not None
-        return self._result
-
-    def _settings(self, kernel: Kernel, start: Position) -> dict[str, Any]:
-        """What makes a run the same run."""
-        return {
-            "kernel": repr(kernel),
-            "num_warmup": self.num_warmup,
-            "num_chains": self.num_chains,
-            "thinning": self.thinning,
-            "seed": self.seed,
-            "replicas": len(start.key),
-            "size": start.state.theta.shape[1],
-            "dtype": str(start.state.theta.dtype),
-            "log density at the start": start.state.log_prob.tolist(),
-        }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.mcmc.diagnostics import TAILS, ess, rhat
+from tfbdl.inference.mcmc.stepping import Draws
 
 ROWS = 50
 """The most numbers that are shown one by one."""
@@ -67,6 +69,20 @@ class ChainSummary:
     num_samples: int
     num_gradients: int
     step_size: np.ndarray
+
+    @classmethod
+    def of(
+        cls, samples: Mapping[str, np.ndarray], draws: Draws, step_size: np.ndarray
+    ) -> ChainSummary:
+        """Sums up samples, (S, C, ...) by name, that came with these draws."""
+        return cls(
+            {name: Quantity.of(values) for name, values in samples.items()},
+            accept_prob=np.mean(draws.accept_prob, axis=0),
+            num_divergent=int(np.sum(draws.diverging)),
+            num_samples=draws.log_prob.size,
+            num_gradients=int(np.sum(draws.num_gradients, dtype=np.int64)),
+            step_size=step_size,
+        )
 
     def __str__(self) -> str:
         size = sum(q.mean.size for q in self.quantities.values())

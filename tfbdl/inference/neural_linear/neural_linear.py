@@ -10,11 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import boolean, generator, option, positive_integer, shown
-from tfbdl.inference import hyperparameters
+from tfbdl.arguments import generator, option, positive_integer
 from tfbdl.inference import prior_precision as prior
+from tfbdl.inference.evidence import EvidenceMethod
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
-from tfbdl.inference.method import Method
 from tfbdl.inference.neural_linear.features import Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
@@ -23,13 +22,14 @@ from tfbdl.likelihoods.base import match
 from tfbdl.memory import require
 from tfbdl.models import Ensemble
 from tfbdl.predictive.closed_form import ClosedFormPrediction
+from tfbdl.predictive.predict import Request
 from tfbdl.probability import tfp
 
 BATCH_SIZE = 1000
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class NeuralLinear(Method):
+class NeuralLinear(EvidenceMethod):
     """The exact posterior of the last layer, on the features that a network has learned.
 
     y = W^T phi(x) + noise, where phi(x) is what the network's last Dense layer is given (Snoek et
@@ -60,6 +60,8 @@ class NeuralLinear(Method):
             otherwise, or what has to be kept does not fit into memory.
     """
 
+    _result: Examples | None
+
     def __init__(
         self,
         model: keras.Model,
@@ -81,22 +83,11 @@ class NeuralLinear(Method):
             "use a narrower last layer",
         )
         self._noise = noise_of(sigma_noise, noise_prior)
-        self._examples: Examples | None = None
         self.prior_precision = prior_precision
 
     @property
     def paths(self) -> list[str]:
         return self._features.paths
-
-    @property
-    def prior_precision(self) -> tf.Tensor:
-        """Delta, in float64; can be set."""
-        return self._prior_precision
-
-    @prior_precision.setter
-    def prior_precision(self, value: Any) -> None:
-        self._prior_precision = prior.prior_precision(value, self._sizes)
-        self._forget()
 
     @property
     def sigma_noise(self) -> float | None:
@@ -105,9 +96,13 @@ class NeuralLinear(Method):
 
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
-        self._require_known("sigma_noise", value)
+        self._require_known_noise("sigma_noise", value)
         self._noise = KnownNoise(checked_noise(value))
         self._forget()
+
+    @property
+    def has_known_noise(self) -> bool:
+        return isinstance(self._noise, KnownNoise)
 
     def fit(self, x: Any, y: Any = None, *, batch_size: int = BATCH_SIZE) -> NeuralLinear:
         """The posterior given these data alone, on the network as it is now; returns the object.
@@ -120,7 +115,7 @@ class NeuralLinear(Method):
         Raises:
             ValueError: if x and y do not fit each other or the model.
         """
-        self._examples = None
+        self._result = None
         return self.update(x, y, batch_size=batch_size)
 
     def update(self, x: Any, y: Any = None, *, batch_size: int = BATCH_SIZE) -> NeuralLinear:
@@ -129,7 +124,7 @@ class NeuralLinear(Method):
         Arguments and errors are those of `fit`.
         """
         positive_integer("batch_size", batch_size)
-        examples = self._examples
+        examples = self._result
         if examples is None:
             self._features.hold()
             examples = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0)
@@ -138,7 +133,7 @@ class NeuralLinear(Method):
                 raise ValueError("y=None: give targets, or a data set of batches (x, y)")
             shape = tf.TensorShape([len(phi), self._outputs])
             examples = examples.and_more(phi, match(tf.cast(targets, tf.float64), shape).numpy())
-        self._examples = examples
+        self._result = examples
         self._forget()
         return self
 
@@ -147,45 +142,15 @@ class NeuralLinear(Method):
     ) -> tf.Tensor:
         """Log p(y | x), exact, in nats, of all data since `fit`.
 
-        It is differentiable by TensorFlow in both arguments, a float64 scalar.
-
-        Args:
-            prior_precision: delta, as in the class; by default the one it has.
-            sigma_noise: a known noise, a number or tensor; by default the one it has.
-
-        Raises:
-            ValueError: if there is no fit yet, or an argument is out of its range.
+        Arguments and errors are those of the base class.
         """
         delta, noise = self._prior_precision, self._noise
         if prior_precision is not None:
-            delta = prior.prior_precision(prior_precision, self._sizes)
+            delta = self._checked_precision(prior_precision)
         if sigma_noise is not None:
-            self._require_known("sigma_noise", sigma_noise)
+            self._require_known_noise("sigma_noise", sigma_noise)
             noise = KnownNoise(prior.noise(sigma_noise))
         return noise.log_evidence(self._solve(delta, noise))
-
-    def optimize_prior_precision(
-        self, prior_structure: str = "scalar", *, with_noise: bool = False
-    ) -> NeuralLinear:
-        """Sets `prior_precision`, and a known noise if asked, to the largest marginal likelihood.
-
-        Args:
-            prior_structure: "scalar", "layerwise" (one delta for the kernel, one for the bias), or
-                "diag" (one for each feature; that of a useless one becomes very large).
-            with_noise: whether `sigma_noise` is chosen too.
-
-        Raises:
-            ValueError: if there is no fit yet, an argument is unknown, or the noise is not known.
-        """
-        option("prior_structure", prior_structure, prior.PRIOR_STRUCTURES)
-        starts = [prior.in_structure(self._prior_precision, self._sizes, prior_structure)]
-        if boolean("with_noise", with_noise):
-            self._require_known("with_noise", with_noise)
-            starts.append(tf.constant(self.sigma_noise, tf.float64))
-        self.prior_precision, *noise = hyperparameters.maximum(self.log_marginal_likelihood, starts)
-        if noise:
-            self.sigma_noise = float(noise[0])
-        return self
 
     def function_moments(
         self, x: Any, *, batch_size: int = BATCH_SIZE
@@ -200,24 +165,14 @@ class NeuralLinear(Method):
         variance = leverage[:, np.newaxis] * self._noise.variance(self._posterior)
         return mean, variance[:, :, np.newaxis] * np.eye(self._outputs)
 
-    def predictive(
-        self,
-        x: Any,
-        num_samples: int,
-        *,
-        batch_size: int | None = None,
-        seed: int = 0,
-        return_samples: bool = False,
-        jit_compile: bool | None = None,
-        verbose: int = 0,
-    ) -> ClosedFormPrediction:
+    def predictive(self, x: Any, request: Request) -> ClosedFormPrediction:
         """The predictive distribution of y at x, exact: normal, or Student's t of unknown noise.
 
         Functions are drawn only if they are kept. Under unknown noise each has its own.
         """
         found, noise = self._posterior, self._noise
-        draws = self._draw(num_samples, seed) if return_samples else None
-        mean, leverage, means = self._at(x, batch_size or BATCH_SIZE, draws)
+        draws = self._draw(request.num_samples, request.seed) if request.return_samples else None
+        mean, leverage, means = self._at(x, request.batch_size or BATCH_SIZE, draws)
         leverage = leverage[:, np.newaxis]
         variance = np.broadcast_to(noise.variance(found), mean.shape)
         marginal = noise.predictive(found, mean, np.sqrt(1.0 + leverage))
@@ -226,7 +181,7 @@ class NeuralLinear(Method):
             aleatoric_variance=_single(variance),
             epistemic_variance=_single(leverage * variance),
             expected_entropy=_single(np.full(len(mean), noise.entropy(found))),
-            num_samples=num_samples,
+            num_samples=request.num_samples,
             likelihood=noise.likelihood(),
             outputs=None if draws is None else _single(noise.outputs(means, draws[1])),
             joint=tfp.distributions.Independent(marginal, 1),
@@ -249,10 +204,6 @@ class NeuralLinear(Method):
         ensemble.compile(loss=self._noise.likelihood())
         return ensemble
 
-    @property
-    def is_fitted(self) -> bool:
-        return self._examples is not None
-
     def summary(self) -> WeightTable:
         """Mean and standard deviation of the last layer, and what the evidence says."""
         found = self._posterior
@@ -268,26 +219,18 @@ class NeuralLinear(Method):
         return WeightTable.of(repr(self), None, found.mean.numpy().ravel(), stddev.ravel(), remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
-        self._require_fit("fitted_arrays")
-        assert self._examples is not None
+        examples = self._fitted("fitted_arrays")
         return {
             **self._features.arrays(),
             "prior_precision": self._prior_precision.numpy(),
-            "r": self._examples.r,
-            "num_data": np.array(self._examples.num_data),
+            "r": examples.r,
+            "num_data": np.array(examples.num_data),
         }
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._features.restore(arrays)
-        self._examples = Examples(arrays["r"], int(arrays["num_data"]))
+        self._result = Examples(arrays["r"], int(arrays["num_data"]))
         self.prior_precision = arrays["prior_precision"]
-
-    def get_config(self) -> dict:
-        return {
-            **self._config_but("prior_precision", "sigma_noise"),
-            "prior_precision": self._prior_precision.numpy().tolist(),
-            "sigma_noise": self.sigma_noise,
-        }
 
     @functools.cached_property
     def _posterior(self) -> Solution:
@@ -298,16 +241,8 @@ class NeuralLinear(Method):
         self.__dict__.pop("_posterior", None)
 
     def _solve(self, delta: tf.Tensor, noise: KnownNoise | UnknownNoise) -> Solution:
-        self._require_fit("posterior")
-        assert self._examples is not None
-        delta = prior.of_each_weight(delta, self._sizes)
-        return solve(self._examples, noise.in_units(delta))
-
-    def _require_known(self, name: str, value: Any) -> None:
-        if isinstance(self._noise, UnknownNoise):
-            raise ValueError(
-                f"{name}={shown(value)} is for a known noise; give sigma_noise at the start"
-            )
+        examples = self._fitted("posterior")
+        return solve(examples, noise.in_units(self._of_each_weight(delta)))
 
     def _draw(self, num_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws of the weights, shape (S, M, F), and of the noise, shape (S, F)."""

@@ -1,0 +1,161 @@
+"""Methods that know their marginal likelihood, and choose prior and noise by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfbdl.arguments import boolean, option, shown
+from tfbdl.inference import hyperparameters, prior_precision
+from tfbdl.inference.method import Method
+from tfbdl.predictive import Prediction
+from tfbdl.predictive.predict import Request
+
+LARGEST_IN_CONFIG = 1000
+"""Numbers of a prior precision that a file's config holds; more are kept among its arrays."""
+
+
+class EvidenceMethod(Method):
+    """A posterior under the prior N(0, 1 / delta), with its evidence log p(y | x).
+
+    delta is a number; or of shape (L,), one for each weight tensor that has a posterior; or of
+    shape (P,), one for each weight. A subclass defines `log_marginal_likelihood`, and drops
+    by `_forget` what it has computed under another prior or noise.
+    """
+
+    _sizes: Sequence[int]
+    _one_for_each_weight = True
+
+    @property
+    def prior_precision(self) -> tf.Tensor:
+        """Delta, in float64; can be set."""
+        return self._prior_precision
+
+    @prior_precision.setter
+    def prior_precision(self, value: Any) -> None:
+        self._prior_precision = self._checked_precision(value)
+        self._forget()
+
+    @property
+    def sigma_noise(self) -> float | None:
+        """Standard deviation of the noise, which can be set where it is known."""
+        raise NotImplementedError
+
+    @sigma_noise.setter
+    def sigma_noise(self, value: float) -> None:
+        raise NotImplementedError
+
+    @property
+    def has_known_noise(self) -> bool:
+        """Whether there is one noise, of known standard deviation, that can be chosen."""
+        raise NotImplementedError
+
+    def log_marginal_likelihood(
+        self, prior_precision: Any = None, sigma_noise: Any = None
+    ) -> tf.Tensor:
+        """Log p(y | x), in nats, for the whole data set: a float64 scalar.
+
+        Differentiable by TensorFlow in both arguments.
+
+        Args:
+            prior_precision: delta; by default the one it has.
+            sigma_noise: a known noise, a number or tensor; by default the one it has.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if an argument is out of its range.
+        """
+        raise NotImplementedError
+
+    def optimize_prior_precision(
+        self,
+        method: str = "marglik",
+        prior_structure: str = "scalar",
+        x: Any = None,
+        y: Any = None,
+        *,
+        with_noise: bool = False,
+        grid: Sequence[float] | None = None,
+    ) -> EvidenceMethod:
+        """Sets `prior_precision`, and the noise if asked, to the best found.
+
+        Args:
+            method: "marglik" for the largest marginal likelihood, by L-BFGS in the logarithms; or
+                "gridsearch" for the largest mean log probability of validation data, predicted as
+                by `tfbdl.predict`, in the `grid`.
+            prior_structure: "scalar", "layerwise" (one delta for each weight tensor), or "diag"
+                (for each weight, where the posterior allows it); "scalar" alone for "gridsearch".
+            x: validation inputs, for "gridsearch".
+            y: validation targets, for "gridsearch".
+            with_noise: whether `sigma_noise` is chosen too, for "marglik".
+            grid: values of delta to try, for "gridsearch"; by default 21 from 1e-4 to 1e4.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if an argument is unknown, or does not go with others.
+        """
+        option("method", method, ("marglik", "gridsearch"))
+        option("prior_structure", prior_structure, prior_precision.PRIOR_STRUCTURES)
+        boolean("with_noise", with_noise)
+        self._fitted("optimize_prior_precision")
+        if method == "gridsearch":
+            if prior_structure != "scalar" or with_noise:
+                raise ValueError(
+                    f"prior_structure={prior_structure!r} and with_noise={with_noise} are for "
+                    "method='marglik'; leave them out"
+                )
+            self._search(hyperparameters.checked_grid(grid), x, y)
+            return self
+        for name, value in (("x", x), ("y", y), ("grid", grid)):
+            if value is not None:
+                raise ValueError(f"{name} is for method='gridsearch'; leave it out")
+        self._climb(prior_structure, with_noise)
+        return self
+
+    def get_config(self) -> dict:
+        delta = self._prior_precision.numpy()
+        return {
+            **self._config_but("prior_precision", "sigma_noise"),
+            "prior_precision": delta.tolist() if delta.size <= LARGEST_IN_CONFIG else 1.0,
+            "sigma_noise": self.sigma_noise if self.has_known_noise else None,
+        }
+
+    def _search(self, grid: Sequence[float], x: Any, y: Any) -> None:
+        before = self.prior_precision
+        try:
+            best = hyperparameters.likeliest(grid, lambda d: self._predict_under(d, x), x, y)
+        except Exception:
+            self.prior_precision = before
+            raise
+        self.prior_precision = best
+
+    def _climb(self, prior_structure: str, with_noise: bool) -> None:
+        delta = self._prior_precision
+        starts = [prior_precision.in_structure(delta, self._sizes, prior_structure)]
+        if with_noise:
+            self._require_known_noise("with_noise", with_noise)
+            starts.append(tf.constant(self.sigma_noise, tf.float64))
+        self.prior_precision, *noise = hyperparameters.maximum(self.log_marginal_likelihood, starts)
+        if noise:
+            self.sigma_noise = float(noise[0])
+
+    def _predict_under(self, delta: float, x: Any) -> Prediction:
+        self.prior_precision = delta
+        return self.predictive(x, Request(return_samples=True))
+
+    def _require_known_noise(self, name: str, value: Any) -> None:
+        if not self.has_known_noise:
+            raise ValueError(f"{name}={shown(value)} is for regression with one known noise")
+
+    def _checked_precision(self, value: Any) -> tf.Tensor:
+        for_each = self._one_for_each_weight
+        return prior_precision.prior_precision(value, self._sizes, for_each=for_each)
+
+    def _of_each_weight(self, delta: tf.Tensor) -> tf.Tensor:
+        return prior_precision.of_each_weight(delta, self._sizes)
+
+    def _forget(self) -> None:
+        """Drops what depends on the fit, the prior or the noise."""
+        raise NotImplementedError
