@@ -1,10 +1,10 @@
 """Posterior inference over the weights of any Keras model: one way to fit and to ask."""
 
 from tfbdl.inference.deep_ensemble import DeepEnsemble
+from tfbdl.inference.empirical_bayes import EmpiricalBayes
 from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
-from tfbdl.inference.marginal_likelihood import MarginalLikelihood
 from tfbdl.inference.mcmc import MCMC, SamplingError, ess, rhat
 from tfbdl.inference.mcmc.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.method import Method, NotFittedError
@@ -22,11 +22,11 @@ __all__ = [
     "SGMCMC",
     "SWAG",
     "DeepEnsemble",
+    "EmpiricalBayes",
     "Flip",
     "Langevin",
     "Laplace",
     "LogPosterior",
-    "MarginalLikelihood",
     "Method",
     "NeuralLinear",
     "NotFittedError",

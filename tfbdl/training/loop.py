@@ -72,7 +72,7 @@ def train(
             layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's batches.
         callbacks: Keras callbacks, called around training and epochs, not batches; each
             `KLSchedule` among them is part of the compiled steps. The checkpoint keeps the state of
-            those that have a `get_state` and a `set_state`, such as `inference.MarginalLikelihood`.
+            those that have a `get_state` and a `set_state`, such as `inference.EmpiricalBayes`.
         changed: what is other than in the run found in `savedir`, on purpose: any of "model",
             "loss" and "optimizer". The model must have weights of the same shapes; an optimizer
             begins anew.
@@ -110,14 +110,14 @@ def train(
         feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)
         build_all(model, tuple(part[:1] for part in feed.first))
         schedules = [c for c in callbacks if isinstance(c, KLSchedule)]
+        others = [c for c in callbacks if not isinstance(c, KLSchedule)]
+        called = keras.callbacks.CallbackList(others, model=model, epochs=epochs)
         steps = Steps(model, feed, jit_compile, schedules)
         unknown = [name for name in columns or () if name not in steps.names]
         if unknown:
             raise ValueError(f"columns has {unknown[0]!r}; this model has {', '.join(steps.names)}")
         settings = {"num_data": feed.num_data, "batch_size": feed.batch_size, "seed": seed}
         workers.check_alike(strategy, {**settings, "epochs": epochs})
-        others = [c for c in callbacks if not isinstance(c, KLSchedule)]
-        called = keras.callbacks.CallbackList(others, model=model, epochs=epochs)
         with (
             Progress(epochs, steps.number, verbose * workers.is_chief(strategy)) as progress,
             open_run(

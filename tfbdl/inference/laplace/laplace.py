@@ -144,6 +144,11 @@ class Laplace(EvidenceMethod):
         return self._subset.paths
 
     @property
+    def weights_with_posterior(self) -> list[keras.Variable]:
+        """The weights of the model that have a posterior, in the order of `paths`."""
+        return [self.model.trainable_variables[i] for i in self._subset.index]
+
+    @property
     def sigma_noise(self) -> float:
         """Standard deviation of the noise; can be set where there is one."""
         return self._sigma_noise

@@ -62,7 +62,7 @@ class Chains:
         self.thinning = thinning
         self._theta = theta
         block = int(np.clip(BLOCK_BYTES // theta.nbytes, 1, 1000))
-        self._stepper = Stepper(target, kernel, Adaptation(kernel, num_warmup), block)
+        self._stepper = Stepper(target, kernel, Adaptation(kernel, num_warmup), block=block)
         self._spread = spread
         self._run = spread.compile(self._stepper.run)
 

@@ -9,7 +9,7 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import likelihoods
-from tfbdl.inference import Laplace, MarginalLikelihood, NeuralLinear
+from tfbdl.inference import EmpiricalBayes, Laplace, NeuralLinear
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)).astype("float32")
@@ -33,18 +33,18 @@ def loop(model, callback, epochs):
     tfbdl.train(model, X, Y, epochs=epochs, **arguments)
 
 
-class MarginalLikelihoodTest(tf.test.TestCase, parameterized.TestCase):
+class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((fit, "scalar"), (loop, "layerwise"))
     def test_finds_the_best_linear_regression(self, train, prior_structure):
         """Of prior, noise and weights, although the loss has another noise throughout."""
         model = network()
-        laplace = Laplace(model, "regression", "all", "full", jit_compile=False)
-        callback = MarginalLikelihood(
-            laplace, X, Y, prior_structure=prior_structure, start=0, every=6
+        laplace = Laplace(
+            model, subset_of_weights="all", hessian_structure="full", jit_compile=False
         )
+        callback = EmpiricalBayes(laplace, X, Y, prior_structure=prior_structure, start=0, every=6)
         train(model, callback, 20)
         exact = NeuralLinear(network(), sigma_noise=1.0).fit(X, Y)
-        exact.optimize_prior_precision(prior_structure, with_noise=True)
+        exact.optimize_prior_precision(prior_structure=prior_structure, with_noise=True)
         self.assertAllClose(laplace.prior_precision, exact.prior_precision, 1e-2)
         self.assertAllClose(laplace.sigma_noise, exact.sigma_noise, 1e-3)
         expected = exact.log_marginal_likelihood()
@@ -61,14 +61,13 @@ class MarginalLikelihoodTest(tf.test.TestCase, parameterized.TestCase):
         delta = np.linspace(1.0, 9.0, 12)
         laplace = Laplace(
             model,
-            "classification",
-            "all",
-            "diag",
+            subset_of_weights="all",
+            hessian_structure="diag",
             prior_precision=delta,
             temperature=2.0,
             jit_compile=False,
         )
-        callback = MarginalLikelihood(laplace, X, y, start=1)
+        callback = EmpiricalBayes(laplace, X, y, start=1)
         found = model.fit(X, y, batch_size=40, callbacks=[callback], verbose=0)
         theta = np.concatenate([w.ravel() for w in weights])
         f = X @ weights[0] + weights[1]
@@ -80,19 +79,19 @@ class MarginalLikelihoodTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(laplace.sample(10_000).mean(axis=0), after, 0, 0.05)
 
     def test_refusals(self):
-        laplace = Laplace(network(), "regression")
+        laplace = Laplace(network())
         for name, wrong in (("start", -1), ("every", 0), ("prior_structure", "kron")):
             with self.assertRaisesRegex(ValueError, f"^{name}="):
-                MarginalLikelihood(laplace, X, Y, **{name: wrong})
+                EmpiricalBayes(laplace, X, Y, **{name: wrong})
         decayed = network(kernel_regularizer="l2")
         with self.assertRaisesRegex(ValueError, "kernel' has a regulariser, and the prior would"):
-            MarginalLikelihood(Laplace(decayed, "regression"), X, Y)
-        callback = MarginalLikelihood(laplace, X, Y)
+            fit(decayed, EmpiricalBayes(Laplace(decayed), X, Y), 1)
+        callback = EmpiricalBayes(laplace, X, Y)
         with self.assertRaisesRegex(ValueError, "^laplace is of model='sequential"):
             fit(network(), callback, 1)
-        laplace.network.compile("sgd", "mse")
+        laplace.model.compile("sgd", "mse")
         with self.assertRaisesRegex(ValueError, "^loss='mse' is not that of laplace; compile"):
-            fit(laplace.network, callback, 1)
+            fit(laplace.model, callback, 1)
 
 
 class ResumeTest(tf.test.TestCase, parameterized.TestCase):
@@ -106,9 +105,11 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
         layers = [keras.layers.Dense(4, "tanh"), keras.layers.Dense(1)]
         model = keras.Sequential([keras.Input((3,)), *layers])
         model.compile(keras.optimizers.Adam(0.05), likelihoods.Normal(0.7))
-        laplace = Laplace(model, "regression", "all", "diag", jit_compile=False)
+        laplace = Laplace(
+            model, subset_of_weights="all", hessian_structure="diag", jit_compile=False
+        )
         options = {"prior_structure": prior_structure, "start": 1, "every": 2}
-        return model, MarginalLikelihood(laplace, X, Y, **options)
+        return model, EmpiricalBayes(laplace, X, Y, **options)
 
     def loop(self, savedir, epochs, **kwargs):
         model, callback = self.start(**kwargs)
@@ -117,7 +118,7 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
         return callback
 
     def assert_same(self, got, expected):
-        weights = (c.laplace.network.get_weights() for c in (got, expected))
+        weights = (c.laplace.model.get_weights() for c in (got, expected))
         for a, b in zip(*weights, strict=True):
             self.assertAllEqual(a, b)
         self.assertAllEqual(got.laplace.prior_precision, expected.laplace.prior_precision)
@@ -167,11 +168,11 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
             model, callback = self.start()
             arguments = {"batch_size": 8, "savedir": folder, "verbose": 0}
             with self.assertRaisesRegex(
-                ValueError, r"holds a run with callbacks=\['MarginalLikelihood'\], not \[\];"
+                ValueError, r"holds a run with callbacks=\['EmpiricalBayes'\], not \[\];"
             ):
                 tfbdl.train(model, X, Y, epochs=2, **arguments)
             callbacks = [callback, callback]
-            with self.assertRaisesRegex(ValueError, r"\], not \['MarginalLikelihood', 'Marg"):
+            with self.assertRaisesRegex(ValueError, r"\], not \['EmpiricalBayes', 'Empi"):
                 tfbdl.train(model, X, Y, epochs=2, callbacks=callbacks, **arguments)
 
 

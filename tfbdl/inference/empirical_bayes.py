@@ -15,19 +15,19 @@ from tfbdl.arguments import instance, integer, option, positive_integer, shown
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.batches import elements
 from tfbdl.inference.laplace import Laplace
-from tfbdl.likelihoods import Likelihood, Normal
+from tfbdl.likelihoods import Normal
 
 
-class MarginalLikelihood(keras.callbacks.Callback):
+class EmpiricalBayes(keras.callbacks.Callback):
     """Trains under the prior of a `Laplace`, and maximises its marginal likelihood on the way.
 
     After every `every`-th epoch behind `start` the curvature is gathered anew, and prior precision
     and noise go to where the marginal likelihood is largest (Immer et al. 2021, "Scalable marginal
     likelihood estimation for model selection in deep learning", algorithm 1). For `fit` and
-    `tfbdl.train`. The weights keep the prior as their Keras regulariser, delta / (2 N) |w|^2, times
-    T (sigma / s)^2 at a temperature T and beside a loss whose noise s is not sigma. What has been
-    chosen lies in `laplace` and in the checkpoints of `tfbdl.train`, which go on with it; beside
-    checkpoints of `fit` keep `get_state()`.
+    `tfbdl.train`. From the beginning of the training on the weights have the prior as their Keras
+    regulariser, delta / (2 N) |w|^2, times T (sigma / s)^2 at a temperature T and beside a loss
+    whose noise s is not sigma. What has been chosen lies in `laplace` and in the checkpoints of
+    `tfbdl.train`, which go on with it; beside checkpoints of `fit` keep `get_state()`.
 
     Args:
         laplace: of the model that trains. Its `prior_precision` and `sigma_noise` are where the
@@ -42,9 +42,9 @@ class MarginalLikelihood(keras.callbacks.Callback):
         log_marginal_likelihood: at each search, in nats for the whole data set, by epoch from 1.
 
     Raises:
-        ValueError: if an argument is out of its range, a weight has a regulariser of its own,
-            another model is trained or by another loss, or `fit` goes on behind a search of which
-            the callback does not know.
+        ValueError: if an argument is out of its range; in training if a weight has a regulariser of
+            its own, another model is trained or by another loss, or `fit` goes on behind a search
+            of which the callback does not know.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class MarginalLikelihood(keras.callbacks.Callback):
         self._data = x, y
         if y is None and not isinstance(x, tf.data.Dataset):
             raise ValueError("y=None: give targets, or a data set of batches (x, y)")
-        sizes = (len(keras.tree.flatten(inputs)[0]) for inputs, _ in elements(x, y))
-        self._num_data = sum(sizes)
-        self._penalties = [_Penalty(weight) for weight in laplace.weights]
-        laplace.network.train_function = None  # it may have been traced without the penalties
 
     def set_model(self, model: keras.Model) -> None:
-        likelihoods.check_metrics(model)
         super().set_model(model)
+        likelihoods.check_metrics(model)
+        if model is not self.laplace.model:
+            raise ValueError(f"laplace is of model={self.laplace.model.name!r}; train that one")
+        self._noise_of_loss = _noise(model, self.laplace)
+        batches = elements(*self._data)
+        self._num_data = sum(len(keras.tree.flatten(inputs)[0]) for inputs, _ in batches)
+        self._penalties = [_Penalty(weight) for weight in self.laplace.weights_with_posterior]
+        model.train_function = None  # it may have been traced without the penalties
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        if self.model is not self.laplace.network:
-            raise ValueError(f"laplace is of model={self.laplace.network.name!r}; train that one")
-        self._noise_of_loss = _noise(self.model, self.laplace.likelihood)
         self._is_current = False
         self._set_penalties()
 
@@ -151,13 +151,13 @@ class _Penalty:
         self._strength.assign(tf.cast(tf.reshape(strength, shape), dtype))
 
 
-def _noise(model: keras.Model, likelihood: Likelihood) -> float | None:
+def _noise(model: keras.Model, laplace: Laplace) -> float | None:
     """The noise in the loss that a model trains by; None where there is none to choose."""
     loss = likelihoods.of_loss(model.loss)
+    likelihood = laplace.likelihood or loss
     predicted = [getattr(law, "scale", None) == "predicted" for law in (loss, likelihood)]
-    if type(loss) is not type(likelihood) or predicted[0] != predicted[1]:
+    if loss is None or type(loss) is not type(likelihood) or predicted[0] != predicted[1]:
         raise ValueError(
-            f"loss={shown(model.loss)} is not that of laplace; compile the model with "
-            f"tfbdl.likelihoods.{type(likelihood).__name__}"
+            f"loss={shown(model.loss)} is not that of laplace; compile the model with its likelihood"
         )
     return float(loss.scale) if isinstance(loss, Normal) and not predicted[0] else None
