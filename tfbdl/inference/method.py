@@ -63,9 +63,17 @@ class Method(keras.layers.Layer):
         """What there is to look at; printed, a table."""
         raise NotImplementedError
 
+    def functions(self, num_samples: int, seed: int) -> keras.Model:
+        """The functions by which `tfbdl.predict` and `tfbdl.export` answer: an ensemble.
+
+        Raises:
+            ValueError: if the posterior answers in another way.
+        """
+        return self.ensemble(num_samples, seed=seed)
+
     def predictive(self, x: Any, request: Request) -> Prediction:
-        """What `tfbdl.predict` answers for this posterior: by default, through `ensemble`."""
-        drawn = self.ensemble(request.num_samples, seed=request.seed)
+        """What `tfbdl.predict` answers for this posterior."""
+        drawn = self.functions(request.num_samples, request.seed)
         return predict(drawn, x, **request._asdict())
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -123,8 +123,7 @@ class MCMC(TargetMethod):
             instance("strategy", strategy, tf.distribute.Strategy, "a tf.distribute.Strategy")
         if strategy is not None and workers.are_several(strategy):
             raise ValueError(
-                "strategy spans several processes; chains need none of the others: run MCMC in "
-                "each, with a seed and savedir of its own"
+                "strategy spans several processes; run MCMC in each, with its own seed and savedir"
             )
         self.strategy = strategy
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
@@ -288,9 +287,8 @@ class MCMC(TargetMethod):
         return {**draws._asdict(), "step_size": step_size}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        arrays = dict(arrays)
-        step_size = arrays.pop("step_size")
-        self._result = Result(Draws(**arrays), step_size)
+        draws = Draws(*(arrays[name] for name in Draws._fields))
+        self._result = Result(draws, arrays["step_size"])
 
     def get_config(self) -> dict:
         return self._config_but("strategy")
