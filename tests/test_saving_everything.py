@@ -44,6 +44,10 @@ ARGUMENTS = {
     "layers.BayesEmbedding": {"input_dim": 5, "output_dim": 3},
     "layers.ConcreteDropout": {"layer": keras.layers.Dense(3)},
     "metrics.BrierParts": {"num_classes": 3},
+    "metrics.OfMean": {
+        "metric": keras.metrics.RootMeanSquaredError(),
+        "likelihood": tfbdl.likelihoods.Normal("predicted"),
+    },
     "optimizers.CyclicalSchedule": {"initial_rate": 0.1, "steps_per_cycle": 7},
     "priors.MatrixNormal": {"row_covariance": COVARIANCE, "column_covariance": np.eye(3)},
     "priors.MultivariateNormal": {"covariance": np.kron(COVARIANCE, np.eye(3))},
