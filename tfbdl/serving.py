@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import keras_model, only_input_shape, positive_integer
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
 from tfbdl.predictive.predict import Predictive, is_random, num_functions
-from tfbdl.sampling import Sampler, make_draw
 
 
 def export(
@@ -67,7 +67,7 @@ def export(
     examples = _examples(specs)
     if examples is not None:
         check_outputs(model, _as_called(model, examples), likelihood)
-    sampler = Sampler(model)
+    sampler = DrawnModel(model)
 
     def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         x = _as_called(model, inputs)

@@ -365,7 +365,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         loss = model.evaluate(x, Y, batch_size=3, verbose=0)
         mean = model(x).numpy().astype(np.float64)
         expected = -np.mean(np.sum(scipy.stats.norm(mean, 0.5).logpdf(Y), axis=-1))
-        kl = float(model.layers[0].complexity.per_example)
+        kl = float(model.layers[0].kl_term.per_example)
         self.assertAllClose(loss, expected + kl, 1e-5)
 
     def test_learned_scale_finds_the_noise(self):

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction, predict
 from tfbdl.predictive.predict import Request
 
@@ -55,7 +55,7 @@ class Method(keras.layers.Layer):
         """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`."""
         raise NotImplementedError
 
-    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         """Draws of the posterior as one Keras model, whose functions `tfbdl.predict` draws."""
         raise NotImplementedError
 

@@ -25,7 +25,7 @@ from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods import Likelihood
 from tfbdl.memory import require
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction
 from tfbdl.predictive.predict import Request
 
@@ -243,11 +243,11 @@ class Laplace(EvidenceMethod):
         key = random.key_of(arguments.seed("seed", seed), "laplace")
         return gathered.sample(key, number, self._posterior_factors)
 
-    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         gathered = self._fitted("ensemble")
         drawn = self.sample(num_samples, seed=seed)
         members = self._subset.put(drawn, gathered.theta.numpy())
-        ensemble = Ensemble(self._flat.model, members, gathered.states)
+        ensemble = WeightEnsemble(self._flat.model, members, gathered.states)
         ensemble.compile(loss=self._scaled.of_network(self.sigma_noise))
         return ensemble
 

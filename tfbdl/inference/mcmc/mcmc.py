@@ -33,9 +33,9 @@ from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.likelihoods import Likelihood
 from tfbdl.memory import require
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
+from tfbdl.replicas import Replicas
 from tfbdl.run_folder import held
-from tfbdl.spread import Spread
 from tfbdl.training import workers
 
 
@@ -159,7 +159,7 @@ class MCMC(TargetMethod):
         verbose = verbosity("verbose", verbose)
         target = self._density(x, y, batch_size)
         kernel = self.kernel.for_priors(getattr(target, "priors", None) or [])
-        spread = Spread(self.strategy, self.jit_compile)
+        spread = Replicas(self.strategy, self.jit_compile)
         if self.num_chains % spread.num_replicas:
             raise ValueError(
                 f"num_chains={self.num_chains} must be a multiple of the strategy's "
@@ -224,7 +224,7 @@ class MCMC(TargetMethod):
         rng = arguments.generator("seed", seed)
         return every[rng.permutation(len(every))[:number]]
 
-    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
         """The network with samples of its weights, by default all S C, for `tfbdl.predict`.
 
         They come in random order, so that the first few are spread over chains and samples.
@@ -235,7 +235,7 @@ class MCMC(TargetMethod):
         """
         network, likelihood = self._network()
         number = None if num_samples is None else min(num_samples, self.theta[..., 0].size)
-        ensemble = Ensemble(network.model, self.sample(number, seed=seed))
+        ensemble = WeightEnsemble(network.model, self.sample(number, seed=seed))
         ensemble.compile(loss=likelihood)
         return ensemble
 
