@@ -40,8 +40,9 @@ def uses(path: Path) -> set[str]:
                 packages[alias.asname or alias.name] = module
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in packages:
-                modules.add(_defining(packages[node.value.id], node.attr))
+            package = packages.get(node.value.id)
+            if package is not None:
+                modules.add(_defining(package, node.attr))
     return modules & MODULES.keys()
 
 
