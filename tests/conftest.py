@@ -39,6 +39,30 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", line)
 
 
+@pytest.fixture(autouse=True)
+def graphs_unless_asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA compiles what asks for it by `jit_compile=True`; its defaults, in tests marked `xla`.
+
+    Compiling takes most of the time of a small test. `tests/test_under_xla.py` holds each family
+    compiled against itself not compiled.
+    """
+    if request.node.get_closest_marker("xla"):
+        return
+    from tfbdl import graphs, posteriors  # noqa: PLC0415 (starts Keras)
+
+    init = graphs.Compiled.__init__
+
+    def plain(self: Any, function: Any, jit_compile: bool | None = None, **kwargs: Any) -> None:
+        init(self, function, bool(jit_compile), **kwargs)
+
+    monkeypatch.setattr(graphs.Compiled, "__init__", plain)
+    monkeypatch.setattr(
+        posteriors.MeanFieldNormal,
+        "fused_sample_and_kl",
+        posteriors.MeanFieldNormal.sample_and_kl,
+    )
+
+
 @pytest.fixture
 def without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scripts whose parts are compiled in other tests take half of the time."""

@@ -6,6 +6,7 @@ from unittest import mock
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from absl.testing import parameterized
 
@@ -14,6 +15,8 @@ from tfbdl.graphs import Compiled, as_graph, convolves, has_loops, operations
 from tfbdl.inference import MAP, MCMC, Laplace, LogPosterior
 from tfbdl.training.feed import Arrays
 from tfbdl.training.steps import Steps
+
+pytestmark = pytest.mark.xla
 
 X = np.random.default_rng(0).normal(size=(6, 8, 8, 2)).astype("float32")
 W = np.random.default_rng(1).normal(size=(3, 3, 2, 4)).astype("float32")

@@ -47,7 +47,7 @@ _DRAWS = -1
 
 def word(seed: int) -> int:
     """`seed` as a signed integer of 64 bits, as keys and draws hold it: -1 for 2^64 - 1."""
-    return (seed + 2**63) % 2**64 - 2**63
+    return (int(seed) + 2**63) % 2**64 - 2**63
 
 
 def key_of(seed: int, purpose: str) -> tf.Tensor:

@@ -4,6 +4,7 @@ import tempfile
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 import two_replicas
 from absl.testing import parameterized
@@ -12,6 +13,8 @@ import tfbdl
 from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout
 from tfbdl.predictive.batches import padded_size
 from tfbdl.predictive.functions import DRAWS_PER_CALL, Functions
+
+pytestmark = pytest.mark.xla
 
 RNG = np.random.default_rng(0)
 D = 4
