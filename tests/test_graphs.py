@@ -141,7 +141,7 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((cnn, False), (mlp, True))
     def test_laplace_map_and_chains(self, make, expected):
         model = make()
-        target = LogPosterior(model, tfbdl.likelihoods.Categorical(), 1.0, X, Y)
+        target = LogPosterior(model, 1.0, X, Y, likelihood=tfbdl.likelihoods.Categorical())
         kind = "classification"
         for call in (
             lambda: Laplace(model, kind, "all", "diag").fit(X, Y),

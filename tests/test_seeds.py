@@ -80,7 +80,7 @@ def stepped(make):
 
 
 def target():
-    return inference.LogPosterior(regression(), likelihoods.Normal(0.5), 1.0, X, Y)
+    return inference.LogPosterior(regression(), 1.0, X, Y, likelihood=likelihoods.Normal(0.5))
 
 
 def chains(seed):

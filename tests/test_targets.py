@@ -142,7 +142,7 @@ def batches(y):
 
 
 def posterior(loss, units, x, y):
-    return LogPosterior(network(loss, units), likelihoods.of_loss(loss), 1.0, x, y)
+    return LogPosterior(network(loss, units), 1.0, x, y, likelihood=likelihoods.of_loss(loss))
 
 
 TRAIN = {"epochs": 1, "batch_size": N, "verbose": 0, "jit_compile": False}

@@ -18,7 +18,7 @@ from tfbdl.inference.laplace import glm
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.curvature import CURVATURES
 from tfbdl.inference.laplace.gathering import GatheredCurvature
-from tfbdl.inference.laplace.links import LINKS
+from tfbdl.inference.laplace.links import check_link
 from tfbdl.inference.laplace.precision import STRUCTURES
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
 from tfbdl.inference.weight_subset import WeightSubset
@@ -116,16 +116,16 @@ class Laplace(EvidenceMethod):
         self.rank = None if rank is None else positive_integer("rank", rank)
         self.temperature = positive("temperature", temperature)
         self.pred_type = option("pred_type", pred_type, PRED_TYPES)
-        if link_approx is not None:
-            option("link_approx", link_approx, LINKS)
-            if pred_type == "nn":
-                raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
         self.link_approx = link_approx
         self.model, self.likelihood = model, likelihood
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self.subset_of_weights = subset_of_weights
         self._flat = FlatModel(in_precision(model, dtype))
         self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
+        if link_approx is not None:
+            check_link(self._scaled.unit, link_approx)
+            if pred_type == "nn":
+                raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
         self._subset = WeightSubset(self._flat, subset_of_weights)
         self._compiled_for: tuple[Any, ...] = ()
         self._sizes = self._subset.sizes
@@ -224,6 +224,7 @@ class Laplace(EvidenceMethod):
 
     def predictive(self, x: Any, request: Request) -> Prediction:
         """As `Method.predictive`; samples of "glm" are independent between examples."""
+        self._fitted("predict")
         if self.pred_type == "nn":
             return super().predictive(x, request)
         likelihood = self._scaled.of_links(self.sigma_noise)
@@ -266,6 +267,13 @@ class Laplace(EvidenceMethod):
             + (f"; noise {self.sigma_noise:.3g}" if self._scaled.has_noise else ""),
         ]
         return WeightTable.of(repr(self), self._flat, gathered.theta.numpy(), None, remarks)
+
+    def get_config(self) -> dict:
+        config = super().get_config()
+        if self.likelihood is None:
+            return config
+        given = self._serialized("likelihood", self._scaled.of_network(self.sigma_noise))
+        return {**config, "likelihood": given, "sigma_noise": None}
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         arrays = self._fitted("fitted_arrays").arrays()
