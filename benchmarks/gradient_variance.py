@@ -59,7 +59,7 @@ def network(estimator: str, args: argparse.Namespace) -> keras.Model:
     return model
 
 
-class Spread:
+class Replicas:
     """The variance of the gradient of a model.
 
     Args:
@@ -112,7 +112,7 @@ def measure(data: ImageData, args: argparse.Namespace) -> dict[str, dict]:
     rows: dict[str, dict] = {"start": {}, f"after {args.n_epochs} epochs": {}}
     for estimator in ESTIMATORS:
         model = network(estimator, args)
-        spread = Spread(model, data, args)
+        spread = Replicas(model, data, args)
         for found, source in zip(rows.values(), sources, strict=True):
             for v, value in zip(model.trainable_variables, source.trainable_variables, strict=True):
                 v.assign(value)

@@ -25,7 +25,7 @@ RECORDS = (
     tfbdl.data.CIFAR10,
     tfbdl.data.ImageData,
     tfbdl.data.UCIData,
-    tfbdl.metrics.BrierDecomposition,
+    tfbdl.metrics.BrierComponents,
     tfbdl.metrics.Reliability,
     tfbdl.metrics.RiskCoverage,
 )

@@ -194,7 +194,7 @@ class SummaryTest(CommandCase):
         """Mean and standard deviation over its members."""
         network = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, name="head")])
         members = np.stack([np.full(D * C + C, w) for w in (1.0, 2.0, 3.0)])
-        tfbdl.models.Ensemble(network, members).save(self.model)
+        tfbdl.models.WeightEnsemble(network, members).save(self.model)
         code, out, err = self.run_command("summary", self.model)
         self.assertEqual((code, err), (0, ""))
         self.assertRegex(out, r"head/kernel +12 +2 +0\.8165 +3\.9 3\.9 3\.9 +unknown ")
@@ -202,7 +202,7 @@ class SummaryTest(CommandCase):
     def test_an_ensemble_whose_members_are_much_alike(self):
         network = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, name="head")])
         members = np.random.default_rng(0).normal(1e6, 0.5, (100, D * C + C)).astype("float32")
-        tfbdl.models.Ensemble(network, members).save(self.model)
+        tfbdl.models.WeightEnsemble(network, members).save(self.model)
         _, out, _ = self.run_command("summary", self.model)
         stddev = members[:, : D * C].astype(np.float64).std(axis=0)
         rms = np.sqrt(np.mean(stddev**2))

@@ -15,9 +15,9 @@ from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
 from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
 from tfbdl.convert.bayesian import COUNTERPARTS
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.keras_private import walk
 from tfbdl.layers.base import BayesLayer
-from tfbdl.sampling import Sampler, make_draw
 
 L = keras.layers
 RNG = np.random.default_rng(0)
@@ -154,7 +154,7 @@ def of_type(model, *kinds):
 
 
 def drawn(model, x, sample=0):
-    return keras.tree.flatten(Sampler(model)(x, draw=make_draw(0, sample)))
+    return keras.tree.flatten(DrawnModel(model)(x, draw=make_draw(0, sample)))
 
 
 class ConvertTest(tf.test.TestCase, parameterized.TestCase):

@@ -10,10 +10,10 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import tfbdl
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.flat_model import in_precision
 from tfbdl.keras_private import walk
-from tfbdl.models import Ensemble
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.models import WeightEnsemble
 
 RNG = np.random.default_rng(0)
 NO_FLOAT64 = {
@@ -200,7 +200,7 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
                 continue
             with self.subTest(change=change), tempfile.TemporaryDirectory() as folder:
                 expected = outputs(model, x)
-                ensemble = Ensemble.of([model, model])
+                ensemble = WeightEnsemble.of([model, model])
                 ensemble.save(Path(folder) / "e.keras")
                 if "Attention" in name and change in (quantize_then_add_lora, CHANGES[-2]):
                     with self.assertRaisesRegex(ValueError, "^the network 'stock' has other weigh"):
@@ -209,7 +209,7 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
                 loaded = keras.models.load_model(Path(folder) / "e.keras")
                 for other in (ensemble, loaded):
                     self.assert_close(expected, outputs(other, x), 1e-5)
-                    drawn = Sampler(other)(x, draw=make_draw(0, 1))
+                    drawn = DrawnModel(other)(x, draw=make_draw(0, 1))
                     self.assert_close(expected, keras.tree.flatten(drawn), 1e-5)
 
     def test_networks_that_make_no_ensemble(self):
@@ -235,8 +235,8 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
             ((quantized(), quantized()), r"^models\[1\] differs from .* integers of .*/kernel"),
         ):
             with self.assertRaisesRegex(ValueError, message):
-                Ensemble.of(models)
-        Ensemble.of([of(data=0.0), of(data=0.0, rate=0.2)])
+                WeightEnsemble.of(models)
+        WeightEnsemble.of([of(data=0.0), of(data=0.0, rate=0.2)])
 
     def test_models_keep_their_policy(self):
         """Nested ones round their inputs as they did, whatever the policy is now."""

@@ -12,7 +12,7 @@ import two_replicas
 from absl.testing import parameterized
 
 from tfbdl import priors, random
-from tfbdl.sampling import make_draw
+from tfbdl.draws import make_draw
 
 N = 200_000
 SEEDS = (0, 5, -5, -1, 2**31 - 1, 2**31 + 5, 2**32 + 5, 2**40 + 1, -(2**63), 2**63 + 5)

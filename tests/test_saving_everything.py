@@ -18,8 +18,8 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import layers, models
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.layers import estimators
-from tfbdl.sampling import Sampler, make_draw
 
 N = 6
 RNG = np.random.default_rng(0)
@@ -43,7 +43,11 @@ COVARIANCE = np.eye(4) + 0.5
 ARGUMENTS = {
     "layers.BayesEmbedding": {"input_dim": 5, "output_dim": 3},
     "layers.ConcreteDropout": {"layer": keras.layers.Dense(3)},
-    "metrics.BrierParts": {"num_classes": 3},
+    "metrics.BrierDecomposition": {"num_classes": 3},
+    "metrics.OfMean": {
+        "metric": keras.metrics.RootMeanSquaredError(),
+        "likelihood": tfbdl.likelihoods.Normal("predicted"),
+    },
     "optimizers.CyclicalSchedule": {"initial_rate": 0.1, "steps_per_cycle": 7},
     "priors.MatrixNormal": {"row_covariance": COVARIANCE, "column_covariance": np.eye(3)},
     "priors.MultivariateNormal": {"covariance": np.kron(COVARIANCE, np.eye(3))},
@@ -143,7 +147,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
             outputs = [m(x, training=training) for m in (model, other)]
             self.assertAllEqual(*outputs)
             self.assertAllEqual(model.losses, other.losses)
-        drawn = [Sampler(m)(x, draw=make_draw(0, 1)) for m in (model, other)]
+        drawn = [DrawnModel(m)(x, draw=make_draw(0, 1)) for m in (model, other)]
         self.assertAllEqual(*drawn)
 
     @parameterized.parameters(*of("layers"))
@@ -169,7 +173,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
     def test_ensemble(self):
         def make():
             networks = [keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]) for _ in "abc"]
-            return models.Ensemble.of(networks)
+            return models.WeightEnsemble.of(networks)
 
         x = RNG.normal(size=(N, 4)).astype("float32")
         self.check(make(), x, make)
@@ -226,7 +230,7 @@ class CompletenessTest(tf.test.TestCase):
     def test_every_class_is_tested(self):
         tested = ("layers", "priors", "posteriors", "estimators", "likelihoods", "metrics")
         left = [n for n in CLASSES if n.split(".")[0] not in (*tested, "optimizers")]
-        self.assertCountEqual(left, ["models.VAE", "models.Ensemble"], "give it a test here")
+        self.assertCountEqual(left, ["models.VAE", "models.WeightEnsemble"], "give it a test here")
 
     def test_names_in_files_are_of_one_class_each(self):
         names = [keras.saving.get_registered_name(kind) for kind in CLASSES.values()]

@@ -129,7 +129,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             "two inputs": (keras.Model([a, b], joined), {"a": X, "b": -X}),
         }[kind]
         members = RNG.normal(size=(7, sum(w.size for w in map(np.asarray, network.weights))))
-        ensemble = tfbdl.models.Ensemble(network, members)
+        ensemble = tfbdl.models.WeightEnsemble(network, members)
         ensemble.compile("sgd", likelihoods.Categorical())
         ensemble.save(self.folder / "ensemble.keras")
         loaded = keras.models.load_model(self.folder / "ensemble.keras")
@@ -187,7 +187,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         network = Plain()
         network(X)
         size = sum(weight.size for weight in map(np.asarray, network.trainable_variables))
-        ensemble = tfbdl.models.Ensemble(network, RNG.normal(size=(3, size)))
+        ensemble = tfbdl.models.WeightEnsemble(network, RNG.normal(size=(3, size)))
         ensemble.save(self.folder / "ensemble.keras")
         expected = tfbdl.predict(ensemble, X, 3)
         for i, model in enumerate(

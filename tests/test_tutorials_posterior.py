@@ -20,7 +20,7 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl.layers import ConcreteDropout, MCDropout
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "posterior"), str(TUTORIALS / "priors")]
@@ -209,7 +209,7 @@ class ScriptTest(tf.test.TestCase):
         problem = problems.two_classes(20, 0)
         thetas = np.random.default_rng(0).normal(size=(2, 4, 81)).astype("float32")
         found = {
-            name: Ensemble(problem.network(0), theta)
+            name: WeightEnsemble(problem.network(0), theta)
             for name, theta in zip(("HMC", "MAP"), thetas, strict=True)
         }
         for model in found.values():

@@ -25,7 +25,7 @@ from tfbdl.data import UCIData
 from tfbdl.data.uci import PUBLISHED, Published
 from tfbdl.layers import LearnedScale
 from tfbdl.likelihoods import Normal
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "uci")]
@@ -80,7 +80,7 @@ class SplitTest(tf.test.TestCase):
         split = Split.of(raw())
         network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1), LearnedScale()])
         thetas = np.random.default_rng(1).normal(size=(2, 5))
-        ensemble = Ensemble(network, thetas)
+        ensemble = WeightEnsemble(network, thetas)
         ensemble.compile(loss=Normal("predicted"))
         found = split.scores(
             importlib.import_module("tfbdl").predict(

@@ -25,8 +25,8 @@ if not startup.is_command():
         posteriors,
         priors,
     )
-    from tfbdl.complexity import set_weight as set_kl_weight
     from tfbdl.convert import prune, to_bayesian, to_deterministic, to_mc_dropout
+    from tfbdl.kl_term import set_weight as set_kl_weight
     from tfbdl.loading import load
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
     from tfbdl.serving import export
@@ -37,17 +37,17 @@ if not startup.is_command():
     from tfbdl.training.log import LogError, TrainLog, read_log
     from tfbdl.training.loop import TrainingError, train
     from tfbdl.training.minibatch_kl import MinibatchKL
-    from tfbdl.training.observer import Bound
-    from tfbdl.training.tensorboard import PosteriorBoard
+    from tfbdl.training.observer import ELBOLogger
+    from tfbdl.training.tensorboard import PosteriorTensorBoard
 
     __all__ = [
-        "Bound",
         "CheckpointError",
+        "ELBOLogger",
         "KLAnnealing",
         "KLSchedule",
         "LogError",
         "MinibatchKL",
-        "PosteriorBoard",
+        "PosteriorTensorBoard",
         "Prediction",
         "TrainLog",
         "TrainLogger",

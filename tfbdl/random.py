@@ -235,7 +235,7 @@ class Seed(keras.layers.Layer):
         return self.next() if training else None
 
     def at(self, draw: tf.Tensor) -> tf.Tensor:
-        """The key that a draw (see `tfbdl.sampling`) and nothing else determines."""
+        """The key that a draw (see `tfbdl.draws`) and nothing else determines."""
         key = fold_in(self.state.value[0], _DRAWS)
         return fold_in(fold_in(key, draw[0]), draw[1])
 

@@ -11,15 +11,15 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import keras_model, only_input_shape, positive_integer
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
-from tfbdl.predictive.predict import is_random, num_functions
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.predictive.predict import Predictive, is_random, num_functions
 
 
 def export(
-    model: keras.Model,
+    model: keras.Model | Predictive,
     path: str | os.PathLike[str],
     num_samples: int = 30,
     *,
@@ -35,7 +35,8 @@ def export(
     several inputs each by its name.
 
     Args:
-        model: built, with one output; subclassed, with one input.
+        model: built, with one output; subclassed, with one input. Or a posterior of
+            `tfbdl.inference` that predicts by functions, as all do but `Laplace` under "glm".
         path: a folder that does not exist yet.
         num_samples: S, the number of drawn functions in each answer, the same ones in all: equal
             requests get equal answers. Of an ensemble at most as many as it has.
@@ -48,9 +49,11 @@ def export(
         FileExistsError: if `path` exists.
         OSError: if it cannot be written.
     """
-    keras_model("model", model)
     num_samples = positive_integer("num_samples", num_samples)
     seed = arguments.seed("seed", seed)
+    if isinstance(model, Predictive):
+        model = model.functions(num_samples, seed)
+    keras_model("model", model)
     path = arguments.path("path", path)
     if path.exists():
         raise FileExistsError(f"path={path} exists; name a new folder, or remove it first")
@@ -64,7 +67,7 @@ def export(
     examples = _examples(specs)
     if examples is not None:
         check_outputs(model, _as_called(model, examples), likelihood)
-    sampler = Sampler(model)
+    sampler = DrawnModel(model)
 
     def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         x = _as_called(model, inputs)

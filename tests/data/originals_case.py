@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from made_files import TemporaryFolderTestCase, made_arrays, published
 
-from tfbdl.data.originals import load_original
+from tfbdl.data.mnist_files import load_original
 
 MNIST = made_arrays(seed=0)
 FASHION = made_arrays(seed=1)

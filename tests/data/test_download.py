@@ -11,7 +11,7 @@ from originals_case import ARRAYS, FASHION, MNIST, OriginalsTestCase
 
 import tfbdl.data
 from tfbdl.data import DataError
-from tfbdl.data.originals import load_original
+from tfbdl.data.mnist_files import load_original
 
 
 class KerasTest(OriginalsTestCase):

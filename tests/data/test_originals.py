@@ -6,7 +6,7 @@ from made_files import TemporaryFolderTestCase, write_idx
 from originals_case import ARRAYS, FASHION, MNIST, OriginalsTestCase
 
 from tfbdl.data import DataError
-from tfbdl.data.originals import load_original
+from tfbdl.data.mnist_files import load_original
 
 
 class DirectoryTest(OriginalsTestCase):

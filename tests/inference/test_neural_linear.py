@@ -269,10 +269,12 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class UpdateTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_equal(self, a, b):
+    def assert_equal(self, a, b, dtype="float64"):
+        """Up to the rounding of features, which the size of a batch may decide."""
+        rtol, atol = {"float64": (1e-10, 1e-12), "float32": (1e-6, 1e-7)}[dtype]
         for p, q in zip(a.function_moments(NEW), b.function_moments(NEW), strict=True):
-            self.assertAllClose(p, q, 1e-10, 1e-12)
-        self.assertAllClose(a.log_marginal_likelihood(), b.log_marginal_likelihood(), 1e-10)
+            self.assertAllClose(p, q, rtol, atol)
+        self.assertAllClose(a.log_marginal_likelihood(), b.log_marginal_likelihood(), rtol)
 
     @parameterized.parameters(SIGMA, None)
     def test_order_and_batches_do_not_matter(self, sigma):
@@ -297,7 +299,7 @@ class UpdateTest(tf.test.TestCase, parameterized.TestCase):
         before = model.get_weights()
         model.set_weights([0 * w for w in before])
         found.update(X[20:], Y[20:])
-        self.assert_equal(found, exact)
+        self.assert_equal(found, exact, dtype)
         self.assertAllEqual(model.get_weights()[0], 0 * before[0])
         self.assertAllClose(
             found.fit(X, Y).function_moments(NEW)[1][:, 0, 0],

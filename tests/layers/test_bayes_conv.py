@@ -9,7 +9,7 @@ import tensorflow_probability as tfp
 from absl.testing import parameterized
 
 from tfbdl import layers, posteriors, predict, priors
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.draws import DrawnModel, make_draw
 
 tfd = tfp.distributions
 RNG = np.random.default_rng(0)
@@ -298,7 +298,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertNotAllClose(*drawn)
 
     def test_a_network_is_trained_and_drawn(self):
-        """Kernels of edges: the loss falls, and predictions in draws are those of `Sampler`."""
+        """Kernels of edges: the loss falls, and predictions in draws are those of `DrawnModel`."""
         rng = np.random.default_rng(0)
         x = rng.normal(size=(60, 6, 6, 1)).astype("float32")
         x[:30, 2:4] += 2.0
@@ -320,7 +320,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         found = predict(model, x, 5, seed=3, return_samples=True, verbose=0)
         self.assertGreater(np.mean(np.argmax(found.mean, -1) == y), 0.9)
         for sample in range(5):
-            drawn = Sampler(model)(x, draw=make_draw(3, sample))
+            drawn = DrawnModel(model)(x, draw=make_draw(3, sample))
             self.assertAllClose(found.outputs[sample], drawn, 1e-3, 1e-3)
 
 

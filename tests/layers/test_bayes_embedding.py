@@ -7,7 +7,7 @@ import tensorflow_probability as tfp
 from absl.testing import parameterized
 
 from tfbdl import layers, predict, priors
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.draws import DrawnModel, make_draw
 
 tfd = tfp.distributions
 IDS = np.array([[0, 3, 3, 1], [2, 0, 3, 4]])
@@ -159,7 +159,7 @@ class ModelTest(tf.test.TestCase):
         self.assertLess(history[-1], history[0] - 0.3)
         found = predict(model, x, 3, seed=3, return_samples=True, verbose=0)
         for sample in range(3):
-            drawn = Sampler(model)(x, draw=make_draw(3, sample))
+            drawn = DrawnModel(model)(x, draw=make_draw(3, sample))
             self.assertAllClose(found.outputs[sample], drawn, 1e-3, 1e-3)
 
 

@@ -6,8 +6,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from absl.testing import parameterized
 
-from tfbdl import complexity, layers, posteriors, predict, priors
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl import kl_term, layers, posteriors, predict, priors
+from tfbdl.draws import DrawnModel, make_draw
 
 tfd = tfp.distributions
 RNG = np.random.default_rng(0)
@@ -128,7 +128,7 @@ class SameAsKerasTest(tf.test.TestCase, parameterized.TestCase):
             x = keras.Input((5, 4))
             model = keras.Model(x, layer(keras.layers.Masking()(x)))
             data = np.where(MASK[..., None], X, 0.0)
-            got = Sampler(model)(data, **call) if call else model(data)
+            got = DrawnModel(model)(data, **call) if call else model(data)
             self.assert_same(got, plain(data, mask=MASK))
         self.assertLen(model.losses, 2)
 
@@ -247,7 +247,7 @@ class PriorsTest(tf.test.TestCase, parameterized.TestCase):
             p = tfd.Normal(tf.constant(0.0, tf.float64), scale)
             expected += np.sum(tfd.kl_divergence(tfd.Normal(mu, np.logaddexp(0, rho)), p))
         self.assertAllClose(layer.losses, [expected / 37], 1e-5)
-        self.assertAllClose(complexity.terms(layer)["kl"], expected, 1e-5)
+        self.assertAllClose(kl_term.terms(layer)["kl"], expected, 1e-5)
 
     @parameterized.parameters(*KINDS)
     def test_a_shared_layer_costs_once(self, kind):
@@ -312,7 +312,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         found = predict(model, x, 5, seed=3, return_samples=True, verbose=0)
         self.assertGreater(np.mean(np.argmax(found.mean, -1) == y), 0.85)
         for sample in range(5):
-            drawn = Sampler(model)(x, draw=make_draw(3, sample))
+            drawn = DrawnModel(model)(x, draw=make_draw(3, sample))
             self.assertAllClose(found.outputs[sample], drawn, 1e-3, 1e-3)
 
 

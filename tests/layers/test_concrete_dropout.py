@@ -13,8 +13,8 @@ import tensorflow_probability as tfp
 from absl.testing import parameterized
 
 from tfbdl import random
+from tfbdl.draws import make_draw
 from tfbdl.layers import BayesDense, ConcreteDropout
-from tfbdl.sampling import make_draw
 
 tfd = tfp.distributions
 KEY = tf.constant(123, tf.int64)

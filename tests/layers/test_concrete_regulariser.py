@@ -9,9 +9,9 @@ import scipy.stats
 import tensorflow as tf
 from absl.testing import parameterized
 
+from tfbdl.draws import make_draw
 from tfbdl.layers import ConcreteDropout
 from tfbdl.layers.concrete_dropout import entropy
-from tfbdl.sampling import make_draw
 
 
 def logit(p):
@@ -51,8 +51,8 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
         for keep, w in zip(np.broadcast_to(keeps, 3), self.weights_of_units(layer), strict=True):
             wd += keep * 0.6**2 / 2 * np.sum((w / keep) ** 2)
             ent += scipy.stats.bernoulli(keep).entropy()
-        self.assertAllClose(layer.complexity.terms["wd"], wd, 1e-5)
-        self.assertAllClose(layer.complexity.terms["ent"], ent, 1e-5)
+        self.assertAllClose(layer.kl_term.terms["wd"], wd, 1e-5)
+        self.assertAllClose(layer.kl_term.terms["ent"], ent, 1e-5)
         self.assertAllClose(layer.losses, [(wd - ent) / 50], 1e-5)
 
     @parameterized.parameters(*WRAPPED)
@@ -106,8 +106,8 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(half.losses[0].dtype, tf.float32)
         kernel = half.layer.kernel.numpy().astype(np.float64)
         expected = 0.18 * np.sum(kernel**2) / 0.9
-        self.assertAllClose(half.complexity.terms["wd"], expected, tolerance)
-        self.assertAllClose(half.complexity.terms["ent"], 3 * 0.3250829733914482, 1e-6)
+        self.assertAllClose(half.kl_term.terms["wd"], expected, tolerance)
+        self.assertAllClose(half.kl_term.terms["ent"], 3 * 0.3250829733914482, 1e-6)
 
 
 class EntropyTest(tf.test.TestCase):

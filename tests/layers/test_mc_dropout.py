@@ -6,8 +6,8 @@ import scipy.stats
 import tensorflow as tf
 from absl.testing import parameterized
 
+from tfbdl.draws import make_draw
 from tfbdl.layers import MCDropout
-from tfbdl.sampling import make_draw
 
 DRAW = make_draw(0, 1)
 

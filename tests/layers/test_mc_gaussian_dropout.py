@@ -6,8 +6,8 @@ import scipy.stats
 import tensorflow as tf
 from absl.testing import parameterized
 
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.layers import MCGaussianDropout
-from tfbdl.sampling import Sampler, make_draw
 
 DRAW = make_draw(0, 1)
 
@@ -99,7 +99,7 @@ class SavingTest(tf.test.TestCase):
         loaded = keras.models.load_model(path, safe_mode=True)
         self.assertEqual(loaded.layers[0].get_config(), model.layers[0].get_config())
         self.assertAllEqual(loaded(x, training=True), model(x, training=True))
-        self.assertAllEqual(Sampler(loaded)(x, draw=DRAW), Sampler(model)(x, draw=DRAW))
+        self.assertAllEqual(DrawnModel(loaded)(x, draw=DRAW), DrawnModel(model)(x, draw=DRAW))
 
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import layers
-from tfbdl.sampling import make_draw
+from tfbdl.draws import make_draw
 
 
 class DropoutTest(tf.test.TestCase):

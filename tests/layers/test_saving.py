@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from tfbdl import layers, posteriors, priors
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.draws import DrawnModel, make_draw
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 4)).astype("float32")
@@ -152,7 +152,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
             outputs = [m(X, training=mode) for m in (model, other)]
             self.assertAllEqual(outputs[0], outputs[1])
             self.assertAllEqual(model.losses, other.losses)
-        drawn = [Sampler(m)(X, draw=make_draw(0, 1)) for m in (model, other)]
+        drawn = [DrawnModel(m)(X, draw=make_draw(0, 1)) for m in (model, other)]
         self.assertAllEqual(*drawn)
 
     def through_file(self, model):

@@ -5,9 +5,9 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
+from tfbdl.draws import make_draw
 from tfbdl.layers import VariationalDropout
 from tfbdl.priors import log_uniform
-from tfbdl.sampling import make_draw
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(16, 5)).astype("float32")

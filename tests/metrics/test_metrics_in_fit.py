@@ -93,7 +93,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_logits_and_xla(self):
         model = classifier(None, metrics=of_sums(from_logits=True), jit_compile=True)
-        p = metrics.scale(model.predict(X, verbose=0), 1.0)
+        p = metrics.apply_temperature(model.predict(X, verbose=0), 1.0)
         logs = model.evaluate(X, Y, batch_size=64, return_dict=True, verbose=0)
         self.check(logs, p, [metric.name for metric in of_sums()])
 
@@ -103,7 +103,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(
             history["area_under_risk_coverage"][-1], history["area_under_risk_coverage"][0]
         )
-        p = metrics.scale(model.predict(X, verbose=0), 1.0)
+        p = metrics.apply_temperature(model.predict(X, verbose=0), 1.0)
         logs = model.evaluate(X, Y, batch_size=64, return_dict=True, verbose=0)
         self.check(logs, p, [metric.name for metric in of_ranks()])
 
@@ -133,7 +133,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
         )
 
     def test_references_and_intervals(self):
-        reference = metrics.scale(RNG.normal(size=(203, 3)), 1.0)
+        reference = metrics.apply_temperature(RNG.normal(size=(203, 3)), 1.0)
         model = classifier(jit_compile=False)
         model.compile(loss="kl_divergence", metrics=[metrics.Agreement(), metrics.TotalVariation()])
         p = model.predict(X, verbose=0)
@@ -163,7 +163,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
             self.assertTrue(np.isfinite(columns[metric.name]).all())
 
     def test_several_values_of_one_metric_in_the_loop_of_tfbdl(self):
-        model = classifier(metrics=[metrics.BrierParts(3)])
+        model = classifier(metrics=[metrics.BrierDecomposition(3)])
         columns = tfbdl.train(model, X[:64], Y[:64], epochs=1, batch_size=32, verbose=0)
         expected = metrics.brier_decomposition(Y[:64], model.predict(X[:64], verbose=0))
         self.assertAllClose(columns["brier_reliability"], [expected.reliability], 1e-5)

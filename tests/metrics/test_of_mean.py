@@ -172,7 +172,7 @@ def test_targets_without_an_axis(metric):
 
 def test_several_values_of_one_metric():
     likelihood = likelihoods.Categorical()
-    model = network(3, likelihood, metrics=[OfMean(metrics.BrierParts(3), likelihood)])
+    model = network(3, likelihood, metrics=[OfMean(metrics.BrierDecomposition(3), likelihood)])
     columns = tfbdl.train(model, X, LABELS, epochs=1, batch_size=N, verbose=0)
     p = MEANS["classes"](model.predict(X, verbose=0).astype(np.float64))
     parts = metrics.brier_decomposition(LABELS, p)
@@ -241,7 +241,7 @@ def with_callback(callback):
 
 WAYS = {
     "train": lambda model: tfbdl.train(model, X, Y, epochs=1, batch_size=N, verbose=0),
-    "Bound": with_callback(tfbdl.Bound()),
+    "ELBOLogger": with_callback(tfbdl.ELBOLogger()),
     "PosteriorSamples": with_callback(PosteriorSamples()),
     "predict": lambda model: tfbdl.predict(model, X, 2),
     "elbo": lambda model: tfbdl.elbo(model, X, Y, 2),

@@ -105,28 +105,30 @@ class FitTemperatureTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, message):
             metrics.fit_temperature([0] * len(logits), logits)
         with self.assertRaisesRegex(ValueError, message):
-            metrics.scale(logits, 1.0)
+            metrics.apply_temperature(logits, 1.0)
 
 
 class ScaleTest(tf.test.TestCase, parameterized.TestCase):
     def test_against_scipy(self):
-        self.assertAllClose(metrics.scale(LOGITS, 1.0), P, 1e-12)
+        self.assertAllClose(metrics.apply_temperature(LOGITS, 1.0), P, 1e-12)
         expected = scipy.special.softmax(LOGITS / 2.5, axis=1)
-        self.assertAllClose(metrics.scale(LOGITS, 2.5), expected, 1e-12)
-        self.assertEqual(metrics.scale(LOGITS.astype(np.float32), 2.5).dtype, np.float64)
+        self.assertAllClose(metrics.apply_temperature(LOGITS, 2.5), expected, 1e-12)
+        self.assertEqual(
+            metrics.apply_temperature(LOGITS.astype(np.float32), 2.5).dtype, np.float64
+        )
 
     def test_large_logits(self):
-        self.assertAllClose(metrics.scale([[1e4, 0.0]], 1.0), [[1.0, 0.0]])
+        self.assertAllClose(metrics.apply_temperature([[1e4, 0.0]], 1.0), [[1.0, 0.0]])
 
     def test_calibrates(self):
-        scaled = metrics.scale(LOGITS, metrics.fit_temperature(Y, LOGITS))
+        scaled = metrics.apply_temperature(LOGITS, metrics.fit_temperature(Y, LOGITS))
         for score in (metrics.negative_log_likelihood, metrics.expected_calibration_error):
             self.assertLess(score(Y, scaled), score(Y, P))
 
     @parameterized.parameters(0, -1.0, math.inf, math.nan, None, "hot", True)
     def test_temperature_is_checked(self, temperature):
         with self.assertRaisesRegex(ValueError, "^temperature=.* must be a positive number"):
-            metrics.scale(LOGITS, temperature)
+            metrics.apply_temperature(LOGITS, temperature)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import tfbdl
-from tfbdl.models import Ensemble
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.draws import DrawnModel, make_draw
+from tfbdl.models import WeightEnsemble
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3)).astype("float32")
@@ -42,7 +42,7 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(plain, normalised)
     def test_draws_are_the_members_in_turn(self, make):
         models = [make(seed) for seed in range(3)]
-        sampler = Sampler(Ensemble.of(models))
+        sampler = DrawnModel(WeightEnsemble.of(models))
         for s in range(7):
             for seed in (0, 5):
                 got = sampler(X, draw=make_draw(seed, s))
@@ -52,13 +52,13 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
     def test_without_a_draw_it_is_the_mean(self, make):
         models = [make(seed) for seed in range(3)]
         expected = np.mean([model(X, training=False) for model in models], axis=0)
-        ensemble = Ensemble.of(models)
+        ensemble = WeightEnsemble.of(models)
         self.assertAllClose(ensemble(X), expected, 1e-5, 1e-6)
         self.assertAllClose(ensemble.predict(X, verbose=0), expected, 1e-5, 1e-6)
 
     def test_predict_takes_each_member_once(self):
         models = [plain(seed) for seed in range(3)]
-        ensemble = Ensemble.of(models)
+        ensemble = WeightEnsemble.of(models)
         outputs = np.stack([model(X) for model in models])
         found = tfbdl.predict(ensemble, X, seed=4)
         self.assertEqual(found.num_samples, 3)
@@ -69,7 +69,7 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_later_changes_of_a_model_are_not_its_own(self):
         model = plain()
-        ensemble = Ensemble.of([model])
+        ensemble = WeightEnsemble.of([model])
         before = ensemble(X)
         model.set_weights([w + 1.0 for w in model.get_weights()])
         self.assertAllEqual(ensemble(X), before)
@@ -78,8 +78,8 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.product(make=(plain, normalised), kind=("keras", "weights.h5"))
     def test_files(self, make, kind):
-        ensemble = Ensemble.of([make(seed) for seed in range(3)], name="three")
-        other = Ensemble.of([make(seed + 5) for seed in range(3)])
+        ensemble = WeightEnsemble.of([make(seed) for seed in range(3)], name="three")
+        other = WeightEnsemble.of([make(seed + 5) for seed in range(3)])
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"e.{kind}"
             if kind == "keras":
@@ -96,7 +96,7 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got.epistemic_stddev, expected.epistemic_stddev, 1e-5)
 
     def test_compiled_with_a_likelihood(self):
-        ensemble = Ensemble.of([plain(seed) for seed in range(3)])
+        ensemble = WeightEnsemble.of([plain(seed) for seed in range(3)])
         ensemble.compile(loss=tfbdl.likelihoods.Categorical())
         y = np.array([0, 1, 1, 0, 1, 0, 0])
         logits = np.stack([plain(seed)(X) for seed in range(3)])
@@ -108,13 +108,13 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_refusals(self):
         with self.assertRaisesRegex(ValueError, "^models is empty"):
-            Ensemble.of([])
+            WeightEnsemble.of([])
         other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
         with self.assertRaisesRegex(ValueError, "^models differ in the shapes"):
-            Ensemble.of([plain(), other])
+            WeightEnsemble.of([plain(), other])
         for members in (np.zeros((2, 5)), np.zeros(26), np.zeros((0, 26))):
             with self.assertRaisesRegex(ValueError, r"^members has shape .* give \(K, 26\)$"):
-                Ensemble(plain(), members)
+                WeightEnsemble(plain(), members)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import tensorflow_probability as tfp
 import two_replicas
 from absl.testing import parameterized
 
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.models import VAE, vae
-from tfbdl.sampling import Sampler, make_draw
 
 tfd = tfp.distributions
 RNG = np.random.default_rng(0)
@@ -242,7 +242,7 @@ class DrawTest(tf.test.TestCase):
     def test_one_noise_vector_for_all_x(self):
         model = make(scale=3.0)
         x = np.concatenate([X, X[:3]])
-        sampler = Sampler(model)
+        sampler = DrawnModel(model)
         y = sampler(x, draw=make_draw(0, 1)).numpy()
         self.assertAllClose(y[N:], y[:3], 1e-6)
         self.assertAllClose(sampler(X[4:], draw=make_draw(0, 1)), y[4:N], 1e-5)

@@ -10,9 +10,9 @@ from posterior_families import CONTINUOUS, FAMILIES, law
 
 import tfbdl
 from tfbdl import posteriors
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.graphs import has_loops
 from tfbdl.layers import BayesDense
-from tfbdl.sampling import Sampler, make_draw
 
 RNG = np.random.default_rng(0)
 N = 12
@@ -90,7 +90,7 @@ class PredictTest(tf.test.TestCase, parameterized.TestCase):
         twice = np.concatenate([X, X[::-1]])
         y = tfbdl.predict(model, twice, 5, seed=3, batch_size=7, return_samples=True).outputs
         self.assertAllClose(y[:, :N], y[:, N:][:, ::-1], 1e-6, 1e-6)
-        by_hand = [Sampler(model)(X, draw=make_draw(3, s)) for s in range(5)]
+        by_hand = [DrawnModel(model)(X, draw=make_draw(3, s)) for s in range(5)]
         self.assertAllClose(y[:, :N], np.stack(by_hand), 1e-5, 1e-6)
         varies = np.ptp(y, axis=0).max()
         self.assertEqual(varies > 0, family != "point")
@@ -136,7 +136,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
             a, b = (m(X, training=training) for m in (model, other))
             self.assertAllEqual(a, b)
             self.assertAllEqual(model.losses, other.losses)
-        draws = [Sampler(m)(X, draw=make_draw(0, 1)) for m in (model, other)]
+        draws = [DrawnModel(m)(X, draw=make_draw(0, 1)) for m in (model, other)]
         self.assertAllEqual(*draws)
 
     @parameterized.parameters(*FAMILIES)

@@ -13,8 +13,8 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import layers, likelihoods
+from tfbdl.draws import accept_draws
 from tfbdl.predictive.functions import DRAWS_PER_CALL
-from tfbdl.sampling import accept_draws
 
 RNG = np.random.default_rng(0)
 N, C, S = 11, 2, 2 * DRAWS_PER_CALL + 31

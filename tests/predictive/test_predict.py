@@ -17,9 +17,9 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import layers, likelihoods
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.predictive import bar
 from tfbdl.predictive.functions import DRAWS_PER_CALL, Functions
-from tfbdl.sampling import Sampler, make_draw
 
 RNG = np.random.default_rng(0)
 N, D, C = 23, 4, 3
@@ -63,7 +63,7 @@ def epistemic_variance(model):
 
 def drawn(model, seed, num_samples=S):
     """The outputs of the draws one by one, as `predict` should have them."""
-    sampler = Sampler(model)
+    sampler = DrawnModel(model)
     function = tf.function(lambda s: sampler(X, draw=make_draw(seed, s)))
     return np.array([function(tf.constant(s)) for s in range(num_samples)], np.float64)
 
@@ -310,7 +310,7 @@ class InputsTest(tf.test.TestCase, parameterized.TestCase):
         x = RNG.random((10, 6)).astype("float32")
         vae(x)
         got = tfbdl.predict(vae, x, 50, seed=1)
-        draws = [Sampler(vae)(x, draw=make_draw(1, s)) for s in range(50)]
+        draws = [DrawnModel(vae)(x, draw=make_draw(1, s)) for s in range(50)]
         self.assertAllClose(got.mean, np.mean(draws, axis=0), 1e-4, 1e-5)
         self.assertAllClose(got.stddev, np.std(draws, axis=0), 1e-3, 1e-5)
 
@@ -431,7 +431,7 @@ class BoundTest(tf.test.TestCase):
         mean = model.predict(X, verbose=0)
         expected = np.mean(scipy.stats.norm(mean, 0.5).logpdf(Y) - variance / (2 * 0.25))
         model(X)
-        kl = float(model.layers[0].complexity.per_example)
+        kl = float(model.layers[0].kl_term.per_example)
         got = tfbdl.elbo(model, X, Y, num_samples, seed=1, batch_size=9)
         logs = scipy.stats.norm(drawn(model, 1, 500), 0.5).logpdf(Y)[..., 0].mean(axis=1)
         self.assertLess(abs(got.log_likelihood - expected), 5 * logs.std() / np.sqrt(num_samples))
@@ -453,7 +453,7 @@ class BoundTest(tf.test.TestCase):
     def test_annealing_is_left_out(self):
         model = linear()
         expected = tfbdl.elbo(model, X, Y, 3, seed=1)
-        model.layers[0].complexity.weight.assign(0.0)
+        model.layers[0].kl_term.weight.assign(0.0)
         self.assertAllClose(tfbdl.elbo(model, X, Y, 3, seed=1), expected)
 
     def test_no_likelihood(self):

@@ -247,7 +247,7 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(found.epistemic_stddev.min(), 0.0)
         dense, drop = model.layers[-1], model.layers[-2]
         features = keras.Model(model.input, drop.input)(tf.constant(x))
-        kept = [drop(features, draw=tfbdl.sampling.make_draw(1, s)) for s in range(40)]
+        kept = [drop(features, draw=tfbdl.draws.make_draw(1, s)) for s in range(40)]
         self.assertAllClose(found.mean, np.mean([dense(h) for h in kept], 0), 1e-5, 1e-6)
 
     @parameterized.parameters(*MODELS)

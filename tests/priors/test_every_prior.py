@@ -9,8 +9,8 @@ from prior_checks import PriorChecks
 
 import tfbdl
 from tfbdl import likelihoods, priors
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.layers import BayesDense, BayesGRU
-from tfbdl.sampling import Sampler, make_draw
 
 RNG = np.random.default_rng(0)
 N, D_IN, UNITS = 24, 4, 3
@@ -91,7 +91,7 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
             outputs = [m(X, training=training) for m in (model, other)]
             self.assertAllEqual(outputs[0], outputs[1])
             self.assertAllEqual(model.losses, other.losses)
-        drawn = [Sampler(m)(X, draw=make_draw(0, 1)) for m in (model, other)]
+        drawn = [DrawnModel(m)(X, draw=make_draw(0, 1)) for m in (model, other)]
         self.assertAllEqual(drawn[0], drawn[1])
 
     def through_file(self, model):

@@ -8,10 +8,10 @@ from tfbdl.priors.groups import Groups
 
 
 def members(groups, shape):
-    """The number of its group for each weight, by way of `spread`."""
+    """The number of its group for each weight, by way of `replicas`."""
     of_groups = groups.shape(shape)
     numbers = np.arange(np.prod(of_groups)).reshape(of_groups)
-    return np.broadcast_to(groups.spread(tf.constant(numbers), shape), shape)
+    return np.broadcast_to(groups.broadcast(tf.constant(numbers), shape), shape)
 
 
 class GroupsTest(tf.test.TestCase, parameterized.TestCase):

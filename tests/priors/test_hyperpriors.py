@@ -10,7 +10,7 @@ from prior_checks import PriorChecks, expectation
 
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import HalfCauchy, InverseGamma
-from tfbdl.priors.log_normal import LogNormal
+from tfbdl.priors.log_normal_posterior import LogNormalPosterior
 
 
 def inverse_gamma(shape, rate):
@@ -64,7 +64,7 @@ class HyperpriorTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
 class LogNormalTest(tf.test.TestCase, parameterized.TestCase):
     def make(self, hyperprior, groups="output", shape=(5, 7)):
         owner = keras.layers.Layer(dtype="float64")
-        return LogNormal(owner, "s", Groups(groups), shape, hyperprior)
+        return LogNormalPosterior(owner, "s", Groups(groups), shape, hyperprior)
 
     @parameterized.parameters(*HYPERPRIORS)
     def test_kl(self, make, log_pdf_of, arguments):

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfbdl
-from tfbdl.complexity import Complexity
+from tfbdl.kl_term import KLTerm
 
 N, BATCH = 40, 16
 RNG = np.random.default_rng(0)
@@ -43,11 +43,11 @@ class Toy(keras.layers.Dense):
 
     def __init__(self, units, activation="tanh", **kwargs):
         super().__init__(units, activation, **kwargs)
-        self.complexity = Complexity(N)
+        self.kl_term = KLTerm(N)
 
     def call(self, x, training=False):
         kl = 0.5 * tf.reduce_sum(tf.square(self.kernel))
-        self.complexity.add(kl, training, kl=kl)
+        self.kl_term.add(kl, training, kl=kl)
         return super().call(x)
 
 
@@ -408,9 +408,9 @@ class BoundTest(CallbackCase):
         """The loss is nll + weight * KL / N, and the elbo counts the whole KL."""
         for weight in (1.0, 0.25):
             model = toy(rate=0.0)
-            model.layers[0].complexity.weight.assign(weight)
+            model.layers[0].kl_term.weight.assign(weight)
             kl = first_toy(model) / N
-            history = self.fit(model, callbacks=[tfbdl.Bound()], epochs=2, batch_size=N)
+            history = self.fit(model, callbacks=[tfbdl.ELBOLogger()], epochs=2, batch_size=N)
             nll = history["cent"]
             self.assertAllClose(history["nll"], nll, 1e-5)
             self.assertAllClose(history["kl_per_example"], [kl, kl], 1e-5)
@@ -419,14 +419,14 @@ class BoundTest(CallbackCase):
 
     def test_beside_a_logger(self):
         history = self.fit(
-            bayes(), callbacks=[tfbdl.Bound(), tfbdl.TrainLogger(self.path, ["elbo", "kl"])]
+            bayes(), callbacks=[tfbdl.ELBOLogger(), tfbdl.TrainLogger(self.path, ["elbo", "kl"])]
         )
         log = tfbdl.read_log(self.path)
         self.assertAllClose(log.metrics["elbo"], history["elbo"], 0, 1e-6)
         self.assertAllClose(log.metrics["kl"] / N, history["kl_per_example"], 1e-5)
 
     def test_models_without_random_weights(self):
-        history = self.fit(classifier(), callbacks=[tfbdl.Bound()], epochs=1)
+        history = self.fit(classifier(), callbacks=[tfbdl.ELBOLogger()], epochs=1)
         self.assertAllClose(history["nll"], history["loss"])
         self.assertEqual(history["kl_per_example"], [0.0])
 
@@ -448,7 +448,9 @@ class PosteriorBoardTest(CallbackCase):
             ),
             lambda: tfbdl.layers.BayesDense(6, num_data=N, name="bayes"),
         )
-        history = self.fit(model, callbacks=[tfbdl.PosteriorBoard(self.folder / "board")], epochs=2)
+        history = self.fit(
+            model, callbacks=[tfbdl.PosteriorTensorBoard(self.folder / "board")], epochs=2
+        )
         found = self.events()
         for name in ("elbo", "nll", "kl_per_example", "acc"):
             self.assertAllClose([found[name, 1], found[name, 2]], history[name], 1e-5)
@@ -464,7 +466,7 @@ class PosteriorBoardTest(CallbackCase):
         model = classifier(
             lambda: tfbdl.layers.BayesDense(6, num_data=N, posterior="prior", name="bayes")
         )
-        self.fit(model, callbacks=[tfbdl.PosteriorBoard(self.folder / "board")], epochs=1)
+        self.fit(model, callbacks=[tfbdl.PosteriorTensorBoard(self.folder / "board")], epochs=1)
         found = self.events()
         self.assertIn(("bayes/kernel/mu", 1), found)
         self.assertNotIn(("bayes/kernel/sigma", 1), found)

@@ -10,7 +10,7 @@ import two_replicas
 from absl.testing import parameterized
 
 import tfbdl
-from tfbdl import complexity
+from tfbdl import kl_term
 
 N, BATCH = 40, 8
 X = np.random.default_rng(0).normal(size=(N, 4)).astype("float32")
@@ -34,7 +34,9 @@ class ZeroLoss(keras.losses.Loss):
 
 def kl_per_example(model):
     model(X[:1])
-    return float(sum(model.losses)) / float(tf.convert_to_tensor(complexity.costs(model)[0].weight))
+    return float(sum(model.losses)) / float(
+        tf.convert_to_tensor(kl_term.loss_terms(model)[0].weight)
+    )
 
 
 def fit(model, callbacks, epochs):
@@ -280,9 +282,9 @@ class EndTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(fit(model, [annealing], 2), [0.5 * kl, kl], 1e-5)
 
     def test_reports_beside_it(self):
-        """`Bound` takes the weighted KL out of the loss, whatever the schedule."""
+        """`ELBOLogger` takes the weighted KL out of the loss, whatever the schedule."""
         for schedule in SCHEDULES:
-            for both in ([tfbdl.Bound(), schedule()], [schedule(), tfbdl.Bound()]):
+            for both in ([tfbdl.ELBOLogger(), schedule()], [schedule(), tfbdl.ELBOLogger()]):
                 model = network()
                 kl = kl_per_example(model)
                 arguments = {"epochs": 2, "batch_size": BATCH, "verbose": 0}

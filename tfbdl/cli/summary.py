@@ -16,7 +16,7 @@ from tfbdl.cli.model import load_model
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tfbdl.models import Ensemble
+    from tfbdl.models import WeightEnsemble
     from tfbdl.posteriors import Posterior
 
 _EXAMPLE = """\
@@ -49,7 +49,7 @@ def _summary(args: argparse.Namespace) -> int:
     model = load_model(args.model, compiled=False)
     from tfbdl.keras_private import walk  # noqa: PLC0415 (slow)
     from tfbdl.layers import ConcreteDropout, MCDropout  # noqa: PLC0415
-    from tfbdl.models import Ensemble  # noqa: PLC0415
+    from tfbdl.models import WeightEnsemble  # noqa: PLC0415
     from tfbdl.posteriors import Posterior  # noqa: PLC0415
 
     weights = Table(box=SIMPLE_HEAD, show_edge=False)
@@ -62,7 +62,7 @@ def _summary(args: argparse.Namespace) -> int:
     for layer in walk(model):
         if isinstance(layer, Posterior) and layer.built:
             weights.add_row(*_of_posterior(layer))
-        elif isinstance(layer, Ensemble):
+        elif isinstance(layer, WeightEnsemble):
             for row in _of_ensemble(layer):
                 weights.add_row(*row)
         elif isinstance(layer, ConcreteDropout):
@@ -91,7 +91,7 @@ def _of_posterior(posterior: Posterior) -> tuple[str, ...]:
     return _row(posterior.path, mean, stddev, f"{kl:.4g}")
 
 
-def _of_ensemble(ensemble: Ensemble) -> Iterator[tuple[str, ...]]:
+def _of_ensemble(ensemble: WeightEnsemble) -> Iterator[tuple[str, ...]]:
     members, start = np.asarray(ensemble.members, np.float64), 0
     for path, shape in ensemble.shapes.items():
         part = members[:, start : start + int(np.prod(shape))]

@@ -14,7 +14,7 @@ from tfbdl.arguments import function, integer, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import Method
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.models.ensemble import Ensemble, floats
+from tfbdl.models.ensemble import WeightEnsemble, floats
 from tfbdl.training.loop import train
 
 
@@ -132,7 +132,7 @@ class DeepEnsemble(Method):
             raise ValueError(f"num_samples={number} is more than the {len(theta)} members")
         return theta[:number]
 
-    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
         """The members, or the first of them, as one model, whose functions `tfbdl.predict` draws.
 
         Raises:
@@ -140,7 +140,9 @@ class DeepEnsemble(Method):
         """
         members = self._fitted("ensemble")
         network = self.network()
-        ensemble = Ensemble(network, members.theta[:num_samples], members.states[:num_samples])
+        ensemble = WeightEnsemble(
+            network, members.theta[:num_samples], members.states[:num_samples]
+        )
         ensemble.compile(loss=network.loss)
         return ensemble
 

@@ -158,6 +158,7 @@ def _noise(model: keras.Model, laplace: Laplace) -> float | None:
     predicted = [getattr(law, "scale", None) == "predicted" for law in (loss, likelihood)]
     if loss is None or type(loss) is not type(likelihood) or predicted[0] != predicted[1]:
         raise ValueError(
-            f"loss={shown(model.loss)} is not that of laplace; compile the model with its likelihood"
+            f"loss={shown(model.loss)} is not that of laplace; compile the model with its "
+            "likelihood"
         )
     return float(loss.scale) if isinstance(loss, Normal) and not predicted[0] else None

@@ -19,7 +19,7 @@ from tfbdl.inference.mcmc.kernels.base import value_and_gradient
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods import Likelihood
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.probability import tfp
 
 STEPS_PER_CALL = 100
@@ -162,7 +162,7 @@ class MAP(TargetMethod):
         """The mode, as often as asked for, shape (num_samples, D)."""
         return np.tile(self.theta, (positive_integer("num_samples", num_samples), 1))
 
-    def ensemble(self, num_samples: int = 1, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int = 1, *, seed: int = 0) -> WeightEnsemble:
         """The network at the mode, as a model of one function, however many are asked for.
 
         Raises:
@@ -170,7 +170,7 @@ class MAP(TargetMethod):
             NotFittedError: before `fit`.
         """
         network, likelihood = self._network()
-        ensemble = Ensemble(network.model, self.theta[None])
+        ensemble = WeightEnsemble(network.model, self.theta[None])
         ensemble.compile(loss=likelihood)
         return ensemble
 

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction, predict
 from tfbdl.predictive.predict import Request
 
@@ -55,7 +55,7 @@ class Method(keras.layers.Layer):
         """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`."""
         raise NotImplementedError
 
-    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         """Draws of the posterior as one Keras model, whose functions `tfbdl.predict` draws."""
         raise NotImplementedError
 
@@ -63,9 +63,17 @@ class Method(keras.layers.Layer):
         """What there is to look at; printed, a table."""
         raise NotImplementedError
 
+    def functions(self, num_samples: int, seed: int) -> keras.Model:
+        """The functions by which `tfbdl.predict` and `tfbdl.export` answer: an ensemble.
+
+        Raises:
+            ValueError: if the posterior answers in another way.
+        """
+        return self.ensemble(num_samples, seed=seed)
+
     def predictive(self, x: Any, request: Request) -> Prediction:
-        """What `tfbdl.predict` answers for this posterior: by default, through `ensemble`."""
-        drawn = self.ensemble(request.num_samples, seed=request.seed)
+        """What `tfbdl.predict` answers for this posterior."""
+        drawn = self.functions(request.num_samples, request.seed)
         return predict(drawn, x, **request._asdict())
 
     def save(self, path: str | os.PathLike[str]) -> None:

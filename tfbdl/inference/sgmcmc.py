@@ -16,8 +16,8 @@ from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import Method
 from tfbdl.inference.weight_snapshots import WeightSnapshots
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.models import Ensemble
-from tfbdl.optimizers.base import Sampler
+from tfbdl.models import WeightEnsemble
+from tfbdl.optimizers.base import SamplingOptimizer
 from tfbdl.training.loop import train
 
 
@@ -63,7 +63,7 @@ class SGMCMC(Method):
         super().__init__(name=name)
         self.model = keras_model("model", model)
         optimizer = getattr(model, "optimizer", None)
-        if not isinstance(getattr(optimizer, "inner_optimizer", optimizer), Sampler):
+        if not isinstance(getattr(optimizer, "inner_optimizer", optimizer), SamplingOptimizer):
             raise ValueError(
                 f"model={model.name} is compiled with {type(optimizer).__name__}, which finds a "
                 "mode and samples nothing; compile it with one of tfbdl.optimizers, such as SGHMC"
@@ -130,11 +130,11 @@ class SGMCMC(Method):
         """
         return self._chosen(num_samples, seed).theta
 
-    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
         """The network with samples of its weights in random order, by default all."""
         kept = len(self._fitted("ensemble").theta)
         number = None if num_samples is None else min(num_samples, kept)
-        ensemble = Ensemble(self.model, *self._chosen(number, seed))
+        ensemble = WeightEnsemble(self.model, *self._chosen(number, seed))
         ensemble.compile(loss=self.model.loss)
         return ensemble
 

@@ -19,7 +19,7 @@ from tfbdl.inference.method import Method
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import walk
 from tfbdl.memory import require
-from tfbdl.models.ensemble import Ensemble, floats
+from tfbdl.models.ensemble import WeightEnsemble, floats
 from tfbdl.training.loop import train
 
 
@@ -157,7 +157,7 @@ class SWAG(Method):
 
     def ensemble(
         self, num_samples: int = 30, *, x: Any = None, batch_size: int = 100, seed: int = 0
-    ) -> Ensemble:
+    ) -> WeightEnsemble:
         """Draws as a model whose functions `tfbdl.predict` draws.
 
         Args:
@@ -187,7 +187,7 @@ class SWAG(Method):
                 x = examples("x", x, FlatModel(self.model).dtype.name)
             with _left_as_it_was(self.model):
                 states = _statistics(self.model, thetas, x, batch_size)
-        ensemble = Ensemble(self.model, thetas, states)
+        ensemble = WeightEnsemble(self.model, thetas, states)
         ensemble.compile(loss=self.model.loss)
         return ensemble
 

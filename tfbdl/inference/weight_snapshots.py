@@ -12,7 +12,7 @@ from tfbdl.arguments import integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private import batches_seen, schedule_of
 from tfbdl.likelihoods import check_metrics
-from tfbdl.models.ensemble import Ensemble, floats
+from tfbdl.models.ensemble import WeightEnsemble, floats
 from tfbdl.optimizers import CyclicalSchedule
 from tfbdl.training import workers
 from tfbdl.whole_file import numbers, read_npz, write_whole
@@ -65,13 +65,13 @@ class WeightSnapshots(keras.callbacks.Callback):
         members, states = zip(*map(self._read, self.epochs), strict=True)
         return np.stack(members), np.stack(states)
 
-    def ensemble(self) -> Ensemble:
+    def ensemble(self) -> WeightEnsemble:
         """The samples as a model whose functions are drawn by `tfbdl.predict`.
 
         Raises:
             ValueError: if there are none, or a file of one is damaged.
         """
-        ensemble = Ensemble(self._flat.model, *self.arrays())
+        ensemble = WeightEnsemble(self._flat.model, *self.arrays())
         if self.model.compiled:
             ensemble.compile(loss=self.model.loss)
         return ensemble

@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors, random
 from tfbdl.arguments import option
-from tfbdl.complexity import Complexity
+from tfbdl.draws import accept_draws, make_draw
 from tfbdl.keras_private import serialize_shared
+from tfbdl.kl_term import KLTerm
 from tfbdl.layers.keras_arguments import without_replaced
 from tfbdl.memory import require
 from tfbdl.posteriors import Posterior
-from tfbdl.sampling import accept_draws, make_draw
 
 
 class BayesLayer(keras.layers.Layer):
@@ -54,7 +54,7 @@ class BayesLayer(keras.layers.Layer):
         self.kl = option("kl", kl, ("auto", "sample"))
         self.posterior.check_kl(self.kl)
         self.bias_posterior.check_kl(self.kl)
-        self.complexity = Complexity(num_data)
+        self.kl_term = KLTerm(num_data)
         self.seed = random.Seed(seed)
         self._random_weights: list[str] = []
         accept_draws(self)
@@ -62,7 +62,7 @@ class BayesLayer(keras.layers.Layer):
     @property
     def num_data(self) -> int:
         """N, the number of training examples."""
-        return self.complexity.num_data
+        return self.kl_term.num_data
 
     def add_random_weight(
         self,
@@ -118,10 +118,10 @@ class BayesLayer(keras.layers.Layer):
 
     def add_kl(self, kl: tf.Tensor, training: bool) -> None:
         """Adds the weights' `kl` to the losses, and that of their priors' hyper-parameters."""
-        self.complexity.add(kl, training, kl=kl)
+        self.kl_term.add(kl, training, kl=kl)
         for q in self.random_weights:
             if q.of_hyperposterior:
-                q.prior.add_kl(self.complexity, training)
+                q.prior.add_kl(self.kl_term, training)
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object

@@ -110,7 +110,7 @@ class BayesConv2D(BayesConv):
     """A convolution of images with (W, b) ~ q, and KL(q || p) / num_data in the model's losses.
 
     `training=True` samples the weights, `training=False` uses their means, and a draw
-    (`tfbdl.sampling`) names one weight sample. At their means it is `keras.layers.Conv2D`. Input
+    (`tfbdl.draws`) names one weight sample. At their means it is `keras.layers.Conv2D`. Input
     (batch, rows, columns, channels), kernel (*kernel_size, channels / groups, filters).
 
     Args:

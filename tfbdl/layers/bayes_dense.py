@@ -19,7 +19,7 @@ class BayesDense(BayesLinear):
     """activation(x W + b) with (W, b) ~ q, and KL(q || p) / num_data in the model's losses.
 
     `training=True` samples the weights, `training=False` uses their means, and a draw
-    (`tfbdl.sampling`) names one weight sample. Input (..., d_in), output (..., units).
+    (`tfbdl.draws`) names one weight sample. Input (..., d_in), output (..., units).
 
     Args:
         units: output dimension.

@@ -12,15 +12,15 @@ from tfbdl import posteriors, priors
 from tfbdl.arguments import boolean, positive_integer
 from tfbdl.examples import examples
 from tfbdl.identifiers import initializer
-from tfbdl.layers.one_sample import OneSample
+from tfbdl.layers.shared_sample import SharedSample
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class BayesEmbedding(OneSample):
+class BayesEmbedding(SharedSample):
     """Rows of a table E ~ q for integers, and KL(q || p) / num_data in the model's losses.
 
     `training=True` samples the table, `training=False` uses its mean, and a draw
-    (`tfbdl.sampling`) names one table. Equal integers have equal vectors in a training step and in
+    (`tfbdl.draws`) names one table. Equal integers have equal vectors in a training step and in
     a draw. At the mean it is `keras.layers.Embedding`. Input (...) of integers below `input_dim`,
     output (..., output_dim).
 

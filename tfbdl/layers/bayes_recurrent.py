@@ -12,8 +12,8 @@ from tfbdl import posteriors, priors, random
 from tfbdl.arguments import boolean, number, positive_integer
 from tfbdl.identifiers import initializer, of_keras
 from tfbdl.keras_private import serialize_shared
-from tfbdl.layers.one_sample import OneSample
 from tfbdl.layers.recurrent_cells import GivenGRUCell, GivenLSTMCell
+from tfbdl.layers.shared_sample import SharedSample
 
 _BACKWARDS = -2
 """A sub-stream of the layer's key that nothing else takes."""
@@ -24,7 +24,7 @@ _FLAGS = {
 _FLAGS_OF_CELL = {"reset_after", "unit_forget_bias", "use_bias"}
 
 
-class BayesRecurrent(OneSample, keras.layers.RNN):
+class BayesRecurrent(SharedSample, keras.layers.RNN):
     """A recurrent layer of Keras, whose cell is given one sample of the weights for all steps.
 
     A subclass says which cell, with what arguments. They are described where users meet them, in
@@ -161,7 +161,7 @@ class BayesLSTM(BayesRecurrent):
 
     One sample of the weights holds for all steps of all sequences of a batch (Fortunato, Blundell,
     Vinyals 2017, section 3): `training=True` samples them, `training=False` uses their means, and a
-    draw (`tfbdl.sampling`) names one sample. At the means it is `keras.layers.LSTM`, with its
+    draw (`tfbdl.draws`) names one sample. At the means it is `keras.layers.LSTM`, with its
     masks, states and outputs; `keras.layers.Bidirectional` takes it too, which makes a backward
     layer with weights and noise of its own.
 

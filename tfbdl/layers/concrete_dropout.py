@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import boolean, instance, not_negative, number, positive
-from tfbdl.complexity import Complexity
-from tfbdl.sampling import accept_draws
+from tfbdl.draws import accept_draws
+from tfbdl.kl_term import KLTerm
 
 
 def entropy(logits: tf.Tensor) -> tf.Tensor:
@@ -34,7 +34,7 @@ class ConcreteDropout(keras.layers.Wrapper):
     """Drops inputs of the wrapped layer at a learned rate: `ConcreteDropout(Dense(10), ...)`.
 
     Masks hold for a unit of the last axis as a whole: for convolutions channels, for sequences all
-    steps. `training=True` draws one per example, a draw (`tfbdl.sampling`) one for all x,
+    steps. `training=True` draws one per example, a draw (`tfbdl.draws`) one for all x,
     `training=False` none.
 
     Args:
@@ -81,7 +81,7 @@ class ConcreteDropout(keras.layers.Wrapper):
         self.per_unit = boolean("per_unit", per_unit)
         self.initial_rate = number("initial_rate", initial_rate, lambda v: 0 < v < 1, "in (0, 1)")
         self.logit_scale = positive("logit_scale", logit_scale, "> 0")
-        self.complexity = Complexity(num_data, names=("wd", "ent"))
+        self.kl_term = KLTerm(num_data, names=("wd", "ent"))
         self.seed = random.Seed(seed)
         self.supports_masking = True
         accept_draws(self)
@@ -124,7 +124,7 @@ class ConcreteDropout(keras.layers.Wrapper):
             x *= tf.cast(mask / self.keep_prob, x.dtype)
         y = self.layer(x)
         wd, ent = self.weight_term(), self.entropy_term()
-        self.complexity.add(wd - ent, training, wd=wd, ent=ent)
+        self.kl_term.add(wd - ent, training, wd=wd, ent=ent)
         return y
 
     def weight_term(self) -> tf.Tensor:
@@ -146,7 +146,7 @@ class ConcreteDropout(keras.layers.Wrapper):
     def get_config(self) -> dict:
         return {
             **super().get_config(),
-            "num_data": self.complexity.num_data,
+            "num_data": self.kl_term.num_data,
             "lengthscale": self.lengthscale,
             "temperature": self.temperature,
             "per_unit": self.per_unit,

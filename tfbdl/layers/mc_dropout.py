@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import boolean, number, shown
-from tfbdl.sampling import accept_draws
+from tfbdl.draws import accept_draws
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -19,7 +19,7 @@ class MCDropout(keras.layers.Layer):
     """`keras.layers.Dropout` that stays on in drawn functions.
 
     `training=True` is ordinary dropout, `training=False` the naive approximation (no dropout:
-    activations are rescaled in training). In a draw (`tfbdl.sampling`) the rest of the model is in
+    activations are rescaled in training). In a draw (`tfbdl.draws`) the rest of the model is in
     inference mode and one mask serves all x, so that the draw is a function: equal rows of x have
     equal outputs, in whatever batch they come.
 

@@ -7,7 +7,7 @@ and give the same value.
 from __future__ import annotations
 
 from tfbdl.metrics.agreement import Agreement, TotalVariation, agreement, total_variation
-from tfbdl.metrics.brier_parts import BrierParts
+from tfbdl.metrics.brier_decomposition import BrierDecomposition
 from tfbdl.metrics.calibration import (
     Reliability,
     adaptive_calibration_error,
@@ -36,14 +36,14 @@ from tfbdl.metrics.ranked_metrics import (
 from tfbdl.metrics.regression import crps_normal, crps_samples, interval_coverage, interval_width
 from tfbdl.metrics.regression_metrics import IntervalCoverage, NormalCRPS, SampleCRPS
 from tfbdl.metrics.scores import (
-    BrierDecomposition,
+    BrierComponents,
     BrierScore,
     NegativeLogLikelihood,
     brier_decomposition,
     brier_score,
     negative_log_likelihood,
 )
-from tfbdl.metrics.temperature import fit_temperature, scale
+from tfbdl.metrics.temperature import apply_temperature, fit_temperature
 
 __all__ = [
     "AUPR",
@@ -51,8 +51,8 @@ __all__ = [
     "AdaptiveCalibrationError",
     "Agreement",
     "AreaUnderRiskCoverage",
+    "BrierComponents",
     "BrierDecomposition",
-    "BrierParts",
     "BrierScore",
     "ErrorAUPR",
     "ErrorAUROC",
@@ -68,6 +68,7 @@ __all__ = [
     "TotalVariation",
     "adaptive_calibration_error",
     "agreement",
+    "apply_temperature",
     "area_under_risk_coverage",
     "aupr",
     "auroc",
@@ -85,6 +86,5 @@ __all__ = [
     "negative_log_likelihood",
     "reliability",
     "risk_coverage",
-    "scale",
     "total_variation",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import checks, outputs
+from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.class_mean import ClassMean
 
 
@@ -44,8 +44,11 @@ def total_variation(p: ArrayLike, reference: ArrayLike) -> float:
 
 
 def _pair(p: ArrayLike, reference: ArrayLike) -> list[np.ndarray]:
-    p, reference = checks.probabilities("p", p), checks.probabilities("reference", reference)
-    return checks.alike(p=p, reference=reference)
+    p, reference = (
+        array_checks.probabilities("p", p),
+        array_checks.probabilities("reference", reference),
+    )
+    return array_checks.alike(p=p, reference=reference)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -64,7 +67,7 @@ class Agreement(ClassMean):
         p, reference = _batch_pair(y_true, y_pred, self.from_logits)
         difference = tf.reduce_sum(p - reference, axis=-1)
         same = tf.cast(tf.argmax(p, axis=-1) == tf.argmax(reference, axis=-1), p.dtype)
-        return outputs.unless_nan(difference, same)
+        return tensor_checks.unless_nan(difference, same)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -85,8 +88,8 @@ class TotalVariation(ClassMean):
 
 
 def _batch_pair(y_true: Any, y_pred: Any, from_logits: bool) -> tuple[tf.Tensor, tf.Tensor]:
-    p = outputs.class_probabilities(y_pred, from_logits)
-    reference = outputs.class_probabilities(y_true, False, "y_true")
+    p = tensor_checks.class_probabilities(y_pred, from_logits)
+    reference = tensor_checks.class_probabilities(y_true, False, "y_true")
     if not p.shape.is_compatible_with(reference.shape):
         raise ValueError(
             f"y_true has shape {tuple(reference.shape)} and y_pred has shape {tuple(p.shape)}; "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import checks
+from tfbdl.metrics import array_checks
 from tfbdl.metrics.bins import bin_index, number_of_bins
 from tfbdl.metrics.ties import average_over_ties
 
@@ -42,7 +42,7 @@ def reliability(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Reliability:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
     num_bins = number_of_bins(num_bins)
-    confidence, correct = top_class(*checks.classes(y, p))
+    confidence, correct = top_class(*array_checks.classes(y, p))
     index = bin_index(confidence, num_bins)
     count = np.bincount(index, minlength=num_bins)
     per_example = np.where(count > 0, count, np.nan)
@@ -84,7 +84,7 @@ def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     Arguments and errors as in `reliability`.
     """
     num_bins = number_of_bins(num_bins)
-    return adaptive_error(*top_class(*checks.classes(y, p)), num_bins)
+    return adaptive_error(*top_class(*array_checks.classes(y, p)), num_bins)
 
 
 def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:

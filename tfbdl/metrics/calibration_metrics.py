@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
-from tfbdl.metrics import checks, outputs
+from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.bins import inner_edges, number_of_bins
 
 
@@ -34,7 +34,7 @@ class BinnedCalibration(keras.metrics.Metric):
         name: str | None = None,
         dtype: str = "float64",
     ) -> None:
-        super().__init__(**checks.of_keras(name, dtype))
+        super().__init__(**array_checks.of_keras(name, dtype))
         self.num_bins = number_of_bins(num_bins)
         self.from_logits = boolean("from_logits", from_logits)
         shape = (self.num_bins,)
@@ -49,11 +49,11 @@ class BinnedCalibration(keras.metrics.Metric):
             y_pred: class probabilities or logits, shape (B, C); or of class 1, shape (B, 1).
             sample_weight: a weight an example, or None.
         """
-        p = outputs.class_probabilities(y_pred, self.from_logits)
-        confidence, correct = outputs.top_class(y_true, p)
+        p = tensor_checks.class_probabilities(y_pred, self.from_logits)
+        confidence, correct = tensor_checks.top_class(y_true, p)
         weight = tf.ones_like(confidence)
         if sample_weight is not None:
-            weight *= outputs.weights_of(sample_weight, weight)
+            weight *= tensor_checks.weights_of(sample_weight, weight)
         edges = tf.constant(inner_edges(self.num_bins), confidence.dtype)
         index = tf.searchsorted(edges, confidence, side="left")
         for total, values in ((self.weight, weight), (self.gap, weight * (correct - confidence))):

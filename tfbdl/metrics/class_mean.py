@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
-from tfbdl.metrics import checks, outputs
+from tfbdl.metrics import array_checks, tensor_checks
 
 
 class ClassMean(keras.metrics.Mean):
@@ -26,7 +26,7 @@ class ClassMean(keras.metrics.Mean):
     def __init__(
         self, from_logits: bool = False, name: str | None = None, dtype: str = "float64"
     ) -> None:
-        super().__init__(**checks.of_keras(name, dtype))
+        super().__init__(**array_checks.of_keras(name, dtype))
         self.from_logits = boolean("from_logits", from_logits)
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
@@ -43,7 +43,7 @@ class ClassMean(keras.metrics.Mean):
         """
         values = self.values(y_true, y_pred)
         if sample_weight is not None:
-            sample_weight = outputs.weights_of(sample_weight, values)
+            sample_weight = tensor_checks.weights_of(sample_weight, values)
         super().update_state(values, sample_weight)
 
     def get_config(self) -> dict:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import checks
+from tfbdl.metrics import array_checks
 from tfbdl.metrics.ties import average_over_ties
 
 
@@ -127,15 +127,15 @@ def risks(errors: np.ndarray, uncertainty: np.ndarray) -> RiskCoverage:
 
 
 def _errors(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    y, p = checks.classes(y, p)
-    uncertainty = checks.vector("uncertainty", uncertainty)
-    checks.same_length("uncertainty", uncertainty, "y", y)
+    y, p = array_checks.classes(y, p)
+    uncertainty = array_checks.vector("uncertainty", uncertainty)
+    array_checks.same_length("uncertainty", uncertainty, "y", y)
     return p.argmax(axis=1) != y, uncertainty
 
 
 def _pooled(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Whether each is out of the distribution, and the scores; both of shape (N + M,)."""
-    inside = checks.vector("scores_in", scores_in)
-    outside = checks.vector("scores_out", scores_out)
+    inside = array_checks.vector("scores_in", scores_in)
+    outside = array_checks.vector("scores_out", scores_out)
     is_out = np.repeat([False, True], [len(inside), len(outside)])
     return is_out, np.concatenate([inside, outside])

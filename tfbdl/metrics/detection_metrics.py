@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbdl.metrics import outputs
+from tfbdl.metrics import tensor_checks
 from tfbdl.metrics.detection import area_of_flags, precision_of_flags
 from tfbdl.metrics.kept_scores import KeptScores
 
@@ -30,7 +30,7 @@ class DetectionMetric(KeptScores):
         Raises:
             ValueError: if a shape is another, the lengths differ, or there is a sample_weight.
         """
-        flags, scores = outputs.flags_and_scores(is_out, uncertainty)
+        flags, scores = tensor_checks.flags_and_scores(is_out, uncertainty)
         self.keep(scores, flags, sample_weight)
 
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.metrics import checks
+from tfbdl.metrics import array_checks
 
 
 class KeptScores(keras.metrics.Metric):
@@ -28,7 +28,7 @@ class KeptScores(keras.metrics.Metric):
     """
 
     def __init__(self, name: str | None = None, dtype: str = "float64") -> None:
-        super().__init__(**checks.of_keras(name, dtype))
+        super().__init__(**array_checks.of_keras(name, dtype))
         self.count = self.add_variable((), "zeros", dtype="int64", name="count")
         self._kept: deque[tuple[np.ndarray, np.ndarray]] = deque()
 

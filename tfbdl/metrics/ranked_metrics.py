@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from tfbdl.arguments import boolean
-from tfbdl.metrics import outputs
+from tfbdl.metrics import tensor_checks
 from tfbdl.metrics.bins import number_of_bins
 from tfbdl.metrics.calibration import adaptive_error
 from tfbdl.metrics.detection import area_of_flags, precision_of_flags, risks
@@ -43,8 +43,8 @@ class RankedMetric(KeptScores):
         Raises:
             ValueError: if there is a sample_weight.
         """
-        p = outputs.class_probabilities(y_pred, self.from_logits)
-        confidence, correct = outputs.top_class(y_true, p)
+        p = tensor_checks.class_probabilities(y_pred, self.from_logits)
+        confidence, correct = tensor_checks.top_class(y_true, p)
         self.keep(confidence, correct, sample_weight)
 
     def get_config(self) -> dict:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import checks
+from tfbdl.metrics import array_checks
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
@@ -25,7 +25,7 @@ def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float
     Raises:
         ValueError: if the shapes differ, a value is not finite, or a lower end is above its upper.
     """
-    y, lower, upper = checks.alike(y=y, lower=lower, upper=upper)
+    y, lower, upper = array_checks.alike(y=y, lower=lower, upper=upper)
     _check_interval(lower, upper)
     return float(np.mean((lower <= y) & (y <= upper)))
 
@@ -40,7 +40,7 @@ def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
     Raises:
         ValueError: if the shapes differ, a value is not finite, or a lower end is above its upper.
     """
-    lower, upper = checks.alike(lower=lower, upper=upper)
+    lower, upper = array_checks.alike(lower=lower, upper=upper)
     _check_interval(lower, upper)
     return float(np.mean(upper - lower))
 
@@ -60,10 +60,11 @@ def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:
     Raises:
         ValueError: if the shapes differ, a value is not finite, or a stddev is not positive.
     """
-    y, mean, stddev = checks.alike(y=y, mean=mean, stddev=stddev)
+    y, mean, stddev = array_checks.alike(y=y, mean=mean, stddev=stddev)
     if (stddev <= 0).any():
         raise ValueError(
-            f"stddev has {checks.first(stddev, stddev <= 0)}; give positive standard deviations"
+            f"stddev has {array_checks.first(stddev, stddev <= 0)}; give positive standard "
+            "deviations"
         )
     z = (y - mean) / stddev
     density = np.exp(-0.5 * np.square(z)) / math.sqrt(2.0 * math.pi)
@@ -87,7 +88,7 @@ def crps_samples(y: ArrayLike, samples: ArrayLike) -> float:
     Raises:
         ValueError: if the shapes do not fit or a value is not finite.
     """
-    y, samples = checks.real("y", y), checks.real("samples", samples)
+    y, samples = array_checks.real("y", y), array_checks.real("samples", samples)
     if samples.shape[1:] != y.shape or samples.ndim == y.ndim:
         raise ValueError(
             f"samples has shape {samples.shape}; y of shape {y.shape} needs (S, *y.shape)"
@@ -103,6 +104,6 @@ def _check_interval(lower: np.ndarray, upper: np.ndarray) -> None:
     wrong = lower > upper
     if wrong.any():
         raise ValueError(
-            f"lower has {checks.first(lower, wrong)}, where upper has "
+            f"lower has {array_checks.first(lower, wrong)}, where upper has "
             f"{upper[wrong][0]:g}; give lower <= upper"
         )

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
-from tfbdl.metrics import checks, outputs
+from tfbdl.metrics import array_checks, tensor_checks
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -25,7 +25,7 @@ class IntervalCoverage(keras.metrics.Mean):
     """
 
     def __init__(self, name: str = "interval_coverage", dtype: str = "float64") -> None:
-        super().__init__(**checks.of_keras(name, dtype))
+        super().__init__(**array_checks.of_keras(name, dtype))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.
@@ -35,12 +35,12 @@ class IntervalCoverage(keras.metrics.Mean):
             y_pred: intervals, shape (B, 2 D).
             sample_weight: a weight an example, or None.
         """
-        y, lower, upper = outputs.halves(y_true, y_pred, "D lower ends, then D upper ends")
-        width = outputs.refuse(
+        y, lower, upper = tensor_checks.halves(y_true, y_pred, "D lower ends, then D upper ends")
+        width = tensor_checks.refuse(
             upper - lower, lower > upper, "y_pred has a lower end above its upper"
         )
         covered = tf.cast((lower <= y) & (y <= upper), width.dtype)
-        _weighted(super(), outputs.unless_nan(width, covered), sample_weight)
+        _weighted(super(), tensor_checks.unless_nan(width, covered), sample_weight)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -61,7 +61,7 @@ class NormalCRPS(keras.metrics.Mean):
     def __init__(
         self, from_raw: bool = False, name: str = "normal_crps", dtype: str = "float64"
     ) -> None:
-        super().__init__(**checks.of_keras(name, dtype))
+        super().__init__(**array_checks.of_keras(name, dtype))
         self.from_raw = boolean("from_raw", from_raw)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -72,10 +72,12 @@ class NormalCRPS(keras.metrics.Mean):
             y_pred: means and scales, shape (B, 2 D).
             sample_weight: a weight an example, or None.
         """
-        y, mean, stddev = outputs.halves(y_true, y_pred, "D means, then D standard deviations")
+        y, mean, stddev = tensor_checks.halves(
+            y_true, y_pred, "D means, then D standard deviations"
+        )
         if self.from_raw:
             stddev = tf.math.softplus(stddev) + 1e-6
-        stddev = outputs.refuse(
+        stddev = tensor_checks.refuse(
             stddev, stddev <= 0, "y_pred has a standard deviation that is not positive"
         )
         z = (y - mean) / stddev
@@ -101,7 +103,7 @@ class SampleCRPS(keras.metrics.Mean):
     """
 
     def __init__(self, name: str = "sample_crps", dtype: str = "float64") -> None:
-        super().__init__(**checks.of_keras(name, dtype))
+        super().__init__(**array_checks.of_keras(name, dtype))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.
@@ -111,7 +113,7 @@ class SampleCRPS(keras.metrics.Mean):
             y_pred: samples, shape (B, S, D).
             sample_weight: a weight an example, or None.
         """
-        y, samples = outputs.samples_of(y_true, y_pred)
+        y, samples = tensor_checks.samples_of(y_true, y_pred)
         deviations = tf.sort(samples - y[:, tf.newaxis], axis=1)
         size = tf.shape(deviations)[1]
         ranks = tf.cast(2 * tf.range(1, size + 1) - size - 1, deviations.dtype)
@@ -123,5 +125,5 @@ class SampleCRPS(keras.metrics.Mean):
 def _weighted(mean: Any, values: tf.Tensor, sample_weight: Any) -> None:
     """Adds values, shape (B, D), to a mean of Keras."""
     if sample_weight is not None:
-        sample_weight = outputs.weights_of(sample_weight, values)
+        sample_weight = tensor_checks.weights_of(sample_weight, values)
     mean.update_state(values, sample_weight)

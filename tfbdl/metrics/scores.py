@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import checks, outputs
+from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.bins import bin_index, number_of_bins
 from tfbdl.metrics.class_mean import ClassMean
 
@@ -29,7 +29,7 @@ def negative_log_likelihood(y: ArrayLike, p: ArrayLike) -> float:
     Raises:
         ValueError: if y are no labels or p no probabilities.
     """
-    y, p = checks.classes(y, p)
+    y, p = array_checks.classes(y, p)
     with np.errstate(divide="ignore"):
         return float(-np.log(p[np.arange(len(y)), y]).mean())
 
@@ -46,12 +46,12 @@ def brier_score(y: ArrayLike, p: ArrayLike) -> float:
     Raises:
         ValueError: if y are no labels or p no probabilities.
     """
-    y, p = checks.classes(y, p)
+    y, p = array_checks.classes(y, p)
     return float(np.square(p - np.eye(p.shape[1])[y]).sum(axis=1).mean())
 
 
 @dataclass(frozen=True)
-class BrierDecomposition:
+class BrierComponents:
     """The parts of a Brier score, see `brier_decomposition`.
 
     Attributes:
@@ -75,7 +75,7 @@ class BrierDecomposition:
         return self.reliability - self.resolution + self.uncertainty + within
 
 
-def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> BrierDecomposition:
+def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> BrierComponents:
     """The Brier score as reliability - resolution + uncertainty + what binning leaves over.
 
     Each class c is a binary event forecast with p_c, and the parts are summed over classes. Were
@@ -93,11 +93,11 @@ def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Brier
     Raises:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
-    y, p = checks.classes(y, p)
+    y, p = array_checks.classes(y, p)
     num_bins = number_of_bins(num_bins)
     outcomes = np.eye(p.shape[1])[y]
     parts = [_parts(p_c, o_c, num_bins) for p_c, o_c in zip(p.T, outcomes.T, strict=True)]
-    return BrierDecomposition(*(float(part) for part in np.sum(parts, axis=0)))
+    return BrierComponents(*(float(part) for part in np.sum(parts, axis=0)))
 
 
 def _parts(p: np.ndarray, outcome: np.ndarray, num_bins: int) -> tuple[float, ...]:
@@ -129,8 +129,8 @@ class NegativeLogLikelihood(ClassMean):
         super().__init__(from_logits, name, dtype)
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
-        log_p = outputs.class_log_probabilities(y_pred, self.from_logits)
-        label, log_p = outputs.labels(y_true, log_p)
+        log_p = tensor_checks.class_log_probabilities(y_pred, self.from_logits)
+        label, log_p = tensor_checks.labels(y_true, log_p)
         return -tf.gather(log_p, label, axis=1, batch_dims=1)
 
 
@@ -144,7 +144,7 @@ class BrierScore(ClassMean):
         super().__init__(from_logits, name, dtype)
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
-        p = outputs.class_probabilities(y_pred, self.from_logits)
-        label, p = outputs.labels(y_true, p)
+        p = tensor_checks.class_probabilities(y_pred, self.from_logits)
+        label, p = tensor_checks.labels(y_true, p)
         outcome = tf.one_hot(label, tf.shape(p)[1], dtype=p.dtype)
         return tf.reduce_sum(tf.square(p - outcome), axis=-1)

@@ -8,10 +8,10 @@ import scipy.special
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import positive
-from tfbdl.metrics import checks
+from tfbdl.metrics import array_checks
 
 
-def scale(logits: ArrayLike, temperature: float) -> np.ndarray:
+def apply_temperature(logits: ArrayLike, temperature: float) -> np.ndarray:
     """softmax(logits / temperature), float64 of shape (N, C) (Guo et al. 2017, eq. 9).
 
     Args:
@@ -44,7 +44,7 @@ def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
             average no larger than others (T would go to infinity).
     """
     z = _matrix(logits)
-    y = checks.labels(y, "logits", z)
+    y = array_checks.labels(y, "logits", z)
     below_top = z - z.max(axis=1, keepdims=True)
     spread = -below_top.min() or 1.0
     below_top = below_top / spread
@@ -72,7 +72,7 @@ def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
 
 
 def _matrix(logits: ArrayLike) -> np.ndarray:
-    z = checks.real("logits", logits)
+    z = array_checks.real("logits", logits)
     if z.ndim != 2 or z.shape[1] < 2:
         raise ValueError(f"logits has shape {z.shape}; give shape (N, C) of two or more classes")
     return z

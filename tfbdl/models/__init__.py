@@ -1,6 +1,6 @@
 """Models with a way of their own: with their own loss, or with many weights for one network."""
 
-from tfbdl.models.ensemble import Ensemble
+from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.vae import VAE
 
-__all__ = ["VAE", "Ensemble"]
+__all__ = ["VAE", "WeightEnsemble"]

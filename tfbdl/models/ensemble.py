@@ -13,14 +13,14 @@ import tensorflow as tf
 
 from tfbdl.arguments import shown
 from tfbdl.copying import lora_of, set_lora
+from tfbdl.draws import accept_draws
 from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.keras_private import own_variables, walk
-from tfbdl.sampling import accept_draws
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class Ensemble(keras.Model):
+class WeightEnsemble(keras.Model):
     """K functions f(theta_k, x) of one network, each as probable as the others.
 
     Draw number s is member s modulo K, whatever the seed, so that `tfbdl.predict` takes each once.
@@ -55,7 +55,7 @@ class Ensemble(keras.Model):
         self.built = True
 
     @classmethod
-    def of(cls, models: Sequence[keras.Model], **kwargs: Any) -> Ensemble:
+    def of(cls, models: Sequence[keras.Model], **kwargs: Any) -> WeightEnsemble:
         """An ensemble of networks of equal architecture, with copies of their weights.
 
         Raises:
@@ -190,7 +190,7 @@ class Ensemble(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: dict, custom_objects: Any = None) -> Ensemble:
+    def from_config(cls, config: dict, custom_objects: Any = None) -> WeightEnsemble:
         model = keras.saving.deserialize_keras_object(config["model"])
         for layer, lora in zip(walk(model), config["lora"], strict=True):
             set_lora(layer, *lora)

@@ -17,11 +17,11 @@ import tensorflow as tf
 
 from tfbdl import arguments, random
 from tfbdl.arguments import boolean, option, positive_integer, shown
+from tfbdl.draws import accept_draws, make_draw
 from tfbdl.examples import as_array
 from tfbdl.identifiers import of_keras
 from tfbdl.memory import require
 from tfbdl.models import pixels
-from tfbdl.sampling import accept_draws, make_draw
 
 BATCH = 1000
 """Examples at a time in `elbo` and `log_likelihood`."""
@@ -34,7 +34,7 @@ class Latent(NamedTuple):
     sigma: tf.Tensor
 
 
-class Bound(NamedTuple):
+class ELBOTerms(NamedTuple):
     """The two parts of the ELBO at one z per example, each of shape (B,), in nats."""
 
     log_likelihood: tf.Tensor
@@ -45,7 +45,7 @@ class Bound(NamedTuple):
 class VAE(keras.Model):
     """`vae.compile("adam"); vae.fit(x)`, for x of shape (N, ...) with values in [0, 1].
 
-    `training=True` samples z, `training=False` has z = mu, a draw (`tfbdl.sampling`) shares one
+    `training=True` samples z, `training=False` has z = mu, a draw (`tfbdl.draws`) shares one
     noise vector between all x. The output is the mean of p(x | z), of the shape of x. `fit` and
     `evaluate` report elbo, log_likelihood and kl in nats per example; the loss is -elbo. The KL is
     in the model's losses as the mean over the batch: it is per example and needs no N.
@@ -150,7 +150,7 @@ class VAE(keras.Model):
             rows = tf.shape(z)[0] if draw is None else 1
             z += q.sigma * random.normal(key, [rows, self.latent_dim], z.dtype)
         logits = self._decode(z)
-        self.bound = Bound(self._log_likelihood(x, logits), kl_to_standard_normal(q))
+        self.bound = ELBOTerms(self._log_likelihood(x, logits), kl_to_standard_normal(q))
         self.add_loss(tf.reduce_mean(self.bound.kl))
         return self._shaped(self._pixels.mean(logits))
 

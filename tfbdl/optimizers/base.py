@@ -18,7 +18,7 @@ from tfbdl.optimizers.cyclical import CyclicalSchedule
 from tfbdl.priors import Prior
 
 
-class Sampler(keras.optimizers.Optimizer):
+class SamplingOptimizer(keras.optimizers.Optimizer):
     """An optimizer whose iterates are samples of the posterior of the weights.
 
     With Keras' mean loss L(w), the negative log likelihood per example, and a prior, the posterior

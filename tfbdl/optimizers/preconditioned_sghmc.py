@@ -22,11 +22,11 @@ class PreconditionedSGHMC(SGHMC):
     term of its gradient is left out.
 
     Args:
-        learning_rate: as in `Sampler`.
+        learning_rate: as in `SamplingOptimizer`.
         momentum: as in `SGHMC`.
         rho: of the running mean, in [0, 1).
         epsilon: > 0.
-        **kwargs: as in `Sampler`.
+        **kwargs: as in `SamplingOptimizer`.
 
     Raises:
         ValueError: if an argument is out of its range.

@@ -9,21 +9,21 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number, positive
-from tfbdl.optimizers.base import Sampler
+from tfbdl.optimizers.base import SamplingOptimizer
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class PreconditionedSGLD(Sampler):
+class PreconditionedSGLD(SamplingOptimizer):
     """w <- w - lr G grad U + sqrt(2 lr G T / N) e, with G = 1 / (epsilon + sqrt(V)) of each weight.
 
     V is the running mean of the squared gradient of the loss (Li et al. 2016, algorithm 1). As
     there, the term of the gradient of G is left out: it vanishes as `rho` goes to 1.
 
     Args:
-        learning_rate: as in `Sampler`; that of RMSprop at temperature 0.
+        learning_rate: as in `SamplingOptimizer`; that of RMSprop at temperature 0.
         rho: of the running mean, in [0, 1).
         epsilon: > 0; the paper's lambda.
-        **kwargs: as in `Sampler`.
+        **kwargs: as in `SamplingOptimizer`.
 
     Raises:
         ValueError: if an argument is out of its range.

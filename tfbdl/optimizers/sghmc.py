@@ -9,20 +9,20 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number
-from tfbdl.optimizers.base import Sampler
+from tfbdl.optimizers.base import SamplingOptimizer
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class SGHMC(Sampler):
+class SGHMC(SamplingOptimizer):
     """v <- momentum v - lr grad U + sqrt(2 (1 - momentum) lr T / N) e; w <- w + v, e ~ N(0, 1).
 
     Chen et al. 2014, equation 15, with alpha = 1 - momentum, eta = lr / N, and no estimate of the
     gradient's noise (beta = 0). At temperature 0 it is SGD with momentum.
 
     Args:
-        learning_rate: as in `Sampler`.
+        learning_rate: as in `SamplingOptimizer`.
         momentum: in [0, 1).
-        **kwargs: as in `Sampler`.
+        **kwargs: as in `SamplingOptimizer`.
 
     Raises:
         ValueError: if an argument is out of its range.

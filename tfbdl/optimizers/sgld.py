@@ -7,18 +7,18 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.optimizers.base import Sampler
+from tfbdl.optimizers.base import SamplingOptimizer
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class SGLD(Sampler):
+class SGLD(SamplingOptimizer):
     """w <- w - lr grad U + sqrt(2 lr T / N) e, with e ~ N(0, 1).
 
     Welling and Teh 2011, equation 4, with their step eps = 2 lr / N. It samples the posterior as lr
     goes to 0; at a finite lr, on a quadratic U with curvature a, the variance is
     (T / N) / (a (1 - lr a / 2)), and the noise of minibatches adds to it.
 
-    Arguments as in `tfbdl.optimizers.base.Sampler`.
+    Arguments as in `tfbdl.optimizers.base.SamplingOptimizer`.
     """
 
     def __init__(self, learning_rate: Any = 0.01, **kwargs: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -44,3 +45,26 @@ class ClosedFormPrediction(Prediction):
         """
         y = match(tf.constant(np.asarray(y), self.joint.dtype), tf.TensorShape(self.mean.shape))
         return self.joint.log_prob(tf.reshape(y, [len(self.mean), -1])).numpy()
+
+    def _rows_of(self, name: str, value: Any, rows: np.ndarray) -> Any:
+        if isinstance(value, tfp.distributions.Distribution):
+            return _rows(value, rows)
+        return super()._rows_of(name, value, rows)
+
+
+def _rows(
+    distribution: tfp.distributions.Distribution, rows: np.ndarray
+) -> tfp.distributions.Distribution:
+    """Some of the first axis of a batch of distributions."""
+    rank = distribution.batch_shape.rank
+    if isinstance(distribution, tfp.distributions.Independent):
+        return distribution.copy(distribution=_rows(distribution.distribution, rows))
+    of_rows = {}
+    for name, properties in distribution.parameter_properties().items():
+        value = distribution.parameters.get(name)
+        if value is None:
+            continue
+        value = tf.convert_to_tensor(value)
+        if value.shape.rank - properties.event_ndims == rank and value.shape[0] > 1:
+            of_rows[name] = tf.gather(value, rows)
+    return distribution.copy(**of_rows)

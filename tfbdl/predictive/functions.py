@@ -9,14 +9,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import complexity, likelihoods
+from tfbdl import kl_term, likelihoods
 from tfbdl.arguments import output_on, shown
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
 from tfbdl.random import word
-from tfbdl.sampling import Sampler, make_draw
-from tfbdl.spread import Spread
+from tfbdl.replicas import Replicas
 
 DRAWS_PER_CALL = 100
 """Of a replica, between two looks of the Python side: Ctrl-C waits so long at most."""
@@ -71,9 +71,9 @@ class Functions:
     ) -> None:
         self.model = model
         self.likelihood = likelihood
-        self._sampler = Sampler(model)
-        self._spread = Spread(model.distribute_strategy, jit_compile, convolutions=True)
-        self._draws_per_call = DRAWS_PER_CALL * self._spread.num_replicas
+        self._sampler = DrawnModel(model)
+        self._replicas = Replicas(model.distribute_strategy, jit_compile, convolutions=True)
+        self._draws_per_call = DRAWS_PER_CALL * self._replicas.num_replicas
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._compiled_for: list[Any] = []
 
@@ -151,7 +151,7 @@ class Functions:
 
     def _share(self, draws: range) -> int:
         """How many of them the first replica takes; the last may have fewer, or none."""
-        return -(-len(draws) // self._spread.num_replicas)
+        return -(-len(draws) // self._replicas.num_replicas)
 
     def _room(self, draws: range) -> int:
         """For how many draws a replica has room: rounded up, so that few programs serve all."""
@@ -161,7 +161,7 @@ class Functions:
 
     def _first_of_each(self, values: np.ndarray, draws: range) -> np.ndarray:
         """What replicas have put into their rooms, one after the other."""
-        of_replicas = np.split(values, self._spread.num_replicas)
+        of_replicas = np.split(values, self._replicas.num_replicas)
         return np.concatenate([rows[: self._share(draws)] for rows in of_replicas])[: len(draws)]
 
     def _run(
@@ -177,13 +177,13 @@ class Functions:
         Its `own` draws are those from own[0, 0] to own[0, 1] - 1. What the replicas give is put
         together along the first axis. Compiled once for the shapes of `tensors`.
         """
-        ends = draws.start + self._share(draws) * np.arange(self._spread.num_replicas + 1)
+        ends = draws.start + self._share(draws) * np.arange(self._replicas.num_replicas + 1)
         ends = np.minimum(ends, draws.stop).astype(np.int32)
         key = (function.__name__, *static)
         if key not in self._compiled:
-            self._compiled[key] = self._spread.compile(lambda *args: function(*args, *static))
-        own = self._spread.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
-        return self._spread.gather(
+            self._compiled[key] = self._replicas.compile(lambda *args: function(*args, *static))
+        own = self._replicas.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
+        return self._replicas.gather(
             self._compiled[key](*tensors, tf.constant(word(seed), tf.int64), own)
         )
 
@@ -209,7 +209,7 @@ class Functions:
 
         def draw(s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             outputs = self._sampler(x, draw=make_draw(seed, s))
-            costs = [tf.cast(cost, tf.float64) for cost in complexity.per_example(self.model)]
+            costs = [tf.cast(cost, tf.float64) for cost in kl_term.per_example(self.model)]
             total = sum(costs, tf.zeros([], tf.float64))
             return tf.cast(likelihood.log_prob(y, outputs), tf.float64), total
 

@@ -47,6 +47,14 @@ class Predictive(Protocol):
         """What `predict` answers."""
         ...
 
+    def functions(self, num_samples: int, seed: int) -> keras.Model:
+        """The functions by which it predicts, as a model to draw them from.
+
+        Raises:
+            ValueError: if it predicts in another way.
+        """
+        ...
+
 
 def predict(
     model: keras.Model | Predictive,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.special
@@ -14,7 +15,12 @@ from tfbdl.arguments import number
 from tfbdl.examples import examples
 from tfbdl.likelihoods import Likelihood
 
+if TYPE_CHECKING:
+    import pandas
+
 T = TypeVar("T")
+P = TypeVar("P", bound="Prediction")
+Index: TypeAlias = int | slice | Sequence[int] | np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +51,57 @@ class Prediction:
     num_samples: int
     likelihood: Likelihood | None
     outputs: np.ndarray | None
+
+    def __len__(self) -> int:
+        """N, the number of inputs."""
+        return len(self.mean)
+
+    def __getitem__(self: P, index: Index) -> P:
+        """The prediction of some of the inputs: of a slice, a mask, their numbers or one number.
+
+        One number gives a prediction of length 1.
+        """
+        if isinstance(index, (int, np.integer)):
+            index = [range(len(self))[index]]
+        rows = np.arange(len(self))[index]
+        parts = {f.name: self._rows_of(f.name, getattr(self, f.name), rows) for f in fields(self)}
+        return replace(self, **parts)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row for each input, as a `pandas.DataFrame`.
+
+        Columns have the names of the attributes, with the place of an output behind the names of
+        those that have several, as in "mean[0]"; "low" and "high" are the ends of `interval()`.
+
+        Raises:
+            ImportError: if pandas is missing.
+        """
+        try:
+            import pandas  # noqa: PLC0415 (optional)
+        except ImportError as error:
+            raise ImportError("to_dataframe needs pandas; pip install 'tfbdl[pandas]'") from error
+        columns = {
+            "mean": self.mean,
+            "stddev": self.stddev,
+            "epistemic_stddev": self.epistemic_stddev,
+        }
+        if self.likelihood is not None:
+            columns["aleatoric_stddev"] = self.aleatoric_stddev
+        if self.likelihood is None or not self.likelihood.is_discrete:
+            columns["low"], columns["high"] = self.interval()
+        else:
+            columns["entropy"] = self.entropy
+            columns["expected_entropy"] = _known(self.expected_entropy, "expected_entropy")
+            columns["mutual_information"] = self.mutual_information
+        frame = {}
+        for name, values in columns.items():
+            places = np.ndindex(values.shape[1:])
+            several = np.prod(values.shape[1:]) > 1
+            for place in places:
+                label = name + (f"[{','.join(map(str, place))}]" if several else "")
+                column = (slice(None), *place)
+                frame[label] = values[column]
+        return pandas.DataFrame(frame)
 
     @property
     def stddev(self) -> np.ndarray:
@@ -141,6 +198,12 @@ class Prediction:
         likelihood.check_targets(y, functions[0])
         logs = np.stack([likelihood.log_prob(y, f) for f in functions])
         return scipy.special.logsumexp(logs.astype(np.float64), axis=0) - np.log(len(logs))
+
+    def _rows_of(self, name: str, value: Any, rows: np.ndarray) -> Any:
+        """The part of one attribute that belongs to some inputs."""
+        if not isinstance(value, np.ndarray):
+            return value
+        return value[:, rows] if name == "outputs" else value[rows]
 
     def _quantile(self, q: float) -> np.ndarray:
         """Solves mean_f P(Y <= y | f) = q for y by bisection, within Cantelli's inequality."""

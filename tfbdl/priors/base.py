@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
-from tfbdl.complexity import Complexity, Cost
 from tfbdl.elementary import log
+from tfbdl.kl_term import KLTerm, LossTerm
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -36,7 +36,7 @@ class Prior(keras.layers.Layer, abc.ABC):
         if "trainable" in kwargs:
             boolean("trainable", kwargs["trainable"])
         super().__init__(**kwargs)
-        self.cost = None if type(self).kl is Prior.kl else Cost()
+        self.cost = None if type(self).kl is Prior.kl else LossTerm()
         self._num_data: int | None = None
 
     def attach(self, shape: tuple[int, ...]) -> None:
@@ -87,10 +87,10 @@ class Prior(keras.layers.Layer, abc.ABC):
             )
         self._num_data = num_data
 
-    def add_kl(self, layer: Complexity, training: bool) -> None:
+    def add_kl(self, layer: KLTerm, training: bool) -> None:
         """Adds `kl()` to the losses, with the weight and N of a layer's cost."""
         if self.cost is not None:
             kl = self.kl()
-            self.cost.spread(
+            self.cost.enter_loss(
                 kl, {"kl": kl}, num_data=layer.num_data, weight=layer.weight, training=training
             )

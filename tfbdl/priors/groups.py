@@ -62,7 +62,7 @@ class Groups:
         """How many weights a group has."""
         return math.prod(weight_shape) // math.prod(self.shape(weight_shape))
 
-    def spread(self, values: tf.Tensor, weight_shape: Sequence[int]) -> tf.Tensor:
+    def broadcast(self, values: tf.Tensor, weight_shape: Sequence[int]) -> tf.Tensor:
         """`values`, one for each group, in a shape that broadcasts against the weight's."""
         parts, length = values.shape[-1], weight_shape[-1]
         return values if parts in (1, length) else tf.repeat(values, length // parts, axis=-1)

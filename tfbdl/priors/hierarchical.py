@@ -13,7 +13,7 @@ from tfbdl.arguments import shown
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import Hyperprior
-from tfbdl.priors.log_normal import LogNormal
+from tfbdl.priors.log_normal_posterior import LogNormalPosterior
 from tfbdl.priors.normal import Normal
 
 
@@ -31,7 +31,8 @@ class Hierarchical(Prior):
     Args:
         scales: for each factor of s its name, the groups that share it, and its p(s). The
             posterior of a factor is the attribute `<name>_posterior`.
-        trainable: whether q(s) is learned; if not it stays where it starts (see `LogNormal`).
+        trainable: whether q(s) is learned; if not it stays where it starts (see
+            `LogNormalPosterior`).
         **kwargs: as in `keras.layers.Layer`.
 
     Raises:
@@ -68,7 +69,7 @@ class Hierarchical(Prior):
     def build(self, shape: tuple[int, ...]) -> None:
         self._weight_shape = tuple(shape)
         for name, groups, hyperprior in self._scales:
-            q = LogNormal(self, name, groups, self._weight_shape, hyperprior)
+            q = LogNormalPosterior(self, name, groups, self._weight_shape, hyperprior)
             setattr(self, f"{name}_posterior", q)
 
     def get_build_config(self) -> None:
@@ -78,7 +79,7 @@ class Hierarchical(Prior):
         return Normal(1.0)
 
     @property
-    def _posteriors(self) -> list[LogNormal]:
+    def _posteriors(self) -> list[LogNormalPosterior]:
         return [getattr(self, f"{name}_posterior") for name, *_ in self._scales]
 
     @property
@@ -91,8 +92,8 @@ class Hierarchical(Prior):
 
         def total(values: list[tf.Tensor]) -> tf.Tensor:
             pairs = zip(self._scales, values, strict=True)
-            spread = [g.spread(value, self._weight_shape) for (_, g, _), value in pairs]
-            return tf.cast(sum(spread[1:], spread[0]), dtype)
+            scales = [g.broadcast(value, self._weight_shape) for (_, g, _), value in pairs]
+            return tf.cast(sum(scales[1:], scales[0]), dtype)
 
         return (
             total([q.mean for q in self._posteriors]),
@@ -117,7 +118,7 @@ class Hierarchical(Prior):
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
         """Scales from p(s), weights from p(w | s)."""
         log_scales = [
-            groups.spread(hyperprior.sample(random.fold_in(key, i), groups.shape(shape)), shape)
+            groups.broadcast(hyperprior.sample(random.fold_in(key, i), groups.shape(shape)), shape)
             for i, (_, groups, hyperprior) in enumerate(self._scales)
         ]
         noise = random.normal(random.fold_in(key, len(log_scales)), shape)

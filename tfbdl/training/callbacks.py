@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.training.inputs import check_columns
+from tfbdl.training.checks import check_columns
 from tfbdl.training.log_writer import LogWriter
 from tfbdl.training.observer import Observer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -80,12 +81,22 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (int, float, str)):
         return float(f"{value:.7g}") if isinstance(value, float) else value  # digits of float32
     if isinstance(value, Mapping):
+        if _is_made_up(value.get("config"), value.get("class_name")):
+            value = {**value, "config": {k: v for k, v in value["config"].items() if k != "name"}}
         return {str(k): _plain(v) for k, v in value.items() if k not in _WITHOUT_EFFECT}
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
     if hasattr(value, "get_config"):
         return _plain({"class": type(value).__name__, **_settings(value)})
     return getattr(value, "__qualname__", type(value).__name__)
+
+
+def _is_made_up(config: Any, class_name: Any) -> bool:
+    """Whether the name in a config is one that Keras gives, such as "normal_2" to a `Normal`."""
+    if not isinstance(config, Mapping) or not isinstance(class_name, str):
+        return False
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
+    return re.fullmatch(rf"{snake}(_\d+)?", str(config.get("name"))) is not None
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from tfbdl import likelihoods
 from tfbdl.arguments import output_on
 from tfbdl.examples import as_array
 from tfbdl.random import word
-from tfbdl.training import inputs, workers
+from tfbdl.training import checks, workers
 
 DataOfEpoch: TypeAlias = Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
 Step: TypeAlias = Callable[..., Any]
@@ -172,21 +172,21 @@ def feed_of(
     """
     strategy = model.distribute_strategy
     if callable(x):
-        num_data = inputs.check_function(y, num_data)
-        batch_size = inputs.check_batch_size(strategy, batch_size, num_data)
+        num_data = checks.check_function(y, num_data)
+        batch_size = checks.check_batch_size(strategy, batch_size, num_data)
         feed: Feed = Stream(strategy, x, num_data=num_data, batch_size=batch_size)
         arrays = tuple(part.numpy() for part in feed.first)
-        inputs.check_examples(model, *arrays)
+        checks.check_examples(model, *arrays)
     else:
-        inputs.check_no_data_set(x, num_data)
+        checks.check_no_data_set(x, num_data)
         if x is None:
             raise ValueError("x=None: give examples")
         given = {"x": x} if y is None else {"x": x, "y": y}
         arrays = tuple(as_array(name, values) for name, values in given.items())
-        inputs.check_examples(model, *arrays)
-        batch_size = inputs.check_batch_size(strategy, batch_size, len(arrays[0]))
+        checks.check_examples(model, *arrays)
+        batch_size = checks.check_batch_size(strategy, batch_size, len(arrays[0]))
         feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
-    inputs.check_has_targets(model, arrays)
+    checks.check_has_targets(model, arrays)
     output = output_on(model, feed.first[0][:1])
     for targets in arrays[1:]:
         likelihoods.check_targets(model.loss, targets, output)

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl import complexity
+from tfbdl import kl_term
 
 
 class KLSchedule(keras.callbacks.Callback):
@@ -35,8 +35,8 @@ class KLSchedule(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         model = self.model
-        if not complexity.is_scheduled(model):
-            complexity.schedule(model)
+        if not kl_term.is_scheduled(model):
+            kl_term.schedule(model)
             model.make_train_function(force=True)
         self._steps = _ScheduledSteps(model, model.train_function)
         model.train_function = self._steps
@@ -72,7 +72,7 @@ class _ScheduledSteps:
         of_this_fit = _this_fit(self._model) is self._fit and not _is_single_batch(iterator)
         if factor is None or not of_this_fit:
             return self.inner(iterator)
-        with complexity.scheduled(self._model, factor):
+        with kl_term.scheduled(self._model, factor):
             return self.inner(iterator)
 
 

@@ -19,7 +19,7 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.arguments import option, optional
 from tfbdl.keras_private import build_all
-from tfbdl.training import inputs, workers
+from tfbdl.training import checks, workers
 from tfbdl.training.description import PARTS
 from tfbdl.training.feed import DataOfEpoch, feed_of
 from tfbdl.training.kl_schedule import KLSchedule
@@ -88,7 +88,7 @@ def train(
             Python code in a data set raises, which TensorFlow tells as an error of its own. The
             last good checkpoint stays.
     """
-    inputs.check(
+    checks.check(
         model,
         epochs=epochs,
         batch_size=batch_size,

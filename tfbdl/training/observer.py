@@ -5,8 +5,8 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from tfbdl import complexity, likelihoods
-from tfbdl.training.inputs import check_told_of_training
+from tfbdl import kl_term, likelihoods
+from tfbdl.training.checks import check_told_of_training
 
 
 class Observer(keras.callbacks.Callback):
@@ -22,7 +22,7 @@ class Observer(keras.callbacks.Callback):
         likelihoods.check_metrics(model)
         super().set_model(model)
         with model.distribute_strategy.scope():
-            self._observed = [(cost, _Means(cost)) for cost in complexity.costs(model)]
+            self._observed = [(cost, _Means(cost)) for cost in kl_term.loss_terms(model)]
         for cost, _ in self._observed:
             cost.observe = None  # of a `fit` that was interrupted, which has let it be
         model.train_function = None
@@ -53,7 +53,7 @@ class Observer(keras.callbacks.Callback):
         return sum(means.result(name) for _, means in self._observed)
 
 
-class Bound(Observer):
+class ELBOLogger(Observer):
     """Adds the parts of the evidence lower bound to what `fit` reports after each epoch.
 
     In nats per example, as means over the epoch's batches: `nll`, the loss without the layers'
@@ -73,7 +73,7 @@ class Bound(Observer):
 class _Means:
     """Running means of one layer's terms, in the graph of the training step."""
 
-    def __init__(self, cost: complexity.Complexity) -> None:
+    def __init__(self, cost: kl_term.KLTerm) -> None:
         names = (*cost.names, "cost", "loss")
         self.inner = cost.observe
         self._means = {name: keras.metrics.Mean(name=name) for name in names}

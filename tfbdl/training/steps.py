@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import complexity
+from tfbdl import kl_term
 from tfbdl.graphs import Compiled
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_schedule import KLSchedule
@@ -45,11 +45,11 @@ class Steps:
         self.number = feed.num_data // feed.batch_size
         self.schedules = schedules
         if schedules:
-            complexity.schedule(model)
+            kl_term.schedule(model)
         self.strategy = model.distribute_strategy
         self.replicas = self.strategy.num_replicas_in_sync
         self.finite = True
-        self._names = list(dict.fromkeys([*complexity.term_names(model), *_weight_decay(model)]))
+        self._names = list(dict.fromkeys([*kl_term.term_names(model), *_weight_decay(model)]))
         self._sums: tf.Tensor | float = 0.0
         if self.replicas > 1:
             jit_compile = False
@@ -86,7 +86,7 @@ class Steps:
                 done, finite, sums = self._run(batches, *numbers)
             finally:
                 if self.schedules:
-                    complexity.set_factor(self.model, 1.0)
+                    kl_term.set_factor(self.model, 1.0)
             done, self.finite = int(done), bool(finite)
             self._sums += sums
             if done == self.number:
@@ -120,7 +120,7 @@ class Steps:
         while step < stop and finite:
             if self.schedules:
                 factors = [s.factor(epoch, step, self.number) for s in self.schedules]
-                complexity.set_factor(self.model, math.prod(factors))
+                kl_term.set_factor(self.model, math.prod(factors))
             loss, terms = self._mean(self.feed.on_replicas(self._step, batches, step))
             finite = tf.math.is_finite(loss)
             sums += terms
@@ -136,7 +136,7 @@ class Steps:
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         weight_decay = _weight_decay(self.model)
         loss = self.model.train_step(batch)["loss"]
-        terms = weight_decay | complexity.terms(self.model)
+        terms = weight_decay | kl_term.terms(self.model)
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
 
 

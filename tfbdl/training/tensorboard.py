@@ -12,10 +12,10 @@ from tfbdl.arguments import path
 from tfbdl.keras_private import walk
 from tfbdl.layers import ConcreteDropout
 from tfbdl.posteriors import Posterior
-from tfbdl.training.observer import Bound
+from tfbdl.training.observer import ELBOLogger
 
 
-class PosteriorBoard(Bound):
+class PosteriorTensorBoard(ELBOLogger):
     """Writes, after each epoch, what `tensorboard --logdir log_dir` shows of a posterior.
 
     Scalars: what `fit` reports, `nll`, `kl_per_example` and `elbo` (nats per example), and the
@@ -33,7 +33,7 @@ class PosteriorBoard(Bound):
         super().__init__()
         if importlib.util.find_spec("tensorboard") is None:
             raise ImportError(
-                "PosteriorBoard needs the package tensorboard; pip install tensorboard"
+                "PosteriorTensorBoard needs the package tensorboard; pip install tensorboard"
             )
         self.log_dir = path("log_dir", log_dir)
 

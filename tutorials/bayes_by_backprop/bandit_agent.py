@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.data.mushroom import Mushrooms
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.draws import DrawnModel, make_draw
 
 BUFFER = 4096
 BATCH_SIZE = 64
@@ -48,7 +48,7 @@ class Agent(keras.Model):
     ) -> None:
         super().__init__()
         self.network = network
-        self.drawn = Sampler(network)
+        self.drawn = DrawnModel(network)
         self.epsilon, self.updates, self.seed = epsilon, updates, seed
         self.x, self.edible = tf.constant(data.x), tf.constant(data.edible)
         self.buffer = self.add_integers("buffer", (BUFFER, 3))  # mushroom, action, reward

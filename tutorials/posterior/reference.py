@@ -14,7 +14,7 @@ from running import Run
 
 import tfbdl
 from tfbdl.inference import HMC, MCMC, rhat
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.whole_file import write_whole
 
 IMAGES = 500
@@ -84,7 +84,7 @@ def sampled(problem: Problem, x_test: np.ndarray, run: Run) -> Reference:
 
 def of_chain(chains: MCMC, problem: Problem, chain: int, x: np.ndarray) -> np.ndarray:
     """Class probabilities by all samples of one chain."""
-    ensemble = Ensemble(problem.network(0), chains.theta[:, chain])
+    ensemble = WeightEnsemble(problem.network(0), chains.theta[:, chain])
     return tfbdl.predict(
         ensemble, x, len(chains.theta), likelihood=problem.likelihood, verbose=0
     ).mean

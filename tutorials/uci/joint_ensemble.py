@@ -24,7 +24,7 @@ from uci_split import Split
 import tfbdl
 from tfbdl.flat_model import FlatModel
 from tfbdl.likelihoods import Likelihood, Normal
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
@@ -118,7 +118,7 @@ def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, di
     scores = [float(score(tf.constant(theta), *test)) for theta in path]
     best = every * (int(np.argmax(scores)) + 1)
     theta = next(itertools.islice(members(predicted_noise, args.K, data, args), best, None))
-    ensemble = Ensemble(network, theta)
+    ensemble = WeightEnsemble(network, theta)
     found = tfbdl.predict(
         ensemble, data.x_test, args.K, likelihood=likelihood, return_samples=True, verbose=0
     )

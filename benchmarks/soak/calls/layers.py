@@ -10,7 +10,7 @@ import numpy as np
 
 from soak.calls.case import Case, Made, N, X, shaped
 from tfbdl import layers, priors
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.draws import DrawnModel, make_draw
 
 IMAGES = np.random.default_rng(1).normal(size=(N, 5, 5, 2)).astype("float32")
 VOLUMES = np.random.default_rng(1).normal(size=(N, 4, 4, 4, 2)).astype("float32")
@@ -25,7 +25,7 @@ def called(layer: Any, x: np.ndarray, output: tuple[int | None, ...]) -> dict[st
     found = {
         "training": y,
         "mean": layer(x, training=False),
-        "draw": Sampler(keras.Sequential([keras.Input(x.shape[1:]), layer]))(
+        "draw": DrawnModel(keras.Sequential([keras.Input(x.shape[1:]), layer]))(
             x, draw=make_draw(1, 2)
         ),
         "losses": losses,

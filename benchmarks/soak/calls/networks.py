@@ -122,7 +122,7 @@ def _tail(method: str) -> tuple[int, ...]:
     return (4,) if method == "sample" else ()
 
 
-def _ensemble(found: models.Ensemble) -> Any:
+def _ensemble(found: models.WeightEnsemble) -> Any:
     return {"y": shaped(found(X), N, 3), "k": found.num_functions, "members": found.members}
 
 
@@ -193,11 +193,13 @@ def _training() -> Iterator[Case]:
         {"temperature": (1.0, 0.5)},
         slow=True,
     )
-    yield Case("tfbdl.Bound", tfbdl.Bound, lambda: _fit(tfbdl.Bound()), {}, slow=True)
     yield Case(
-        "tfbdl.PosteriorBoard",
-        tfbdl.PosteriorBoard,
-        lambda log_dir: [_fit(tfbdl.PosteriorBoard(log_dir)), Path(log_dir).name],
+        "tfbdl.ELBOLogger", tfbdl.ELBOLogger, lambda: _fit(tfbdl.ELBOLogger()), {}, slow=True
+    )
+    yield Case(
+        "tfbdl.PosteriorTensorBoard",
+        tfbdl.PosteriorTensorBoard,
+        lambda log_dir: [_fit(tfbdl.PosteriorTensorBoard(log_dir)), Path(log_dir).name],
         {"log_dir": (Made(lambda: folder() / "a"), Made(lambda: folder() / "b"))},
         slow=True,
     )
@@ -380,9 +382,9 @@ def _models() -> Iterator[Case]:
     flat = FlatModel(model)
     members = np.linspace(-1.0, 1.0, 2 * flat.size, dtype="float32").reshape(2, -1)
     yield Case(
-        "tfbdl.models.Ensemble",
-        models.Ensemble,
-        lambda **given: _ensemble(models.Ensemble(**given)),
+        "tfbdl.models.WeightEnsemble",
+        models.WeightEnsemble,
+        lambda **given: _ensemble(models.WeightEnsemble(**given)),
         {
             "model": (model, Made(lambda: normalised("relu"))),
             "members": (members, 2.0 * members),
@@ -391,8 +393,8 @@ def _models() -> Iterator[Case]:
     )
     several = Made(lambda: [normalised(), normalised()])
     yield Case(
-        "Ensemble.of",
-        models.Ensemble.of,
-        lambda **given: _ensemble(models.Ensemble.of(**given)),
+        "WeightEnsemble.of",
+        models.WeightEnsemble.of,
+        lambda **given: _ensemble(models.WeightEnsemble.of(**given)),
         {"models": (several, Made(lambda: [normalised()]))},
     )

@@ -116,7 +116,7 @@ def cases() -> Iterator[Case]:
         "AdaptiveCalibrationError": bins,
         "ExpectedCalibrationError": bins,
         "MaximumCalibrationError": bins,
-        "BrierParts": {**bins, "num_classes": (3, 4)},
+        "BrierDecomposition": {**bins, "num_classes": (3, 4)},
     }
     for name in metrics.__all__:
         kind = getattr(metrics, name)

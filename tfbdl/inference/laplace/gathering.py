@@ -19,6 +19,7 @@ from tfbdl.inference.laplace.jacobian import Forms, Jacobian, check_last, rows
 from tfbdl.inference.laplace.precision import JOINT, Precision, precision_of
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.weight_subset import WeightSubset
+from tfbdl.keras_private import settings_of, walk
 from tfbdl.memory import require
 from tfbdl.models.ensemble import floats
 
@@ -32,7 +33,8 @@ class GatheredCurvature:
     What it does with a batch is compiled once, however often it gathers.
 
     Args:
-        flat: the network.
+        model: the network, as its user has it.
+        flat: the same, or a copy in another precision.
         subset: the weights.
         likelihood: p(y | f(x)).
         structure: a Hessian structure.
@@ -48,8 +50,14 @@ class GatheredCurvature:
         precision: H, in its structure.
     """
 
+    _jacobian: Jacobian
+    _forms: Forms | None
+    _step: Compiled
+    _moments: Compiled
+
     def __init__(
         self,
+        model: keras.Model,
         flat: FlatModel,
         subset: WeightSubset,
         likelihood: ScaledLikelihood,
@@ -59,13 +67,12 @@ class GatheredCurvature:
         rank: int,
         jit_compile: bool | None,
     ) -> None:
-        self._flat, self._subset, self._likelihood = flat, subset, likelihood
+        self._model, self._flat = model, flat
+        self._subset, self._likelihood = subset, likelihood
         self._structure, self._kind, self._rank = structure, kind, rank
-        self._jacobian = Jacobian(flat, subset, likelihood.link)
-        self._forms: Forms | None = None
-        step = self._hessian if kind == "hessian" else self._statistics
-        self._step = Compiled(step, jit_compile)
-        self._moments = Compiled(self._function_moments, jit_compile)
+        self._jit_compile = jit_compile
+        self._settings = _settings_of_layers(model)
+        self._compile()
 
     def gather(self, x: Any, y: Any, batch_size: int | None) -> None:
         """Goes through the data, at the network's weights and state as they are.
@@ -78,6 +85,7 @@ class GatheredCurvature:
         Raises:
             ValueError: if the data do not fit the network or its likelihood, or it not into memory.
         """
+        self._follow_model()
         theta = tf.constant(self._flat.theta.numpy())
         state = [tf.constant(v.numpy()) for v in self._flat.state]
         few = self._first(theta, state, x, y)
@@ -98,6 +106,11 @@ class GatheredCurvature:
         assert total is not None
         precision.finish(total)
         self._take(theta, state, precision, sums)
+
+    def sample(self, key: tf.Tensor, num_samples: int, factors: list[Tensors]) -> np.ndarray:
+        """Draws of the weights of the subset under these factors, (num_samples, P), in float64."""
+        noise = random.normal(key, (num_samples, self._subset.size), "float64")
+        return self.mean + self.precision.sample(noise, factors).numpy()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What has been gathered, by name, for a file."""
@@ -123,6 +136,27 @@ class GatheredCurvature:
         self._form = precision
         state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
         self._take(tf.constant(arrays["theta"]), state, precision, arrays["sums"])
+
+    def _follow_model(self) -> None:
+        """Takes up weights and settings of layers that have changed since."""
+        settings = _settings_of_layers(self._model)
+        if self._flat.model is not self._model:  # it is a copy, in another precision
+            if settings != self._settings:
+                raise ValueError(
+                    f"model={self._model.name} has layers whose settings have changed; make a new "
+                    "Laplace"
+                )
+            self._flat.model.set_weights(self._model.get_weights())
+        elif settings != self._settings:
+            self._settings = settings
+            self._compile()
+
+    def _compile(self) -> None:
+        self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link)
+        self._forms = None
+        step = self._hessian if self._kind == "hessian" else self._statistics
+        self._step = Compiled(step, self._jit_compile)
+        self._moments = Compiled(self._function_moments, self._jit_compile)
 
     def _take(
         self, theta: tf.Tensor, state: list[tf.Tensor], precision: Precision, sums: np.ndarray
@@ -227,3 +261,7 @@ class GatheredCurvature:
 
 def _head(x: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:
     return keras.tree.map_structure(lambda a: a[:_FEW], x), y[:_FEW]
+
+
+def _settings_of_layers(model: keras.Model) -> list[tuple[keras.layers.Layer, Any]]:
+    return [(layer, settings_of(layer)) for layer in walk(model)]

@@ -23,15 +23,11 @@ from tfbdl.inference.laplace.precision import STRUCTURES
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.memory import require
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction
 from tfbdl.predictive.predict import Request
-
-PRED_TYPES = ("glm", "nn")
-DEFAULT_RANK = 50
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -115,7 +111,7 @@ class Laplace(EvidenceMethod):
             raise ValueError(f"rank={rank!r} is for hessian_structure='lowrank'")
         self.rank = None if rank is None else positive_integer("rank", rank)
         self.temperature = positive("temperature", temperature)
-        self.pred_type = option("pred_type", pred_type, PRED_TYPES)
+        self.pred_type = option("pred_type", pred_type, ("glm", "nn"))
         self.link_approx = link_approx
         self.model, self.likelihood = model, likelihood
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
@@ -127,7 +123,6 @@ class Laplace(EvidenceMethod):
             if pred_type == "nn":
                 raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
         self._subset = WeightSubset(self._flat, subset_of_weights)
-        self._compiled_for: tuple[Any, ...] = ()
         self._sizes = self._subset.sizes
         self._one_for_each_weight = hessian_structure != "kron"
         self.sigma_noise = self._scaled.sigma_noise
@@ -177,13 +172,9 @@ class Laplace(EvidenceMethod):
                 to be kept does not fit into memory.
         """
         batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
-        if self._flat.model is not self.model:  # it is a copy, in another precision
-            self._flat.model.set_weights(self.model.get_weights())
-        settings = tuple((layer, settings_of(layer)) for layer in walk(self.model))
-        gathered = self._result if settings == self._compiled_for else None
-        gathered = gathered or self._new_gathered()
+        gathered = self._result or self._new_gathered()
         gathered.gather(x, y, batch_size)
-        self._result, self._compiled_for = gathered, settings
+        self._result = gathered
         self._forget()
         return self
 
@@ -222,6 +213,14 @@ class Laplace(EvidenceMethod):
         gathered = self._fitted("function_moments")
         return gathered.function_moments(x, self._posterior_factors, batch_size)
 
+    def functions(self, num_samples: int, seed: int) -> keras.Model:
+        if self.pred_type != "nn":
+            raise ValueError(
+                "pred_type='glm' answers from moments, not by functions that could be exported; "
+                "take pred_type='nn', or ensemble()"
+            )
+        return super().functions(num_samples, seed)
+
     def predictive(self, x: Any, request: Request) -> Prediction:
         """As `Method.predictive`; samples of "glm" are independent between examples."""
         self._fitted("predict")
@@ -240,17 +239,16 @@ class Laplace(EvidenceMethod):
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
         """Draws of the weights of the subset, shape (num_samples, P), in the order of `paths`."""
         gathered = self._fitted("sample")
-        shape = positive_integer("num_samples", num_samples), self._subset.size
-        require(16 * shape[0] * shape[1], f"num_samples={num_samples}", "draw fewer")
+        number = positive_integer("num_samples", num_samples)
+        require(16 * number * self._subset.size, f"num_samples={num_samples}", "draw fewer")
         key = random.key_of(arguments.seed("seed", seed), "laplace")
-        noise = random.normal(key, shape, "float64")
-        return gathered.mean + gathered.precision.sample(noise, self._posterior_factors).numpy()
+        return gathered.sample(key, number, self._posterior_factors)
 
-    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         gathered = self._fitted("ensemble")
         drawn = self.sample(num_samples, seed=seed)
         members = self._subset.put(drawn, gathered.theta.numpy())
-        ensemble = Ensemble(self._flat.model, members, gathered.states)
+        ensemble = WeightEnsemble(self._flat.model, members, gathered.states)
         ensemble.compile(loss=self._scaled.of_network(self.sigma_noise))
         return ensemble
 
@@ -286,12 +284,13 @@ class Laplace(EvidenceMethod):
 
     def _new_gathered(self) -> GatheredCurvature:
         return GatheredCurvature(
+            self.model,
             self._flat,
             self._subset,
             self._scaled,
             structure=self.hessian_structure,
             kind=self.curvature,
-            rank=self.rank or DEFAULT_RANK,
+            rank=self.rank or 50,
             jit_compile=self.jit_compile,
         )
 

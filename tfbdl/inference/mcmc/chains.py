@@ -14,7 +14,7 @@ from tfbdl.inference.mcmc.kernels.base import Density
 from tfbdl.inference.mcmc.progress import Pace, Progress
 from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
 from tfbdl.inference.mcmc.storage import ChainStorage
-from tfbdl.spread import Spread
+from tfbdl.replicas import Replicas
 
 LEAST_ACCEPTANCE = 1e-6
 """A probability of acceptance below it counts as none."""
@@ -50,7 +50,7 @@ class Chains:
         self,
         target: Density,
         kernel: Kernel,
-        spread: Spread,
+        spread: Replicas,
         theta: np.ndarray,
         *,
         num_warmup: int,
@@ -63,7 +63,7 @@ class Chains:
         self._theta = theta
         block = int(np.clip(BLOCK_BYTES // theta.nbytes, 1, 1000))
         self._stepper = Stepper(target, kernel, Adaptation(kernel, num_warmup), block=block)
-        self._spread = spread
+        self._replicas = spread
         self._run = spread.compile(self._stepper.run)
 
     def start(self, seed: int) -> Position:
@@ -72,9 +72,9 @@ class Chains:
         Raises:
             ValueError: if the density, or its gradient, is not finite there.
         """
-        keys = random.split(random.key_of(seed, "chains"), self._spread.num_replicas)
-        start = self._spread.compile(self._stepper.start)
-        position = self._spread.gather(start(*self._spread.scatter((keys, self._theta))))
+        keys = random.split(random.key_of(seed, "chains"), self._replicas.num_replicas)
+        start = self._replicas.compile(self._stepper.start)
+        position = self._replicas.gather(start(*self._replicas.scatter((keys, self._theta))))
         for field, values in position.state._asdict().items():
             name = {"log_prob": "a log density"}.get(field, f"a {field}")
             rows = values.reshape(len(values), -1)
@@ -106,7 +106,7 @@ class Chains:
         Raises:
             SamplingError: if a chain moves nowhere, or out of the finite numbers.
         """
-        spread = self._spread.scatter(position)
+        spread = self._replicas.scatter(position)
         pace = Pace(max(self.num_warmup, 1))
         while samples.steps < self.num_warmup:
             steps = pace.next(self.num_warmup - samples.steps)
@@ -129,8 +129,8 @@ class Chains:
         """`count` samples of `every` steps; where the chains are then, on replicas and gathered."""
         scalars = (tf.constant(value) for value in (first, count, every))
         spread, draws = self._run(spread, *scalars)
-        draws = Draws(*(a[:count] for a in self._spread.gather(draws, axis=1)))
-        position = self._spread.gather(spread)
+        draws = Draws(*(a[:count] for a in self._replicas.gather(draws, axis=1)))
+        position = self._replicas.gather(spread)
         gone = np.flatnonzero(~np.isfinite(position.state.log_prob))
         if len(gone):
             raise SamplingError(

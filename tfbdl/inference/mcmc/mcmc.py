@@ -33,9 +33,9 @@ from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.likelihoods import Likelihood
 from tfbdl.memory import require
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
+from tfbdl.replicas import Replicas
 from tfbdl.run_folder import held
-from tfbdl.spread import Spread
 from tfbdl.training import workers
 
 
@@ -123,8 +123,7 @@ class MCMC(TargetMethod):
             instance("strategy", strategy, tf.distribute.Strategy, "a tf.distribute.Strategy")
         if strategy is not None and workers.are_several(strategy):
             raise ValueError(
-                "strategy spans several processes; chains need none of the others: run MCMC in "
-                "each, with a seed and savedir of its own"
+                "strategy spans several processes; run MCMC in each, with its own seed and savedir"
             )
         self.strategy = strategy
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
@@ -160,7 +159,7 @@ class MCMC(TargetMethod):
         verbose = verbosity("verbose", verbose)
         target = self._density(x, y, batch_size)
         kernel = self.kernel.for_priors(getattr(target, "priors", None) or [])
-        spread = Spread(self.strategy, self.jit_compile)
+        spread = Replicas(self.strategy, self.jit_compile)
         if self.num_chains % spread.num_replicas:
             raise ValueError(
                 f"num_chains={self.num_chains} must be a multiple of the strategy's "
@@ -225,7 +224,7 @@ class MCMC(TargetMethod):
         rng = arguments.generator("seed", seed)
         return every[rng.permutation(len(every))[:number]]
 
-    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
         """The network with samples of its weights, by default all S C, for `tfbdl.predict`.
 
         They come in random order, so that the first few are spread over chains and samples.
@@ -236,7 +235,7 @@ class MCMC(TargetMethod):
         """
         network, likelihood = self._network()
         number = None if num_samples is None else min(num_samples, self.theta[..., 0].size)
-        ensemble = Ensemble(network.model, self.sample(number, seed=seed))
+        ensemble = WeightEnsemble(network.model, self.sample(number, seed=seed))
         ensemble.compile(loss=likelihood)
         return ensemble
 
@@ -288,9 +287,8 @@ class MCMC(TargetMethod):
         return {**draws._asdict(), "step_size": step_size}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        arrays = dict(arrays)
-        step_size = arrays.pop("step_size")
-        self._result = Result(Draws(**arrays), step_size)
+        draws = Draws(*(arrays[name] for name in Draws._fields))
+        self._result = Result(draws, arrays["step_size"])
 
     def get_config(self) -> dict:
         return self._config_but("strategy")

@@ -13,7 +13,7 @@ from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.batches import batches
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.layers import LearnedScale
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.models.ensemble import floats
 from tfbdl.recording import recorded
 
@@ -90,7 +90,7 @@ class Features:
             phi = self._phi_and_outputs(inputs)[0][chosen]
             yield phi, None if batch.y is None else batch.y.numpy()[chosen]
 
-    def ensemble(self, weights: np.ndarray, raw_scales: np.ndarray | None = None) -> Ensemble:
+    def ensemble(self, weights: np.ndarray, raw_scales: np.ndarray | None = None) -> WeightEnsemble:
         """The network with each of S last layers.
 
         Args:
@@ -105,7 +105,7 @@ class Features:
             )
             network = keras.Model(inputs, LearnedScale(dtype=network.dtype)(network(inputs)))
             members = np.concatenate([members, raw_scales], axis=1)
-        return Ensemble(network, members, floats(self._state).numpy()[np.newaxis])
+        return WeightEnsemble(network, members, floats(self._state).numpy()[np.newaxis])
 
     def _phi_and_outputs(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         with recorded([self._last]) as calls:

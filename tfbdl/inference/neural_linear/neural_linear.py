@@ -20,7 +20,7 @@ from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods.base import match
 from tfbdl.memory import require
-from tfbdl.models import Ensemble
+from tfbdl.models import WeightEnsemble
 from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.predictive.predict import Request
 from tfbdl.probability import tfp
@@ -193,7 +193,7 @@ class NeuralLinear(EvidenceMethod):
         weights, _ = self._draw(num_samples, seed)
         return weights.reshape(num_samples, -1)
 
-    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> Ensemble:
+    def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         """Draws of the posterior as a model whose functions `tfbdl.predict` draws.
 
         Under unknown noise each function predicts its own, behind its means.

@@ -55,7 +55,7 @@ class KnownNoise:
     def predictive(
         self, found: Solution, mean: np.ndarray, spread: np.ndarray
     ) -> tfp.distributions.Distribution:
-        """p(y | x) of each element of y, for a `spread` in units of the noise."""
+        """p(y | x) of each element of y, for a `replicas` in units of the noise."""
         return tfp.distributions.Normal(mean, self.sigma * spread)
 
     def likelihood(self) -> Normal:

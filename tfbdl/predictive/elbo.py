@@ -15,7 +15,7 @@ from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.batches import labelled_batches
 from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
-from tfbdl.predictive.predict import num_functions
+from tfbdl.predictive.predict import Predictive, Request, num_functions
 
 
 class ELBO(NamedTuple):
@@ -72,7 +72,7 @@ def elbo(
 
 
 def log_predictive_density(
-    model: keras.Model,
+    model: keras.Model | Predictive,
     x: Any,
     y: Any = None,
     num_samples: int = 100,
@@ -86,11 +86,19 @@ def log_predictive_density(
 
     Its mean is the test log likelihood that the literature reports. On average over draws it is too
     small, the less so the larger S (Burda, Grosse, Salakhutdinov 2016, theorem 1). Arguments as in
-    `elbo`.
+    `elbo`; or `model` is a posterior of `tfbdl.inference`, which has a likelihood of its own and
+    may know the density in closed form.
 
     Raises:
         ValueError: as `elbo`.
     """
+    if isinstance(model, Predictive):
+        if likelihood is not None:
+            raise ValueError("likelihood is for a keras.Model; a posterior has that of its model")
+        seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
+        num_samples = positive_integer("num_samples", num_samples)
+        request = Request(num_samples, batch_size, seed, True, jit_compile)
+        return _of_posterior(model, x, y, request)
     logs, _ = _log_probs(
         model,
         x,
@@ -102,6 +110,17 @@ def log_predictive_density(
         jit_compile=jit_compile,
     )
     return scipy.special.logsumexp(logs, axis=0) - np.log(len(logs))
+
+
+def _of_posterior(posterior: Predictive, x: Any, y: Any, request: Request) -> np.ndarray:
+    logs = []
+    for (x_batch, y_batch), size in labelled_batches(x, y, request.batch_size).parts:
+        inputs = keras.tree.map_structure(lambda values, n=size: values[:n], x_batch)
+        targets = keras.ops.convert_to_numpy(y_batch)[:size]
+        logs.append(posterior.predictive(inputs, request).log_prob(targets))
+    if not logs:
+        raise ValueError("x has no batches; give at least one example")
+    return np.concatenate(logs)
 
 
 def _log_probs(

@@ -8,7 +8,7 @@ import two_replicas
 from absl.testing import parameterized
 
 from tfbdl import layers
-from tfbdl.sampling import Sampler, make_draw
+from tfbdl.draws import DrawnModel, make_draw
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 4)).astype("float32")
@@ -79,7 +79,7 @@ class CoherenceTest(tf.test.TestCase, parameterized.TestCase):
         """In any order, in batches of any size, alone; equal rows have equal outputs."""
         keras.utils.set_random_seed(1)
         stack = [STOCHASTIC[name](), ordinary(), keras.layers.Dropout(0.5), STOCHASTIC[name]()]
-        sampler = Sampler(model_of(stack, "sequential"))
+        sampler = DrawnModel(model_of(stack, "sequential"))
         whole = sampler(X, draw=DRAW).numpy()
         order = RNG.permutation(12)
         self.assertAllClose(sampler(X[order], draw=DRAW), whole[order], 1e-5, 1e-6)
@@ -98,12 +98,12 @@ class CoherenceTest(tf.test.TestCase, parameterized.TestCase):
         """The same layers, hence the same function, in every kind of model; and back again."""
         keras.utils.set_random_seed(1)
         stack = [STOCHASTIC[name](), keras.layers.Dense(3)]
-        expected = Sampler(model_of(stack, "sequential"))(X, draw=DRAW)
+        expected = DrawnModel(model_of(stack, "sequential"))(X, draw=DRAW)
         model = model_of(stack, kind)
-        self.assertAllClose(Sampler(model)(X, draw=DRAW), expected, 1e-5, 1e-6)
+        self.assertAllClose(DrawnModel(model)(X, draw=DRAW), expected, 1e-5, 1e-6)
         mean = stack[1](stack[0](X, training=False))
         self.assertAllClose(model(X), mean, 1e-5, 1e-6)
-        self.assertAllClose(Sampler(model)(X), mean, 1e-5, 1e-6)
+        self.assertAllClose(DrawnModel(model)(X), mean, 1e-5, 1e-6)
         self.assertGreater(np.abs(expected - mean).max(), 1e-3)
 
     @parameterized.parameters(*STOCHASTIC)
@@ -128,7 +128,7 @@ class InferenceModeTest(tf.test.TestCase):
         normalization = ordinary()
         gate = layers.MCDropout(0.5)
         stack = [normalization, keras.layers.Dropout(0.9), keras.layers.GaussianNoise(1.0), gate]
-        sampler = Sampler(model_of(stack, "functional"))
+        sampler = DrawnModel(model_of(stack, "functional"))
         statistics = [v.numpy() for v in normalization.non_trainable_variables]
         mean, variance = statistics
         normal = (X - mean) / np.sqrt(variance + 1e-3)
@@ -144,7 +144,7 @@ class TracingTest(tf.test.TestCase, parameterized.TestCase):
     def test_functions_do_not_go_stale(self, name, jit):
         """Traced with, without, with a draw, in training: each does its own whenever called."""
         model = model_of([STOCHASTIC[name]()], "functional")
-        sampler = Sampler(model)
+        sampler = DrawnModel(model)
         mean = model(X)
         drawn = [sampler(X, draw=make_draw(0, s)).numpy() for s in range(3)]
         compile_ = tf.function(jit_compile=jit)
@@ -162,7 +162,7 @@ class TracingTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("reparameterization", "mc_dropout", "concrete_dropout", "kingma")
     def test_in_vectorized_map(self, name):
         """Each lane its own function, the one that it is in a loop."""
-        sampler = Sampler(model_of([STOCHASTIC[name]()], "functional"))
+        sampler = DrawnModel(model_of([STOCHASTIC[name]()], "functional"))
         lanes = tf.vectorized_map(lambda s: sampler(X, draw=make_draw(7, s)), tf.range(4))
         loop = [sampler(X, draw=make_draw(7, s)) for s in range(4)]
         self.assertAllClose(lanes, loop, 1e-5, 1e-5)
@@ -170,7 +170,7 @@ class TracingTest(tf.test.TestCase, parameterized.TestCase):
     def test_replicas_draw_the_same_function(self):
         strategy = two_replicas.strategy()
         with strategy.scope():
-            sampler = Sampler(model_of([dense(), layers.MCDropout(0.5)], "functional"))
+            sampler = DrawnModel(model_of([dense(), layers.MCDropout(0.5)], "functional"))
         expected = sampler(X, draw=DRAW)
 
         @tf.function
@@ -185,7 +185,7 @@ class LawTest(tf.test.TestCase):
     NUM = 20_000
 
     def draws(self, model, x):
-        sampler = Sampler(model)
+        sampler = DrawnModel(model)
 
         @tf.function(jit_compile=True)
         def outputs():

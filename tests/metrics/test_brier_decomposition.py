@@ -43,17 +43,17 @@ class BrierPartsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(num_bins=(1, 4, 15), graph=(False, True))
     def test_exact_over_batches(self, num_bins, graph):
         expected = parts_at_once(Y, P, num_bins)
-        self.check(self.feed(metrics.BrierParts(4, num_bins), Y, P, graph=graph), expected)
-        metric = metrics.BrierParts(4, num_bins, from_logits=True)
+        self.check(self.feed(metrics.BrierDecomposition(4, num_bins), Y, P, graph=graph), expected)
+        metric = metrics.BrierDecomposition(4, num_bins, from_logits=True)
         self.check(self.feed(metric, Y[:, None], LOGITS, graph=graph), expected)
 
     def test_two_classes_by_one_output(self):
         y, p = classification(503, 2)
-        self.check(self.feed(metrics.BrierParts(2), y, p[:, 1:]), parts_at_once(y, p))
+        self.check(self.feed(metrics.BrierDecomposition(2), y, p[:, 1:]), parts_at_once(y, p))
 
     def test_parts_add_up_to_the_score(self):
         reliability, resolution, uncertainty, variance, covariance = self.feed(
-            metrics.BrierParts(4), Y, P
+            metrics.BrierDecomposition(4), Y, P
         ).values()
         total = reliability - resolution + uncertainty + variance - covariance
         self.assertAllClose(total, metrics.brier_score(Y, P), 1e-12)
@@ -62,17 +62,17 @@ class BrierPartsTest(tf.test.TestCase, parameterized.TestCase):
         weights = np.arange(len(Y)) % 4
         expected = parts_at_once(np.repeat(Y, weights), np.repeat(P, weights, axis=0))
         for shape in (weights, weights[:, None].astype(np.float32)):
-            self.check(self.feed(metrics.BrierParts(4), Y, P, shape), expected)
+            self.check(self.feed(metrics.BrierDecomposition(4), Y, P, shape), expected)
 
     def test_under_xla(self):
-        metric = metrics.BrierParts(4)
+        metric = metrics.BrierDecomposition(4)
         tf.function(metric.update_state, jit_compile=True)(Y, P)
         self.check(metric.result(), parts_at_once(Y, P))
 
     def test_two_replicas(self):
         strategy = two_replicas.strategy()
         with strategy.scope():
-            metric = metrics.BrierParts(4)
+            metric = metrics.BrierDecomposition(4)
         data = tf.data.Dataset.from_tensor_slices((Y[:200], P[:200])).batch(100)
         step = tf.function(metric.update_state, reduce_retracing=True)
         for batch in strategy.experimental_distribute_dataset(data):
@@ -82,7 +82,7 @@ class BrierPartsTest(tf.test.TestCase, parameterized.TestCase):
     def test_in_fit_and_evaluate(self):
         model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, "softmax")])
         loss = keras.losses.SparseCategoricalCrossentropy()
-        model.compile(keras.optimizers.SGD(0.0), loss, metrics=[metrics.BrierParts(4)])
+        model.compile(keras.optimizers.SGD(0.0), loss, metrics=[metrics.BrierDecomposition(4)])
         x = LOGITS - LOGITS.mean(axis=1, keepdims=True)
         expected = parts_at_once(Y, model.predict(x, verbose=0))
         logs = model.evaluate(x, Y, 100, return_dict=True, verbose=0)
@@ -92,7 +92,7 @@ class BrierPartsTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(history[f"val_{name}"], [value], 1e-6, 1e-6)
 
     def test_config_makes_the_same_metric(self):
-        metric = metrics.BrierParts(3, 7, True, "mine")
+        metric = metrics.BrierDecomposition(3, 7, True, "mine")
         again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(metric))
         self.assertEqual(again.get_config(), metric.get_config())
         self.assertEqual(next(iter(again.result())), "mine_reliability")
@@ -100,20 +100,20 @@ class BrierPartsTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_nan_stays_nan(self):
         outputs = np.where(np.arange(len(Y))[:, None] == 7, np.nan, P)
-        for value in self.feed(metrics.BrierParts(4), Y, outputs).values():
+        for value in self.feed(metrics.BrierDecomposition(4), Y, outputs).values():
             self.assertTrue(math.isnan(value))
 
     def test_refusals(self):
         with self.assertRaisesRegex(
             ValueError, "^y_pred has 4 classes; give num_classes=4 instead"
         ):
-            metrics.BrierParts(3).update_state(Y, P)
+            metrics.BrierDecomposition(3).update_state(Y, P)
         with self.assertRaisesRegex(ValueError, "^num_classes=1 must be at least 2"):
-            metrics.BrierParts(1)
+            metrics.BrierDecomposition(1)
         with self.assertRaisesRegex(ValueError, "^num_bins=0 must be a positive integer$"):
-            metrics.BrierParts(4, num_bins=0)
+            metrics.BrierDecomposition(4, num_bins=0)
         with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "looks like logits"):
-            metrics.BrierParts(4).update_state(Y, LOGITS)
+            metrics.BrierDecomposition(4).update_state(Y, LOGITS)
 
 
 if __name__ == "__main__":

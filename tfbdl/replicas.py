@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfbdl.graphs import Compiled
 
 
-class Spread:
+class Replicas:
     """Puts work on the replicas of this process, and collects what they give back.
 
     Replicas tell one another nothing, so that each process of a strategy may call it alone.

@@ -10,7 +10,7 @@ from tfbdl.layers import estimators
 from tfbdl.layers.base import BayesLayer
 
 
-class OneSample(BayesLayer):
+class SharedSample(BayesLayer):
     """One sample of the weights serves the whole batch, at each use of a weight in it.
 
     Args:

@@ -13,7 +13,7 @@ from tfbdl.keras_private import set_loss, walk
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class Cost(keras.layers.Layer):
+class LossTerm(keras.layers.Layer):
     """A cost in nats per data set; what is spread over the examples goes to the model's losses.
 
     It holds no variables. Each model that reaches it counts it once in a forward pass, however many
@@ -47,7 +47,7 @@ class Cost(keras.layers.Layer):
         """Whether the last forward pass of the model reached it."""
         return bool(self.losses)
 
-    def spread(
+    def enter_loss(
         self,
         cost: tf.Tensor,
         terms: dict[str, tf.Tensor],
@@ -71,7 +71,7 @@ class Cost(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class Complexity(Cost):
+class KLTerm(LossTerm):
     """Adds `weight * cost / num_data` to the model's losses.
 
     Keras' mean loss is the negative log likelihood per example, so with KL / N beside it the total
@@ -105,7 +105,7 @@ class Complexity(Cost):
 
         A layer that a model calls several times has one set of weights and costs once.
         """
-        self.spread(cost, terms, num_data=self.num_data, weight=self.weight, training=training)
+        self.enter_loss(cost, terms, num_data=self.num_data, weight=self.weight, training=training)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "num_data": self.num_data}
@@ -120,7 +120,7 @@ def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
     Raises:
         ValueError: if `weight` is no number of at least 0, or no layer of `model` has a KL.
     """
-    weighted = [c for c in costs(keras_model("model", model)) if isinstance(c, Complexity)]
+    weighted = [c for c in loss_terms(keras_model("model", model)) if isinstance(c, KLTerm)]
     if not weighted:
         raise ValueError(f"model={model.name} has no layer with a KL, whose weight could be set")
     if not tf.is_tensor(weight):
@@ -131,21 +131,21 @@ def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
 
 def is_scheduled(model: keras.Model) -> bool:
     """Whether the model's training steps read the factor of a schedule."""
-    return all(cost.factor is not None for cost in costs(model))
+    return all(cost.factor is not None for cost in loss_terms(model))
 
 
 def schedule(model: keras.Model) -> None:
     """Lets the training steps of `model` read one factor, 1, from the next tracing on."""
-    factors = [cost.factor for cost in costs(model) if cost.factor is not None]
+    factors = [cost.factor for cost in loss_terms(model) if cost.factor is not None]
     with model.distribute_strategy.scope():
         factor = factors[0] if factors else tf.Variable(1.0, trainable=False)
-    for cost in costs(model):
+    for cost in loss_terms(model):
         cost.factor = factor
 
 
 def set_factor(model: keras.Model, factor: float | tf.Tensor) -> None:
     """Sets the factor of a model that `is_scheduled`, in a graph or eagerly."""
-    for cost in costs(model)[:1]:
+    for cost in loss_terms(model)[:1]:
         assert cost.factor is not None
         cost.factor.assign(tf.cast(factor, tf.float32))
 
@@ -153,7 +153,7 @@ def set_factor(model: keras.Model, factor: float | tf.Tensor) -> None:
 @contextmanager
 def scheduled(model: keras.Model, factor: float | tf.Tensor) -> Iterator[None]:
     """Multiplies the factor of a model that `is_scheduled` while the context lasts."""
-    before = [tf.convert_to_tensor(cost.factor) for cost in costs(model)[:1]]
+    before = [tf.convert_to_tensor(cost.factor) for cost in loss_terms(model)[:1]]
     set_factor(model, factor * before[0] if before else 1.0)
     try:
         yield
@@ -168,7 +168,7 @@ def terms(model: keras.Model) -> dict[str, tf.Tensor | float]:
     for learned dropout.
     """
     total: dict[str, tf.Tensor | float] = dict.fromkeys(term_names(model), 0.0)
-    for cost in costs(model):
+    for cost in loss_terms(model):
         for name, value in cost.terms.items() if cost.counted else ():
             total[name] += value
     return total
@@ -179,14 +179,14 @@ def per_example(model: keras.Model) -> list[tf.Tensor]:
 
     To be read straight after the forward pass.
     """
-    return [cost.per_example for cost in costs(model) if cost.counted]
+    return [cost.per_example for cost in loss_terms(model) if cost.counted]
 
 
 def term_names(model: keras.Model) -> list[str]:
     """The names that `terms` has."""
-    return list(dict.fromkeys(name for cost in costs(model) for name in cost.names))
+    return list(dict.fromkeys(name for cost in loss_terms(model) for name in cost.names))
 
 
-def costs(model: keras.Model) -> list[Cost]:
+def loss_terms(model: keras.Model) -> list[LossTerm]:
     """The costs of all layers of `model`."""
-    return [layer for layer in walk(model) if isinstance(layer, Cost)]
+    return [layer for layer in walk(model) if isinstance(layer, LossTerm)]

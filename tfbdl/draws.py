@@ -24,8 +24,8 @@ def accept_draws(layer: keras.layers.Layer) -> None:
     inherit_call_argument(layer, "draw")
 
 
-class Sampler(keras.layers.Layer):
-    """Calls a model as drawn functions: `Sampler(model)(x, draw=make_draw(seed, s))`.
+class DrawnModel(keras.layers.Layer):
+    """Calls a model as drawn functions: `DrawnModel(model)(x, draw=make_draw(seed, s))`.
 
     The model runs in inference mode, so that BatchNormalization and stock Dropout layers stay
     there.

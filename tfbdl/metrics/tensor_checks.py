@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfbdl.examples import as_array
-from tfbdl.metrics.checks import ROUNDING, SUM_TOLERANCE
+from tfbdl.metrics.array_checks import ROUNDING, SUM_TOLERANCE
 
 
 def class_probabilities(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:

@@ -9,15 +9,15 @@ import tensorflow as tf
 
 from tfbdl.arguments import boolean, integer
 from tfbdl.memory import require
-from tfbdl.metrics import checks, outputs
+from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.bins import inner_edges, number_of_bins
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class BrierParts(keras.metrics.Metric):
+class BrierDecomposition(keras.metrics.Metric):
     """`brier_decomposition` over batches, exact.
 
-    The result is a dict of scalars, one for each attribute of `BrierDecomposition`, named
+    The result is a dict of scalars, one for each attribute of `BrierComponents`, named
     `<name>_reliability` and so on; Keras logs each. `sample_weight` is taken: an example of weight
     2 counts as two.
 
@@ -40,7 +40,7 @@ class BrierParts(keras.metrics.Metric):
         name: str = "brier",
         dtype: str = "float64",
     ) -> None:
-        super().__init__(**checks.of_keras(name, dtype))
+        super().__init__(**array_checks.of_keras(name, dtype))
         self.num_classes = integer("num_classes", num_classes, "; one output has 2", least=2)
         self.num_bins = number_of_bins(num_bins)
         self.from_logits = boolean("from_logits", from_logits)
@@ -67,16 +67,16 @@ class BrierParts(keras.metrics.Metric):
         Raises:
             ValueError: if a shape is another, or C is not num_classes.
         """
-        p = outputs.class_probabilities(y_pred, self.from_logits)
+        p = tensor_checks.class_probabilities(y_pred, self.from_logits)
         if p.shape[1] != self.num_classes:
             raise ValueError(
                 f"y_pred has {p.shape[1]} classes; give num_classes={p.shape[1]} "
                 f"instead of {self.num_classes}"
             )
-        label, p = outputs.labels(y_true, p)
-        weight = outputs.unless_nan(p, tf.ones_like(p))
+        label, p = tensor_checks.labels(y_true, p)
+        weight = tensor_checks.unless_nan(p, tf.ones_like(p))
         if sample_weight is not None:
-            weight *= outputs.weights_of(sample_weight, p)[:, tf.newaxis]
+            weight *= tensor_checks.weights_of(sample_weight, p)[:, tf.newaxis]
         outcome = tf.one_hot(label, self.num_classes, dtype=p.dtype)
         edges = tf.constant(inner_edges(self.num_bins), p.dtype)
         bin_of_class = tf.range(self.num_classes) * self.num_bins

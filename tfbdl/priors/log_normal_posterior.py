@@ -13,7 +13,7 @@ from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import Hyperprior
 
 
-class LogNormal(keras.layers.Layer):
+class LogNormalPosterior(keras.layers.Layer):
     """q(log s) = N(m, v^2), v = softplus(rho), for the scale s of each group of one weight.
 
     m starts at the mode of p(log s), or at log 1 where that is higher: under a narrow prior weights
