@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import optional, positive_integer
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction, predict
 from tfbdl.predictive.predict import Request
@@ -159,6 +160,15 @@ class Method(keras.layers.Layer):
         if not self.is_fitted:
             raise NotFittedError(f"{what} needs a fitted {type(self).__name__}; call fit first")
         return self._result
+
+
+def at_most(number: int, num_samples: int | None) -> int:
+    """How many of so many samples are taken where `num_samples` are asked for; all for None.
+
+    Raises:
+        ValueError: if `num_samples` is not a positive integer.
+    """
+    return min(optional(positive_integer, "num_samples", num_samples) or number, number)
 
 
 def _arguments(kind: type) -> dict[str, Any]:

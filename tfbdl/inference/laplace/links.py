@@ -14,8 +14,12 @@ LINKS = ("probit", "bridge", "mc")
 _FAMILIES = {"probit": (Categorical, Bernoulli), "bridge": (Categorical,), "mc": (Likelihood,)}
 
 
-def check_link(likelihood: Likelihood, link_approx: str) -> None:
-    """Raises ValueError unless `link_approx` is known, and is for such a likelihood."""
+def check_link(likelihood: Likelihood, link_approx: str | None, pred_type: str = "glm") -> None:
+    """Raises ValueError if `link_approx` is unknown, or not for that likelihood or pred_type."""
+    if link_approx is None:
+        return
+    if pred_type != "glm":
+        raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
     option("link_approx", link_approx, LINKS)
     if not isinstance(likelihood, _FAMILIES[link_approx]):
         raise ValueError(

@@ -144,6 +144,7 @@ class NeuralLinear(EvidenceMethod):
 
         Arguments and errors are those of the base class.
         """
+        self._fitted("log_marginal_likelihood")
         delta, noise = self._prior_precision, self._noise
         if prior_precision is not None:
             delta = self._checked_precision(prior_precision)
@@ -161,6 +162,7 @@ class NeuralLinear(EvidenceMethod):
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
             batch_size: examples at once.
         """
+        self._fitted("function_moments")
         mean, leverage, _ = self._at(x, batch_size)
         variance = leverage[:, np.newaxis] * self._noise.variance(self._posterior)
         return mean, variance[:, :, np.newaxis] * np.eye(self._outputs)
@@ -170,9 +172,11 @@ class NeuralLinear(EvidenceMethod):
 
         Functions are drawn only if they are kept. Under unknown noise each has its own.
         """
+        self._fitted("predict")
         found, noise = self._posterior, self._noise
+        batch_size = BATCH_SIZE if request.batch_size is None else request.batch_size
         draws = self._draw(request.num_samples, request.seed) if request.return_samples else None
-        mean, leverage, means = self._at(x, request.batch_size or BATCH_SIZE, draws)
+        mean, leverage, means = self._at(x, batch_size, draws)
         leverage = leverage[:, np.newaxis]
         variance = np.broadcast_to(noise.variance(found), mean.shape)
         marginal = noise.predictive(found, mean, np.sqrt(1.0 + leverage))
@@ -190,6 +194,7 @@ class NeuralLinear(EvidenceMethod):
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
         """Draws of the layer's weights, shape (num_samples, M F), in the order of `paths`."""
+        self._fitted("sample")
         weights, _ = self._draw(num_samples, seed)
         return weights.reshape(num_samples, -1)
 
@@ -198,6 +203,7 @@ class NeuralLinear(EvidenceMethod):
 
         Under unknown noise each function predicts its own, behind its means.
         """
+        self._fitted("ensemble")
         weights, sigma = self._draw(num_samples, seed)
         known = isinstance(self._noise, KnownNoise)
         ensemble = self._features.ensemble(weights, None if known else raw_scale(sigma))
@@ -206,6 +212,7 @@ class NeuralLinear(EvidenceMethod):
 
     def summary(self) -> WeightTable:
         """Mean and standard deviation of the last layer, and what the evidence says."""
+        self._fitted("summary")
         found = self._posterior
         inverse = tf.linalg.inv(found.upper)
         spread = tf.sqrt(tf.reduce_sum(inverse**2, axis=1)).numpy()[:, np.newaxis]
