@@ -28,7 +28,7 @@ from tfbdl import likelihoods
 from tfbdl.inference import Laplace, NotFittedError
 from tfbdl.inference.laplace.links import mean_of_classes
 
-NEW = RNG.normal(size=(5, 3))
+NEW = np.random.default_rng(1).normal(size=(5, 3))
 STRUCTURES = ("full", "kron", "diag", "lowrank")
 predict = functools.partial(tfbdl.predict, verbose=0)
 
@@ -98,7 +98,7 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
             subset_of_weights="last_layer",
             prior_precision=1.0,
         )
-        self.assertEqual(laplace.paths, [v.path for v in model.layers[-1].weights])
+        self.assertEqual(laplace.paths, ["last/kernel", "last/bias"])
         for a, b in zip(laplace.function_moments(NEW), wide.function_moments(NEW), strict=True):
             self.assertAllClose(a, b, 1e-4, 1e-5)
         evidence = [float(p.log_marginal_likelihood()) for p in (laplace, wide)]

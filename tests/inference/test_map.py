@@ -74,8 +74,12 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         target = target_of(network())
         with self.assertRaisesRegex(ValueError, "^optimizer='newton' must be 'lbfgs' or a keras"):
             MAP(target, optimizer="newton")
-        with self.assertRaisesRegex(ValueError, "^initial has a log density of nan; start else"):
-            MAP(target, initial=np.full(4, np.nan), jit_compile=False).fit()
+        for initial, message in (
+            (np.full(4, 1e200), "^initial has a log density of -inf; start elsewhere$"),
+            (np.full(4, np.nan), "^initial is not finite in example 0"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                MAP(target, initial=initial, jit_compile=False).fit()
         with self.assertRaisesRegex(ValueError, "^prior is discrete, which has no gradient"):
             MAP(target_of(network(), priors.Bernoulli())).fit()
         mode = MAP(lambda t: -tf.reduce_sum(t**2, 1), initial=[1.0], jit_compile=False).fit()

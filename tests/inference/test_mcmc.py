@@ -388,9 +388,10 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
             "^kernel='flip': the target is a function; take kernel=Flip.values=...",
         ),
         (
-            {"initial": [0.0, np.inf, 0.0]},
+            {"initial": [0.0, 1e200, 0.0]},
             "^initial: chain 0 starts at a log density of -?(inf|nan)",
         ),
+        ({"initial": [0.0, np.inf, 0.0]}, "^initial is not finite in example 1; remove it"),
     )
     def test_refusals(self, wrong, message):
         with self.assertRaisesRegex(ValueError, message):

@@ -131,9 +131,9 @@ class DeepEnsemble(TrainingMethod):
     def summary(self) -> WeightTable:
         """Means and standard deviations over the members, by weight tensor."""
         theta = self._fitted("summary").theta
-        flat = FlatModel(self.network())
+        shapes = FlatModel(self.network()).shapes
         remarks = [f"{len(theta)} members of {theta.shape[1]:,} weights"]
-        return WeightTable.of(repr(self), flat, theta.mean(axis=0), theta.std(axis=0), remarks)
+        return WeightTable.of(repr(self), shapes, theta.mean(axis=0), theta.std(axis=0), remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         return self._fitted("fitted_arrays")._asdict()

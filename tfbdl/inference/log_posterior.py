@@ -95,7 +95,7 @@ class LogPosterior:
             self._log_prior_of_one = prior
             _check_density(prior, self.flat.theta)
         else:
-            self.priors = _prior_of_each(prior, list(self.flat.shapes))
+            self.priors = _prior_of_each(prior, self.flat)
             self._log_prior_of_one = _independent(self.priors, self.flat)
         few = tf.nest.map_structure(lambda a: a[:2], self.x)
         self.flat.check_deterministic(few)
@@ -223,20 +223,20 @@ def _check_density(prior: Density, theta: tf.Tensor) -> None:
         )
 
 
-def _prior_of_each(prior: PriorLike | Mapping[str, PriorLike], paths: list[str]) -> list[Prior]:
+def _prior_of_each(prior: PriorLike | Mapping[str, PriorLike], flat: FlatModel) -> list[Prior]:
     if not isinstance(prior, Mapping):
-        return [priors.density(prior)] * len(paths)
+        return [priors.density(prior)] * len(flat.shapes)
     if not prior or not all(isinstance(name, str) for name in prior):
         raise ValueError(f"prior={shown(prior)} must hold priors by the names of layers or weights")
     found = {name: priors.density(p, f"prior[{name!r}]") for name, p in prior.items()}
+    meant = {name: flat.named(name) for name in found}
     chosen = []
-    for path in paths:
-        names = [name for name in found if f"/{name}/" in f"/{path}/"]
-        best = max(names, key=len, default=OTHERS)
+    for path in flat.shapes:
+        best = max((name for name in found if path in meant[name]), key=len, default=OTHERS)
         if best not in found:
             raise ValueError(f"prior names none for the weight {path!r}; add it, or '{OTHERS}'")
         chosen.append(found[best])
-    unused = [n for n in found if n != OTHERS and not any(f"/{n}/" in f"/{p}/" for p in paths)]
+    unused = [name for name in found if name != OTHERS and not meant[name]]
     if unused:
-        raise ValueError(f"prior names {unused[0]!r}; the weights are {', '.join(paths)}")
+        raise ValueError(f"prior names {unused[0]!r}; the weights are {', '.join(flat.shapes)}")
     return chosen

@@ -189,7 +189,8 @@ class MAP(TargetMethod):
             f"log density {mode.log_prob:.6g} nats; largest gradient {mode.gradient_norm:.2g}; "
             f"{mode.num_iterations} iterations"
         ]
-        return WeightTable.of(repr(self), self._flat, mode.theta, None, remarks)
+        shapes = {"theta": mode.theta.shape} if self._flat is None else self._flat.shapes
+        return WeightTable.of(repr(self), shapes, mode.theta, None, remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         mode = self._fitted("fitted_arrays")._asdict()

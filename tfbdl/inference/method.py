@@ -70,10 +70,12 @@ class Method(keras.layers.Layer):
         Raises:
             ValueError: if the posterior answers in another way.
         """
+        self._fitted("export")
         return self.ensemble(num_samples, seed=seed)
 
     def predictive(self, x: Any, request: Request) -> Prediction:
         """What `tfbdl.predict` answers for this posterior."""
+        self._fitted("predict")
         drawn = self.functions(request.num_samples, request.seed)
         return predict(drawn, x, **request._asdict())
 
@@ -104,11 +106,14 @@ class Method(keras.layers.Layer):
         raise NotImplementedError
 
     def save_own_variables(self, store: Any) -> None:
-        for name, array in self.fitted_arrays().items():
-            store[name.replace("/", "|")] = array
+        if self.is_fitted:  # copies of methods that are not come here too
+            for name, array in self.fitted_arrays().items():
+                store[name.replace("/", "|")] = array
 
     def load_own_variables(self, store: Any) -> None:
-        self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in store.keys()})  # noqa: SIM118 (h5py)
+        names = list(store.keys())
+        if names:
+            self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in names})
 
     def get_config(self) -> dict:
         return self._config_but()

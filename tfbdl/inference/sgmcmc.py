@@ -113,7 +113,7 @@ class SGMCMC(TrainingMethod):
         theta = self._fitted("summary").theta
         remarks = [f"{len(theta)} samples of {theta.shape[1]:,} weights"]
         mean, stddev = theta.mean(axis=0), theta.std(axis=0)
-        return WeightTable.of(repr(self), self._flat, mean, stddev, remarks)
+        return WeightTable.of(repr(self), self._flat.shapes, mean, stddev, remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         return self._fitted("fitted_arrays")._asdict()

@@ -191,7 +191,7 @@ class SWAG(TrainingMethod):
         variance = self.variance + np.sum(np.square(moments.deviations), axis=0) / k
         remarks = [f"{moments.num_points} points of the path, {len(moments.deviations)} deviations"]
         stddev = self.scale * np.sqrt(variance)
-        return WeightTable.of(repr(self), self._flat, moments.mean, stddev, remarks)
+        return WeightTable.of(repr(self), self._flat.shapes, moments.mean, stddev, remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         moments = self._fitted("fitted_arrays")

@@ -207,6 +207,7 @@ class Laplace(EvidenceMethod):
         return gathered.function_moments(x, self._posterior_factors, batch_size)
 
     def functions(self, num_samples: int, seed: int) -> keras.Model:
+        self._fitted("export")
         if self.pred_type != "nn":
             raise ValueError(
                 "pred_type='glm' answers from moments, not by functions that could be exported; "
@@ -216,9 +217,9 @@ class Laplace(EvidenceMethod):
 
     def predictive(self, x: Any, request: Request) -> Prediction:
         """As `Method.predictive`; samples of "glm" are independent between examples."""
-        self._fitted("predict")
         if self.pred_type == "nn":
             return super().predictive(x, request)
+        self._fitted("predict")
         likelihood = self._scaled.of_links(self.sigma_noise)
         return glm.prediction(
             likelihood,
@@ -256,7 +257,7 @@ class Laplace(EvidenceMethod):
             f"{gathered.num_data:,} examples; prior precision {spread}"
             + (f"; noise {self.sigma_noise:.3g}" if self._scaled.has_noise else ""),
         ]
-        return WeightTable.of(repr(self), self._flat, gathered.theta.numpy(), None, remarks)
+        return WeightTable.of(repr(self), self._flat.shapes, gathered.theta.numpy(), None, remarks)
 
     def get_config(self) -> dict:
         config = super().get_config()

@@ -115,19 +115,29 @@ class NeuralLinear(EvidenceMethod):
         Raises:
             ValueError: if x and y do not fit each other or the model.
         """
-        self._result = None
-        return self.update(x, y, batch_size=batch_size)
+        before = self._features.held
+        self._features.hold()
+        try:
+            nothing = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0)
+            self._take(nothing, x, y, batch_size)
+        except Exception:
+            self._features.held = before
+            raise
+        return self
 
     def update(self, x: Any, y: Any = None, *, batch_size: int = BATCH_SIZE) -> NeuralLinear:
         """The posterior given these data too, as `fit` of all would give it, on the same network.
 
         Arguments and errors are those of `fit`.
         """
+        if self._result is None:
+            return self.fit(x, y, batch_size=batch_size)
+        self._take(self._result, x, y, batch_size)
+        return self
+
+    def _take(self, examples: Examples, x: Any, y: Any, batch_size: int) -> None:
+        """Keeps these examples and those of more data."""
         positive_integer("batch_size", batch_size)
-        examples = self._result
-        if examples is None:
-            self._features.hold()
-            examples = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0)
         for phi, targets in self._features.of_batches(x, y, batch_size):
             if targets is None:
                 raise ValueError("y=None: give targets, or a data set of batches (x, y)")
@@ -135,7 +145,6 @@ class NeuralLinear(EvidenceMethod):
             examples = examples.and_more(phi, match(tf.cast(targets, tf.float64), shape).numpy())
         self._result = examples
         self._forget()
-        return self
 
     def log_marginal_likelihood(
         self, prior_precision: Any = None, sigma_noise: Any = None
@@ -223,7 +232,8 @@ class NeuralLinear(EvidenceMethod):
             f"{found.num_data:,} examples; noise "
             + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(found))),
         ]
-        return WeightTable.of(repr(self), None, found.mean.numpy().ravel(), stddev.ravel(), remarks)
+        mean = found.mean.numpy().ravel()
+        return WeightTable.of(repr(self), self._features.shapes, mean, stddev.ravel(), remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         examples = self._fitted("fitted_arrays")
