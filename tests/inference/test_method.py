@@ -7,7 +7,9 @@ import inspect
 import pickle
 import random
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -100,7 +102,7 @@ class Way(NamedTuple):
     """How a method is made of a network, and fitted to data."""
 
     make: Any
-    fit: dict[str, Any] = {}
+    fit: Mapping[str, Any] = MappingProxyType({})
     optimizer: Any = None
 
     @property
