@@ -560,6 +560,14 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
         plain.compile("sgd", "mse")
         with self.assertRaisesRegex(ValueError, "^likelihood=None: the loss of model=net is no"):
             kind(plain, 1.0)
+        for wrong, message in (
+            (-1.0, "^prior=-1.0 must be "),
+            (priors.ARD(), "^prior=ARD has scales with a posterior of their own"),
+            ({"first": 1.0}, "^prior names none for the weight 'last/kernel'"),
+            ({"*": 1.0, "nose": 1.0}, "^prior names 'nose'; the weights are first/kernel, "),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                kind(network(), wrong)
         random_model = keras.Sequential([keras.Input((2,)), layers.BayesDense(1, num_data=9)])
         with self.assertRaisesRegex(ValueError, "^model=.* has the random layer"):
             kind(random_model, 1.0, likelihood=tfbdl.likelihoods.Normal())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import inspect
 import os
 from pathlib import Path
@@ -24,7 +25,7 @@ class NotFittedError(ValueError):
     """A method is asked for what only `fit` can find."""
 
 
-class Method(keras.layers.Layer):
+class Method(keras.layers.Layer, abc.ABC):
     """A posterior over the weights of a network, and how it is found.
 
     The constructor checks its arguments and remembers them; it computes nothing and changes
@@ -52,17 +53,17 @@ class Method(keras.layers.Layer):
         """Whether `fit` has found a posterior."""
         return self._result is not None
 
+    @abc.abstractmethod
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
         """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         """Draws of the posterior as one Keras model, whose functions `tfbdl.predict` draws."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def summary(self) -> Any:
         """What there is to look at; printed, a table."""
-        raise NotImplementedError
 
     def functions(self, num_samples: int, seed: int) -> keras.Model:
         """The functions by which `tfbdl.predict` and `tfbdl.export` answer: an ensemble.
@@ -97,13 +98,13 @@ class Method(keras.layers.Layer):
         self.get_config()  # refuses before a file is begun
         keras.saving.save_model(self, path)
 
+    @abc.abstractmethod
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         """What `fit` has found, by name; the network saves itself."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Takes up what `fitted_arrays` gave."""
-        raise NotImplementedError
 
     def save_own_variables(self, store: Any) -> None:
         if self.is_fitted:  # copies of methods that are not come here too

@@ -9,10 +9,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import priors
 from tfbdl.arguments import function, option, shown
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference.log_posterior import Density, LogPosterior, PriorLike
+from tfbdl.inference.log_posterior import (
+    Density,
+    LogPosterior,
+    PriorLike,
+    is_joint,
+    prior_of_each,
+)
 from tfbdl.inference.method import Method
 from tfbdl.likelihoods import Likelihood, required_likelihood
 from tfbdl.models.ensemble import WeightEnsemble, floats
@@ -47,8 +52,6 @@ class TargetMethod(Method):
         if isinstance(model, keras.Model):
             if prior is None:
                 raise ValueError("prior=None: a network's weights need one; give a scale like 1.0")
-            if not callable(prior) and not isinstance(prior, Mapping):
-                priors.density(prior)
         else:
             function("model", model, "a keras.Model, or a function of theta to its log density")
             for what, value in (("prior", prior), ("likelihood", likelihood)):
@@ -60,6 +63,8 @@ class TargetMethod(Method):
         if isinstance(model, keras.Model):
             self._flat = FlatModel(in_precision(model, dtype))
             required_likelihood(model, likelihood)
+            if not is_joint(prior):
+                prior_of_each(prior, self._flat)
         self._state: tuple[tf.Tensor, ...] = ()
         self.model = model
         self.prior = prior
@@ -111,10 +116,12 @@ class TargetMethod(Method):
         Raises:
             ValueError: if the target is a log density.
         """
-        network = self._network().model
-        ensemble = WeightEnsemble(network, thetas, floats(self._state).numpy()[np.newaxis])
-        given = self.model.likelihood if isinstance(self.model, LogPosterior) else self.likelihood
-        ensemble.compile(loss=required_likelihood(network, given))
+        states = floats(self._state).numpy()[np.newaxis]
+        ensemble = WeightEnsemble(self._network().model, thetas, states)
+        if isinstance(self.model, LogPosterior):
+            ensemble.compile(loss=self.model.likelihood)
+        else:
+            ensemble.compile(loss=required_likelihood(self.model, self.likelihood))
         return ensemble
 
     def _state_arrays(self) -> dict[str, np.ndarray]:
