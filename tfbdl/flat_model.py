@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -190,10 +191,11 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
 
 @contextmanager
 def _policy(dtype: str) -> Iterator[None]:
-    """New layers are of `dtype` where nothing else is said."""
-    before = keras.config.dtype_policy()
+    """New layers are of `dtype` where nothing else is said, and take no seeds from later ones."""
+    before, seeds = keras.config.dtype_policy(), random.getstate()
     keras.config.set_dtype_policy(dtype)
     try:
         yield
     finally:
         keras.config.set_dtype_policy(before)
+        random.setstate(seeds)

@@ -282,13 +282,13 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
                     found = getattr(posterior, public)
                     if not is_call or "variables" in public:
                         continue  # an attribute that needs no fit
-                    needed = inspect.signature(found).parameters.values()
-                    given = [values[p.name] for p in needed if p.default is p.empty]
                     message = f"^{public} needs a fitted {type(posterior).__name__}; call fit first"
                     if public == "functions":
                         message = "^export needs"
                     with tempfile.TemporaryDirectory() as folder:
-                        given = [f"{folder}/p.keras"] if public == "save" else given
+                        needed = inspect.signature(found).parameters.values()
+                        known = {**values, "path": f"{folder}/p.keras"}
+                        given = [known[p.name] for p in needed if p.default is p.empty]
                         with self.assertRaisesRegex(NotFittedError, message):
                             found(*given)
                         self.assertEmpty(list(Path(folder).iterdir()))

@@ -24,7 +24,7 @@ from tfbdl.examples import examples
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.training_method import TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.keras_private import walk
+from tfbdl.keras_private import own_variables, walk
 from tfbdl.memory import require
 from tfbdl.models.ensemble import WeightEnsemble, floats
 
@@ -164,6 +164,7 @@ class SWAG(TrainingMethod):
             ValueError: if an argument is out of its range, the network has BatchNormalization and
                 no inputs are known, or x is given to one without.
         """
+        self._fitted("ensemble")
         batch_size = positive_integer("batch_size", batch_size)
         thetas = self.sample(num_samples, seed=seed)
         layers = _normalizations(self.model)
@@ -255,13 +256,14 @@ def _normalizations(model: keras.Model) -> list[keras.layers.BatchNormalization]
 
 @contextmanager
 def _left_as_it_was(model: keras.Model) -> Iterator[None]:
-    """Puts weights, statistics and momenta back when the context ends."""
-    weights = model.get_weights()
+    """Puts weights, statistics, the state of noise and momenta back when the context ends."""
+    variables = [(v, v.numpy()) for layer in walk(model) for v in own_variables(layer)]
     momenta = [(layer, layer.momentum) for layer in _normalizations(model)]
     try:
         yield
     finally:
-        model.set_weights(weights)
+        for variable, value in variables:
+            variable.assign(value)
         for layer, momentum in momenta:
             layer.momentum = momentum
 
