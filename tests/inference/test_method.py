@@ -142,7 +142,7 @@ METHODS = {
     ),
     "laplace_hessian": Way(
         lambda m: Laplace(
-            m, **OF_ALL, hessian_structure="full", curvature="hessian", prior_precision=500.0
+            m, **OF_ALL, hessian_structure="full", curvature="hessian", prior_precision=5000.0
         )
     ),
     "neural_linear": Way(NeuralLinear),
