@@ -144,7 +144,8 @@ class DeepEnsemble(TrainingMethod):
         self._result = Members(**arrays)
 
     def get_config(self) -> dict:
-        network = keras.saving.serialize_keras_object(self.network())
+        made_by = self.build_model if self._network is None else self._network
+        network = self._serialized("build_model", made_by)
         return {**self._config_but("build_model"), "build_model": network}
 
     def _make(self, seed: int) -> keras.Model:
