@@ -128,7 +128,7 @@ METHODS = {
             tfbdl.likelihoods.Normal(0.4),
             **OF_ALL,
             hessian_structure="lowrank",
-            rank=5,
+            rank=17,
             dtype="float64",
         )
     ),
