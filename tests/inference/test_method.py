@@ -165,7 +165,7 @@ METHODS = {
     "mcmc_mala": Way(
         lambda m: MCMC(
             m,
-            {"net/first": priors.Normal(0.5), "*": 1.0},
+            {"first": priors.Normal(0.5), "*": 1.0},
             kernel="mala",
             initial="model",
             dtype="float64",
