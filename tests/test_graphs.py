@@ -144,14 +144,14 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((cnn, False), (mlp, True))
     def test_laplace_map_and_chains(self, make, expected):
         model = make()
-        target = LogPosterior(model, tfbdl.likelihoods.Categorical(), 1.0, X, Y)
-        kind = "classification"
+        target = LogPosterior(model, 1.0, X, Y, likelihood=tfbdl.likelihoods.Categorical())
+        of_all = {"subset_of_weights": "all", "hessian_structure": "diag"}
         for call in (
-            lambda: Laplace(model, kind, "all", "diag").fit(X, Y),
-            lambda: MAP(target, tolerance=1e6).run(),
-            lambda: MCMC(
-                target, "rwmh", num_warmup=0, num_samples=4, num_chains=1, verbose=0
-            ).run(),
+            lambda: Laplace(model, target.likelihood, **of_all).fit(X, Y),
+            lambda: MAP(target, tolerance=1e6).fit(),
+            lambda: MCMC(target, kernel="rwmh", num_warmup=0, num_samples=4, num_chains=1).fit(
+                verbose=0
+            ),
         ):
             found = self.compiled(call)
             self.assertEqual(found[make is cnn], {expected})

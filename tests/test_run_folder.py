@@ -87,11 +87,9 @@ class HeldTest(unittest.TestCase):
         chains = tfbdl.inference.MCMC(
             lambda theta: -0.5 * tf.reduce_sum(theta**2, axis=1),
             initial=np.zeros(2),
-            savedir=self.folder,
-            verbose=0,
         )
         runs = (
-            chains.run,
+            lambda: chains.fit(savedir=self.folder, verbose=0),
             lambda: tfbdl.train(classifier(), x, x[:, :3], epochs=1, savedir=self.folder),
         )
         with held(self.folder):

@@ -79,43 +79,76 @@ def stepped(make):
     return weights
 
 
-def target():
-    return inference.LogPosterior(regression(), likelihoods.Normal(0.5), 1.0, X, Y)
-
-
-def chains(seed):
+def chains(seed=0):
     kernel = inference.Langevin(step_size=0.01)
-    found = inference.MCMC(
-        *(target(), kernel), num_warmup=0, num_samples=4, num_chains=1, seed=seed, verbose=0
-    )
-    return found.run().theta
+    sizes = {"num_warmup": 0, "num_samples": 8, "num_chains": 1}
+    return inference.MCMC(regression(), 1.0, kernel=kernel, seed=seed, **sizes).fit(X, Y, verbose=0)
 
 
-def members(seed):
+def mode(seed=0):
+    """Where the search starts, which ends it at once."""
+    search = inference.MAP(regression(), 1.0, initial="prior", tolerance=1e9, seed=seed)
+    return search.fit(X, Y)
+
+
+def deep_ensemble(seed=0):
     ensemble = inference.DeepEnsemble(regression, 1, seed=seed)
-    ensemble.fit(X, Y, epochs=1, batch_size=4, verbose=0)
-    return ensemble.ensemble().members
+    return ensemble.fit(X, Y, epochs=1, batch_size=4, verbose=0)
 
 
-@functools.cache
-def swag():
-    path = inference.PosteriorSamples(1)
-    tfbdl.train(regression(), X, Y, epochs=3, batch_size=4, callbacks=[path], verbose=0)
-    return inference.SWAG(path)
+def swag(seed=0):
+    return inference.SWAG(regression(), seed=seed).fit(X, Y, epochs=3, batch_size=4, verbose=0)
 
 
-@functools.cache
-def laplace():
-    return inference.Laplace(regression(), "regression").fit(X, Y)
+def sgmcmc(seed=0):
+    model = regression()
+    model.compile(optimizers.SGLD(0.01, num_data=N, seed=1), model.loss)
+    return inference.SGMCMC(model, seed=seed).fit(X, Y, epochs=8, batch_size=4, verbose=0)
 
 
-@functools.cache
+def laplace(**settings):
+    return inference.Laplace(regression(), **settings).fit(X, Y)
+
+
 def neural_linear():
     return inference.NeuralLinear(regression(), sigma_noise=0.5).fit(X, Y)
 
 
-def lots(n_samples=3):
-    return {"return_samples": True, "n_samples": n_samples}
+POSTERIORS = {
+    "DeepEnsemble": functools.cache(deep_ensemble),
+    "Laplace": functools.cache(lambda: laplace(pred_type="nn")),
+    "MAP": functools.cache(mode),
+    "MCMC": functools.cache(chains),
+    "NeuralLinear": functools.cache(neural_linear),
+    "SGMCMC": functools.cache(sgmcmc),
+    "SWAG": functools.cache(swag),
+}
+glm = functools.cache(laplace)
+FIXED = {
+    f"{kind}.{call}"
+    for kind in ("DeepEnsemble", "MAP")
+    for call in ("sample", "ensemble", "functions")
+}
+"""Calls that draw nothing, and take a seed because other methods do."""
+
+
+def drawn(posterior, call):
+    """What a call of a posterior gives, by its seed."""
+
+    def of_seed(seed):
+        found = getattr(posterior(), call)(8, seed=seed)
+        return found if call == "sample" else found.members
+
+    return of_seed
+
+
+def kept(posterior):
+    """Functions that predictions keep, by the seed."""
+
+    def of_seed(seed):
+        return tfbdl.predict(posterior(), X, 3, seed=seed, return_samples=True, verbose=0).outputs
+
+    return of_seed
 
 
 DENSE = {
@@ -148,6 +181,8 @@ CASES = {
     **{name: stepped(getattr(optimizers, name)) for name in SAMPLERS},
     "train": trained,
     "predict": lambda seed: tfbdl.predict(bayesian(), X, 3, seed=seed, verbose=0).mean,
+    "predict, linearised": kept(glm),
+    "predict, last layer": kept(POSTERIORS["NeuralLinear"]),
     "elbo": lambda seed: tfbdl.elbo(bayesian(), X, Y, 3, seed=seed).log_likelihood,
     "log_predictive_density": lambda seed: tfbdl.log_predictive_density(
         bayesian(), X, Y, 3, seed=seed
@@ -156,17 +191,16 @@ CASES = {
     "VAE.elbo": lambda seed: vae().elbo(GREY, 2, seed=seed),
     "VAE.log_likelihood": lambda seed: vae().log_likelihood(GREY, 2, seed=seed),
     "VAE.sample": lambda seed: vae().sample(N, mean=True, seed=seed),
-    "MCMC": chains,
-    "MAP": lambda seed: inference.MAP(target(), initial="prior", seed=seed).theta,
-    "DeepEnsemble": members,
-    "SWAG.sample": lambda seed: swag().sample(2, seed=seed),
-    "SWAG.ensemble": lambda seed: swag().ensemble(2, seed=seed).members,
-    "Laplace.sample": lambda seed: laplace().sample(2, seed=seed),
-    "Laplace.ensemble": lambda seed: laplace().ensemble(2, seed=seed).members,
-    "Laplace.predict": lambda seed: laplace().predict(X, seed=seed, **lots()).outputs,
-    "NeuralLinear.sample": lambda seed: neural_linear().sample(2, seed=seed),
-    "NeuralLinear.ensemble": lambda seed: neural_linear().ensemble(2, seed=seed).members,
-    "NeuralLinear.predict": lambda seed: neural_linear().predict(X, seed=seed, **lots()).outputs,
+    "MCMC": lambda seed: chains(seed).theta,
+    "MAP": lambda seed: mode(seed).theta,
+    "DeepEnsemble": lambda seed: deep_ensemble(seed).sample(),
+    "SWAG": lambda seed: swag(seed).mean,
+    "SGMCMC": lambda seed: sgmcmc(seed).sample(),
+    **{
+        f"{kind}.{call}": drawn(posterior, call)
+        for kind, posterior in POSTERIORS.items()
+        for call in ("sample", "ensemble", "functions")
+    },
     "binarize": lambda seed: data.binarize(GREY, seed),
     "noise": lambda seed: data.noise(2, seed),
     "gal_linear": lambda seed: data.gal_linear(5, seed)[1],
@@ -200,15 +234,15 @@ def public():
             value = getattr(room, name)
             if inspect.isfunction(value) and takes_seed(value):
                 yield name
-            elif inspect.isclass(value) and name not in NO_SEED:
+            elif inspect.isclass(value) and name not in NO_SEED and value is not inference.Method:
                 yield from (f"{name}.{method}".rstrip(".") for method in of_class(value))
 
 
 class SeedsTest(tf.test.TestCase, parameterized.TestCase):
     def test_all_that_takes_a_seed_is_tried(self):
-        self.assertEqual(set(public()), CASES.keys())
+        self.assertEqual(set(public()), {name.split(",")[0] for name in CASES})
 
-    @parameterized.parameters(*CASES)
+    @parameterized.parameters(*(name for name in CASES if name not in FIXED))
     def test_all_bits_count(self, name):
         """Or the seed is refused."""
         found = {}

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfbdl
 from tfbdl import likelihoods
-from tfbdl.inference import MAP, DeepEnsemble, Laplace, LogPosterior, NeuralLinear
+from tfbdl.inference import MAP, MCMC, SWAG, DeepEnsemble, Laplace, LogPosterior, NeuralLinear
 from tfbdl.likelihoods import Bernoulli, Categorical, ContinuousBernoulli, Normal, Poisson, StudentT
 
 N = 12
@@ -142,18 +142,24 @@ def batches(y):
 
 
 def posterior(loss, units, x, y):
-    return LogPosterior(network(loss, units), likelihoods.of_loss(loss), 1.0, x, y)
+    return LogPosterior(network(loss, units), 1.0, x, y)
 
 
+OF_ALL = {"subset_of_weights": "all", "hessian_structure": "diag"}
 TRAIN = {"epochs": 1, "batch_size": N, "verbose": 0, "jit_compile": False}
 WAYS = {
     "train": lambda loss, units, y: tfbdl.train(network(loss, units), X, y, **TRAIN),
     "train on a function": lambda loss, units, y: tfbdl.train(
         network(loss, units), as_examples(y), num_data=N, **TRAIN
     ),
-    "DeepEnsemble": lambda loss, units, y: DeepEnsemble(lambda: network(loss, units), 2).fit(
-        X, y, **TRAIN
+    "DeepEnsemble": lambda loss, units, y: DeepEnsemble(
+        lambda: network(loss, units), 2, jit_compile=False
+    ).fit(X, y, epochs=1, batch_size=N, verbose=0),
+    "SWAG of a data set": lambda loss, units, y: SWAG(network(loss, units), jit_compile=False).fit(
+        batches(y), epochs=2, batch_size=N, verbose=0
     ),
+    "MCMC": lambda loss, units, y: MCMC(network(loss, units), 1.0).fit(X, y, verbose=0),
+    "MAP": lambda loss, units, y: MAP(network(loss, units), 1.0).fit(X, y),
     "elbo": lambda loss, units, y: tfbdl.elbo(network(loss, units), X, y, 2),
     "elbo of a data set": lambda loss, units, y: tfbdl.elbo(
         network(loss, units), batches(y), num_samples=2
@@ -163,16 +169,22 @@ WAYS = {
     ),
     "LogPosterior": lambda loss, units, y: posterior(loss, units, X, y),
     "LogPosterior of a data set": lambda loss, units, y: posterior(loss, units, batches(y), None),
-    "Laplace": lambda loss, units, y: Laplace(
-        network(loss, units), likelihoods.of_loss(loss), "all", "diag"
-    ).fit(X, y),
-    "Laplace of a data set": lambda loss, units, y: Laplace(
-        network(loss, units), likelihoods.of_loss(loss), "all", "diag"
-    ).fit(batches(y)),
+    "Laplace": lambda loss, units, y: Laplace(network(loss, units), **OF_ALL).fit(X, y),
+    "Laplace of a data set": lambda loss, units, y: Laplace(network(loss, units), **OF_ALL).fit(
+        batches(y)
+    ),
 }
 
 
-SLOW = ("elbo of a data set", "Laplace of a data set", "DeepEnsemble", "log_predictive_density")
+SLOW = (
+    "SWAG of a data set",
+    "MCMC",
+    "MAP",
+    "elbo of a data set",
+    "Laplace of a data set",
+    "DeepEnsemble",
+    "log_predictive_density",
+)
 CROSSED = [
     (name, way)
     for way in WAYS
@@ -253,7 +265,7 @@ def test_only_the_outputs_of_one_example_are_needed():
 
 def test_mode_search_meets_it_first():
     with pytest.raises(ValueError, match=r"^y has the value 2"):
-        MAP(posterior(Bernoulli(), 1, X, late(BITS, 2)))
+        MAP(network(Bernoulli(), 1), 1.0).fit(X, late(BITS, 2))
 
 
 if __name__ == "__main__":

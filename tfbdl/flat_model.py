@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,14 @@ import tensorflow as tf
 
 from tfbdl.arguments import keras_model, option
 from tfbdl.copying import copy_layer, copy_state
-from tfbdl.keras_private import is_graph, rebuild, takes_call_argument, takes_training, walk
+from tfbdl.keras_private import (
+    is_graph,
+    rebuild,
+    takes_call_argument,
+    takes_training,
+    walk,
+    weight_paths,
+)
 from tfbdl.recording import Call, recorded
 
 
@@ -28,7 +36,8 @@ class FlatModel:
         model: built, and deterministic in inference mode.
 
     Attributes:
-        shapes: of the weights, by their path in the model; a path that is taken gets a number.
+        shapes: of the weights, by the names of the layers inside the model that they are in and
+            their own, as "dense/kernel"; a name that is taken gets a number.
         size: D.
 
     Raises:
@@ -50,7 +59,7 @@ class FlatModel:
         if not model.trainable_variables:
             raise ValueError(f"model={model.name!r} has no trainable weights")
         self.model = model
-        self.shapes = _by_path(model.trainable_variables)
+        self.shapes = _by_path(model)
         self.sizes = [math.prod(shape) for shape in self.shapes.values()]
         self.size = sum(self.sizes)
         self._inference = {"training": False} if takes_training(model) else {}
@@ -60,6 +69,10 @@ class FlatModel:
     def theta(self) -> tf.Tensor:
         """The model's weights as they are now, shape (D,)."""
         return flatten([tf.convert_to_tensor(v) for v in self.model.trainable_variables])
+
+    def named(self, name: str) -> list[str]:
+        """The paths of the weights that a name means: a layer's, a weight's, or the model's."""
+        return [path for path in self.shapes if f"/{name}/" in f"/{self.model.name}/{path}/"]
 
     @property
     def state(self) -> list[tf.Tensor]:
@@ -100,13 +113,18 @@ class FlatModel:
         return calls
 
 
-def _by_path(variables: Sequence[keras.Variable]) -> dict[str, tuple[int, ...]]:
-    """Shapes by path, of which layers of one name in a model of a class of its own share theirs."""
+def _by_path(model: keras.Model) -> dict[str, tuple[int, ...]]:
+    """Shapes by path: of where layers are, since Keras' paths tell of where they were built.
+
+    Layers of one name in a model of a class of its own share theirs.
+    """
+    paths = weight_paths(model)
     seen: Counter[str] = Counter()
     shapes = {}
-    for v in variables:
-        shapes[f"{v.path}_{seen[v.path]}" if v.path in seen else v.path] = tuple(v.shape)
-        seen[v.path] += 1
+    for v in model.trainable_variables:
+        path = paths[id(v)]
+        shapes[f"{path}_{seen[path]}" if path in seen else path] = tuple(v.shape)
+        seen[path] += 1
     return shapes
 
 
@@ -173,10 +191,11 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
 
 @contextmanager
 def _policy(dtype: str) -> Iterator[None]:
-    """New layers are of `dtype` where nothing else is said."""
-    before = keras.config.dtype_policy()
+    """New layers are of `dtype` where nothing else is said, and take no seeds from later ones."""
+    before, seeds = keras.config.dtype_policy(), random.getstate()
     keras.config.set_dtype_policy(dtype)
     try:
         yield
     finally:
         keras.config.set_dtype_policy(before)
+        random.setstate(seeds)

@@ -205,6 +205,23 @@ def own_variables(layer: keras.layers.Layer) -> list[keras.Variable]:
     return [*weights, *(generator.state for generator in layer._seed_generators)]
 
 
+def weight_paths(model: keras.Model) -> dict[int, str]:
+    """Names of the trainable variables by their id: those of the layers they are in, and their own.
+
+    They are the same before and after saving, which `Variable.path` is not.
+    """
+    paths: dict[int, str] = {}
+
+    def visit(layer: keras.layers.Layer, prefix: str) -> None:
+        for v in layer._trainable_variables:
+            paths.setdefault(id(v), prefix + v.name)
+        for inner in layer._layers:
+            visit(inner, f"{prefix}{inner.name}/")
+
+    visit(model, "")
+    return paths
+
+
 def pair_layers(
     layer: keras.layers.Layer, other: keras.layers.Layer
 ) -> Iterator[tuple[keras.layers.Layer, keras.layers.Layer]]:

@@ -76,7 +76,7 @@ def precision(laplace):
     """
     size = laplace._subset.size
     noise = tf.eye(size, dtype=tf.float64)
-    root = laplace._fit.precision.sample(noise, laplace._posterior_factors).numpy()
+    root = laplace._result.precision.sample(noise, laplace._posterior_factors).numpy()
     return np.linalg.inv(root.T @ root)
 
 

@@ -45,8 +45,7 @@ class CalibrationTest(tf.test.TestCase):
             num_chains=num,
             thinning=8,
             jit_compile=False,
-            verbose=0,
-        ).run()
+        ).fit(verbose=0)
         of_f = np.stack([outputs(tf.constant(theta)).numpy()[:, :2, 0] for theta in mcmc.theta])
         quantities = np.concatenate([mcmc.theta, of_f], axis=2)
         ranks = np.sum(quantities < np.concatenate([true, f[:, :2, 0]], axis=1), axis=0)

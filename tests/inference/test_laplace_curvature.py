@@ -27,6 +27,8 @@ from brute_force import (
 from tfbdl import likelihoods
 from tfbdl.inference.laplace.output_fisher import fisher_root
 
+UNIT = likelihoods.Normal(1.0)
+
 
 class OutputFisherTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*CASES)
@@ -191,9 +193,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         expected = np.kron(
             np.einsum("npi,npj->ij", patches, patches), np.einsum("npi,npj->ij", g, g) / 20
         )
-        laplace = fitted(
-            model, "regression", np.zeros((5, 1)), x, hessian_structure="kron", batch_size=5
-        )
+        laplace = fitted(model, UNIT, np.zeros((5, 1)), x, hessian_structure="kron", batch_size=5)
         self.assertAllClose(curvature(laplace)[:8, :8], expected, 1e-7, 1e-8)
 
     def test_kronecker_is_exact_for_one_example(self):
@@ -208,14 +208,14 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         """Then G is the same for all examples, and the average of products their product."""
         model = network(units=(), outputs=2, use_bias=False)
         y = RNG.normal(size=(NUM, 2))
-        got = curvature(fitted(model, "regression", y, hessian_structure="kron"))
+        got = curvature(fitted(model, UNIT, y, hessian_structure="kron"))
         self.assertAllClose(got, np.kron(X.T @ X, np.eye(2)), 1e-9, 1e-9)
 
     def test_diagonal_is_full_where_that_is_diagonal(self):
         model = network(units=(), outputs=2, use_bias=False)
         x, y = np.tile(np.eye(3), (4, 1)), RNG.normal(size=(12, 2))
-        full = precision(fitted(model, "regression", y, x))
-        diagonal = precision(fitted(model, "regression", y, x, hessian_structure="diag"))
+        full = precision(fitted(model, UNIT, y, x))
+        diagonal = precision(fitted(model, UNIT, y, x, hessian_structure="diag"))
         self.assertAllClose(full, 4.8 * np.eye(6), 1e-12, 1e-12)
         self.assertAllClose(diagonal, full, 1e-12, 1e-12)
 
@@ -248,7 +248,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         arrays = fitted_case("categorical", **arguments)
         batches = tf.data.Dataset.from_tensor_slices((X, y)).batch(3)
         sets = fitted(model, likelihood, None, batches, **arguments)
-        self.assertEqual(sets._fit.num_data, NUM)
+        self.assertEqual(sets._result.num_data, NUM)
         self.assertAllClose(precision(sets), precision(arrays), 1e-7, 1e-7)
         evidence = [float(f.log_marginal_likelihood()) for f in (sets, arrays)]
         self.assertAllClose(*evidence, 1e-9)
@@ -275,7 +275,7 @@ class ProbabilitiesTest(tf.test.TestCase):
         _, _, y = case("categorical")
         model = network(last="softmax")
         model.compile("sgd", "sparse_categorical_crossentropy")
-        laplace = fitted(model, "classification", y)
+        laplace = fitted(model, None, y)
         logits = fitted_case("categorical")
         self.assertAllClose(precision(laplace), precision(logits), 1e-6, 1e-6)
         evidence = [float(p.log_marginal_likelihood()) for p in (laplace, logits)]

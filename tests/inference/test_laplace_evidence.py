@@ -10,10 +10,11 @@ from absl.testing import parameterized
 from brute_force import DELTA, RNG, X, case, fitted, fitted_case, network, precision
 
 from tfbdl import likelihoods
-from tfbdl.inference import Laplace
+from tfbdl.inference import Laplace, NotFittedError
 
 STRUCTURES = ("full", "kron", "diag", "lowrank")
 SIGMA = 0.7
+UNIT = likelihoods.Normal(1.0)
 
 
 def delta_of(shape):
@@ -41,7 +42,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         phi = np.column_stack([X, np.ones(len(X))])
         w = np.linalg.solve(phi.T @ phi / SIGMA**2 + DELTA * np.eye(4), phi.T @ y / SIGMA**2)
         model.set_weights([w[:3], w[3]])
-        laplace = fitted(model, "regression", y, hessian_structure=structure, sigma_noise=SIGMA)
+        laplace = fitted(model, likelihoods.Normal(SIGMA), y, hessian_structure=structure)
         covariance = SIGMA**2 * np.eye(len(X)) + phi @ phi.T / DELTA
         expected = scipy.stats.multivariate_normal(cov=covariance).logpdf(y[:, 0])
         self.assertAllClose(laplace.log_marginal_likelihood(), expected, 1e-6)
@@ -105,7 +106,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
     def test_of_other_curvatures(self, kind):
         """The noise scales the empirical Fisher by its fourth power."""
         _, model, y = case("normal")
-        laplace = fitted(model, "regression", y, curvature=kind, prior_precision=200.0)
+        laplace = fitted(model, UNIT, y, curvature=kind, prior_precision=200.0)
         _, _, by_sigma = value_and_gradients(laplace, 200.0, 1.5)
         high, low = (float(laplace.log_marginal_likelihood(None, 1.5 + h)) for h in (1e-5, -1e-5))
         self.assertAllClose(by_sigma, (high - low) / 2e-5, 1e-5)
@@ -120,7 +121,7 @@ class MarglikTest(tf.test.TestCase, parameterized.TestCase):
         _, model, _ = case("normal")
         f = brute_force.outputs(model, X)
         y = f + 0.3 * RNG.normal(size=f.shape)
-        laplace = fitted(model, "regression", y, hessian_structure=structure)
+        laplace = fitted(model, UNIT, y, hessian_structure=structure)
         laplace.optimize_prior_precision(prior_structure=prior_structure, with_noise=True)
         delta, sigma = laplace.prior_precision.numpy(), laplace.sigma_noise
         self.assertEqual(
@@ -136,7 +137,7 @@ class MarglikTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_noise_stays_unless_asked(self):
         _, model, y = case("normal")
-        laplace = fitted(model, "regression", y, hessian_structure="diag", sigma_noise=0.4)
+        laplace = fitted(model, likelihoods.Normal(0.4), y, hessian_structure="diag")
         before = float(laplace.log_marginal_likelihood())
         self.assertIs(laplace.optimize_prior_precision(), laplace)
         self.assertEqual(laplace.sigma_noise, 0.4)
@@ -158,7 +159,7 @@ class GridSearchTest(tf.test.TestCase):
     def test_regression(self):
         """The validation data are normal around the mode, with the linearised variance."""
         _, model, y = case("normal")
-        laplace = fitted(model, "regression", y, sigma_noise=0.5)
+        laplace = fitted(model, likelihoods.Normal(0.5), y)
         x, y = RNG.normal(size=(6, 3)), RNG.normal(size=(6, 1))
         laplace.optimize_prior_precision("gridsearch", x=x, y=y, grid=self.GRID)
         h = brute_force.ggn(model, likelihoods.Normal(0.5))
@@ -172,7 +173,7 @@ class GridSearchTest(tf.test.TestCase):
         self.assertLess(sorted(scores)[-2], max(scores) - 1e-3)
 
     def test_classes(self):
-        """By the probit approximation, which is what `predict` gives."""
+        """By the probit approximation, which is what `tfbdl.predict` gives."""
         likelihood, model, y = case("categorical")
         laplace = fitted(model, likelihood, y)
         x, y = RNG.normal(size=(8, 3)), RNG.integers(0, 3, 8)
@@ -191,10 +192,12 @@ class GridSearchTest(tf.test.TestCase):
 
 class RefusalTest(tf.test.TestCase):
     def test_before_the_fit(self):
-        laplace = Laplace(network(), "regression", "all")
-        for call in (laplace.log_marginal_likelihood, laplace.optimize_prior_precision):
-            with self.assertRaisesRegex(ValueError, "^there is no posterior yet; call fit"):
-                call()
+        laplace = Laplace(network(), UNIT, subset_of_weights="all")
+        for name in ("log_marginal_likelihood", "optimize_prior_precision"):
+            with self.assertRaisesRegex(
+                NotFittedError, f"^{name} needs a fitted Laplace; call fit first$"
+            ):
+                getattr(laplace, name)()
 
     def test_arguments(self):
         laplace = fitted_case("categorical")
@@ -203,6 +206,20 @@ class RefusalTest(tf.test.TestCase):
             ("prior_structure='kron' is unknown", {"prior_structure": "kron"}),
             ("with_noise=True is for regression", {"with_noise": True}),
             ("method='gridsearch' needs validation data", {"method": "gridsearch"}),
+            ("method='gridsearch' needs validation data", {"method": "gridsearch", "x": X}),
+            ("grid=\\[\\] must be a list of positive", {"method": "gridsearch", "grid": []}),
+            ("grid=-1.0 must be a list of positive", {"method": "gridsearch", "grid": [-1.0]}),
+            (
+                "prior_structure='diag' and with_noise=False are for method='marglik'",
+                {"method": "gridsearch", "prior_structure": "diag"},
+            ),
+            (
+                "prior_structure='scalar' and with_noise=True are for method='marglik'",
+                {"method": "gridsearch", "with_noise": True},
+            ),
+            ("x is for method='gridsearch'; leave it out", {"x": X}),
+            ("y is for method='gridsearch'; leave it out", {"y": X}),
+            ("grid is for method='gridsearch'; leave it out", {"grid": [1.0]}),
         ):
             with self.assertRaisesRegex(ValueError, f"^{message}"):
                 laplace.optimize_prior_precision(**arguments)

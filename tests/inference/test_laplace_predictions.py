@@ -1,5 +1,7 @@
 """Predictions of Laplace: in function space, by integration, by sampling; batches, precision."""
 
+import functools
+
 import brute_force
 import keras
 import numpy as np
@@ -21,12 +23,26 @@ from brute_force import (
     precision,
 )
 
+import tfbdl
 from tfbdl import likelihoods
-from tfbdl.inference import Laplace
+from tfbdl.inference import Laplace, NotFittedError
 from tfbdl.inference.laplace.links import mean_of_classes
 
-NEW = RNG.normal(size=(5, 3))
+NEW = np.random.default_rng(1).normal(size=(5, 3))
 STRUCTURES = ("full", "kron", "diag", "lowrank")
+predict = functools.partial(tfbdl.predict, verbose=0)
+
+
+def whole(model, dtype):
+    """All weights, in full, not compiled."""
+    return Laplace(
+        model,
+        likelihoods.Normal(1.0),
+        subset_of_weights="all",
+        hessian_structure="full",
+        dtype=dtype,
+        jit_compile=False,
+    )
 
 
 def weight_space(model, covariance, x=NEW):
@@ -82,7 +98,7 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
             subset_of_weights="last_layer",
             prior_precision=1.0,
         )
-        self.assertEqual(laplace.paths, [v.path for v in model.layers[-1].weights])
+        self.assertEqual(laplace.paths, ["last/kernel", "last/bias"])
         for a, b in zip(laplace.function_moments(NEW), wide.function_moments(NEW), strict=True):
             self.assertAllClose(a, b, 1e-4, 1e-5)
         evidence = [float(p.log_marginal_likelihood()) for p in (laplace, wide)]
@@ -92,7 +108,7 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
     def test_weights_are_those_at_the_fit(self, dtype):
         """Trained between the making and the fit, and after it; the model itself is left alone."""
         model, y = network(units=(), outputs=1), RNG.normal(size=(NUM, 1))
-        laplace = Laplace(model, "regression", "all", "full", dtype=dtype, jit_compile=False)
+        laplace = whole(model, dtype)
         at_fit = [w + 1.0 for w in model.get_weights()]
         model.set_weights(at_fit)
         laplace.fit(X, y)
@@ -106,7 +122,7 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.max(np.abs(draws.mean(axis=0) - mode) / error), 4.5)
         laplace.fit(X[:4], y[:4])
         self.assertAllClose(laplace.function_moments(NEW)[0], np.zeros((5, 1)), 0, 1e-9)
-        again = Laplace(model, "regression", "all", "full", dtype=dtype, jit_compile=False)
+        again = whole(model, dtype)
         again.fit(X[:4], y[:4])
         self.assertAllClose(precision(laplace), precision(again), 1e-12)
         evidence = [float(p.log_marginal_likelihood()) for p in (laplace, again)]
@@ -135,11 +151,11 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
     def test_networks_of_drawn_weights(self):
         """Under "nn": the last layer is drawn, the first stays."""
         likelihood, model, y = case("categorical")
-        laplace = fitted(model, likelihood, y, subset_of_weights="last_layer")
+        laplace = fitted(model, likelihood, y, subset_of_weights="last_layer", pred_type="nn")
         w1, b1, *_ = model.get_weights()
         h = np.tanh(NEW @ w1 + b1)
         f = [h @ w[:12].reshape(4, 3) + w[12:] for w in laplace.sample(7, seed=2)]
-        found = laplace.predict(NEW, "nn", n_samples=7, seed=2, return_samples=True)
+        found = predict(laplace, NEW, 7, seed=2, return_samples=True)
         self.assertAllClose(found.outputs, f, 1e-4, 1e-5)
         self.assertAllClose(found.mean, scipy.special.softmax(f, axis=-1).mean(axis=0), 1e-4)
         self.assertIsInstance(found.likelihood, likelihoods.Categorical)
@@ -148,9 +164,9 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
 class NormalNoiseTest(tf.test.TestCase):
     def test_exact(self):
         model, y = network(outputs=2), RNG.normal(size=(NUM, 2))
-        laplace = fitted(model, "regression", y, sigma_noise=0.6)
+        laplace = fitted(model, likelihoods.Normal(0.6), y)
         mean, covariance = laplace.function_moments(NEW)
-        found = laplace.predict(NEW)
+        found = predict(laplace, NEW)
         y = RNG.normal(size=(5, 2))
         joint = [
             scipy.stats.multivariate_normal(m, c + 0.36 * np.eye(2))
@@ -172,7 +188,7 @@ class NormalNoiseTest(tf.test.TestCase):
     def test_kept_functions(self):
         laplace = fitted_case("normal")
         mean, covariance = laplace.function_moments(NEW)
-        found = laplace.predict(NEW, n_samples=4000, return_samples=True)
+        found = predict(laplace, NEW, 4000, seed=0, return_samples=True)
         error = np.sqrt(covariance[:, 0] / 4000)
         self.assertLess(np.max(np.abs(found.outputs.mean(axis=0) - mean) / error), 4.5)
         variance = covariance[:, 0]
@@ -215,14 +231,14 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(("probit", 0.05), ("bridge", 0.05), ("mc", 0.0))
     def test_classes_by_sampling(self, link, off):
         """`mc` within its error; the approximations near it, and nearer than the softmax is."""
-        laplace = fitted_case("categorical", prior_precision=5.0)
+        laplace = fitted_case("categorical", prior_precision=5.0, link_approx=link)
         mean, covariance = laplace.function_moments(NEW)
         rng = np.random.default_rng(0)
         draws = [
             rng.multivariate_normal(m, c, 40_000) for m, c in zip(mean, covariance, strict=True)
         ]
         p = scipy.special.softmax(draws, axis=2)
-        found = laplace.predict(NEW, link_approx=link, n_samples=4000)
+        found = predict(laplace, NEW, 4000, seed=0)
         error = 4.5 * p.std(axis=1) * np.sqrt(1 / 4000 + 1 / 40_000)
         self.assertAllLess(np.abs(found.mean - p.mean(axis=1)) - error, off)
         self.assertAllClose(found.mean.sum(axis=1), np.ones(5), 1e-5)
@@ -239,14 +255,14 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
         mean, covariance = laplace.function_moments(NEW)
         variance = np.diagonal(covariance, axis1=1, axis2=2)
         expected = scipy.special.softmax(mean / np.sqrt(1 + np.pi / 8 * variance), axis=1)
-        self.assertAllClose(laplace.predict(NEW).mean, expected, 1e-6)
+        self.assertAllClose(predict(laplace, NEW).mean, expected, 1e-6)
 
     def test_counts(self):
         """Exp of a normal f is log-normal, of known moments."""
         laplace = fitted_case("poisson", prior_precision=5.0)
         mean, covariance = laplace.function_moments(NEW)
         law = scipy.stats.lognorm(np.sqrt(covariance[:, 0]), scale=np.exp(mean))
-        found = laplace.predict(NEW, n_samples=20_000, seed=1)
+        found = predict(laplace, NEW, 20_000, seed=1)
         error = law.std() / np.sqrt(20_000)
         self.assertLess(np.max(np.abs(found.mean - law.mean()) / error), 4.5)
         self.assertAllClose(found.aleatoric_variance, found.mean, 1e-5)
@@ -257,30 +273,42 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
 
 class RefusalTest(tf.test.TestCase):
     def test_arguments(self):
-        classes, normal = fitted_case("categorical"), fitted_case("normal")
-        for laplace, message, arguments in (
-            (classes, "pred_type='gp' is unknown; choose one of: glm, nn", {"pred_type": "gp"}),
-            (classes, "link_approx='logit' is unknown", {"link_approx": "logit"}),
+        for name, message, arguments in (
             (
-                classes,
+                "categorical",
+                "pred_type='gp' is unknown; choose one of: glm, nn",
+                {"pred_type": "gp"},
+            ),
+            ("categorical", "link_approx='logit' is unknown", {"link_approx": "logit"}),
+            (
+                "categorical",
                 "link_approx='mc' is for pred_type='glm'",
                 {"pred_type": "nn", "link_approx": "mc"},
             ),
-            (classes, "n_samples=0 must be a positive integer", {"n_samples": 0}),
-            (normal, "link_approx='probit' is not for Normal", {"link_approx": "probit"}),
+            ("normal", "link_approx='probit' is not for Normal", {"link_approx": "probit"}),
+            ("poisson", "link_approx='probit' is not for Poisson", {"link_approx": "probit"}),
+            ("bernoulli", "link_approx='bridge' is not for Bernoulli", {"link_approx": "bridge"}),
         ):
+            likelihood, model, _ = case(name)
             with self.assertRaisesRegex(ValueError, f"^{message}"):
-                laplace.predict(NEW, **arguments)
+                Laplace(model, likelihood, **arguments)
+        classes = fitted_case("categorical")
+        for number in (-1, 0, 2.5):
+            with self.assertRaisesRegex(ValueError, f"^num_samples={number} must be "):
+                predict(classes, NEW, number)
         with self.assertRaisesRegex(ValueError, "^x is not finite in example 1; remove it"):
-            classes.predict(np.where(np.arange(5)[:, None] == 1, np.nan, NEW))
+            predict(classes, np.where(np.arange(5)[:, None] == 1, np.nan, NEW))
 
     def test_before_the_fit(self):
-        laplace = Laplace(network(), "classification")
-        for call in (laplace.predict, laplace.function_moments):
-            with self.assertRaisesRegex(ValueError, "^there is no posterior yet; call fit"):
-                call(NEW)
-        with self.assertRaisesRegex(ValueError, "^there is no posterior yet; call fit"):
-            laplace.sample(3)
+        laplace = Laplace(network(), likelihoods.Categorical())
+        for call, name in (
+            (lambda: predict(laplace, NEW), "predict"),
+            (lambda: laplace.function_moments(NEW), "function_moments"),
+            (lambda: laplace.sample(3), "sample"),
+        ):
+            message = f"^{name} needs a fitted Laplace; call fit first$"
+            with self.assertRaisesRegex(NotFittedError, message):
+                call()
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
-from brute_force import RNG, X, case, fitted, network
+from brute_force import X, case, fitted, network
 
-from tfbdl import layers, memory
+from tfbdl import layers, likelihoods, memory
 from tfbdl.inference import Laplace
 from tfbdl.inference.laplace.blocks.full import FullBlock
 
-Y = RNG.normal(size=(len(X), 1))
+Y = np.random.default_rng(7).normal(size=(len(X), 1))
+UNIT = likelihoods.Normal(1.0)
 
 
 def of_layers(*stack):
@@ -37,50 +38,62 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
     def test_models(self):
         dense = keras.layers.Dense
         unbuilt = keras.Sequential([dense(1)], name="fresh")
-        self.refuses("model='fresh' is not built; call it", Laplace, unbuilt, "regression")
+        self.refuses("model='fresh' is not built; call it", Laplace, unbuilt, UNIT)
         bayes = of_layers(layers.BayesDense(2, num_data=9, name="drawn"), dense(1))
         message = r".* has the random layer 'drawn' \(BayesDense\)"
-        self.refuses(message, Laplace, bayes, "regression")
+        self.refuses(message, Laplace, bayes, UNIT)
         dropping = of_layers(dense(2), Dropping(name="drops"), dense(1))
         message = ".*random in inference mode in the layer 'drops'; call"
-        self.refuses(message, fitted, dropping, "regression", Y)
+        self.refuses(message, fitted, dropping, UNIT, Y)
         frozen = network()
         frozen.trainable = False
-        self.refuses(".*has no trainable weights", Laplace, frozen, "regression")
+        self.refuses(".*has no trainable weights", Laplace, frozen, UNIT)
 
     def test_arguments(self):
         for message, arguments in (
-            ("likelihood='gauss' is unknown", {"likelihood": "gauss"}),
+            ("likelihood='gauss' must be an object of tfbdl.likelihoods", {"likelihood": "gauss"}),
+            ("likelihood=None: the loss of model=.* is no likelihood", {"likelihood": None}),
             ("hessian_structure='block' is unknown", {"hessian_structure": "block"}),
             ("curvature='kfac' is unknown", {"curvature": "kfac"}),
             ("curvature='hessian' is for hessian_structure='full'", {"curvature": "hessian"}),
             ("prior_precision=0.0 must be positive", {"prior_precision": 0.0}),
             (r"prior_precision has shape \(3,\); give a number", {"prior_precision": [1.0] * 3}),
             (r"prior_precision has shape \(15,\)", {"prior_precision": np.ones(15)}),
-            ("temperature=0 must be positive", {"temperature": 0}),
+            ("temperature=0 must be a positive number", {"temperature": 0}),
             ("rank=0 must be a positive integer", {"rank": 0}),
-            ("sigma_noise=-1.0 must be a positive", {"sigma_noise": -1.0}),
+            ("sigma_noise=-1.0 must be a positive", {"sigma_noise": -1.0, "likelihood": None}),
             (
                 "sigma_noise=1.0 is for regression",
-                {"sigma_noise": 1.0, "likelihood": "classification"},
+                {"sigma_noise": 1.0, "likelihood": likelihoods.Categorical()},
             ),
+            (
+                "sigma_noise=2.0 is given beside likelihood=.*, which has a scale of its own",
+                {"sigma_noise": 2.0},
+            ),
+            ("rank=3 is for hessian_structure='lowrank'", {"rank": 3}),
+            ("jit_compile='no' must be True or False", {"jit_compile": "no"}),
+            ("dtype='float16' is unknown", {"dtype": "float16"}),
+            ("prior_precision=inf must be positive", {"prior_precision": np.inf}),
             ("subset_of_weights='first' is unknown", {"subset_of_weights": "first"}),
             (
-                r"subset_of_weights names 'nose'; the weights are .*/last/kernel",
+                r"subset_of_weights names 'nose'; the weights are .*last/kernel",
                 {"subset_of_weights": ["last", "nose"]},
             ),
         ):
-            self.refuses(message, Laplace, network(), **{"likelihood": "regression", **arguments})
+            model = network()
+            if "sigma_noise" in arguments:
+                model.compile(loss=UNIT)
+            self.refuses(message, Laplace, model, **{"likelihood": UNIT, **arguments})
 
     def test_data(self):
-        laplace = Laplace(network(outputs=1), "regression", jit_compile=False)
+        laplace = Laplace(network(outputs=1), UNIT, jit_compile=False)
         weighted = tf.data.Dataset.from_tensors((X, Y, np.ones(len(X))))
         for message, *data in (
             ("y=None: give targets", X),
             ("y has 2 targets for the 11 examples", X, Y[:2]),
             ("x is not finite in example 0", np.nan * X, Y),
             ("y is not finite in example 0", X, np.inf * Y),
-            (r"x has shape \(0, 4\); give at least one", X[:0], Y[:0]),
+            (r"x has shape \(0, 3\); give at least one", X[:0], Y[:0]),
             ("y is given, but x is a data set", tf.data.Dataset.from_tensors((X, Y)), Y),
             ("x holds sample weights", weighted),
             (r"y has shape \(11, 2\); these outputs describe", X, np.ones((11, 2))),
@@ -108,10 +121,10 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
 
         model = Crossed()
         model(inputs)
-        laplace = Laplace(model, "regression", jit_compile=False)
+        laplace = Laplace(model, UNIT, jit_compile=False)
         message = ".* would take 'early', but the last to be called is 'late'; name the layer"
         self.refuses(message, laplace.fit, X, Y)
-        named = Laplace(model, "regression", ["late"], jit_compile=False).fit(X, Y)
+        named = Laplace(model, UNIT, subset_of_weights=["late"], jit_compile=False).fit(X, Y)
         self.assertLen(named.paths, 2)
 
     def test_no_mode(self):
@@ -151,12 +164,14 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
                 "hessian_structure='full' over 280,010 weights needs 1.25 TB of memory, and 1 GB "
                 "is free; use 'kron'"
             )
-            self.refuses(message, Laplace, wide, "regression", "all", "full")
-            kron = Laplace(wide, "regression", "all", "kron", jit_compile=False)
+            everything = {"subset_of_weights": "all"}
+            full = {"hessian_structure": "full", **everything}
+            self.refuses(message, Laplace, wide, UNIT, **full)
+            kron = Laplace(wide, UNIT, jit_compile=False, **everything)
             message = "the posterior of 280,010 weights needs .* GB of memory"
             self.refuses(message, kron.fit, np.ones((2, 3)), np.ones((2, 10)))
-            laplace = fitted(model, "regression", Y)
-            self.refuses("n_samples=10000000 needs 3.36 GB", laplace.sample, 10_000_000)
+            laplace = fitted(model, UNIT, Y)
+            self.refuses("num_samples=10000000 needs 3.36 GB", laplace.sample, 10_000_000)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def network(activation="tanh", units=(5,), outputs=1, **kwargs):
 
 def regression(**kwargs):
     arguments = {"prior": 0.7, "dtype": "float64", **kwargs}
-    return LogPosterior(network(), likelihoods.Normal(0.3), x=X, y=Y, **arguments)
+    return LogPosterior(network(), likelihood=likelihoods.Normal(0.3), x=X, y=Y, **arguments)
 
 
 def by_hand(theta):
@@ -68,16 +68,16 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
     THETA = RNG.normal(size=26)
 
     @parameterized.parameters(None, 1, 5, 12, 100)
-    def test_value_and_gradient_by_hand(self, chunk_size):
-        target = regression(chunk_size=chunk_size)
+    def test_value_and_gradient_by_hand(self, batch_size):
+        target = regression(batch_size=batch_size)
         value, gradient = value_and_gradient(target, self.THETA)
         expected, slope = by_hand(self.THETA)
         self.assertAllClose(value, expected, 1e-13)
         self.assertAllClose(gradient, slope, 1e-12, 1e-12)
 
-    @parameterized.product(chunk_size=(None, 5), jit_compile=(False, True))
-    def test_chains(self, chunk_size, jit_compile):
-        target = regression(chunk_size=chunk_size)
+    @parameterized.product(batch_size=(None, 5), jit_compile=(False, True))
+    def test_chains(self, batch_size, jit_compile):
+        target = regression(batch_size=batch_size)
         thetas = RNG.normal(size=(4, 26))
         compiled = tf.function(lambda t: value_and_slope(target, t), jit_compile=jit_compile)
         values, gradients = compiled(tf.constant(thetas))
@@ -106,7 +106,9 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_data_set(self):
         data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(5)
-        target = LogPosterior(network(), likelihoods.Normal(0.3), 0.7, data, dtype="float64")
+        target = LogPosterior(
+            network(), 0.7, data, likelihood=likelihoods.Normal(0.3), dtype="float64"
+        )
         self.assertAllEqual(target(target.theta), regression()(target.theta))
 
     def test_parts_add_up(self):
@@ -118,7 +120,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_theta_starts_at_the_model(self):
         model = network()
-        target = LogPosterior(model, likelihoods.Normal(0.3), 1.0, X, Y)
+        target = LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(0.3))
         expected = np.concatenate([np.ravel(v) for v in model.get_weights()])
         self.assertAllEqual(target.theta, expected)
         before = model.get_weights()
@@ -128,7 +130,12 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_classes(self):
         target = LogPosterior(
-            network(outputs=4), likelihoods.Categorical(), 1.0, X, CLASSES, dtype="float64"
+            network(outputs=4),
+            1.0,
+            X,
+            CLASSES,
+            likelihood=likelihoods.Categorical(),
+            dtype="float64",
         )
         f = target.flat(target.theta, tf.constant(X)).numpy()
         expected = scipy.special.log_softmax(f, axis=1)[np.arange(N), CLASSES].sum()
@@ -143,7 +150,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
     def test_every_likelihood(self, likelihood, of_scipy):
         """Value by SciPy, gradient by its central differences."""
         y, log_prob = of_scipy
-        target = LogPosterior(network(), likelihood, 0.7, X, y, dtype="float64")
+        target = LogPosterior(network(), 0.7, X, y, likelihood=likelihood, dtype="float64")
 
         def by_scipy(theta):
             f = target.flat(tf.constant(theta), tf.constant(X)).numpy()
@@ -163,10 +170,10 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         )
         target = LogPosterior(
             model,
-            likelihoods.Normal("predicted"),
             {"learned_scale": priors.GammaScale(0.5, 1.0), "*": np.sqrt(5.0)},
             X,
             Y,
+            likelihood=likelihoods.Normal("predicted"),
             dtype="float64",
         )
         theta = target.theta.numpy()
@@ -187,7 +194,9 @@ def value_and_slope(target, theta):
 
 class PriorTest(tf.test.TestCase, parameterized.TestCase):
     def log_prior(self, prior):
-        target = LogPosterior(network(), likelihoods.Normal(), prior, X, Y, dtype="float64")
+        target = LogPosterior(
+            network(), prior, X, Y, likelihood=likelihoods.Normal(), dtype="float64"
+        )
         theta = RNG.normal(size=26)
         return float(target.log_prior(tf.constant(theta))), theta, target
 
@@ -195,7 +204,7 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
         model = network()
         first, last = model.layers[0].name, f"{model.layers[1].name}/bias"
         target = LogPosterior(
-            model, likelihoods.Normal(), {first: 0.1, last: "laplace", "*": 2.0}, X, Y
+            model, {first: 0.1, last: "laplace", "*": 2.0}, X, Y, likelihood=likelihoods.Normal()
         )
         theta = RNG.normal(size=26).astype("float32")
         expected = scipy.stats.norm.logpdf(theta[:20], scale=0.1).sum()
@@ -221,18 +230,18 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
     def test_no_density_of_the_weights_alone(self, prior, message):
         """What layers learn by their bound stands still here, and would be another prior."""
         with self.assertRaisesRegex(ValueError, message):
-            LogPosterior(network(), likelihoods.Normal(), prior, X, Y)
+            LogPosterior(network(), prior, X, Y, likelihood=likelihoods.Normal())
         named = message.replace("prior=", r"prior\['\*'\]=", 1)
         with self.assertRaisesRegex(ValueError, named):
-            LogPosterior(network(), likelihoods.Normal(), {"*": prior}, X, Y)
+            LogPosterior(network(), {"*": prior}, X, Y, likelihood=likelihoods.Normal())
 
     def test_what_is_not_named(self):
         model = network()
         first = model.layers[0].name
         with self.assertRaisesRegex(ValueError, "^prior names none for the weight '.*kernel'"):
-            LogPosterior(model, likelihoods.Normal(), {first: 1.0}, X, Y)
+            LogPosterior(model, {first: 1.0}, X, Y, likelihood=likelihoods.Normal())
         with self.assertRaisesRegex(ValueError, "^prior names 'absent'; the weights are "):
-            LogPosterior(model, likelihoods.Normal(), {"absent": 1.0, "*": 1.0}, X, Y)
+            LogPosterior(model, {"absent": 1.0, "*": 1.0}, X, Y, likelihood=likelihoods.Normal())
 
 
 class SymmetryTest(tf.test.TestCase):
@@ -240,7 +249,7 @@ class SymmetryTest(tf.test.TestCase):
 
     def target(self, activation):
         model = network(activation, units=(6, 5))
-        return LogPosterior(model, likelihoods.Normal(), 1.0, X, Y, dtype="float64")
+        return LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(), dtype="float64")
 
     def test_permuted_units(self):
         target = self.target("tanh")
@@ -349,7 +358,7 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         model = getattr(self, kind)()
         shape = {"conv": (6, 6, 2), "lstm": (5, 3)}.get(kind, (3,))
         x = RNG.normal(size=(N, *shape)).astype("float32")
-        target = LogPosterior(model, likelihoods.Normal(), 1.0, x, Y)
+        target = LogPosterior(model, 1.0, x, Y, likelihood=likelihoods.Normal())
         thetas = target.theta + RNG.normal(0, 0.3, (3, target.size)).astype("float32")
         compiled = tf.function(lambda t: value_and_slope(target, t), jit_compile=jit_compile)
         values, gradients = compiled(thetas)
@@ -373,7 +382,7 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         keras.utils.set_random_seed(1)
         model = self.wrapped()
         x = RNG.normal(size=(N, 5, 3)).astype("float32")
-        target = LogPosterior(model, likelihoods.Normal(), 1.0, x, Y, dtype="float64")
+        target = LogPosterior(model, 1.0, x, Y, likelihood=likelihoods.Normal(), dtype="float64")
         self.assertEqual({v.dtype for v in target.flat.model.trainable_variables}, {"float64"})
         f = target.flat(target.theta, tf.constant(x, tf.float64))
         self.assertEqual(f.dtype, tf.float64)
@@ -386,14 +395,14 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         outputs = keras.layers.Dense(1)(keras.layers.Flatten()(hashed))
         model = keras.Model(inputs, outputs)
         x = RNG.integers(0, 100, (N, 2))
-        target = LogPosterior(model, likelihoods.Normal(), 1.0, x, Y, dtype="float64")
+        target = LogPosterior(model, 1.0, x, Y, likelihood=likelihoods.Normal(), dtype="float64")
         self.assertAllClose(target.flat(target.theta, tf.constant(x)), model(x), 1e-6, 1e-6)
 
     def test_a_weight_that_does_not_change_its_type(self):
         model = keras.Sequential([keras.Input((3,)), Narrow(name="narrow")])
         message = "^dtype='float64': the weight '.*narrow/scale' stays in float32; make the"
         with self.assertRaisesRegex(ValueError, message):
-            LogPosterior(model, likelihoods.Normal(), 1.0, X, Y, dtype="float64")
+            LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(), dtype="float64")
 
     @parameterized.parameters(dict, list)
     def test_several_inputs(self, structure):
@@ -403,9 +412,15 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         if structure is list:
             inputs, arrays = list(inputs.values()), list(arrays.values())
         model = keras.Model(inputs, keras.layers.Dense(1)(joined))
-        for chunk_size in (None, 5):
+        for batch_size in (None, 5):
             target = LogPosterior(
-                model, likelihoods.Normal(), 1.0, arrays, Y, chunk_size=chunk_size, dtype="float64"
+                model,
+                1.0,
+                arrays,
+                Y,
+                likelihood=likelihoods.Normal(),
+                batch_size=batch_size,
+                dtype="float64",
             )
             theta = np.linspace(-1.0, 1.0, 6)
             f = np.c_[X, X[:, :2] ** 2] @ theta[:5, None] + theta[5]
@@ -414,7 +429,9 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_layers_of_one_name(self):
         """A model of a class of its own may have them."""
-        target = LogPosterior(self.subclassed("same"), likelihoods.Normal(), {"same": 1.0}, X, Y)
+        target = LogPosterior(
+            self.subclassed("same"), {"same": 1.0}, X, Y, likelihood=likelihoods.Normal()
+        )
         self.assertEqual(list(target.flat.shapes.values()), [(3, 4), (4,), (4, 1), (1,)])
         self.assertAllClose(target(target.theta), target(target.theta[None])[0])
 
@@ -423,13 +440,13 @@ class RefusalTest(tf.test.TestCase):
     def test_not_built(self):
         model = keras.Sequential([keras.layers.Dense(1)], name="fresh")
         with self.assertRaisesRegex(ValueError, "^model='fresh' is not built; call it on a batch"):
-            LogPosterior(model, likelihoods.Normal(), 1.0, X, Y)
+            LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal())
 
     def test_random_layers(self):
         for layer in (layers.BayesDense(1, num_data=3), layers.MCDropout(0.5)):
             model = keras.Sequential([keras.Input((3,)), layer, keras.layers.Dense(1)])
             with self.assertRaisesRegex(ValueError, f"has the random layer '{layer.name}'"):
-                LogPosterior(model, likelihoods.Normal(), 1.0, X, Y)
+                LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal())
 
     def test_dropout_left_on(self):
         class AlwaysOn(keras.layers.Dropout):
@@ -445,36 +462,36 @@ class RefusalTest(tf.test.TestCase):
             ]
         )
         with self.assertRaisesRegex(ValueError, "random in inference mode in the layer 'noisy'"):
-            LogPosterior(model, likelihoods.Normal(), 1.0, X, Y)
+            LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal())
 
     def test_data_that_do_not_fit(self):
         with self.assertRaisesRegex(ValueError, "^y has 3 targets for the 12 examples of x$"):
-            LogPosterior(network(), likelihoods.Normal(), 1.0, X, Y[:3])
+            LogPosterior(network(), 1.0, X, Y[:3], likelihood=likelihoods.Normal())
         missing = np.where(X > 1, np.nan, X)
         first = int(np.argwhere(X > 1)[0][0])
         with self.assertRaisesRegex(ValueError, f"^x is not finite in example {first}; remove"):
-            LogPosterior(network(), likelihoods.Normal(), 1.0, missing, Y)
+            LogPosterior(network(), 1.0, missing, Y, likelihood=likelihoods.Normal())
         with self.assertRaisesRegex(ValueError, "^y=None: give targets"):
-            LogPosterior(network(), likelihoods.Normal(), 1.0, X)
+            LogPosterior(network(), 1.0, X, likelihood=likelihoods.Normal())
         labels = np.where(np.arange(N) == 7, 4, CLASSES)
         with self.assertRaisesRegex(ValueError, "^y has the label 4; outputs of 4 classes"):
-            LogPosterior(network(outputs=4), likelihoods.Categorical(), 1.0, X, labels)
-        for chunk_size in (0, -1, 2.5):
-            with self.assertRaisesRegex(ValueError, "^chunk_size="):
-                regression(chunk_size=chunk_size)
+            LogPosterior(network(outputs=4), 1.0, X, labels, likelihood=likelihoods.Categorical())
+        for batch_size in (0, -1, 2.5):
+            with self.assertRaisesRegex(ValueError, "^batch_size="):
+                regression(batch_size=batch_size)
 
     def test_arguments(self):
         with self.assertRaisesRegex(ValueError, "^likelihood='mse' must be an object of tfbdl"):
-            LogPosterior(network(), "mse", 1.0, X, Y)
+            LogPosterior(network(), 1.0, X, Y, likelihood="mse")
         with self.assertRaisesRegex(ValueError, "^dtype='float16' is unknown; choose one of"):
             regression(dtype="float16")
         with self.assertRaisesRegex(ValueError, "^model=<function .* is no keras.Model"):
-            LogPosterior(network, likelihoods.Normal(), 1.0, X, Y)
+            LogPosterior(network, 1.0, X, Y, likelihood=likelihoods.Normal())
 
     def test_a_class_of_its_own_keeps_its_precision(self):
         model = AnyModelTest().subclassed()
         with self.assertRaisesRegex(ValueError, "^dtype='float64': .*own and float32; .*set_dtype"):
-            LogPosterior(model, likelihoods.Normal(), 1.0, X, Y, dtype="float64")
+            LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(), dtype="float64")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import likelihoods, priors
-from tfbdl.inference import MAP, LogPosterior
+from tfbdl.inference import MAP, LogPosterior, NotFittedError
 from tfbdl.inference import map as map_file
 
 RNG = np.random.default_rng(0)
@@ -25,25 +25,27 @@ def network(units=(), **kwargs):
 
 
 def target_of(model, prior=SCALE):
-    return LogPosterior(model, likelihoods.Normal(SIGMA), prior, X, Y, dtype="float64")
+    return LogPosterior(model, prior, X, Y, likelihood=likelihoods.Normal(SIGMA), dtype="float64")
 
 
 class MAPTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("lbfgs", "adam")
     def test_linear_regression(self, name):
         optimizer = keras.optimizers.Adam(0.05) if name == "adam" else name
-        found = MAP(target_of(network()), optimizer, tolerance=1e-5, jit_compile=False).run()
+        found = MAP(
+            target_of(network()), optimizer=optimizer, tolerance=1e-5, jit_compile=False
+        ).fit()
         phi = np.c_[X, np.ones(N)]
         precision = phi.T @ phi / SIGMA**2 + np.eye(4) / SCALE**2
         mode = np.linalg.solve(precision, phi.T @ Y[:, 0] / SIGMA**2)
         self.assertAllClose(found.theta, mode, 1e-6, 1e-6)
         self.assertLess(found.gradient_norm, 1e-5)
-        prediction = tfbdl.predict(found.model, X, verbose=0)
+        prediction = tfbdl.predict(found, X, verbose=0)
         self.assertAllClose(prediction.mean[:, 0], phi @ mode, 1e-5, 1e-5)
 
     def test_a_normal_prior_is_weight_decay(self):
         """At the mode the mean loss with L2(1 / (2 N s^2)) is stationary."""
-        found = MAP(target_of(network((4,))), tolerance=1e-4, jit_compile=False).run()
+        found = MAP(target_of(network((4,))), tolerance=1e-4, jit_compile=False).fit()
         decay = keras.regularizers.L2(1 / (2 * N * SCALE**2))
         model = network((4,), kernel_regularizer=decay, bias_regularizer=decay)
         model.compile(loss=likelihoods.Normal(SIGMA))
@@ -65,19 +67,28 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         optimizer = keras.optimizers.Adam(1e-3)
         start = {"initial": np.zeros(4), "max_iterations": 50, "jit_compile": False}
         with mock.patch.object(map_file, "STEPS_PER_CALL", 10), self.assertWarns(UserWarning):
-            MAP(density, optimizer, **start).run()
+            MAP(density, optimizer=optimizer, **start).fit()
         self.assertLess(len(traces), 6)
 
     def test_refusals(self):
         target = target_of(network())
         with self.assertRaisesRegex(ValueError, "^optimizer='newton' must be 'lbfgs' or a keras"):
-            MAP(target, "newton")
-        with self.assertRaisesRegex(ValueError, "^initial has a log density of nan; start else"):
-            MAP(target, initial=np.full(4, np.nan), jit_compile=False)
+            MAP(target, optimizer="newton")
+        for initial, message in (
+            (np.full(4, 1e200), "^initial has a log density of -inf; start elsewhere$"),
+            (np.full(4, np.nan), "^initial is not finite in example 0"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                MAP(target, initial=initial, jit_compile=False).fit()
         with self.assertRaisesRegex(ValueError, "^prior is discrete, which has no gradient"):
-            MAP(target_of(network(), priors.Bernoulli()))
-        with self.assertRaisesRegex(ValueError, "^target is a function, which has no network"):
-            _ = MAP(lambda t: -tf.reduce_sum(t**2, 1), initial=[1.0], jit_compile=False).model
+            MAP(target_of(network(), priors.Bernoulli())).fit()
+        mode = MAP(lambda t: -tf.reduce_sum(t**2, 1), initial=[1.0], jit_compile=False).fit()
+        with self.assertRaisesRegex(ValueError, "^model is a log density, which has no network"):
+            mode.ensemble()
+        for name in ("theta", "log_prob", "gradient_norm", "num_iterations"):
+            message = f"^{name} needs a fitted MAP; call fit first$"
+            with self.assertRaisesRegex(NotFittedError, message):
+                getattr(MAP(target), name)
 
 
 if __name__ == "__main__":

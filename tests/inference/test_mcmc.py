@@ -1,5 +1,6 @@
 """`MCMC` recovers known posteriors, goes on after a kill as if there had been none, and refuses."""
 
+import contextlib
 import functools
 import tempfile
 from pathlib import Path
@@ -23,17 +24,19 @@ from tfbdl.inference import (
     Flip,
     Langevin,
     LogPosterior,
+    NotFittedError,
     RandomWalk,
     SamplingError,
     ess,
 )
+from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.progress import Pace
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Normal, Poisson, StudentT
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 2))
 Y = X @ [[0.7], [-1.2]] + 0.5 + RNG.normal(0, 0.4, (20, 1))
-PLAIN = functools.partial(MCMC, jit_compile=False, verbose=0)
+PLAIN = functools.partial(MCMC, jit_compile=False)
 """Not compiled by XLA, which takes longer than these runs."""
 
 
@@ -41,7 +44,7 @@ PLAIN = functools.partial(MCMC, jit_compile=False, verbose=0)
 def linear(dtype="float64"):
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    return LogPosterior(model, Normal(0.4), 1.5, X, Y, dtype=dtype)
+    return LogPosterior(model, 1.5, X, Y, likelihood=Normal(0.4), dtype=dtype)
 
 
 def exact():
@@ -64,7 +67,7 @@ CONJUGATE = {
 def sampled(name):
     thinning = {"rwmh": 8, "langevin": 4}.get(name, 1)
     sizes = {"num_warmup": 500, "num_samples": 150, "num_chains": 32, "thinning": thinning}
-    return PLAIN(linear(), CONJUGATE[name], seed=1, **sizes).run()
+    return PLAIN(linear(), kernel=CONJUGATE[name], seed=1, **sizes).fit(verbose=0)
 
 
 class MomentsTest(tf.test.TestCase):
@@ -114,14 +117,15 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
             return -(df + 1) / 2 * tf.reduce_sum(tf.math.log1p((theta / scale) ** 2 / df), axis=1)
 
         start = {"initial": np.zeros(20), "jitter": scale, "num_warmup": 300, "num_chains": 20}
-        mcmc = PLAIN(density, "langevin", num_samples=100, thinning=5, seed=3, **start).run()
+        sizes = {"num_samples": 100, "thinning": 5, "seed": 3}
+        mcmc = PLAIN(density, kernel="langevin", **sizes, **start).fit(verbose=0)
         self.assertBetween(mcmc.draws.accept_prob.mean(), 0.92, 0.98)
         median = np.median(np.abs(mcmc.theta) / scale, axis=(0, 2))
         self.assertAllClose(median, np.full(20, scipy.stats.t(df).ppf(0.75)), 0.2)
 
     def test_compiled_in_single_precision(self):
-        mcmc = MCMC(linear("float32"), num_warmup=100, num_samples=100, num_chains=32, verbose=0)
-        self.assertEqual(mcmc.run().theta.dtype, np.float32)
+        mcmc = MCMC(linear("float32"), num_warmup=100, num_samples=100, num_chains=32)
+        self.assertEqual(mcmc.fit(verbose=0).theta.dtype, np.float32)
         self.assert_moments(mcmc.theta.astype(np.float64), *exact())
 
 
@@ -136,14 +140,14 @@ class LikelihoodTest(MomentsTest, parameterized.TestCase):
         """Slope and bias of a linear model, over a grid."""
         keras.utils.set_random_seed(0)
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-        target = LogPosterior(model, likelihood, 1.0, X[:, :1], y, dtype="float64")
+        target = LogPosterior(model, 1.0, X[:, :1], y, likelihood=likelihood, dtype="float64")
         axis = np.linspace(-4, 4, 161)
         grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
         p = scipy.special.softmax(tf.function(target)(tf.constant(grid)).numpy())
         mean = p @ grid
         covariance = np.einsum("n,ni,nj->ij", p, grid - mean, grid - mean)
         sizes = {"num_warmup": 200, "num_samples": 150, "num_chains": 16}
-        mcmc = PLAIN(target, HMC(max_leapfrog_steps=30), seed=3, **sizes).run()
+        mcmc = PLAIN(target, kernel=HMC(max_leapfrog_steps=30), seed=3, **sizes).fit(verbose=0)
         self.assert_moments(mcmc.theta, mean, covariance)
 
 
@@ -156,11 +160,11 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
         cls.start = {"initial": np.zeros(5), "jitter": 3.0, "num_warmup": 300, "seed": 2}
         cls.sampled = PLAIN(
             known_targets.both,
-            HMC(mass_matrix="diagonal"),
+            kernel=HMC(mass_matrix="diagonal"),
             num_samples=200,
             num_chains=50,
             **cls.start,
-        ).run()
+        ).fit(verbose=0)
 
     def test_moments(self):
         theta = self.sampled.theta
@@ -171,7 +175,7 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
         runs = [
             PLAIN(
                 known_targets.gaussian,
-                MALA(step_size=0.5),
+                kernel=MALA(step_size=0.5),
                 initial=np.zeros(3),
                 num_warmup=5,
                 **sizes,
@@ -183,7 +187,7 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
                 {"num_samples": 6, "num_chains": 3, "seed": 5},
             )
         ]
-        one, same, thin, other = (mcmc.run().draws for mcmc in runs)
+        one, same, thin, other = (mcmc.fit(verbose=0).draws for mcmc in runs)
         for found, expected in zip(same, one, strict=True):
             self.assertAllEqual(found, expected)
         self.assertAllEqual(thin.theta, one.theta[2::3])
@@ -197,7 +201,7 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
 class StrategyTest(MomentsTest):
     def test_chains_of_all_replicas(self):
         sizes = {"num_warmup": 150, "num_samples": 100, "num_chains": 32}
-        mcmc = PLAIN(linear(), strategy=strategy(), **sizes).run()
+        mcmc = PLAIN(linear(), strategy=strategy(), **sizes).fit(verbose=0)
         self.assert_moments(mcmc.theta, *exact())
         for replica in (mcmc.theta[:, :16], mcmc.theta[:, 16:]):
             self.assert_moments(replica, *exact())
@@ -215,10 +219,10 @@ class FlipTest(tf.test.TestCase):
         rng = np.random.default_rng(1)
         x, y = rng.normal(size=(5, 2)), rng.normal(size=(5, 1))
         prior = {"kernel": priors.Bernoulli(0.3), "bias": priors.Bernoulli(0.6)}
-        target = LogPosterior(model, Normal(1.0), prior, x, y, dtype="float64")
-        mcmc = PLAIN(target, "flip", num_warmup=50, num_samples=300, num_chains=20, thinning=3)
-        self.assertEqual(mcmc.kernel, Flip(values=(-1.0, 1.0)))
-        theta = mcmc.run().theta
+        target = LogPosterior(model, prior, x, y, likelihood=Normal(1.0), dtype="float64")
+        sizes = {"num_warmup": 50, "num_samples": 300, "num_chains": 20, "thinning": 3}
+        self.assertEqual(Flip().for_priors(target.priors), Flip(values=(-1.0, 1.0)))
+        theta = PLAIN(target, kernel="flip", **sizes).fit(verbose=0).theta
         states = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, 8).T
         p = scipy.special.softmax(target(tf.constant(states)).numpy())
         is_state = np.all(theta[:, :, None] == states, axis=3).astype(float)
@@ -259,11 +263,27 @@ class EnsembleTest(tf.test.TestCase):
 
     def test_refusals(self):
         mcmc = PLAIN(linear(), num_chains=1)
-        with self.assertRaisesRegex(ValueError, "^there are no samples yet; call run\\(\\)$"):
-            mcmc.ensemble()
-        mcmc = PLAIN(known_targets.gaussian, "rwmh", initial=np.zeros(3))
-        with self.assertRaisesRegex(ValueError, "^target is a function, which has no network"):
-            mcmc.ensemble()
+        for name, ask in (
+            ("ensemble", mcmc.ensemble),
+            ("sample", mcmc.sample),
+            ("summary", mcmc.summary),
+            ("to_arviz", mcmc.to_arviz),
+            ("outputs", lambda: mcmc.outputs(X)),
+            ("theta", lambda: mcmc.theta),
+            ("draws", lambda: mcmc.draws),
+            ("step_size", lambda: mcmc.step_size),
+        ):
+            message = f"^{name} needs a fitted MCMC; call fit first$"
+            with self.assertRaisesRegex(NotFittedError, message):
+                ask()
+        mcmc = StuckTest().run_of(RandomWalk(step_size=0.5), num_samples=5)
+        for ask in (mcmc.ensemble, lambda: mcmc.outputs(X), lambda: mcmc.summary(X)):
+            with self.assertRaisesRegex(ValueError, "^model is a log density, which has no netwo"):
+                ask()
+        self.assertEqual(mcmc.sample().shape, (10, 3))
+        for number in (11, 0, 2.5):
+            with self.assertRaisesRegex(ValueError, f"^num_samples={number} "):
+                mcmc.sample(number)
 
 
 class SummaryTest(tf.test.TestCase):
@@ -290,36 +310,64 @@ class SummaryTest(tf.test.TestCase):
         kernel = HMC(step_size=2.2, trajectory_length=4.4, jitter=0.95)
         mcmc = PLAIN(
             lambda theta: -0.5 * tf.reduce_sum(theta**2, axis=1),
-            kernel,
+            kernel=kernel,
             initial=np.full(2, 0.5),
             num_warmup=0,
             num_samples=200,
         )
-        summary = mcmc.run().summary()
+        summary = mcmc.fit(verbose=0).summary()
         self.assertBetween(summary.num_divergent, 10, 790)
         self.assertEqual(summary.num_divergent, mcmc.draws.diverging.sum())
         self.assertRegex(str(summary), f"{summary.num_divergent} of 800 samples diverged: take sm")
 
 
+class StoppedError(Exception):
+    """In place of a run."""
+
+
+def stopped_at_the_start(mcmc):
+    """What a run is about to be given: the chains, and where they start."""
+    given = []
+
+    def stop(chains, position, storage, progress):
+        given.append((chains, position))
+        raise StoppedError
+
+    with mock.patch.object(Chains, "to_the_end", stop), contextlib.suppress(StoppedError):
+        mcmc.fit(verbose=0)
+    return given[0]
+
+
+def start_of(mcmc):
+    return stopped_at_the_start(mcmc)[1].state
+
+
+def kernel_of(mcmc):
+    return stopped_at_the_start(mcmc)[0]._stepper.kernel
+
+
 class StartTest(tf.test.TestCase, parameterized.TestCase):
     def test_where_chains_start(self):
         sizes = {"num_chains": 80, "num_warmup": 0}
-        drawn = PLAIN(linear(), "rwmh", **sizes)._start.state.theta
+        drawn = start_of(PLAIN(linear(), kernel="rwmh", **sizes)).theta
         self.assertGreater(known_targets.p_values(drawn / 1.5).min(), 1e-4)
-        at_model = PLAIN(linear(), "rwmh", initial="model", jitter=0.1, **sizes)._start.state.theta
-        noise = (at_model - linear().theta) / 0.1
+        at_model = PLAIN(linear(), kernel="rwmh", initial="model", jitter=0.1, **sizes)
+        noise = (start_of(at_model).theta - linear().theta) / 0.1
         self.assertGreater(known_targets.p_values(noise).min(), 1e-4)
         points = np.random.default_rng(0).normal(size=(80, 3))
-        given = PLAIN(linear(), "rwmh", initial=points, **sizes)._start.state
+        given = start_of(PLAIN(linear(), kernel="rwmh", initial=points, **sizes))
         self.assertAllEqual(given.theta, points)
         self.assertAllClose(given.log_prob, linear()(tf.constant(points)), 1e-10)
 
     def test_trajectories_fit_the_prior(self):
-        self.assertAllClose(PLAIN(linear()).kernel.trajectory_length, np.pi / 2 * 1.5)
-        scaled = PLAIN(linear(), HMC(mass_matrix="diagonal"))
-        self.assertAllClose(scaled.kernel.trajectory_length, np.pi / 2)
-        given = PLAIN(linear(), HMC(trajectory_length=0.3))
-        self.assertAllClose(given.kernel.trajectory_length, 0.3)
+        for kernel, length in (
+            ("nuts", np.pi / 2 * 1.5),
+            (HMC(), np.pi / 2 * 1.5),
+            (HMC(mass_matrix="diagonal"), np.pi / 2),
+            (HMC(trajectory_length=0.3), 0.3),
+        ):
+            used = kernel_of(PLAIN(linear(), kernel=kernel))
+            self.assertAllClose(used.trajectory_length, length)
 
     @parameterized.parameters(
         ({"num_warmup": -1}, "^num_warmup=-1 must be at least 0$"),
@@ -332,43 +380,45 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
         ({"initial": np.zeros(2)}, "^initial has 2 weights; the target has 3$"),
         ({"kernel": "flip"}, "^kernel='flip' needs the prior Bernoulli for all weights, not Norm"),
         (
-            {"target": known_targets.gaussian},
+            {"model": known_targets.gaussian},
             "^initial='prior': the target is a function; give points",
         ),
         (
-            {"target": known_targets.gaussian, "kernel": "flip"},
+            {"model": known_targets.gaussian, "kernel": "flip"},
             "^kernel='flip': the target is a function; take kernel=Flip.values=...",
         ),
         (
-            {"initial": [0.0, np.inf, 0.0]},
+            {"initial": [0.0, 1e200, 0.0]},
             "^initial: chain 0 starts at a log density of -?(inf|nan)",
         ),
+        ({"initial": [0.0, np.inf, 0.0]}, "^initial is not finite in example 1; remove it"),
     )
     def test_refusals(self, wrong, message):
         with self.assertRaisesRegex(ValueError, message):
-            PLAIN(**{"target": linear(), **wrong})
+            PLAIN(**{"model": linear(), **wrong}).fit(verbose=0)
 
     def test_discrete_weights_do_not_move_by_gradients(self):
         keras.utils.set_random_seed(0)
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-        target = LogPosterior(model, Normal(1.0), priors.Bernoulli(), X, Y)
+        target = LogPosterior(model, priors.Bernoulli(), X, Y, likelihood=Normal(1.0))
         with self.assertRaisesRegex(ValueError, "^kernel=HMC moves .* take kernel='flip'$"):
-            PLAIN(target)
+            PLAIN(target).fit(verbose=0)
 
     def test_a_gradient_that_is_not_finite(self):
         with self.assertRaisesRegex(ValueError, "^initial: chain 1 starts at a gradient of "):
             PLAIN(
                 lambda theta: -tf.reduce_sum(tf.sqrt(theta), axis=1),
-                "mala",
+                kernel="mala",
                 initial=[[1.0], [0.0]],
                 num_chains=2,
-            )
+            ).fit(verbose=0)
 
 
 class StuckTest(tf.test.TestCase):
     def run_of(self, kernel, num_samples=120):
         start = {"initial": np.ones(3), "num_warmup": 0, "num_chains": 2}
-        return PLAIN(known_targets.gaussian, kernel, num_samples=num_samples, **start).run()
+        chains = PLAIN(known_targets.gaussian, kernel=kernel, num_samples=num_samples, **start)
+        return chains.fit(verbose=0)
 
     def test_all_proposals_rejected(self):
         with self.assertRaisesRegex(

@@ -14,8 +14,9 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
-from tfbdl.inference import HMC, MCMC, LogPosterior, progress
-from tfbdl.inference.mcmc.storage import Samples
+from tfbdl.inference import HMC, MCMC
+from tfbdl.inference.mcmc import progress
+from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.likelihoods import Normal
 
 # Processes are forked off one that has TensorFlow imported but not started.
@@ -61,14 +62,15 @@ def process(savedir, kill_event=None, kill_delay=None):
     if kill_event or kill_delay:
         progress.SECONDS = 0.01
     os.fsync, os.replace = watched(os.fsync), watched(os.replace)
-    Samples.write, Samples.save = watched(Samples.write), timed(Samples.save)
+    ChainStorage.write = watched(ChainStorage.write)
+    ChainStorage.save = timed(ChainStorage.save)
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Dense(3, "tanh"), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((2,)), *layers])
     sizes = {"num_warmup": 15, "num_samples": 300, "num_chains": 2}
     kernel = HMC(trajectory_length=0.5, mass_matrix="diagonal")
-    target = LogPosterior(model, Normal(1.0), 1.0, X, Y)
-    MCMC(target, kernel, savedir=savedir, jit_compile=False, verbose=0, **sizes).run()
+    chains = MCMC(model, 1.0, likelihood=Normal(1.0), kernel=kernel, jit_compile=False, **sizes)
+    chains.fit(X, Y, savedir=savedir, verbose=0)
 
 
 def exit_code(*args, **kwargs):

@@ -12,26 +12,27 @@ from absl.testing import parameterized
 from two_replicas import strategy
 
 from tfbdl.inference import HMC, MCMC, RandomWalk
-from tfbdl.inference.mcmc.storage import Samples
+from tfbdl.inference.mcmc.storage import ChainStorage
 
-PLAIN = functools.partial(MCMC, jit_compile=False, verbose=0)
+PLAIN = functools.partial(MCMC, jit_compile=False)
 
 
 class ResumeTest(tf.test.TestCase, parameterized.TestCase):
-    def run_of(self, kernel, **arguments):
+    def run_of(self, kernel, *, savedir=None, **arguments):
         start = {"initial": np.zeros(3), "num_warmup": 40, "num_chains": 4}
-        return PLAIN(known_targets.gaussian, kernel, **start, **arguments).run()
+        chains = PLAIN(known_targets.gaussian, kernel=kernel, **start, **arguments)
+        return chains.fit(savedir=savedir, verbose=0)
 
     def killed(self, after, kernel, **arguments):
         """A run that is killed after so many checkpoints."""
-        save, left = Samples.save, iter(range(after))
+        save, left = ChainStorage.save, iter(range(after))
 
-        def until(samples, position, steps):
-            save(samples, position, steps)
+        def until(storage, position, steps):
+            save(storage, position, steps)
             if next(left, None) is None:
                 raise KeyboardInterrupt
 
-        with mock.patch.object(Samples, "save", until), self.assertRaises(KeyboardInterrupt):
+        with mock.patch.object(ChainStorage, "save", until), self.assertRaises(KeyboardInterrupt):
             self.run_of(kernel, **arguments)
 
     @parameterized.parameters((HMC(mass_matrix="diagonal"), False), ("rwmh", False), ("hmc", True))

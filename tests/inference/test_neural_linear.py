@@ -23,6 +23,10 @@ SIGMA = 0.6
 PRIORS = (1.7, [0.5, 3.0], [0.2, 1.0, 4.0, 2.0, 9.0])
 
 
+def predict(posterior, x, num_samples=100, **arguments):
+    return tfbdl.predict(posterior, x, num_samples, verbose=0, **arguments)
+
+
 def network(outputs=2, activation=None, **kwargs):
     keras.utils.set_random_seed(3)
     hidden = keras.layers.Dense(4, "tanh", bias_initializer="normal")
@@ -75,7 +79,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         mean, covariance = found.function_moments(NEW)
         variance = np.diagonal(covariance, axis1=1, axis2=2)
         law = scipy.stats.norm(mean, np.sqrt(variance + SIGMA**2))
-        prediction = found.predict(NEW)
+        prediction = predict(found, NEW)
         self.assertAllClose(prediction.mean, mean, 1e-6)
         self.assertAllClose(prediction.stddev, law.std(), 1e-6)
         self.assertAllClose(prediction.epistemic_variance, variance, 1e-6)
@@ -93,11 +97,9 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         model.layers[-1].set_weights([mean[:4], mean[4]])
         laplace = Laplace(
             model,
-            "regression",
-            "last_layer",
-            "full",
+            likelihoods.Normal(SIGMA),
+            hessian_structure="full",
             prior_precision=1.7,
-            sigma_noise=SIGMA,
             dtype="float64",
             jit_compile=False,
         ).fit(X, Y)
@@ -145,7 +147,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
     def test_prediction_is_a_ratio_of_evidences(self):
         """p(y* | x*, data) = p(y*, y) / p(y), for each new example by itself."""
         model, found = fitted(None, noise_prior=self.NOISE)
-        prediction = found.predict(NEW)
+        prediction = predict(found, NEW)
         logs = []
         for x, y in zip(NEW, Y_NEW, strict=True):
             before = float(found.log_marginal_likelihood())
@@ -162,7 +164,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         b = self.NOISE[1] + 0.5 * (((Y - phi @ mean) ** 2).sum(0) + 1.7 * (mean**2).sum(0))
         leverage = np.einsum("ni,ij,nj->n", new, inverse, new)[:, None]
         law = scipy.stats.t(2 * a, new @ mean, np.sqrt(b / a * (1 + leverage)))
-        prediction = found.predict(NEW)
+        prediction = predict(found, NEW)
         self.assertAllClose(prediction.mean, law.mean(), 1e-5)
         self.assertAllClose(prediction.stddev, law.std(), 1e-5)
         self.assertAllClose(prediction.interval(0.9), law.interval(0.9), 1e-6)
@@ -199,13 +201,13 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         evidence = joint(w, log_variance).sum() * area
         self.assertAllClose(found.log_marginal_likelihood(), np.log(evidence), 1e-4)
         density = joint(w, log_variance, (1.2, 0.3)).sum() * area / evidence
-        prediction = found.predict(np.array([[1.2]]))
+        prediction = predict(found, np.array([[1.2]]))
         self.assertAllClose(prediction.log_prob(np.array([[0.3]])), [np.log(density)], 1e-4)
 
     def test_before_much_is_known(self):
         """At one degree of freedom the variance is infinite, and said to be."""
         found = NeuralLinear(linear(1), noise_prior=(0.5, 1.0)).fit(np.ones((1, 1)), np.ones(1))
-        self.assertAllEqual(found.predict(np.ones((2, 1))).stddev, np.full((2, 1), np.inf))
+        self.assertAllEqual(predict(found, np.ones((2, 1))).stddev, np.full((2, 1), np.inf))
 
 
 class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
@@ -243,7 +245,7 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(found.prior_precision, ridge.lambda_, 1e-3)
         self.assertAllClose(found.sigma_noise**-2, ridge.alpha_, 1e-3)
         mean, stddev = ridge.predict(features(model, NEW), return_std=True)
-        prediction = found.predict(NEW)
+        prediction = predict(found, NEW)
         self.assertAllClose(prediction.mean[:, 0], mean, 1e-3)
         self.assertAllClose(prediction.stddev[:, 0], stddev, 1e-3)
 
@@ -343,7 +345,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         model, found = fitted(sigma)
         weights = found.sample(8, seed=2).reshape(8, 5, 2)
         expected = features(model, NEW) @ weights
-        kept = found.predict(NEW, 8, seed=2, return_samples=True)
+        kept = predict(found, NEW, 8, seed=2, return_samples=True)
         self.assertAllClose(kept.samples, expected, 1e-5, 1e-6)
         ensemble = found.ensemble(8, seed=2)
         drawn = tfbdl.predict(ensemble, NEW, return_samples=True, verbose=0)
@@ -356,7 +358,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
     def test_mixture_of_functions_is_the_prediction(self):
         """Under unknown noise, which each function has of its own."""
         _, found = fitted(None)
-        kept = found.predict(NEW, 20_000, return_samples=True)
+        kept = predict(found, NEW, 20_000, seed=0, return_samples=True)
         sigma = tf.math.softplus(kept.outputs[..., 2:]).numpy()
         logs = scipy.stats.norm.logpdf(Y_NEW, kept.outputs[..., :2], sigma).sum(axis=2)
         mixture = scipy.special.logsumexp(logs, axis=0) - np.log(20_000)
@@ -374,7 +376,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         embedded = model.layers[1 if "embedding" in model.layers[1].name else 2]
         phi = np.column_stack([X, embedded.get_weights()[0][x[1]].reshape(N, 4), np.ones(N)])
         mean = phi @ np.linalg.solve(phi.T @ phi + np.eye(8), phi.T @ Y[:, :1])
-        self.assertAllClose(found.predict(x).mean, mean, 1e-4, 1e-5)
+        self.assertAllClose(predict(found, x).mean, mean, 1e-4, 1e-5)
         members = found.ensemble(3).members.numpy()
         self.assertAllClose(members[:, 8:16], found.sample(3), 1e-6)
 
@@ -427,17 +429,29 @@ class RefusalTest(tf.test.TestCase):
             found.log_marginal_likelihood,
             found.optimize_prior_precision,
             found.sample,
-            lambda: found.predict(X),
+            found.ensemble,
+            found.summary,
+            predict,
+            found.function_moments,
         ):
-            self.refuses("there is no posterior yet; call fit", call)
+            arguments = {predict: [found, X], found.function_moments: [X]}.get(call, [])
+            message = f"{call.__name__} needs a fitted NeuralLinear; call fit first$"
+            self.refuses(message, call, *arguments)
         self.refuses(
-            "with_noise=True is for a known noise",
+            "with_noise=True is for regression with one known noise",
             found.fit(X, Y).optimize_prior_precision,
             with_noise=True,
         )
-        self.refuses("sigma_noise=1.0 is for a known", found.log_marginal_likelihood, None, 1.0)
-        self.refuses("n_samples=0 must be a positive", found.sample, 0)
-        self.refuses("batch_size=0 must be a positive", found.predict, X, batch_size=0)
+        self.refuses(
+            "sigma_noise=1.0 is for regression with one known noise",
+            found.log_marginal_likelihood,
+            None,
+            1.0,
+        )
+        self.refuses("num_samples=0 must be a positive", found.sample, 0)
+        self.refuses("num_samples=0 must be a positive", predict, found, X, 0)
+        self.refuses("batch_size=0 must be a positive", predict, found, X, batch_size=0)
+        self.refuses("batch_size=0 must be a positive", found.fit, X, Y, batch_size=0)
 
     def test_data(self):
         found = NeuralLinear(network()).fit(X, Y)

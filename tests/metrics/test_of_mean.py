@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfbdl
 from tfbdl import likelihoods, metrics
-from tfbdl.inference import Laplace, MarginalLikelihood, PosteriorSamples
+from tfbdl.inference import EmpiricalBayes, Laplace, WeightSnapshots
 from tfbdl.layers import LearnedScale, MCDropout
 from tfbdl.metrics import OfMean
 
@@ -242,7 +242,7 @@ def with_callback(callback):
 WAYS = {
     "train": lambda model: tfbdl.train(model, X, Y, epochs=1, batch_size=N, verbose=0),
     "ELBOLogger": with_callback(tfbdl.ELBOLogger()),
-    "PosteriorSamples": with_callback(PosteriorSamples()),
+    "WeightSnapshots": with_callback(WeightSnapshots()),
     "predict": lambda model: tfbdl.predict(model, X, 2),
     "elbo": lambda model: tfbdl.elbo(model, X, Y, 2),
     "to_bayesian": lambda model: tfbdl.to_bayesian(model, num_data=N),
@@ -285,9 +285,9 @@ def test_no_metrics_and_no_compilation():
     likelihoods.check_metrics(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
 
 
-def test_marginal_likelihood():
+def test_empirical_bayes():
     model = network(2, PREDICTED, metrics=["mse"])
-    callback = MarginalLikelihood(Laplace(model, PREDICTED), X, Y)
+    callback = EmpiricalBayes(Laplace(model, PREDICTED), X, Y)
     with pytest.raises(ValueError, match=r"^metrics='mse' would compare y"):
         model.fit(X, Y, callbacks=[callback], verbose=0)
 

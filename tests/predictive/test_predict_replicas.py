@@ -85,9 +85,9 @@ class ReplicasTest(tf.test.TestCase):
                     model.compile(keras.optimizers.Adam(0.05), loss)
                 return model
 
-            deep = tfbdl.inference.DeepEnsemble(build, num_members=2)
-            deep.fit(X, Y, epochs=3, batch_size=10, verbose=0, jit_compile=False)
-            return tfbdl.predict(deep.ensemble(), X, verbose=0)
+            deep = tfbdl.inference.DeepEnsemble(build, num_members=2, jit_compile=False)
+            deep.fit(X, Y, epochs=3, batch_size=10, verbose=0)
+            return tfbdl.predict(deep, X, verbose=0)
 
         got, expected = (prediction(scope) for scope in (two, contextlib.nullcontext))
         self.assertAllClose(got.mean, expected.mean, 1e-4, 1e-5)

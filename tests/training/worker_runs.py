@@ -140,7 +140,7 @@ def samples(savedir):
     model = classifier(workers, "dense")
     with workers():
         model.compile(tfbdl.optimizers.SGLD(1e-3, num_data=N), model.loss)
-    kept = tfbdl.inference.PosteriorSamples(start=1, savedir=savedir)
+    kept = tfbdl.inference.WeightSnapshots(start=1, savedir=savedir)
     train(model, callbacks=[kept])
     return len(kept.epochs)
 
@@ -155,9 +155,11 @@ def predictions(scope):
 
 
 def ensemble(scope, savedir=None):
-    deep = tfbdl.inference.DeepEnsemble(lambda: classifier(scope, "dense"), num_members=2)
-    deep.fit(X, Y, epochs=2, batch_size=BATCH, verbose=0, jit_compile=False, savedir=savedir)
-    return tfbdl.predict(deep.ensemble(), X, verbose=0).mean
+    deep = tfbdl.inference.DeepEnsemble(
+        lambda: classifier(scope, "dense"), num_members=2, jit_compile=False
+    )
+    deep.fit(X, Y, epochs=2, batch_size=BATCH, verbose=0, savedir=savedir)
+    return tfbdl.predict(deep, X, verbose=0).mean
 
 
 def sample(strategy):
@@ -166,7 +168,7 @@ def sample(strategy):
 
     return tfbdl.inference.MCMC(
         log_density, initial=np.zeros(2), num_chains=2, strategy=strategy
-    ).run()
+    ).fit()
 
 
 def sample_over_workers():

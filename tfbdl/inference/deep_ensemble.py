@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,12 +9,13 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from tfbdl.arguments import function, integer, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import boolean, function, integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.method import Method
+from tfbdl.inference.method import at_most
+from tfbdl.inference.training_method import TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.models.ensemble import WeightEnsemble, floats
-from tfbdl.training.loop import train
+from tfbdl.models import WeightEnsemble
 
 
 class Members(NamedTuple):
@@ -26,7 +26,7 @@ class Members(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class DeepEnsemble(Method):
+class DeepEnsemble(TrainingMethod):
     """K networks that differ in where they start and in the order of the examples.
 
     Each finds a mode of its own; where they disagree, the data have not decided (Lakshminarayanan,
@@ -39,9 +39,11 @@ class DeepEnsemble(Method):
             Or a compiled model, whose architecture each member has, with weights of its own.
         num_members: K; the paper's 5.
         seed: member k has the Keras seed `seed + k`, of 32 bits.
+        jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
 
     Raises:
-        ValueError: if an argument is out of its range.
+        ValueError: if an argument is out of its range; in `fit` also if the networks are random, or
+            differ in more than their weights.
     """
 
     _result: Members | None
@@ -52,6 +54,7 @@ class DeepEnsemble(Method):
         num_members: int = 5,
         *,
         seed: int = 0,
+        jit_compile: bool | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
@@ -63,70 +66,39 @@ class DeepEnsemble(Method):
         self.num_members = positive_integer("num_members", num_members)
         most = 2**32 - self.num_members
         self.seed = integer("seed", seed, "Keras' own seeds have 32 bits", least=0, most=most)
+        self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._network: keras.Model | None = None
 
-    def fit(
+    def _trained(
         self,
+        run: Callable[..., Any],
         x: Any,
-        y: Any = None,
-        *,
-        epochs: int,
-        num_data: int | None = None,
-        batch_size: int = 100,
-        savedir: str | os.PathLike[str] | None = None,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        verbose: int = 1,
-    ) -> DeepEnsemble:
-        """Trains the members one after the other by `tfbdl.train`.
-
-        Args:
-            x: as in `tfbdl.train`.
-            y: as in `tfbdl.train`.
-            epochs: number of the last epoch of each member.
-            num_data: as in `tfbdl.train`.
-            batch_size: as in `tfbdl.train`.
-            savedir: folder, with one for each member in it; a stopped call goes on where it was.
-            callbacks: as in `tfbdl.train`, of each member.
-            verbose: as in `tfbdl.train`.
-
-        Raises:
-            ValueError: as `tfbdl.train`, and if the members differ in the shapes of their weights.
-            OSError: as `tfbdl.train`.
-            TrainingError: as `tfbdl.train`.
-        """
-        thetas, states = [], []
+        savedir: Path | None,
+        callbacks: Sequence[keras.callbacks.Callback],
+    ) -> Members:
+        networks = []
         for k in range(self.num_members):
             network = self._make(self.seed + k)
-            folder = None if savedir is None else Path(savedir) / f"member_{k}"
-            train(
-                network,
-                x,
-                y,
-                epochs=epochs,
-                num_data=num_data,
-                batch_size=batch_size,
-                savedir=folder,
-                callbacks=callbacks,
-                seed=self.seed + k,
-                verbose=verbose,
-            )
-            flat = FlatModel(network)
-            thetas.append(flat.theta.numpy())
-            states.append(floats(flat.state).numpy())
-            if thetas[-1].shape != thetas[0].shape:
-                raise ValueError("build_model makes networks of different shapes; make equal ones")
-        self._network = network
-        self._result = Members(np.stack(thetas), np.stack(states))
-        return self
+            if network.built:
+                FlatModel(network)  # refuses random layers before they are trained
+            folder = None if savedir is None else savedir / f"member_{k}"
+            run(network, savedir=folder, callbacks=callbacks, seed=self.seed + k)
+            networks.append(network)
+        alike = WeightEnsemble.of(networks)
+        self._network = networks[0]
+        return Members(alike.members.numpy(), alike.states.numpy())
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
         """The weights of the first members, shape (num_samples, D); by default of all.
+
+        `seed` changes nothing: members have no other order than that of their training.
 
         Raises:
             ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
         theta = self._fitted("sample").theta
+        arguments.seed("seed", seed)
         number = self.num_members if num_samples is None else num_samples
         if positive_integer("num_samples", number) > len(theta):
             raise ValueError(f"num_samples={number} is more than the {len(theta)} members")
@@ -139,10 +111,10 @@ class DeepEnsemble(Method):
             NotFittedError: before `fit`.
         """
         members = self._fitted("ensemble")
+        arguments.seed("seed", seed)
+        number = at_most(len(members.theta), num_samples)
         network = self.network()
-        ensemble = WeightEnsemble(
-            network, members.theta[:num_samples], members.states[:num_samples]
-        )
+        ensemble = WeightEnsemble(network, members.theta[:number], members.states[:number])
         ensemble.compile(loss=network.loss)
         return ensemble
 
@@ -159,9 +131,9 @@ class DeepEnsemble(Method):
     def summary(self) -> WeightTable:
         """Means and standard deviations over the members, by weight tensor."""
         theta = self._fitted("summary").theta
-        flat = FlatModel(self.network())
+        shapes = FlatModel(self.network()).shapes
         remarks = [f"{len(theta)} members of {theta.shape[1]:,} weights"]
-        return WeightTable.of(repr(self), flat, theta.mean(axis=0), theta.std(axis=0), remarks)
+        return WeightTable.of(repr(self), shapes, theta.mean(axis=0), theta.std(axis=0), remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         return self._fitted("fitted_arrays")._asdict()
@@ -172,7 +144,8 @@ class DeepEnsemble(Method):
         self._result = Members(**arrays)
 
     def get_config(self) -> dict:
-        network = keras.saving.serialize_keras_object(self.network())
+        made_by = self.build_model if self._network is None else self._network
+        network = self._serialized("build_model", made_by)
         return {**self._config_but("build_model"), "build_model": network}
 
     def _make(self, seed: int) -> keras.Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import keras
 import tensorflow as tf
@@ -91,11 +91,11 @@ class LogPosterior:
         self.num_data = len(y)
         self.batch_size = optional(positive_integer, "batch_size", batch_size)
         self.priors: list[Prior] | None = None
-        if callable(prior) and not isinstance(prior, (Prior, type)):
+        if is_joint(prior):
             self._log_prior_of_one = prior
             _check_density(prior, self.flat.theta)
         else:
-            self.priors = _prior_of_each(prior, list(self.flat.shapes))
+            self.priors = prior_of_each(prior, self.flat)
             self._log_prior_of_one = _independent(self.priors, self.flat)
         few = tf.nest.map_structure(lambda a: a[:2], self.x)
         self.flat.check_deterministic(few)
@@ -223,20 +223,35 @@ def _check_density(prior: Density, theta: tf.Tensor) -> None:
         )
 
 
-def _prior_of_each(prior: PriorLike | Mapping[str, PriorLike], paths: list[str]) -> list[Prior]:
+def is_joint(prior: Any) -> TypeGuard[Density]:
+    """Whether a prior is a function of all weights."""
+    return callable(prior) and not isinstance(prior, (Prior, type))
+
+
+def prior_of_each(prior: Any, flat: FlatModel) -> list[Prior]:
+    """The prior of each weight tensor of a model, in their order.
+
+    Args:
+        prior: one for all, or a mapping from names to such, as in `LogPosterior`.
+        flat: the model.
+
+    Raises:
+        ValueError: if a weight has no prior, a name no weight, or one is no density of the weights
+            alone.
+    """
     if not isinstance(prior, Mapping):
-        return [priors.density(prior)] * len(paths)
+        return [priors.density(prior)] * len(flat.shapes)
     if not prior or not all(isinstance(name, str) for name in prior):
         raise ValueError(f"prior={shown(prior)} must hold priors by the names of layers or weights")
     found = {name: priors.density(p, f"prior[{name!r}]") for name, p in prior.items()}
+    meant = {name: flat.named(name) for name in found}
     chosen = []
-    for path in paths:
-        names = [name for name in found if f"/{name}/" in f"/{path}/"]
-        best = max(names, key=len, default=OTHERS)
+    for path in flat.shapes:
+        best = max((name for name in found if path in meant[name]), key=len, default=OTHERS)
         if best not in found:
             raise ValueError(f"prior names none for the weight {path!r}; add it, or '{OTHERS}'")
         chosen.append(found[best])
-    unused = [n for n in found if n != OTHERS and not any(f"/{n}/" in f"/{p}/" for p in paths)]
+    unused = [name for name in found if name != OTHERS and not meant[name]]
     if unused:
-        raise ValueError(f"prior names {unused[0]!r}; the weights are {', '.join(paths)}")
+        raise ValueError(f"prior names {unused[0]!r}; the weights are {', '.join(flat.shapes)}")
     return chosen

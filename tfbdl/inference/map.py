@@ -140,6 +140,7 @@ class MAP(TargetMethod):
                 stacklevel=2,
             )
         self._result = mode
+        self._hold(target)
         return self
 
     @property
@@ -159,8 +160,10 @@ class MAP(TargetMethod):
         return self._fitted("num_iterations").num_iterations
 
     def sample(self, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
-        """The mode, as often as asked for, shape (num_samples, D)."""
-        return np.tile(self.theta, (positive_integer("num_samples", num_samples), 1))
+        """The mode, as often as asked for, shape (num_samples, D); `seed` changes nothing."""
+        theta = self._fitted("sample").theta
+        arguments.seed("seed", seed)
+        return np.tile(theta, (positive_integer("num_samples", num_samples), 1))
 
     def ensemble(self, num_samples: int = 1, *, seed: int = 0) -> WeightEnsemble:
         """The network at the mode, as a model of one function, however many are asked for.
@@ -169,15 +172,15 @@ class MAP(TargetMethod):
             ValueError: if the target is a log density.
             NotFittedError: before `fit`.
         """
-        network, likelihood = self._network()
-        ensemble = WeightEnsemble(network.model, self.theta[None])
-        ensemble.compile(loss=likelihood)
-        return ensemble
+        theta = self._fitted("ensemble").theta
+        positive_integer("num_samples", num_samples)
+        arguments.seed("seed", seed)
+        return self._ensemble_of(theta[np.newaxis])
 
     def assign(self, model: keras.Model) -> None:
         """Puts the mode into a model with these weights, in the type that it has."""
-        flat = FlatModel(model)
-        flat.assign(tf.cast(self.theta, flat.dtype))
+        theta, flat = self._fitted("assign").theta, FlatModel(model)
+        flat.assign(tf.cast(theta, flat.dtype))
 
     def summary(self) -> WeightTable:
         """The mode of each weight tensor, and how good it is."""
@@ -186,16 +189,18 @@ class MAP(TargetMethod):
             f"log density {mode.log_prob:.6g} nats; largest gradient {mode.gradient_norm:.2g}; "
             f"{mode.num_iterations} iterations"
         ]
-        flat = self._network()[0] if self._has_network else None
-        return WeightTable.of(repr(self), flat, mode.theta, None, remarks)
+        shapes = {"theta": mode.theta.shape} if self._flat is None else self._flat.shapes
+        return WeightTable.of(repr(self), shapes, mode.theta, None, remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
-        return {k: np.asarray(v) for k, v in self._fitted("fitted_arrays")._asdict().items()}
+        mode = self._fitted("fitted_arrays")._asdict()
+        return {**{k: np.asarray(v) for k, v in mode.items()}, **self._state_arrays()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         theta, log_prob, gradient_norm = (arrays[n] for n in Mode._fields[:3])
         number = int(arrays["num_iterations"])
         self._result = Mode(theta, float(log_prob), float(gradient_norm), number)
+        self._restore_state(arrays)
 
 
 class _Search:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import inspect
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import optional, positive_integer
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction, predict
 from tfbdl.predictive.predict import Request
@@ -23,7 +25,7 @@ class NotFittedError(ValueError):
     """A method is asked for what only `fit` can find."""
 
 
-class Method(keras.layers.Layer):
+class Method(keras.layers.Layer, abc.ABC):
     """A posterior over the weights of a network, and how it is found.
 
     The constructor checks its arguments and remembers them; it computes nothing and changes
@@ -51,17 +53,17 @@ class Method(keras.layers.Layer):
         """Whether `fit` has found a posterior."""
         return self._result is not None
 
+    @abc.abstractmethod
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
         """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         """Draws of the posterior as one Keras model, whose functions `tfbdl.predict` draws."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def summary(self) -> Any:
         """What there is to look at; printed, a table."""
-        raise NotImplementedError
 
     def functions(self, num_samples: int, seed: int) -> keras.Model:
         """The functions by which `tfbdl.predict` and `tfbdl.export` answer: an ensemble.
@@ -69,10 +71,12 @@ class Method(keras.layers.Layer):
         Raises:
             ValueError: if the posterior answers in another way.
         """
+        self._fitted("export")
         return self.ensemble(num_samples, seed=seed)
 
     def predictive(self, x: Any, request: Request) -> Prediction:
         """What `tfbdl.predict` answers for this posterior."""
+        self._fitted("predict")
         drawn = self.functions(request.num_samples, request.seed)
         return predict(drawn, x, **request._asdict())
 
@@ -94,20 +98,23 @@ class Method(keras.layers.Layer):
         self.get_config()  # refuses before a file is begun
         keras.saving.save_model(self, path)
 
+    @abc.abstractmethod
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         """What `fit` has found, by name; the network saves itself."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Takes up what `fitted_arrays` gave."""
-        raise NotImplementedError
 
     def save_own_variables(self, store: Any) -> None:
-        for name, array in self.fitted_arrays().items():
-            store[name.replace("/", "|")] = array
+        if self.is_fitted:  # copies of methods that are not come here too
+            for name, array in self.fitted_arrays().items():
+                store[name.replace("/", "|")] = array
 
     def load_own_variables(self, store: Any) -> None:
-        self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in store.keys()})  # noqa: SIM118 (h5py)
+        names = list(store.keys())
+        if names:
+            self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in names})
 
     def get_config(self) -> dict:
         return self._config_but()
@@ -159,6 +166,15 @@ class Method(keras.layers.Layer):
         if not self.is_fitted:
             raise NotFittedError(f"{what} needs a fitted {type(self).__name__}; call fit first")
         return self._result
+
+
+def at_most(number: int, num_samples: int | None) -> int:
+    """How many of so many samples are taken where `num_samples` are asked for; all for None.
+
+    Raises:
+        ValueError: if `num_samples` is not a positive integer.
+    """
+    return min(optional(positive_integer, "num_samples", num_samples) or number, number)
 
 
 def _arguments(kind: type) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,14 +10,14 @@ import keras
 import numpy as np
 
 from tfbdl import arguments
-from tfbdl.arguments import integer, keras_model, positive_integer
+from tfbdl.arguments import boolean, integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.method import Method
+from tfbdl.inference.method import at_most
+from tfbdl.inference.training_method import TrainingMethod
 from tfbdl.inference.weight_snapshots import WeightSnapshots
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.models import WeightEnsemble
 from tfbdl.optimizers.base import SamplingOptimizer
-from tfbdl.training.loop import train
 
 
 class Samples(NamedTuple):
@@ -29,7 +28,7 @@ class Samples(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class SGMCMC(Method):
+class SGMCMC(TrainingMethod):
     """Samples of the posterior along a training by a sampler of `tfbdl.optimizers`.
 
     SGLD (Welling and Teh 2011), SGHMC (Chen, Fox, Guestrin 2014), their preconditioned forms and
@@ -44,9 +43,11 @@ class SGMCMC(Method):
         every: epochs between two samples; less correlated the more. Under a `CyclicalSchedule`
             epochs that end in its exploring part are left out too.
         seed: of the order of the examples.
+        jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
 
     Raises:
-        ValueError: if an argument is out of its range, or the model is not compiled with a sampler.
+        ValueError: if an argument is out of its range, or the model is random, not built or not
+            compiled with a sampler.
     """
 
     _result: Samples | None
@@ -58,68 +59,34 @@ class SGMCMC(Method):
         start: int = 0,
         every: int = 1,
         seed: int = 0,
+        jit_compile: bool | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
-        self.model = keras_model("model", model)
+        self._flat = FlatModel(model)
+        self.model = model
         optimizer = getattr(model, "optimizer", None)
         if not isinstance(getattr(optimizer, "inner_optimizer", optimizer), SamplingOptimizer):
             raise ValueError(
                 f"model={model.name} is compiled with {type(optimizer).__name__}, which finds a "
                 "mode and samples nothing; compile it with one of tfbdl.optimizers, such as SGHMC"
             )
-        if integer("start", start) < 0:
-            raise ValueError(f"start={start} must be at least 0")
-        self.start = start
+        self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
         self.seed = arguments.seed("seed", seed)
+        self.jit_compile = optional(boolean, "jit_compile", jit_compile)
 
-    def fit(
+    def _trained(
         self,
+        run: Callable[..., Any],
         x: Any,
-        y: Any = None,
-        *,
-        epochs: int,
-        num_data: int | None = None,
-        batch_size: int = 100,
-        savedir: str | os.PathLike[str] | None = None,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        verbose: int = 1,
-    ) -> SGMCMC:
-        """Trains the model by `tfbdl.train`, from where it is, and keeps its weights on the way.
-
-        Args:
-            x: as in `tfbdl.train`.
-            y: as in `tfbdl.train`.
-            epochs: number of the last epoch.
-            num_data: as in `tfbdl.train`.
-            batch_size: as in `tfbdl.train`.
-            savedir: folder of the run and of its samples, one file each, so that memory does not
-                grow and a stopped run loses none. None keeps them in memory.
-            callbacks: as in `tfbdl.train`.
-            verbose: as in `tfbdl.train`.
-
-        Raises:
-            ValueError: as `tfbdl.train`, and if no epoch was kept.
-            OSError: as `tfbdl.train`.
-            TrainingError: as `tfbdl.train`.
-        """
-        folder = None if savedir is None else Path(savedir) / "samples"
+        savedir: Path | None,
+        callbacks: Sequence[keras.callbacks.Callback],
+    ) -> Samples:
+        folder = None if savedir is None else savedir / "samples"
         snapshots = WeightSnapshots(self.start, self.every, savedir=folder)
-        train(
-            self.model,
-            x,
-            y,
-            epochs=epochs,
-            num_data=num_data,
-            batch_size=batch_size,
-            savedir=savedir,
-            callbacks=[*callbacks, snapshots],
-            seed=self.seed,
-            verbose=verbose,
-        )
-        self._result = Samples(*snapshots.arrays())
-        return self
+        run(self.model, savedir=savedir, callbacks=[*callbacks, snapshots], seed=self.seed)
+        return Samples(*snapshots.arrays())
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
         """Samples in random order, shape (num_samples, D); by default all K.
@@ -131,10 +98,13 @@ class SGMCMC(Method):
         return self._chosen(num_samples, seed).theta
 
     def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
-        """The network with samples of its weights in random order, by default all."""
+        """The network with samples of its weights in random order: all, or at most `num_samples`.
+
+        Raises:
+            NotFittedError: before `fit`.
+        """
         kept = len(self._fitted("ensemble").theta)
-        number = None if num_samples is None else min(num_samples, kept)
-        ensemble = WeightEnsemble(self.model, *self._chosen(number, seed))
+        ensemble = WeightEnsemble(self.model, *self._chosen(at_most(kept, num_samples), seed))
         ensemble.compile(loss=self.model.loss)
         return ensemble
 
@@ -143,7 +113,7 @@ class SGMCMC(Method):
         theta = self._fitted("summary").theta
         remarks = [f"{len(theta)} samples of {theta.shape[1]:,} weights"]
         mean, stddev = theta.mean(axis=0), theta.std(axis=0)
-        return WeightTable.of(repr(self), FlatModel(self.model), mean, stddev, remarks)
+        return WeightTable.of(repr(self), self._flat.shapes, mean, stddev, remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         return self._fitted("fitted_arrays")._asdict()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -12,15 +12,21 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.arguments import generator, integer, keras_model, positive, positive_integer
+from tfbdl.arguments import (
+    boolean,
+    generator,
+    integer,
+    optional,
+    positive,
+    positive_integer,
+)
 from tfbdl.examples import examples
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.method import Method
+from tfbdl.inference.training_method import TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.keras_private import walk
+from tfbdl.keras_private import own_variables, walk
 from tfbdl.memory import require
 from tfbdl.models.ensemble import WeightEnsemble, floats
-from tfbdl.training.loop import train
 
 
 class PathMoments(NamedTuple):
@@ -39,7 +45,7 @@ class PathMoments(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class SWAG(Method):
+class SWAG(TrainingMethod):
     """theta ~ N(mean, scale^2 (diag(variance) + D D^T / (K - 1))), of the moments of SGD's path.
 
     Mean and variance are those of the weights after each epoch; the columns of D are the deviations
@@ -56,6 +62,7 @@ class SWAG(Method):
         start: epochs to leave out at the beginning.
         every: epochs between two points of the path.
         seed: of the order of the examples.
+        jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
 
     Attributes:
         mean: shape (D,).
@@ -63,7 +70,8 @@ class SWAG(Method):
         deviations: the rows are the columns of D, shape (K, D).
 
     Raises:
-        ValueError: if an argument is out of its range, or the model is not compiled.
+        ValueError: if an argument is out of its range, or the model is random, not built or not
+            compiled.
     """
 
     _result: PathMoments | None
@@ -77,57 +85,41 @@ class SWAG(Method):
         start: int = 0,
         every: int = 1,
         seed: int = 0,
+        jit_compile: bool | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(name=name)
-        self.model = keras_model("model", model)
+        self._flat = FlatModel(model)
+        if not model.compiled:
+            raise ValueError(
+                f"model={model.name} is not compiled; call model.compile(optimizer, loss)"
+            )
+        self.model = model
         self.rank = integer("rank", rank, least=2)
         self.scale = positive("scale", scale)
         self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
         self.seed = arguments.seed("seed", seed)
+        self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._inputs: Any = None
 
-    def fit(
+    def _trained(
         self,
+        run: Callable[..., Any],
         x: Any,
-        y: Any = None,
-        *,
-        epochs: int,
-        num_data: int | None = None,
-        batch_size: int = 100,
-        savedir: str | os.PathLike[str] | None = None,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        verbose: int = 1,
-    ) -> SWAG:
-        """Trains the model on by `tfbdl.train`, and gathers the moments of its path.
-
-        Arguments and errors are those of `tfbdl.train`; its checkpoints keep the moments too.
-
-        Raises:
-            ValueError: also if the path has less than two points.
-        """
+        savedir: Path | None,
+        callbacks: Sequence[keras.callbacks.Callback],
+    ) -> PathMoments:
         path = _Path(self.rank, self.start, self.every)
-        train(
-            self.model,
-            x,
-            y,
-            epochs=epochs,
-            num_data=num_data,
-            batch_size=batch_size,
-            savedir=savedir,
-            callbacks=[*callbacks, path],
-            seed=self.seed,
-            verbose=verbose,
-        )
-        if path.moments is None or path.moments.num_points < 2:
+        run(self.model, savedir=savedir, callbacks=[*callbacks, path], seed=self.seed)
+        moments = path.moments
+        if moments is None or moments.num_points < 2:
             raise ValueError(
-                f"epochs={epochs}: behind start={self.start}, with every={self.every}, less than "
-                "two points are left; train longer"
+                f"start={self.start} and every={self.every} leave less than two points of the "
+                "path; train longer"
             )
-        self._result = path.moments
-        self._inputs = x if _normalizations(self.model) else None
-        return self
+        self._inputs = None if callable(x) else x
+        return moments
 
     @property
     def mean(self) -> np.ndarray:
@@ -143,17 +135,18 @@ class SWAG(Method):
         return self._fitted("deviations").deviations
 
     def sample(self, num_samples: int = 30, *, seed: int = 0) -> np.ndarray:
-        """Draws of theta, shape (num_samples, D), in float32."""
+        """Draws of theta, shape (num_samples, D)."""
         moments = self._fitted("sample")
-        size = 2 * 4 * positive_integer("num_samples", num_samples) * len(moments.mean)
+        size = 2 * 8 * positive_integer("num_samples", num_samples) * len(moments.mean)
         require(size, f"num_samples={num_samples}", "draw fewer")
         rng = generator("seed", seed)
         k, size = moments.deviations.shape
-        draws = rng.standard_normal((num_samples, size), np.float32)
+        draws = rng.standard_normal((num_samples, size))
         draws *= self.scale * np.sqrt(self.variance)
-        shared = rng.standard_normal((num_samples, k), np.float32) / np.sqrt(max(k - 1, 1))
-        draws += self.scale * shared @ moments.deviations
-        return draws + moments.mean
+        shared = self.scale * rng.standard_normal((num_samples, k)) / np.sqrt(max(k - 1, 1))
+        draws += shared @ moments.deviations
+        draws += moments.mean
+        return draws
 
     def ensemble(
         self, num_samples: int = 30, *, x: Any = None, batch_size: int = 100, seed: int = 0
@@ -171,6 +164,7 @@ class SWAG(Method):
             ValueError: if an argument is out of its range, the network has BatchNormalization and
                 no inputs are known, or x is given to one without.
         """
+        self._fitted("ensemble")
         batch_size = positive_integer("batch_size", batch_size)
         thetas = self.sample(num_samples, seed=seed)
         layers = _normalizations(self.model)
@@ -178,13 +172,13 @@ class SWAG(Method):
         if x is not None and not layers:
             raise ValueError("x is for networks with BatchNormalization; leave it out")
         if layers:
-            if x is None or callable(x):
+            x = self._inputs if x is None else x
+            if x is None:
                 raise ValueError(
                     f"x=None: layer={layers[0].name!r} keeps statistics of its inputs, which "
-                    "differ for each draw; give training inputs"
+                    "differ for each draw; give training inputs to ensemble"
                 )
-            if not callable(x):
-                x = examples("x", x, FlatModel(self.model).dtype.name)
+            x = examples("x", x, self._flat.dtype.name)
             with _left_as_it_was(self.model):
                 states = _statistics(self.model, thetas, x, batch_size)
         ensemble = WeightEnsemble(self.model, thetas, states)
@@ -198,7 +192,7 @@ class SWAG(Method):
         variance = self.variance + np.sum(np.square(moments.deviations), axis=0) / k
         remarks = [f"{moments.num_points} points of the path, {len(moments.deviations)} deviations"]
         stddev = self.scale * np.sqrt(variance)
-        return WeightTable.of(repr(self), FlatModel(self.model), moments.mean, stddev, remarks)
+        return WeightTable.of(repr(self), self._flat.shapes, moments.mean, stddev, remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         moments = self._fitted("fitted_arrays")
@@ -230,10 +224,8 @@ class _Path(keras.callbacks.Callback):
     def add(self, theta: np.ndarray) -> None:
         """Takes up one more point; the arrays are changed in place."""
         if self.moments is None:
-            zeros = np.zeros_like(theta)
-            self.moments = PathMoments(
-                zeros, zeros.copy(), np.zeros((0, theta.size), zeros.dtype), 0
-            )
+            zeros = np.zeros(theta.size)
+            self.moments = PathMoments(zeros, zeros.copy(), np.zeros((0, theta.size)), 0)
         mean, squares, deviations, num_points = self.moments
         difference = theta - mean
         mean += difference / (num_points + 1)
@@ -264,13 +256,14 @@ def _normalizations(model: keras.Model) -> list[keras.layers.BatchNormalization]
 
 @contextmanager
 def _left_as_it_was(model: keras.Model) -> Iterator[None]:
-    """Puts weights, statistics and momenta back when the context ends."""
-    weights = model.get_weights()
+    """Puts weights, statistics, the state of noise and momenta back when the context ends."""
+    variables = [(v, v.numpy()) for layer in walk(model) for v in own_variables(layer)]
     momenta = [(layer, layer.momentum) for layer in _normalizations(model)]
     try:
         yield
     finally:
-        model.set_weights(weights)
+        for variable, value in variables:
+            variable.assign(value)
         for layer, momentum in momenta:
             layer.momentum = momentum
 

@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
+import tensorflow as tf
 
-from tfbdl import priors
 from tfbdl.arguments import function, option, shown
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference.log_posterior import Density, LogPosterior, PriorLike
+from tfbdl.inference.log_posterior import (
+    Density,
+    LogPosterior,
+    PriorLike,
+    is_joint,
+    prior_of_each,
+)
 from tfbdl.inference.method import Method
 from tfbdl.likelihoods import Likelihood, required_likelihood
+from tfbdl.models.ensemble import WeightEnsemble, floats
 
 Target: TypeAlias = keras.Model | LogPosterior | Density
 Prior: TypeAlias = PriorLike | Mapping[str, PriorLike] | Density | None
@@ -44,8 +52,6 @@ class TargetMethod(Method):
         if isinstance(model, keras.Model):
             if prior is None:
                 raise ValueError("prior=None: a network's weights need one; give a scale like 1.0")
-            if not callable(prior) and not isinstance(prior, Mapping):
-                priors.density(prior)
         else:
             function("model", model, "a keras.Model, or a function of theta to its log density")
             for what, value in (("prior", prior), ("likelihood", likelihood)):
@@ -53,6 +59,13 @@ class TargetMethod(Method):
                     raise ValueError(
                         f"{what}={shown(value)} is for a keras.Model; the log density has it in it"
                     )
+        self._flat: FlatModel | None = None
+        if isinstance(model, keras.Model):
+            self._flat = FlatModel(in_precision(model, dtype))
+            required_likelihood(model, likelihood)
+            if not is_joint(prior):
+                prior_of_each(prior, self._flat)
+        self._state: tuple[tf.Tensor, ...] = ()
         self.model = model
         self.prior = prior
         self.likelihood = likelihood
@@ -81,19 +94,39 @@ class TargetMethod(Method):
             dtype=self.dtype,
         )
 
-    @property
-    def _has_network(self) -> bool:
-        return isinstance(self.model, (keras.Model, LogPosterior))
+    def _hold(self, target: LogPosterior | Density) -> None:
+        """Keeps to the network of the target as it is now, whatever becomes of it."""
+        if isinstance(target, LogPosterior):
+            self._flat = target.flat
+            self._state = tuple(tf.constant(v.numpy()) for v in target.flat.state)
 
-    def _network(self) -> tuple[FlatModel, Likelihood]:
-        """The network in its precision, and its likelihood.
+    def _network(self) -> FlatModel:
+        """The network in its precision.
 
         Raises:
             ValueError: if the target is a log density.
         """
+        if self._flat is None:
+            raise ValueError("model is a log density, which has no network; give a keras.Model")
+        return self._flat
+
+    def _ensemble_of(self, thetas: np.ndarray) -> WeightEnsemble:
+        """The network with each of these weights, shape (K, D).
+
+        Raises:
+            ValueError: if the target is a log density.
+        """
+        states = floats(self._state).numpy()[np.newaxis]
+        ensemble = WeightEnsemble(self._network().model, thetas, states)
         if isinstance(self.model, LogPosterior):
-            return self.model.flat, self.model.likelihood
-        if isinstance(self.model, keras.Model):
-            flat = FlatModel(in_precision(self.model, self.dtype))
-            return flat, required_likelihood(self.model, self.likelihood)
-        raise ValueError("model is a log density, which has no network; give a keras.Model")
+            ensemble.compile(loss=self.model.likelihood)
+        else:
+            ensemble.compile(loss=required_likelihood(self.model, self.likelihood))
+        return ensemble
+
+    def _state_arrays(self) -> dict[str, np.ndarray]:
+        return {f"state/{i}": v.numpy() for i, v in enumerate(self._state)}
+
+    def _restore_state(self, arrays: Mapping[str, np.ndarray]) -> None:
+        number = sum(name.startswith("state/") for name in arrays)
+        self._state = tuple(tf.constant(arrays[f"state/{i}"]) for i in range(number))

@@ -40,7 +40,7 @@ class WeightSubset:
         elif word == "last_layer":
             self.index = [i for i, o in enumerate(self.owners) if o is self.last_layer]
         else:
-            self.index = _named(chosen, paths)
+            self.index = _named(chosen, flat)
         self.paths = [paths[i] for i in self.index]
         self.shapes = [flat.shapes[path] for path in self.paths]
         self.sizes = [flat.sizes[i] for i in self.index]
@@ -71,18 +71,16 @@ class WeightSubset:
         return tf.split(values, self.sizes)
 
 
-def _named(names: Sequence[str], paths: list[str]) -> list[int]:
+def _named(names: Sequence[str], flat: FlatModel) -> list[int]:
     wanted = "'all', 'last_layer', or a list of names of layers or weights"
     names = words("subset_of_weights", names, wanted)
     if not names:
         raise ValueError(f"subset_of_weights=[] must be {wanted}")
-    unused = [n for n in names if not any(_holds(n, path) for path in paths)]
+    meant = {name: flat.named(name) for name in names}
+    unused = [name for name in names if not meant[name]]
     if unused:
         raise ValueError(
-            f"subset_of_weights names {unused[0]!r}; the weights are {', '.join(paths)}"
+            f"subset_of_weights names {unused[0]!r}; the weights are {', '.join(flat.shapes)}"
         )
-    return [i for i, path in enumerate(paths) if any(_holds(n, path) for n in names)]
-
-
-def _holds(name: str, path: str) -> bool:
-    return f"/{name}/" in f"/{path}/"
+    chosen = set().union(*meant.values())
+    return [i for i, path in enumerate(flat.shapes) if path in chosen]

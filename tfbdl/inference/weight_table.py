@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-
-from tfbdl.flat_model import FlatModel
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class WeightTable:
     def of(
         cls,
         title: str,
-        flat: FlatModel | None,
+        shapes: Mapping[str, tuple[int, ...]],
         mean: np.ndarray,
         stddev: np.ndarray | None,
         remarks: Sequence[str] = (),
@@ -58,12 +56,11 @@ class WeightTable:
 
         Args:
             title: what posterior it is.
-            flat: whose weights they are; None for a vector without a network.
+            shapes: of the tensors, by name, in their order.
             mean: shape (D,).
             stddev: shape (D,), or None.
             remarks: a line each.
         """
-        shapes = {"theta": mean.shape} if flat is None else flat.shapes
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]
         means = np.split(mean, ends)
         stddevs = [None] * len(means) if stddev is None else np.split(stddev, ends)

@@ -10,7 +10,14 @@ import keras
 import numpy as np
 
 from tfbdl import arguments
-from tfbdl.arguments import boolean, integer, keras_model, verbosity
+from tfbdl.arguments import (
+    boolean,
+    integer,
+    keras_model,
+    optional,
+    positive_integer,
+    verbosity,
+)
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.bar import Bar
@@ -74,7 +81,7 @@ def predict(
         x: inputs, shape (N, ...), or what `model.predict` takes in their place: a structure of
             arrays, or a `tf.data.Dataset` of batches, with or without targets.
         num_samples: S, the number of functions; of an ensemble at most as many as it has. 0 takes
-            the mean weights alone, the naive approximation.
+            the mean weights of a model alone, the naive approximation.
         batch_size: examples at a time; by default as many as hold a million numbers, but 32 to
             1,000. A data set has its own.
         seed: an integer of 64 bits; equal seeds draw equal functions. None takes one from Keras'
@@ -99,9 +106,9 @@ def predict(
     if isinstance(model, Predictive):
         if likelihood is not None:
             raise ValueError("likelihood is for a keras.Model; a posterior has that of its model")
-        request = Request(
-            max(num_samples, 1), batch_size, seed, return_samples, jit_compile, verbose
-        )
+        positive_integer("num_samples", num_samples, " for a posterior, which is drawn from")
+        optional(boolean, "jit_compile", jit_compile)
+        request = Request(num_samples, batch_size, seed, return_samples, jit_compile, verbose)
         return model.predictive(x, request)
     keras_model("model", model)
     if num_samples and not is_random(model):

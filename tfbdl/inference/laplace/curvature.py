@@ -7,11 +7,23 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbdl.arguments import option
 from tfbdl.inference.laplace.jacobian import Cotangents, rows
 from tfbdl.inference.laplace.output_fisher import fisher_root
 from tfbdl.likelihoods import Likelihood
 
 CURVATURES = ("ggn", "ef", "mc_fisher", "hessian")
+
+
+def checked_curvature(kind: str, structure: str) -> str:
+    """`kind`, if it is one of `CURVATURES` and goes with a Hessian structure.
+
+    Raises:
+        ValueError: if it does not.
+    """
+    if option("curvature", kind, CURVATURES) == "hessian" and structure != "full":
+        raise ValueError(f"curvature='hessian' is for hessian_structure='full', not {structure!r}")
+    return kind
 
 
 def cotangents(kind: str, likelihood: Likelihood, y: tf.Tensor, key: tf.Tensor) -> Cotangents:

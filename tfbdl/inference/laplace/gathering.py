@@ -71,7 +71,7 @@ class GatheredCurvature:
         self._subset, self._likelihood = subset, likelihood
         self._structure, self._kind, self._rank = structure, kind, rank
         self._jit_compile = jit_compile
-        self._settings = _settings_of_layers(model)
+        self._settings: list[tuple[keras.layers.Layer, Any]] | None = None
         self._compile()
 
     def gather(self, x: Any, y: Any, batch_size: int | None) -> None:
@@ -139,17 +139,26 @@ class GatheredCurvature:
 
     def _follow_model(self) -> None:
         """Takes up weights and settings of layers that have changed since."""
-        settings = _settings_of_layers(self._model)
+        settings, before = _settings_of_layers(self._model), self._note_settings()
         if self._flat.model is not self._model:  # it is a copy, in another precision
-            if settings != self._settings:
+            if settings != before:
                 raise ValueError(
                     f"model={self._model.name} has layers whose settings have changed; make a new "
                     "Laplace"
                 )
             self._flat.model.set_weights(self._model.get_weights())
-        elif settings != self._settings:
+        elif settings != before:
             self._settings = settings
             self._compile()
+
+    def _note_settings(self) -> list[tuple[keras.layers.Layer, Any]]:
+        """The settings that programs are made under, from the first use on.
+
+        Not before, since layers that are being loaded do not have all of theirs.
+        """
+        if self._settings is None:
+            self._settings = _settings_of_layers(self._model)
+        return self._settings
 
     def _compile(self) -> None:
         self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link)
@@ -184,6 +193,7 @@ class GatheredCurvature:
         self, x: Any, factors: list[Tensors], batch_size: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean, shape (N, ...), and covariance at each x, (N, F, F), of the linearised outputs."""
+        self._note_settings()
         size = self._batch_size(self._outputs, False)
         means, covariances = [], []
         for batch in batches(x, None, min(size, batch_size or size), self._flat.dtype):

@@ -16,9 +16,9 @@ from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.evidence import EvidenceMethod
 from tfbdl.inference.laplace import glm
 from tfbdl.inference.laplace.blocks.base import Tensors
-from tfbdl.inference.laplace.curvature import CURVATURES
+from tfbdl.inference.laplace.curvature import checked_curvature
 from tfbdl.inference.laplace.gathering import GatheredCurvature
-from tfbdl.inference.laplace.links import LINKS
+from tfbdl.inference.laplace.links import check_link
 from tfbdl.inference.laplace.precision import STRUCTURES
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
 from tfbdl.inference.weight_subset import WeightSubset
@@ -102,26 +102,19 @@ class Laplace(EvidenceMethod):
     ) -> None:
         super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
         self.hessian_structure = option("hessian_structure", hessian_structure, STRUCTURES)
-        self.curvature = option("curvature", curvature, CURVATURES)
-        if curvature == "hessian" and hessian_structure != "full":
-            raise ValueError(
-                f"curvature='hessian' is for hessian_structure='full', not {hessian_structure!r}"
-            )
+        self.curvature = checked_curvature(curvature, hessian_structure)
+        self.rank = optional(positive_integer, "rank", rank)
         if rank is not None and hessian_structure != "lowrank":
-            raise ValueError(f"rank={rank!r} is for hessian_structure='lowrank'")
-        self.rank = None if rank is None else positive_integer("rank", rank)
+            raise ValueError(f"rank={rank} is for hessian_structure='lowrank'")
         self.temperature = positive("temperature", temperature)
         self.pred_type = option("pred_type", pred_type, ("glm", "nn"))
-        if link_approx is not None:
-            option("link_approx", link_approx, LINKS)
-            if pred_type == "nn":
-                raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
         self.link_approx = link_approx
         self.model, self.likelihood = model, likelihood
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self.subset_of_weights = subset_of_weights
         self._flat = FlatModel(in_precision(model, dtype))
         self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
+        check_link(self._scaled.unit, link_approx, pred_type)
         self._subset = WeightSubset(self._flat, subset_of_weights)
         self._sizes = self._subset.sizes
         self._one_for_each_weight = hessian_structure != "kron"
@@ -171,7 +164,7 @@ class Laplace(EvidenceMethod):
             ValueError: if x and y do not fit each other, the model or the likelihood, or what has
                 to be kept does not fit into memory.
         """
-        batch_size = None if batch_size is None else positive_integer("batch_size", batch_size)
+        optional(positive_integer, "batch_size", batch_size)
         gathered = self._result or self._new_gathered()
         gathered.gather(x, y, batch_size)
         self._result = gathered
@@ -209,11 +202,12 @@ class Laplace(EvidenceMethod):
         Raises:
             ValueError: if there is no fit yet, or an argument is out of its range.
         """
-        optional(positive_integer, "batch_size", batch_size)
         gathered = self._fitted("function_moments")
+        optional(positive_integer, "batch_size", batch_size)
         return gathered.function_moments(x, self._posterior_factors, batch_size)
 
     def functions(self, num_samples: int, seed: int) -> keras.Model:
+        self._fitted("export")
         if self.pred_type != "nn":
             raise ValueError(
                 "pred_type='glm' answers from moments, not by functions that could be exported; "
@@ -225,6 +219,7 @@ class Laplace(EvidenceMethod):
         """As `Method.predictive`; samples of "glm" are independent between examples."""
         if self.pred_type == "nn":
             return super().predictive(x, request)
+        self._fitted("predict")
         likelihood = self._scaled.of_links(self.sigma_noise)
         return glm.prediction(
             likelihood,
@@ -245,8 +240,7 @@ class Laplace(EvidenceMethod):
 
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         gathered = self._fitted("ensemble")
-        drawn = self.sample(num_samples, seed=seed)
-        members = self._subset.put(drawn, gathered.theta.numpy())
+        members = self._subset.put(self.sample(num_samples, seed=seed), gathered.theta.numpy())
         ensemble = WeightEnsemble(self._flat.model, members, gathered.states)
         ensemble.compile(loss=self._scaled.of_network(self.sigma_noise))
         return ensemble
@@ -263,7 +257,14 @@ class Laplace(EvidenceMethod):
             f"{gathered.num_data:,} examples; prior precision {spread}"
             + (f"; noise {self.sigma_noise:.3g}" if self._scaled.has_noise else ""),
         ]
-        return WeightTable.of(repr(self), self._flat, gathered.theta.numpy(), None, remarks)
+        return WeightTable.of(repr(self), self._flat.shapes, gathered.theta.numpy(), None, remarks)
+
+    def get_config(self) -> dict:
+        config = super().get_config()
+        if self.likelihood is not None:
+            given = self._scaled.of_network(self.sigma_noise)
+            config |= {"likelihood": self._serialized("likelihood", given), "sigma_noise": None}
+        return config
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         arrays = self._fitted("fitted_arrays").arrays()

@@ -7,9 +7,24 @@ import math
 import numpy as np
 import scipy.special
 
+from tfbdl.arguments import option
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood
 
 LINKS = ("probit", "bridge", "mc")
+_FAMILIES = {"probit": (Categorical, Bernoulli), "bridge": (Categorical,), "mc": (Likelihood,)}
+
+
+def check_link(likelihood: Likelihood, link_approx: str | None, pred_type: str = "glm") -> None:
+    """Raises ValueError if `link_approx` is unknown, or not for that likelihood or pred_type."""
+    if link_approx is None:
+        return
+    if pred_type != "glm":
+        raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
+    option("link_approx", link_approx, LINKS)
+    if not isinstance(likelihood, _FAMILIES[link_approx]):
+        raise ValueError(
+            f"link_approx={link_approx!r} is not for {type(likelihood).__name__}; use 'mc'"
+        )
 
 
 def mean_of_classes(
@@ -29,11 +44,12 @@ def mean_of_classes(
         ValueError: if the likelihood is not one of classes, or not one that "bridge" takes.
     """
     variance = np.diagonal(covariance, axis1=1, axis2=2).reshape(mean.shape)
-    if link_approx == "probit" and isinstance(likelihood, (Categorical, Bernoulli)):
+    check_link(likelihood, link_approx)
+    if link_approx == "probit":
         shrunk = mean / np.sqrt(1.0 + math.pi / 8.0 * variance)
         one_of = isinstance(likelihood, Categorical)
         return scipy.special.softmax(shrunk, axis=-1) if one_of else scipy.special.expit(shrunk)
-    if link_approx == "bridge" and isinstance(likelihood, Categorical) and mean.ndim == 2:
+    if mean.ndim == 2:
         return _bridge(mean, covariance)
     raise ValueError(
         f"link_approx={link_approx!r} is not for {type(likelihood).__name__} with outputs of shape "

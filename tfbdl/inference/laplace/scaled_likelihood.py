@@ -28,8 +28,8 @@ class ScaledLikelihood:
         sigma_noise: the noise, or 1.
 
     Raises:
-        ValueError: if `likelihood` is none, or `sigma_noise` is given to one without, or beside an
-            object.
+        ValueError: if `likelihood` is none, or `sigma_noise` is given to one without a noise, or
+            beside an object that has its own.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class ScaledLikelihood:
     ) -> None:
         self._given = required_likelihood(model, likelihood)
         self.has_noise = isinstance(self._given, Normal) and self._given.scale != "predicted"
-        if sigma_noise is not None and isinstance(likelihood, Likelihood):
+        if sigma_noise is not None and likelihood is not None and self.has_noise:
             raise ValueError(
-                f"sigma_noise={shown(sigma_noise)} is for likelihood='regression'; an object says "
-                "its own scale"
+                f"sigma_noise={shown(sigma_noise)} is given beside likelihood={shown(likelihood)}, "
+                "which has a scale of its own; leave one out"
             )
         if self.has_noise:
             sigma_noise = self._given.scale if sigma_noise is None else sigma_noise

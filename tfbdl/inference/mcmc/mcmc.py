@@ -30,6 +30,7 @@ from tfbdl.inference.mcmc.progress import Progress
 from tfbdl.inference.mcmc.stepping import Draws
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
+from tfbdl.inference.method import at_most
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.likelihoods import Likelihood
 from tfbdl.memory import require
@@ -125,6 +126,11 @@ class MCMC(TargetMethod):
             raise ValueError(
                 "strategy spans several processes; run MCMC in each, with its own seed and savedir"
             )
+        if strategy is not None and self.num_chains % strategy.num_replicas_in_sync:
+            raise ValueError(
+                f"num_chains={num_chains} must be a multiple of the strategy's "
+                f"{strategy.num_replicas_in_sync} replicas"
+            )
         self.strategy = strategy
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
 
@@ -159,12 +165,6 @@ class MCMC(TargetMethod):
         verbose = verbosity("verbose", verbose)
         target = self._density(x, y, batch_size)
         kernel = self.kernel.for_priors(getattr(target, "priors", None) or [])
-        spread = Replicas(self.strategy, self.jit_compile)
-        if self.num_chains % spread.num_replicas:
-            raise ValueError(
-                f"num_chains={self.num_chains} must be a multiple of the strategy's "
-                f"{spread.num_replicas} replicas"
-            )
         theta = initial_points(target, self.initial, self.num_chains, self.jitter, self.seed)
         if folder is None:
             require(
@@ -175,7 +175,7 @@ class MCMC(TargetMethod):
         chains = Chains(
             target,
             kernel,
-            spread,
+            Replicas(self.strategy, self.jit_compile),
             theta,
             num_warmup=self.num_warmup,
             num_samples=self.num_samples,
@@ -188,6 +188,7 @@ class MCMC(TargetMethod):
             position = storage.resumed(start)
             end = chains.to_the_end(position, storage, progress)
         self._result = Result(storage.arrays, np.asarray(end.tuning.step_size))
+        self._hold(target)
         return self
 
     @property
@@ -202,7 +203,7 @@ class MCMC(TargetMethod):
     @property
     def theta(self) -> np.ndarray:
         """Samples of the weights, shape (S, C, D)."""
-        return self.draws.theta
+        return self._fitted("theta").draws.theta
 
     @property
     def step_size(self) -> np.ndarray:
@@ -216,7 +217,7 @@ class MCMC(TargetMethod):
             ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
-        theta = self.theta
+        theta = self._fitted("sample").draws.theta
         every = theta.reshape(-1, theta.shape[-1])
         number = len(every) if num_samples is None else positive_integer("num_samples", num_samples)
         if number > len(every):
@@ -225,19 +226,16 @@ class MCMC(TargetMethod):
         return every[rng.permutation(len(every))[:number]]
 
     def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
-        """The network with samples of its weights, by default all S C, for `tfbdl.predict`.
+        """The network with samples of its weights: all S C, or at most `num_samples`.
 
         They come in random order, so that the first few are spread over chains and samples.
 
         Raises:
-            ValueError: if the target is a log density, or there are fewer samples.
+            ValueError: if the target is a log density.
             NotFittedError: before `fit`.
         """
-        network, likelihood = self._network()
-        number = None if num_samples is None else min(num_samples, self.theta[..., 0].size)
-        ensemble = WeightEnsemble(network.model, self.sample(number, seed=seed))
-        ensemble.compile(loss=likelihood)
-        return ensemble
+        number = at_most(self._fitted("ensemble").draws.log_prob.size, num_samples)
+        return self._ensemble_of(self.sample(number, seed=seed))
 
     def outputs(self, x: Any) -> np.ndarray:
         """The network's outputs at x, (N, ...), for each sample: shape (S, C, N, ...).
@@ -246,14 +244,15 @@ class MCMC(TargetMethod):
             ValueError: if the target is a log density.
             NotFittedError: before `fit`.
         """
-        network, _ = self._network()
+        draws = self._fitted("outputs").draws
+        network = self._network()
         x = in_type(x, network.dtype)
 
         @tf.function
         def of_chains(theta: tf.Tensor) -> tf.Tensor:
-            return tf.map_fn(lambda one: network(one, x), theta)
+            return tf.map_fn(lambda one: network(one, x, self._state), theta)
 
-        return np.stack([of_chains(tf.constant(theta)).numpy() for theta in self.theta])
+        return np.stack([of_chains(tf.constant(theta)).numpy() for theta in draws.theta])
 
     def summary(self, x: Any = None) -> ChainSummary:
         """Moments and diagnostics of the weights and, if x is given, of the outputs at x.
@@ -268,10 +267,11 @@ class MCMC(TargetMethod):
             ValueError: if there are fewer than 4 samples, or x is given beside a log density.
             NotFittedError: before `fit`.
         """
+        draws, step_size = self._fitted("summary")
         samples = self._by_weight()
         if x is not None:
             samples["f(x)"] = self.outputs(x)
-        return ChainSummary.of(samples, self.draws, self.step_size)
+        return ChainSummary.of(samples, draws, step_size)
 
     def to_arviz(self) -> Any:
         """The samples as an `arviz.InferenceData`, of the weights by name, with sample statistics.
@@ -280,21 +280,20 @@ class MCMC(TargetMethod):
             ImportError: if ArviZ is missing.
             NotFittedError: before `fit`.
         """
-        return to_arviz(self.draws, self._by_weight())
+        return to_arviz(self._fitted("to_arviz").draws, self._by_weight())
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         draws, step_size = self._fitted("fitted_arrays")
-        return {**draws._asdict(), "step_size": step_size}
+        return {**draws._asdict(), "step_size": step_size, **self._state_arrays()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         draws = Draws(*(arrays[name] for name in Draws._fields))
         self._result = Result(draws, arrays["step_size"])
+        self._restore_state(arrays)
 
     def get_config(self) -> dict:
         return self._config_but("strategy")
 
     def _by_weight(self) -> dict[str, np.ndarray]:
         """The samples of each weight tensor, (S, C, ...), by its path; of a density as "theta"."""
-        if self._has_network:
-            return by_weight(self.theta, self._network()[0])
-        return {"theta": self.theta}
+        return {"theta": self.theta} if self._flat is None else by_weight(self.theta, self._flat)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -18,6 +18,19 @@ from tfbdl.models.ensemble import floats
 from tfbdl.recording import recorded
 
 
+class Held(NamedTuple):
+    """A network as it was once.
+
+    theta: its weights, shape (D,).
+    state: its other variables.
+    example: one of its inputs, as soon as one is known.
+    """
+
+    theta: tf.Tensor
+    state: list[tf.Tensor]
+    example: Any = None
+
+
 class Features:
     """phi(x): the inputs of a network's last Dense layer, and 1 where that has a bias.
 
@@ -28,7 +41,9 @@ class Features:
     Attributes:
         paths: names of the kernel and of the bias.
         sizes: numbers that these have for each output, M in all.
+        shapes: of both, by name.
         num_outputs: F.
+        held: the network as it was at `hold`.
 
     Raises:
         ValueError: if the model is not built or random, or ends in another layer.
@@ -46,6 +61,8 @@ class Features:
                 f"({type(self._last).__name__}); let the last one be a Dense without activation"
             )
         self.paths = self._subset.paths
+        self.shapes = dict(zip(self.paths, self._subset.shapes, strict=True))
+        self.held: Held | None = None
         self.num_outputs = self._last.units
         self.sizes = [size // self.num_outputs for size in self._subset.sizes]
 
@@ -53,26 +70,27 @@ class Features:
         """Keeps to the network as it is now."""
         if self._flat.model is not self._model:  # it is a copy, in another precision
             self._flat.model.set_weights(self._model.get_weights())
-        self._theta = tf.constant(self._flat.theta.numpy())
-        self._state = [tf.constant(v.numpy()) for v in self._flat.state]
+        state = [tf.constant(v.numpy()) for v in self._flat.state]
+        self.held = Held(tf.constant(self._flat.theta.numpy()), state)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The network as it is held, by name, for a file."""
-        example = keras.tree.flatten(self._example)
+        theta, state, example = self._known
+        example = keras.tree.flatten(example)
         return {
-            "theta": self._theta.numpy(),
-            **{f"state/{i}": v.numpy() for i, v in enumerate(self._state)},
+            "theta": theta.numpy(),
+            **{f"state/{i}": v.numpy() for i, v in enumerate(state)},
             **{f"example/{i}": v.numpy() for i, v in enumerate(example)},
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Takes up what `arrays` gave."""
-        self._theta = tf.constant(arrays["theta"])
-        self._state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
+        state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
         number = sum(name.startswith("example/") for name in arrays)
         leaves = [tf.constant(arrays[f"example/{i}"]) for i in range(number)]
         inputs = getattr(self._flat.model, "input", None)
-        self._example = leaves[0] if number == 1 else keras.tree.pack_sequence_as(inputs, leaves)
+        example = leaves[0] if number == 1 else keras.tree.pack_sequence_as(inputs, leaves)
+        self.held = Held(tf.constant(arrays["theta"]), state, example)
 
     def of_batches(
         self, x: Any, y: Any, batch_size: int
@@ -98,18 +116,23 @@ class Features:
             raw_scales: what a `LearnedScale` appends to the outputs, shape (S, F), if anything.
         """
         network = self._flat.model
-        members = self._subset.put(weights.reshape(len(weights), -1), self._theta.numpy())
+        members = self._subset.put(weights.reshape(len(weights), -1), self._known.theta.numpy())
         if raw_scales is not None:
             inputs = keras.tree.map_structure(
-                lambda a: keras.Input(a.shape[1:], dtype=a.dtype.name), self._example
+                lambda a: keras.Input(a.shape[1:], dtype=a.dtype.name), self._known.example
             )
             network = keras.Model(inputs, LearnedScale(dtype=network.dtype)(network(inputs)))
             members = np.concatenate([members, raw_scales], axis=1)
-        return WeightEnsemble(network, members, floats(self._state).numpy()[np.newaxis])
+        return WeightEnsemble(network, members, floats(self._known.state).numpy()[np.newaxis])
+
+    @property
+    def _known(self) -> Held:
+        assert self.held is not None
+        return self.held
 
     def _phi_and_outputs(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         with recorded([self._last]) as calls:
-            outputs = self._flat(self._theta, x, self._state)
+            outputs = self._flat(self._known.theta, x, self._known.state)
         phi = tf.cast(calls[-1].x, tf.float64).numpy()
         if phi.ndim != 2:
             raise ValueError(
@@ -127,14 +150,14 @@ class Features:
     def _check(self, x: Any) -> None:
         self._flat.check_deterministic(x)
         phi, outputs = self._phi_and_outputs(x)
-        weights = self._subset.take(self._theta.numpy()).reshape(-1, self.num_outputs)
+        weights = self._subset.take(self._known.theta.numpy()).reshape(-1, self.num_outputs)
         linear = phi @ weights
         if linear.shape != outputs.shape or not np.allclose(linear, outputs, 1e-2, 1e-3):
             raise ValueError(
                 f"model={self._model.name!r} does something behind the product of its last layer "
                 f"{self._last.name!r}; let it end there"
             )
-        self._example = keras.tree.map_structure(lambda a: a[:1], x)
+        self.held = self._known._replace(example=keras.tree.map_structure(lambda a: a[:1], x))
 
     def _in_precision(self, x: tf.Tensor) -> tf.Tensor:
         return tf.cast(x, self._flat.dtype) if x.dtype.is_floating else x

@@ -115,19 +115,29 @@ class NeuralLinear(EvidenceMethod):
         Raises:
             ValueError: if x and y do not fit each other or the model.
         """
-        self._result = None
-        return self.update(x, y, batch_size=batch_size)
+        before = self._features.held
+        self._features.hold()
+        try:
+            nothing = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0)
+            self._take(nothing, x, y, batch_size)
+        except Exception:
+            self._features.held = before
+            raise
+        return self
 
     def update(self, x: Any, y: Any = None, *, batch_size: int = BATCH_SIZE) -> NeuralLinear:
         """The posterior given these data too, as `fit` of all would give it, on the same network.
 
         Arguments and errors are those of `fit`.
         """
+        if self._result is None:
+            return self.fit(x, y, batch_size=batch_size)
+        self._take(self._result, x, y, batch_size)
+        return self
+
+    def _take(self, examples: Examples, x: Any, y: Any, batch_size: int) -> None:
+        """Keeps these examples and those of more data."""
         positive_integer("batch_size", batch_size)
-        examples = self._result
-        if examples is None:
-            self._features.hold()
-            examples = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0)
         for phi, targets in self._features.of_batches(x, y, batch_size):
             if targets is None:
                 raise ValueError("y=None: give targets, or a data set of batches (x, y)")
@@ -135,7 +145,6 @@ class NeuralLinear(EvidenceMethod):
             examples = examples.and_more(phi, match(tf.cast(targets, tf.float64), shape).numpy())
         self._result = examples
         self._forget()
-        return self
 
     def log_marginal_likelihood(
         self, prior_precision: Any = None, sigma_noise: Any = None
@@ -144,6 +153,7 @@ class NeuralLinear(EvidenceMethod):
 
         Arguments and errors are those of the base class.
         """
+        self._fitted("log_marginal_likelihood")
         delta, noise = self._prior_precision, self._noise
         if prior_precision is not None:
             delta = self._checked_precision(prior_precision)
@@ -161,6 +171,7 @@ class NeuralLinear(EvidenceMethod):
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
             batch_size: examples at once.
         """
+        self._fitted("function_moments")
         mean, leverage, _ = self._at(x, batch_size)
         variance = leverage[:, np.newaxis] * self._noise.variance(self._posterior)
         return mean, variance[:, :, np.newaxis] * np.eye(self._outputs)
@@ -170,9 +181,11 @@ class NeuralLinear(EvidenceMethod):
 
         Functions are drawn only if they are kept. Under unknown noise each has its own.
         """
+        self._fitted("predict")
         found, noise = self._posterior, self._noise
+        batch_size = BATCH_SIZE if request.batch_size is None else request.batch_size
         draws = self._draw(request.num_samples, request.seed) if request.return_samples else None
-        mean, leverage, means = self._at(x, request.batch_size or BATCH_SIZE, draws)
+        mean, leverage, means = self._at(x, batch_size, draws)
         leverage = leverage[:, np.newaxis]
         variance = np.broadcast_to(noise.variance(found), mean.shape)
         marginal = noise.predictive(found, mean, np.sqrt(1.0 + leverage))
@@ -190,6 +203,7 @@ class NeuralLinear(EvidenceMethod):
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
         """Draws of the layer's weights, shape (num_samples, M F), in the order of `paths`."""
+        self._fitted("sample")
         weights, _ = self._draw(num_samples, seed)
         return weights.reshape(num_samples, -1)
 
@@ -198,6 +212,7 @@ class NeuralLinear(EvidenceMethod):
 
         Under unknown noise each function predicts its own, behind its means.
         """
+        self._fitted("ensemble")
         weights, sigma = self._draw(num_samples, seed)
         known = isinstance(self._noise, KnownNoise)
         ensemble = self._features.ensemble(weights, None if known else raw_scale(sigma))
@@ -206,6 +221,7 @@ class NeuralLinear(EvidenceMethod):
 
     def summary(self) -> WeightTable:
         """Mean and standard deviation of the last layer, and what the evidence says."""
+        self._fitted("summary")
         found = self._posterior
         inverse = tf.linalg.inv(found.upper)
         spread = tf.sqrt(tf.reduce_sum(inverse**2, axis=1)).numpy()[:, np.newaxis]
@@ -216,7 +232,8 @@ class NeuralLinear(EvidenceMethod):
             f"{found.num_data:,} examples; noise "
             + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(found))),
         ]
-        return WeightTable.of(repr(self), None, found.mean.numpy().ravel(), stddev.ravel(), remarks)
+        mean = found.mean.numpy().ravel()
+        return WeightTable.of(repr(self), self._features.shapes, mean, stddev.ravel(), remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         examples = self._fitted("fitted_arrays")

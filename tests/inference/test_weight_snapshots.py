@@ -9,7 +9,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import tfbdl
-from tfbdl.inference import PosteriorSamples
+from tfbdl.inference import WeightSnapshots
 from tfbdl.optimizers import SGHMC, SGLD, CyclicalSchedule
 
 RNG = np.random.default_rng(0)
@@ -44,11 +44,11 @@ def loop(model, callbacks, epochs):
     tfbdl.train(model, X, Y, batch_size=8, epochs=epochs, callbacks=callbacks, verbose=0)
 
 
-class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
+class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(train=(fit, loop), on_disk=(False, True))
     def test_members_are_the_networks_of_their_epochs(self, train, on_disk):
         with tempfile.TemporaryDirectory() as folder:
-            kept = PosteriorSamples(2, 3, savedir=Path(folder) / "s" if on_disk else None)
+            kept = WeightSnapshots(2, 3, savedir=Path(folder) / "s" if on_disk else None)
             record, model = Record(), network()
             train(model, [kept, record], 9)
             self.assertEqual(kept.epochs, [5, 8])
@@ -66,7 +66,7 @@ class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
             folder = Path(name)
 
             def go(epochs, where):
-                kept = PosteriorSamples(savedir=folder / where / "samples")
+                kept = WeightSnapshots(savedir=folder / where / "samples")
                 arguments = {"batch_size": 8, "callbacks": [kept], "verbose": 0}
                 tfbdl.train(
                     network(), X, Y, epochs=epochs, savedir=folder / where / "run", **arguments
@@ -79,8 +79,8 @@ class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(resumed.members, whole.members, 1e-6)
             self.assertAllClose(resumed.states, whole.states, 1e-6)
             with self.assertRaisesRegex(ValueError, "^savedir=.*samples of another run"):
-                fit(network(), [PosteriorSamples(savedir=folder / "whole" / "samples")], 1)
-            kept = PosteriorSamples(savedir=folder / "damaged")
+                fit(network(), [WeightSnapshots(savedir=folder / "whole" / "samples")], 1)
+            kept = WeightSnapshots(savedir=folder / "damaged")
             fit(network(), [kept], 1)
             (sample,) = (folder / "damaged").iterdir()
             sample.write_bytes(sample.read_bytes()[:99])
@@ -91,13 +91,13 @@ class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
     def test_cycles(self, kind):
         """4 epochs a cycle, 3 steps an epoch; the second half of a cycle samples."""
         schedule = CyclicalSchedule(0.1, 12, exploration=0.5)
-        kept = PosteriorSamples()
+        kept = WeightSnapshots()
         fit(network(schedule, kind), [kept], 9)
         self.assertEqual(kept.epochs, [3, 4, 7, 8])
 
     def test_cycles_of_a_scaled_loss(self):
         """As Keras scales it for mixed precision."""
-        model, kept = network(), PosteriorSamples()
+        model, kept = network(), WeightSnapshots()
         sampler = SGLD(CyclicalSchedule(0.1, 12, exploration=0.5), num_data=len(X))
         scaled = keras.optimizers.LossScaleOptimizer(sampler, initial_scale=2.0)
         model.compile(scaled, model.loss)
@@ -107,7 +107,7 @@ class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
     def test_cycles_count_batches(self):
         """Of which two make a step here: 6 batches an epoch, 24 a cycle."""
         schedule = CyclicalSchedule(0.1, 24, exploration=0.5)
-        model, kept = network(), PosteriorSamples()
+        model, kept = network(), WeightSnapshots()
         sampler = SGLD(schedule, num_data=len(X), gradient_accumulation_steps=2)
         model.compile(sampler, model.loss)
         model.fit(X, Y, batch_size=4, epochs=9, callbacks=[kept], verbose=0)
@@ -115,10 +115,10 @@ class PosteriorSamplesTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_refusals(self):
         with self.assertRaisesRegex(ValueError, "^start=-1 must be at least 0$"):
-            PosteriorSamples(-1)
+            WeightSnapshots(-1)
         with self.assertRaisesRegex(ValueError, "^every=0 must be a positive integer$"):
-            PosteriorSamples(0, 0)
-        kept = PosteriorSamples(5)
+            WeightSnapshots(0, 0)
+        kept = WeightSnapshots(5)
         fit(network(), [kept], 1)
         with self.assertRaisesRegex(ValueError, "^start=5: no epoch has been kept"):
             kept.ensemble()

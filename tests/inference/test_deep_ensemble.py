@@ -1,0 +1,136 @@
+"""Deep ensembles: members are networks trained alone, from starts of their own."""
+
+import tempfile
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import layers
+from tfbdl.flat_model import FlatModel
+from tfbdl.inference import DeepEnsemble, NotFittedError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3)).astype("float32")
+Y = (X[:, :1] - 0.5 * X[:, 1:2] + RNG.normal(0, 0.3, (40, 1))).astype("float32")
+FIT = {"batch_size": 10, "verbose": 0}
+
+
+def build(activation="tanh", units=4):
+    hidden = keras.layers.Dense(units, activation)
+    model = keras.Sequential([keras.Input((3,)), hidden, keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.1), tfbdl.likelihoods.Normal(0.3))
+    return model
+
+
+def build_normalised():
+    stack = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((3,)), *stack])
+    model.compile(keras.optimizers.SGD(0.05), tfbdl.likelihoods.Normal(0.3))
+    return model
+
+
+class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(build, build_normalised)
+    def test_members_are_trained_alike_from_different_starts(self, make):
+        found = DeepEnsemble(make, 3, seed=5).fit(X, Y, epochs=2, **FIT)
+        outputs = []
+        for k, member in enumerate(found.sample()):
+            keras.utils.set_random_seed(5 + k)
+            alone = make()
+            tfbdl.train(alone, X, Y, epochs=2, seed=5 + k, **FIT)
+            self.assertAllClose(member, FlatModel(alone).theta, 1e-6)
+            outputs.append(alone(X, training=False))
+        members = found.sample()
+        self.assertGreater(np.abs(members[0] - members[1])[:12].max(), 0.01)
+        for posterior in (found, found.ensemble()):
+            prediction = tfbdl.predict(posterior, X, verbose=0)
+            self.assertAllClose(prediction.mean, np.mean(outputs, axis=0), 1e-5, 1e-6)
+            self.assertAllClose(prediction.epistemic_stddev, np.std(outputs, axis=0), 1e-4, 1e-6)
+
+    def test_a_model_says_what_all_members_are_like(self):
+        """Each is made anew, as a function would make it, and the model is left alone."""
+        keras.utils.set_random_seed(0)
+        model = build_normalised()
+        before = model.get_weights()
+        found = DeepEnsemble(model, 2, seed=5).fit(X, Y, epochs=2, **FIT)
+        for a, b in zip(before, model.get_weights(), strict=True):
+            self.assertAllEqual(a, b)
+        for k, member in enumerate(found.sample()):
+            keras.utils.set_random_seed(5 + k)
+            alone = keras.models.clone_model(model)
+            alone.compile(keras.optimizers.SGD(0.05), tfbdl.likelihoods.Normal(0.3))
+            tfbdl.train(alone, X, Y, epochs=2, seed=5 + k, **FIT)
+            self.assertAllClose(member, FlatModel(alone).theta, 1e-6)
+
+    def test_what_layers_are_adapted_to_stays(self):
+        scaled = keras.layers.Normalization()
+        scaled.adapt(10.0 * X + 3.0)
+        model = keras.Sequential([keras.Input((3,)), scaled, keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.01), tfbdl.likelihoods.Normal(0.3))
+        found = DeepEnsemble(model, 2).fit(10.0 * X + 3.0, Y, epochs=1, **FIT)
+        inputs = (X - X.mean(axis=0)) / X.std(axis=0)
+        expected = [inputs @ theta[:3, None] + theta[3] for theta in found.sample()]
+        prediction = tfbdl.predict(found, 10.0 * X + 3.0, verbose=0)
+        self.assertAllClose(prediction.mean, np.mean(expected, axis=0), 1e-4, 1e-5)
+
+    def test_a_stopped_call_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            DeepEnsemble(build, 1, seed=1).fit(X, Y, epochs=1, savedir=folder, **FIT)
+            resumed = DeepEnsemble(build, 2, seed=1)
+            resumed.fit(X, Y, epochs=3, savedir=folder, **FIT)
+        whole = DeepEnsemble(build, 2, seed=1).fit(X, Y, epochs=3, **FIT)
+        self.assertAllClose(resumed.ensemble().members, whole.ensemble().members, 1e-6)
+
+    def test_some_of_the_members(self):
+        found = DeepEnsemble(build, 3).fit(X, Y, epochs=1, **FIT)
+        self.assertAllEqual(found.ensemble(2).members, found.sample(2))
+        self.assertAllEqual(found.ensemble(100).members, found.sample())
+        with self.assertRaisesRegex(ValueError, "^num_samples=4 is more than the 3 members$"):
+            found.sample(4)
+        for call in (found.sample, found.ensemble):
+            for number in (0, -1, 2.5):
+                with self.assertRaisesRegex(ValueError, f"^num_samples={number} must be a posit"):
+                    call(number)
+
+    def test_arguments(self):
+        for arguments, message in (
+            ((build, 0), "^num_members=0 must be a positive integer$"),
+            ((build(), 0), "^num_members=0 must be a positive integer$"),
+            (("build",), "^build_model='build' must be a function that makes a compiled model"),
+            ((keras.Sequential([keras.layers.Dense(1)]),), "^build_model=.* must be built and com"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                DeepEnsemble(*arguments)
+        with self.assertRaisesRegex(ValueError, "^seed=4294967295 must be at most 4294967291"):
+            DeepEnsemble(build, seed=2**32 - 1)
+        with self.assertRaisesRegex(ValueError, "^jit_compile='no' must be True or False$"):
+            DeepEnsemble(build, jit_compile="no")
+        with self.assertRaisesRegex(NotFittedError, "^network needs a fitted DeepEnsemble; call"):
+            DeepEnsemble(build).network()
+
+    def test_members_that_differ(self):
+        """One network is to stand for all."""
+        wide, relu = iter([4, 5]), iter(["tanh", "relu"])
+        for make, message in (
+            (lambda: build(units=next(wide)), "^models differ in the shapes of their weights"),
+            (lambda: build(next(relu)), r"^models\[1\] has other layers than models\[0\]"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                DeepEnsemble(make, 2).fit(X, Y, epochs=1, **FIT)
+
+    def test_random_layers(self):
+        def random():
+            stack = [layers.MCDropout(0.5), keras.layers.Dense(1)]
+            model = keras.Sequential([keras.Input((3,)), *stack])
+            model.compile("sgd", "mse")
+            return model
+
+        with self.assertRaisesRegex(ValueError, "^model=.* has the random layer"):
+            DeepEnsemble(random, 2).fit(X, Y, epochs=1, **FIT)
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,109 @@
+"""`SGMCMC`: its samples are the snapshots that `WeightSnapshots` keeps of a sampler's weights."""
+
+import tempfile
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import layers
+from tfbdl.inference import SGMCMC, WeightSnapshots
+from tfbdl.optimizers import SGHMC, SGLD, CyclicalSchedule
+
+RNG = np.random.default_rng(0)
+N = 24
+X = RNG.normal(size=(N, 3)).astype("float32")
+Y = RNG.normal(size=(N, 1)).astype("float32")
+FIT = {"batch_size": 8, "verbose": 0}
+
+
+def network(rate=0.01, kind=SGLD):
+    keras.utils.set_random_seed(0)
+    stack = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((3,)), *stack])
+    model.compile(kind(rate, num_data=N, prior=1.0, seed=1), tfbdl.likelihoods.Normal(0.5))
+    return model
+
+
+def in_order(rows):
+    """Rows by their first number: without the order in which samples are given."""
+    return rows[np.argsort(rows[:, 0])]
+
+
+class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.product(kind=(SGLD, SGHMC), on_disk=(False, True))
+    def test_samples_are_the_snapshots(self, kind, on_disk):
+        kept = WeightSnapshots(2, 3)
+        settings = {"callbacks": [kept], "epochs": 9, **FIT}
+        with tempfile.TemporaryDirectory() as folder:
+            posterior = SGMCMC(network(kind=kind), start=2, every=3)
+            posterior.fit(X, Y, savedir=folder if on_disk else None, **settings)
+        self.assertEqual(kept.epochs, [5, 8])
+        theta, states = kept.arrays()
+        self.assertAllEqual(in_order(posterior.sample()), in_order(theta))
+        ensemble = posterior.ensemble(seed=4)
+        self.assertAllEqual(ensemble.members, posterior.sample(seed=4))
+        self.assertAllEqual(in_order(ensemble.states.numpy()), in_order(states))
+        found = tfbdl.predict(posterior, X, verbose=0)
+        expected = tfbdl.predict(kept.ensemble(), X, verbose=0)
+        self.assertEqual(found.num_samples, 2)
+        self.assertAllClose(found.mean, expected.mean, 1e-5, 1e-6)
+        self.assertAllClose(found.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-7)
+
+    def test_cycles(self):
+        """4 epochs a cycle, 3 steps an epoch; the second half of a cycle samples."""
+        kept = WeightSnapshots()
+        model = network(CyclicalSchedule(0.1, 12, exploration=0.5))
+        posterior = SGMCMC(model).fit(X, Y, epochs=9, callbacks=[kept], **FIT)
+        self.assertEqual(kept.epochs, [3, 4, 7, 8])
+        self.assertLen(posterior.sample(), 4)
+
+    def test_a_stopped_run_goes_on(self):
+        whole = SGMCMC(network()).fit(X, Y, epochs=6, **FIT)
+        with tempfile.TemporaryDirectory() as folder:
+            SGMCMC(network()).fit(X, Y, epochs=4, savedir=folder, **FIT)
+            resumed = SGMCMC(network())
+            for _ in range(2):  # a finished run is left as it is
+                resumed.fit(X, Y, epochs=6, savedir=folder, **FIT)
+                self.assertAllClose(resumed.sample(), whole.sample(), 1e-6)
+
+    def test_some_of_the_samples(self):
+        posterior = SGMCMC(network()).fit(X, Y, epochs=4, **FIT)
+        self.assertAllEqual(posterior.ensemble(2, seed=1).members, posterior.sample(2, seed=1))
+        self.assertEqual(posterior.ensemble(100).num_functions, 4)
+        message = "^num_samples=5 is more than the 4 that were kept$"
+        with self.assertRaisesRegex(ValueError, message):
+            posterior.sample(5)
+        for call in (posterior.sample, posterior.ensemble):
+            with self.assertRaisesRegex(ValueError, "^num_samples=0 must be a positive integer$"):
+                call(0)
+
+    def test_refusals(self):
+        for name, wrong in (("start", -1), ("every", 0), ("seed", "one"), ("jit_compile", "no")):
+            with self.assertRaisesRegex(ValueError, f"^{name}='?{wrong}"):
+                SGMCMC(network(), **{name: wrong})
+        plain = network()
+        plain.compile("adam", "mse")
+        with self.assertRaisesRegex(ValueError, "^model=.* is compiled with Adam, which finds a"):
+            SGMCMC(plain)
+        random = keras.Sequential([keras.Input((3,)), layers.BayesDense(1, num_data=9)])
+        random.compile(SGLD(0.1, num_data=9), "mse")
+        with self.assertRaisesRegex(ValueError, "^model=.* has the random layer"):
+            SGMCMC(random)
+        posterior = SGMCMC(network(), start=5)
+        with self.assertRaisesRegex(ValueError, "^start=5: no epoch has been kept; train longer$"):
+            posterior.fit(X, Y, epochs=3, **FIT)
+        self.assertFalse(posterior.is_fitted)
+
+    def test_mixed_precision_scales_the_loss(self):
+        """The sampler then stands inside of another optimizer."""
+        model = network()
+        sampler = SGLD(CyclicalSchedule(0.1, 12, exploration=0.5), num_data=N)
+        model.compile(keras.optimizers.LossScaleOptimizer(sampler, initial_scale=2.0), model.loss)
+        self.assertLen(SGMCMC(model).fit(X, Y, epochs=9, **FIT).sample(), 4)
+
+
+if __name__ == "__main__":
+    tf.test.main()

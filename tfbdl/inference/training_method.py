@@ -1,0 +1,100 @@
+"""Methods that find their posterior along a training by `tfbdl.train`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import keras
+import tensorflow as tf
+
+from tfbdl import arguments
+from tfbdl.arguments import optional
+from tfbdl.inference.batches import whole
+from tfbdl.inference.method import Method
+from tfbdl.training.feed import DataOfEpoch
+from tfbdl.training.loop import train
+
+M = TypeVar("M", bound="TrainingMethod")
+
+
+class TrainingMethod(Method):
+    """A method whose `fit` trains networks, and keeps what it needs of them.
+
+    A subclass has a `jit_compile`, and says by `_trained` what is kept.
+    """
+
+    jit_compile: bool | None
+
+    def fit(
+        self: M,
+        x: Any | DataOfEpoch,
+        y: Any = None,
+        *,
+        epochs: int,
+        num_data: int | None = None,
+        batch_size: int = 100,
+        savedir: str | os.PathLike[str] | None = None,
+        columns: Sequence[str] | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        changed: str | Collection[str] = (),
+        verbose: int = 1,
+    ) -> M:
+        """Trains by `tfbdl.train`, where more is said of the arguments; returns the object itself.
+
+        Args:
+            x: examples, shape (N, ...); or a `tf.data.Dataset` of batches (x, y), which is read
+                into memory; or, for data that memory does not hold, a function of the epoch.
+            y: targets, shape (N, ...); None if x gives them, or the model needs none.
+            epochs: number of the last epoch of each network.
+            num_data: N, if x is a function.
+            batch_size: examples a step.
+            savedir: folder of the run: its log, its checkpoints, and what is kept on the way. A
+                stopped call goes on where it was. None writes nothing.
+            columns: of the log.
+            callbacks: called around training and epochs.
+            changed: what is other than in the run found in `savedir`, on purpose.
+            verbose: 0 for silence, 1 for the lines of the log.
+
+        Raises:
+            ValueError: as `tfbdl.train`, and if nothing is left to make a posterior of.
+            OSError: as `tfbdl.train`.
+            TrainingError: as `tfbdl.train`.
+        """
+        folder = optional(arguments.path, "savedir", savedir)
+        if isinstance(x, tf.data.Dataset):
+            x, y = whole(x, y, tf.as_dtype(self.dtype))
+        run = partial(
+            train,
+            x=x,
+            y=y,
+            epochs=epochs,
+            num_data=num_data,
+            batch_size=batch_size,
+            columns=columns,
+            changed=changed,
+            jit_compile=self.jit_compile,
+            verbose=verbose,
+        )
+        self._result = self._trained(run, x, folder, callbacks)
+        return self
+
+    def _trained(
+        self,
+        run: Callable[..., Any],
+        x: Any,
+        savedir: Path | None,
+        callbacks: Sequence[keras.callbacks.Callback],
+    ) -> Any:
+        """What a training leaves.
+
+        Args:
+            run: `tfbdl.train`, of a model, with a seed, callbacks and a savedir.
+            x: the examples, or a function of the epoch.
+            savedir: of the run, if any.
+            callbacks: of the user.
+        """
+        raise NotImplementedError
