@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
-from networks import Layers, predicted_noise, sequential
-from uci_split import Split
 
 import tfbdl
 from tfbdl.flat_model import FlatModel
 from tfbdl.likelihoods import Likelihood, Normal
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction
+from tutorials.uci.networks import Layers, predicted_noise, sequential
+from tutorials.uci.split import Split
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 LOOKS = 40
@@ -119,10 +119,10 @@ def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, di
     best = every * (int(np.argmax(scores)) + 1)
     theta = next(itertools.islice(members(predicted_noise, args.K, data, args), best, None))
     ensemble = WeightEnsemble(network, theta)
-    found = tfbdl.predict(
+    prediction = tfbdl.predict(
         ensemble, data.x_test, args.K, likelihood=likelihood, return_samples=True, verbose=0
     )
-    return found, {"epochs": best}
+    return prediction, {"epochs": best}
 
 
 def log_density(
