@@ -112,8 +112,8 @@ def parts(scale: float, seed: int) -> Iterator[tuple[str, str, Callable[[], str]
 def killed(name: str, number: int, seed: int) -> str:
     """The row of kills."""
     with tempfile.TemporaryDirectory() as folder:
-        survived = kills.survive(name, number, Path(folder), seed)
-    return f"{survived.kills} kills, {survived.finished} runs finished; {survived.seconds:.1f} s if let alone"
+        runs = kills.survive(name, number, Path(folder), seed)
+    return f"{runs.kills} kills, {runs.finished} runs finished; {runs.seconds:.1f} s if let alone"
 
 
 def limited(name: str, number: int, seed: int) -> str:
