@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import unittest
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "tfbdl"
-MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in PACKAGE.rglob("*.py")
-}
+from imports import MODULES, PACKAGE, ROOT, imports
+
 JOINS = {"__init__", "__main__", "cli", "startup"}
 
 
@@ -32,28 +26,6 @@ def allowed() -> dict[str, set[str]]:
 
 def room(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
-
-
-def imports(path: Path) -> set[str]:
-    """Modules of the package that a file imports, those for type checking left out."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        for field in ("body", "orelse"):
-            block = getattr(node, field, None)
-            if isinstance(block, list):
-                block[:] = [s for s in block if not (isinstance(s, ast.If) and is_typing(s))]
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tfbdl"):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            found |= {name if name in MODULES else str(node.module) for name in names}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.startswith("tfbdl")}
-    return found
-
-
-def is_typing(statement: ast.If) -> bool:
-    return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
 
 
 class StructureTest(unittest.TestCase):

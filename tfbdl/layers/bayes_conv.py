@@ -8,8 +8,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl import posteriors, priors
 from tfbdl.arguments import positive_integer
-from tfbdl.layers import products
+from tfbdl.layers import estimators, products
 from tfbdl.layers.convolution import Convolution
 
 
@@ -28,6 +29,17 @@ class BayesConv(Convolution):
         activation: str | Callable[[Any], Any] | None = None,
         *,
         num_data: int,
+        prior: float | str | dict | priors.Prior = 1.0,
+        posterior: str | dict | posteriors.Posterior = "mean_field",
+        estimator: str | dict | estimators.Estimator = "reparameterization",
+        use_bias: bool = True,
+        bias_prior: float | str | dict | priors.Prior | None = None,
+        bias_posterior: str | dict | posteriors.Posterior | None = None,
+        kl: str = "auto",
+        kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
+        bias_initializer: str | keras.initializers.Initializer = "zeros",
+        activity_regularizer: Any = None,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -39,6 +51,17 @@ class BayesConv(Convolution):
             data_format=data_format,
             dilation_rate=dilation_rate,
             num_data=num_data,
+            prior=prior,
+            posterior=posterior,
+            estimator=estimator,
+            use_bias=use_bias,
+            bias_prior=bias_prior,
+            bias_posterior=bias_posterior,
+            kl=kl,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            activity_regularizer=activity_regularizer,
+            seed=seed,
             **kwargs,
         )
         self.groups = positive_integer("groups", groups)
@@ -130,7 +153,15 @@ class BayesConv2D(BayesConv):
         estimator: how outputs are sampled in training: `"reparameterization"`, `"flipout"` or
             `"per_example"`, all with the same weights at all positions of an example.
             `"local_reparameterization"` is refused: it would draw them anew at each position.
-        **kwargs: as in `BayesDense`.
+        use_bias: whether there is a bias.
+        bias_prior: p(b), as in `BayesDense`.
+        bias_posterior: q(b), as in `BayesDense`.
+        kl: as in `BayesDense`.
+        kernel_initializer: where the kernel's means start.
+        bias_initializer: where the bias' means start.
+        activity_regularizer: as in `keras.layers.Layer`.
+        seed: as in `BayesDense`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range, or the estimator does not hold for the

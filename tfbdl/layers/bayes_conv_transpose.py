@@ -8,7 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.layers import products
+from tfbdl import posteriors, priors
+from tfbdl.layers import estimators, products
 from tfbdl.layers.convolution import Convolution, integers
 
 
@@ -31,6 +32,17 @@ class BayesConvTranspose(Convolution):
         dilation_rate: int | Sequence[int] = 1,
         activation: str | Callable[[Any], Any] | None = None,
         num_data: int,
+        prior: float | str | dict | priors.Prior = 1.0,
+        posterior: str | dict | posteriors.Posterior = "mean_field",
+        estimator: str | dict | estimators.Estimator = "reparameterization",
+        use_bias: bool = True,
+        bias_prior: float | str | dict | priors.Prior | None = None,
+        bias_posterior: str | dict | posteriors.Posterior | None = None,
+        kl: str = "auto",
+        kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
+        bias_initializer: str | keras.initializers.Initializer = "zeros",
+        activity_regularizer: Any = None,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -42,6 +54,17 @@ class BayesConvTranspose(Convolution):
             data_format=data_format,
             dilation_rate=dilation_rate,
             num_data=num_data,
+            prior=prior,
+            posterior=posterior,
+            estimator=estimator,
+            use_bias=use_bias,
+            bias_prior=bias_prior,
+            bias_posterior=bias_posterior,
+            kl=kl,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            activity_regularizer=activity_regularizer,
+            seed=seed,
             **kwargs,
         )
         self.output_padding = None
@@ -114,7 +137,16 @@ class BayesConv2DTranspose(BayesConvTranspose):
         dilation_rate: one rate, or one for each axis; not together with strides.
         activation: as in `keras.layers.Conv2DTranspose`.
         num_data: N, the number of training examples; required, since the KL enters as KL / N.
-        **kwargs: as in `BayesConv2D`.
+        estimator: as in `BayesDense`, but `"local_reparameterization"`.
+        use_bias: whether there is a bias.
+        bias_prior: p(b), as in `BayesDense`.
+        bias_posterior: q(b), as in `BayesDense`.
+        kl: as in `BayesDense`.
+        kernel_initializer: where the kernel's means start.
+        bias_initializer: where the bias' means start.
+        activity_regularizer: as in `keras.layers.Layer`.
+        seed: as in `BayesDense`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range, or the estimator does not hold for the

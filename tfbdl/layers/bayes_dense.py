@@ -38,8 +38,9 @@ class BayesDense(BayesLinear):
             log q(w) - log p(w) at the weights drawn, as Blundell et al. (2015, equation 2).
         kernel_initializer: where the kernel's means start.
         bias_initializer: where the bias' means start.
+        activity_regularizer: as in `keras.layers.Layer`.
         seed: as in Keras: an integer for noise that is the same in every run.
-        **kwargs: as in `keras.layers.Layer`, and `activity_regularizer`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range, or the estimator does not hold for the
@@ -57,6 +58,14 @@ class BayesDense(BayesLinear):
         prior: float | str | dict | priors.Prior = 1.0,
         posterior: str | dict | posteriors.Posterior = "mean_field",
         estimator: str | dict | estimators.Estimator = "reparameterization",
+        use_bias: bool = True,
+        bias_prior: float | str | dict | priors.Prior | None = None,
+        bias_posterior: str | dict | posteriors.Posterior | None = None,
+        kl: str = "auto",
+        kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
+        bias_initializer: str | keras.initializers.Initializer = "zeros",
+        activity_regularizer: Any = None,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -65,6 +74,14 @@ class BayesDense(BayesLinear):
             prior=prior,
             posterior=posterior,
             estimator=estimator,
+            use_bias=use_bias,
+            bias_prior=bias_prior,
+            bias_posterior=bias_posterior,
+            kl=kl,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            activity_regularizer=activity_regularizer,
+            seed=seed,
             **kwargs,
         )
         self.units = positive_integer("units", units)

@@ -34,7 +34,10 @@ class BayesEmbedding(SharedSample):
         num_data: N, the number of training examples; required, since the KL enters as KL / N.
         prior: p(w), as in `BayesDense`; an input unit is a row.
         posterior: the family of q(w), as in `BayesDense`.
-        **kwargs: `kl` and `seed` as in `BayesDense`, and as in `keras.layers.Layer`.
+        kl: as in `BayesDense`.
+        activity_regularizer: as in `keras.layers.Layer`.
+        seed: as in `BayesDense`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range.
@@ -51,9 +54,20 @@ class BayesEmbedding(SharedSample):
         num_data: int,
         prior: float | str | dict | priors.Prior = 1.0,
         posterior: str | dict | posteriors.Posterior = "mean_field",
+        kl: str = "auto",
+        activity_regularizer: Any = None,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_data=num_data, prior=prior, posterior=posterior, **kwargs)
+        super().__init__(
+            num_data=num_data,
+            prior=prior,
+            posterior=posterior,
+            kl=kl,
+            activity_regularizer=activity_regularizer,
+            seed=seed,
+            **kwargs,
+        )
         if self._given_bias != (None, None):
             raise ValueError("bias_prior and bias_posterior must be None: an embedding has no bias")
         self.input_dim = positive_integer("input_dim", input_dim)

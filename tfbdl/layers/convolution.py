@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import posteriors, priors
 from tfbdl.arguments import LARGEST, first_line, option, positive_integer, shown
 from tfbdl.layers import estimators
 from tfbdl.layers.linear import BayesLinear
@@ -40,20 +39,9 @@ class Convolution(BayesLinear):
         padding: str,
         data_format: str | None,
         dilation_rate: int | Sequence[int],
-        num_data: int,
-        prior: float | str | dict | priors.Prior = 1.0,
-        posterior: str | dict | posteriors.Posterior = "mean_field",
-        estimator: str | dict | estimators.Estimator = "reparameterization",
-        **kwargs: Any,
+        **of_all_linear: Any,
     ) -> None:
-        super().__init__(
-            activation,
-            num_data=num_data,
-            prior=prior,
-            posterior=posterior,
-            estimator=estimator,
-            **kwargs,
-        )
+        super().__init__(activation, **of_all_linear)
         if isinstance(self.estimator, estimators.LocalReparameterization):
             raise ValueError(
                 "estimator='local_reparameterization' draws outputs one by one, but those of a "

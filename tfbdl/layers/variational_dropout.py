@@ -10,7 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import posteriors, priors
 from tfbdl.arguments import number, option
+from tfbdl.layers import estimators
 from tfbdl.layers.bayes_dense import BayesDense
 from tfbdl.posteriors import MeanFieldNormal, MultiplicativeNormal
 from tfbdl.priors.log_uniform import LogUniform, log_alpha
@@ -27,7 +29,17 @@ class VariationalDropout(BayesDense):
         kl: `"molchanov"` (2017, equation 14): any alpha, noise sigma of its own starting at
             log sigma^2 = -10, prunes; or `"kingma"` (2015, appendix C): alpha at most 1,
             multiplicative noise, regularises.
-        **kwargs: as in `BayesDense`. The bias is a point estimate without a prior.
+        prior: p(w), by default log-uniform with the approximation of `kl`.
+        posterior: the family of q(w), by default the one that `kl` names.
+        estimator: as in `BayesDense`.
+        use_bias: whether there is a b.
+        bias_prior: p(b), by default flat.
+        bias_posterior: q(b), by default a point.
+        kernel_initializer: where the kernel's means start.
+        bias_initializer: where the bias starts.
+        activity_regularizer: as in `keras.layers.Layer`.
+        seed: as in `BayesDense`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `kl` is neither.
@@ -40,18 +52,41 @@ class VariationalDropout(BayesDense):
         *,
         num_data: int,
         kl: str = "molchanov",
+        prior: float | str | dict | priors.Prior | None = None,
+        posterior: str | dict | posteriors.Posterior | None = None,
+        estimator: str | dict | estimators.Estimator = "local_reparameterization",
+        use_bias: bool = True,
+        bias_prior: float | str | dict | priors.Prior | None = None,
+        bias_posterior: str | dict | posteriors.Posterior | None = None,
+        kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
+        bias_initializer: str | keras.initializers.Initializer = "zeros",
+        activity_regularizer: Any = None,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         self.approximation = option("kl", kl, ("kingma", "molchanov"))
         sparse = MeanFieldNormal(rho_initializer=keras.initializers.Constant(-5.0))
-        defaults: dict[str, Any] = {
-            "prior": LogUniform(kl),
-            "posterior": sparse if kl == "molchanov" else MultiplicativeNormal(),
-            "estimator": "local_reparameterization",
-        }
-        if kwargs.get("use_bias", True):
-            defaults |= {"bias_prior": "flat", "bias_posterior": "point"}
-        super().__init__(units, activation, num_data=num_data, **{**defaults, **kwargs})
+        if posterior is None:
+            posterior = sparse if kl == "molchanov" else MultiplicativeNormal()
+        if use_bias:
+            bias_prior = "flat" if bias_prior is None else bias_prior
+            bias_posterior = "point" if bias_posterior is None else bias_posterior
+        super().__init__(
+            units,
+            activation,
+            num_data=num_data,
+            prior=LogUniform(kl) if prior is None else prior,
+            posterior=posterior,
+            estimator=estimator,
+            use_bias=use_bias,
+            bias_prior=bias_prior,
+            bias_posterior=bias_posterior,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            activity_regularizer=activity_regularizer,
+            seed=seed,
+            **kwargs,
+        )
 
     @property
     def log_alpha(self) -> tf.Tensor:

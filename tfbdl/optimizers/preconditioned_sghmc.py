@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import number, positive
 from tfbdl.optimizers.sghmc import SGHMC
+from tfbdl.priors import Prior
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -26,16 +27,38 @@ class PreconditionedSGHMC(SGHMC):
         momentum: as in `SGHMC`.
         rho: of the running mean, in [0, 1).
         epsilon: > 0.
-        **kwargs: as in `SamplingOptimizer`.
+        num_data: as in `SamplingOptimizer`.
+        temperature: as in `SamplingOptimizer`.
+        prior: as in `SamplingOptimizer`.
+        seed: as in `SamplingOptimizer`.
+        **kwargs: of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
 
     Raises:
         ValueError: if an argument is out of its range.
     """
 
     def __init__(
-        self, learning_rate: Any = 1e-3, *, rho: float = 0.99, epsilon: float = 1e-5, **kwargs: Any
+        self,
+        learning_rate: Any = 1e-3,
+        *,
+        momentum: float = 0.9,
+        rho: float = 0.99,
+        epsilon: float = 1e-5,
+        num_data: int,
+        temperature: float = 1.0,
+        prior: float | str | dict | Prior | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(learning_rate, **kwargs)
+        super().__init__(
+            learning_rate,
+            momentum=momentum,
+            num_data=num_data,
+            temperature=temperature,
+            prior=prior,
+            seed=seed,
+            **kwargs,
+        )
         self.rho = number("rho", rho, lambda r: 0 <= r < 1, "in [0, 1)")
         self.epsilon = positive("epsilon", epsilon)
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import number
 from tfbdl.optimizers.base import SamplingOptimizer
+from tfbdl.priors import Prior
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -22,14 +23,35 @@ class SGHMC(SamplingOptimizer):
     Args:
         learning_rate: as in `SamplingOptimizer`.
         momentum: in [0, 1).
-        **kwargs: as in `SamplingOptimizer`.
+        num_data: as in `SamplingOptimizer`.
+        temperature: as in `SamplingOptimizer`.
+        prior: as in `SamplingOptimizer`.
+        seed: as in `SamplingOptimizer`.
+        **kwargs: of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
 
     Raises:
         ValueError: if an argument is out of its range.
     """
 
-    def __init__(self, learning_rate: Any = 1e-3, *, momentum: float = 0.9, **kwargs: Any) -> None:
-        super().__init__(learning_rate, **kwargs)
+    def __init__(
+        self,
+        learning_rate: Any = 1e-3,
+        *,
+        momentum: float = 0.9,
+        num_data: int,
+        temperature: float = 1.0,
+        prior: float | str | dict | Prior | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            num_data=num_data,
+            temperature=temperature,
+            prior=prior,
+            seed=seed,
+            **kwargs,
+        )
         self.momentum = number("momentum", momentum, lambda m: 0 <= m < 1, "in [0, 1)")
 
     def build(self, variables: Sequence[keras.Variable]) -> None:

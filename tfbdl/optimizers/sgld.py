@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.optimizers.base import SamplingOptimizer
+from tfbdl.priors import Prior
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -18,11 +19,33 @@ class SGLD(SamplingOptimizer):
     goes to 0; at a finite lr, on a quadratic U with curvature a, the variance is
     (T / N) / (a (1 - lr a / 2)), and the noise of minibatches adds to it.
 
-    Arguments as in `tfbdl.optimizers.base.SamplingOptimizer`.
+    Args:
+        learning_rate: as in `SamplingOptimizer`.
+        num_data: as in `SamplingOptimizer`.
+        temperature: as in `SamplingOptimizer`.
+        prior: as in `SamplingOptimizer`.
+        seed: as in `SamplingOptimizer`.
+        **kwargs: of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
     """
 
-    def __init__(self, learning_rate: Any = 0.01, **kwargs: Any) -> None:
-        super().__init__(learning_rate, **kwargs)
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        *,
+        num_data: int,
+        temperature: float = 1.0,
+        prior: float | str | dict | Prior | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            num_data=num_data,
+            temperature=temperature,
+            prior=prior,
+            seed=seed,
+            **kwargs,
+        )
 
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor

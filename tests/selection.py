@@ -1,0 +1,97 @@
+"""The tests that a change needs before a commit: `python tests/selection.py` prints their files.
+
+What has changed since the last commit (or in it, where nothing has since) is followed through the
+imports of the package to the test files that use it: those of the changed files themselves first,
+then the others by how many imports lie between, as long as the time lasts that `durations.json`
+says they take. A fixed sample runs always, and alone stands for all tests of what every module
+imports. What was left out is said on standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from imports import MODULES, ROOT, uses
+
+SECONDS = 150
+"""Of all test files together, on one core; two cores halve it."""
+
+SAMPLE = (
+    "tests/test_structure.py",
+    "tests/test_kl.py",
+    "tests/layers/test_mc_dropout.py",
+    "tests/training/test_log.py",
+    "tests/predictive/test_moments.py",
+)
+DURATIONS = ROOT / "tests" / "durations.json"
+NEVER = 1_000
+"""Imports between a test and what it does not reach."""
+
+
+def changed_files() -> list[str]:
+    """Paths that differ from the last commit, or that the last commit changed, if none do."""
+
+    def lines(*command: str) -> list[str]:
+        return subprocess.run(
+            ["git", *command], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+
+    changed = lines("diff", "--name-only", "HEAD")
+    changed += lines("ls-files", "--others", "--exclude-standard")
+    return changed or lines("diff", "--name-only", "HEAD~1", "HEAD")
+
+
+def distances(changed: Iterable[str]) -> dict[str, int]:
+    """Imports between each test file and the nearest changed one; those of `changed` have 0."""
+    changed = set(changed)
+    modules = {name for name, path in MODULES.items() if str(path.relative_to(ROOT)) in changed}
+    importers: dict[str, set[str]] = {name: set() for name in MODULES}
+    for name, path in MODULES.items():
+        if name != "tfbdl":  # which imports all
+            for other in uses(path) - {name}:
+                importers[other].add(name)
+    far = dict.fromkeys(modules, 0)
+    queue = deque(modules)
+    while queue:
+        name = queue.popleft()
+        for importer in importers[name] - far.keys():
+            far[importer] = far[name] + 1
+            queue.append(importer)
+    result = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        test = str(path.relative_to(ROOT))
+        nearest = min((far[name] + 1 for name in uses(path) if name in far), default=NEVER)
+        own = test in changed or any(_is_named_after(test, name) for name in modules)
+        result[test] = 0 if own else nearest
+    return result
+
+
+def selected(far: dict[str, int], seconds: dict[str, float]) -> tuple[list[str], list[str]]:
+    """The test files to run, and those left out though they reach what has changed."""
+    chosen, left_out, total = list(SAMPLE), [], sum(seconds.get(test, 5.0) for test in SAMPLE)
+    for test in sorted(far, key=lambda t: (far[t], seconds.get(t, 5.0))):
+        if far[test] == NEVER or test in chosen:
+            continue
+        total += seconds.get(test, 5.0)
+        (chosen if total <= SECONDS or far[test] == 0 else left_out).append(test)
+    return chosen, left_out
+
+
+def _is_named_after(test: str, module: str) -> bool:
+    """Whether `tests/layers/test_mc_dropout.py` is that of `tfbdl.layers.mc_dropout`."""
+    path = Path(test)
+    names = (*path.parent.parts[1:], path.stem.removeprefix("test_"))
+    return ".".join(("tfbdl", *names)) == module
+
+
+if __name__ == "__main__":
+    known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+    run, rest = selected(distances(changed_files()), known)
+    print(*run)
+    if rest:
+        print(f"left to `make test`: {', '.join(rest)}", file=sys.stderr)
