@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import tfbdl
@@ -62,9 +63,9 @@ def toy_parser(name: str, description: str, *, N: int, S: int) -> argparse.Argum
     return flags
 
 
-def own_defaults(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argparse.Namespace:
+def own_defaults(tutorial: ModuleType, args: argparse.Namespace) -> argparse.Namespace:
     """The defaults of another tutorial, with the N and seed of `args`."""
-    own = parser.parse_args([])
+    own: argparse.Namespace = tutorial.parser().parse_args([])
     own.N, own.seed = args.N, args.seed
     return own
 

@@ -57,14 +57,12 @@ def mc_dropout(args: argparse.Namespace) -> keras.Model:
 
 def concrete_dropout(args: argparse.Namespace) -> keras.Model:
     """The network of part III with its script's defaults."""
-    return part3_concrete_dropout.network(
-        commands.own_defaults(part3_concrete_dropout.parser(), args)
-    )
+    return part3_concrete_dropout.network(commands.own_defaults(part3_concrete_dropout, args))
 
 
 def variational_dropout(args: argparse.Namespace) -> keras.Model:
     """The network of part IV with its script's defaults."""
-    kl = commands.own_defaults(part4_variational_dropout.parser(), args).kl
+    kl = commands.own_defaults(part4_variational_dropout, args).kl
     return part4_variational_dropout.network((500, 500), kl, args.N, args.seed)
 
 
@@ -87,17 +85,13 @@ def trained(
     return model, history
 
 
-def record_file(args: argparse.Namespace, *keys: str) -> RecordFile:
-    """The runs of a table."""
-    return RecordFile(args.savedir / f"{args.table}.jsonl", *keys)
-
-
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """Flags that the runs of a table depend on."""
     return commands.configuration(args, "seeds", "table")
 
 
 def accuracy(args: argparse.Namespace) -> None:
+    record_file = RecordFile(args.savedir / "accuracy.jsonl", "method", "seed")
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in METHODS}
     for seed in range(args.seeds or 10):
         for name, network in METHODS.items():
@@ -106,8 +100,7 @@ def accuracy(args: argparse.Namespace) -> None:
             def run(network: Callable[..., keras.Model] = network) -> dict[str, Any]:
                 return classifiers.accuracies(args, trained(network(args), args)[0], args.S)
 
-            key = {"method": name, "seed": seed}
-            record = record_file(args, *key).kept(key, settings(args), run)
+            record = record_file.kept({"method": name, "seed": seed}, settings(args), run)
             rows[name].append(record)
             print(
                 f"{name}, seed {seed}: acc {record['test_acc_naive']:.4f} (naive), "
@@ -130,6 +123,7 @@ def accuracy(args: argparse.Namespace) -> None:
 
 
 def log(args: argparse.Namespace) -> None:
+    record_file = RecordFile(args.savedir / "log.jsonl", "seed")
     records = []
     for seed in range(args.seeds or 20):
         args.seed = seed
@@ -138,7 +132,7 @@ def log(args: argparse.Namespace) -> None:
             columns = ["cent", "wd", "acc"]
             return trained(mc_dropout(args), args, epochs=10, columns=columns)[1]
 
-        records.append(record_file(args, "seed").kept({"seed": seed}, settings(args), run))
+        records.append(record_file.kept({"seed": seed}, settings(args), run))
     lines = ["| epoch | column | slides | mean | sd | (slides - mean) / sd |", "|---" * 6 + "|"]
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
     units = {"cent": "nats per example", "wd": "nats per example", "acc": "fraction"}
@@ -164,6 +158,7 @@ def log(args: argparse.Namespace) -> None:
 
 
 def keep(args: argparse.Namespace) -> None:
+    record_file = RecordFile(args.savedir / "keep.jsonl", "N", "seed")
     lines = ["| N | layer | mean keep probability | standard error |", "|---|---|---|---|"]
     for size in KEEP_SIZES:
         records = []
@@ -175,7 +170,7 @@ def keep(args: argparse.Namespace) -> None:
                 return {name: float(values.mean()) for name, values in learned.items()}
 
             key = {"N": size, "seed": seed}
-            records.append(record_file(args, *key).kept(key, settings(args), run))
+            records.append(record_file.kept(key, settings(args), run))
         for layer in (name for name in records[0] if name.startswith("dropout")):
             values = np.array([record[layer] for record in records])
             error = values.std(ddof=1) / np.sqrt(len(values))

@@ -115,7 +115,7 @@ def bayes(args: argparse.Namespace) -> keras.Model:
 
 def bayes_arguments(args: argparse.Namespace) -> argparse.Namespace:
     """The flags of that tutorial."""
-    own = commands.own_defaults(mnist.parser(), args)
+    own = commands.own_defaults(mnist, args)
     own.units, own.pi, own.sigma2 = [500, 500], 0.5, np.exp(-6)
     own.rho, own.estimator, own.optimizer, own.lr = -3.25, "local_reparameterization", "sgd", 0.1
     own.batch_size = args.batch_size
@@ -129,7 +129,7 @@ METHODS: dict[str, Method] = {
     ),
     "Concrete dropout": trained(
         lambda args: part3_concrete_dropout.network(
-            commands.own_defaults(part3_concrete_dropout.parser(), args)
+            commands.own_defaults(part3_concrete_dropout, args)
         )
     ),
     "Bayes by Backprop": trained(
