@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED)
 	@echo "==> training on scikit-learn's embedded digits (under 3 minutes on 2 cores)"
-	@$(BIN)/python tutorials/demo.py
+	@$(BIN)/python -m tutorials.demo
 
 test: $(INSTALLED)
 	@echo "==> running all tests (some 20 minutes on 2 cores)"
@@ -68,10 +68,10 @@ docs: $(INSTALLED)-docs
 
 notebooks: $(INSTALLED)-docs
 	@echo "==> running the tutorials as notebooks on embedded digits, into docs/notebooks"
-	@$(BIN)/python tutorials/notebooks.py
+	@$(BIN)/python -m tutorials.notebooks
 
 results: $(INSTALLED)
-	@$(BIN)/python tutorials/results.py
+	@$(BIN)/python -m tutorials.make_results
 
 soak: $(INSTALLED)-soak
 	@echo "==> breaking runs in all ways (some 10 minutes on 2 cores), into results/soak"

@@ -78,9 +78,11 @@ def python_of(peer: str) -> Path:
         print(f"installing {peer}", flush=True)
         venv.create(folder, with_pip=True, clear=True)
         pip = [python, "-m", "pip", "install", "--quiet", "-c", PEERS / "constraints.txt"]
-        found = subprocess.run([*pip, *PACKAGES[peer]], capture_output=True, text=True, check=False)
-        if found.returncode:
-            raise Failed("does not install: " + last_line(found.stderr))
+        process = subprocess.run(
+            [*pip, *PACKAGES[peer]], capture_output=True, text=True, check=False
+        )
+        if process.returncode:
+            raise Failed("does not install: " + last_line(process.stderr))
         (folder / "complete").touch()
     return python
 
@@ -160,13 +162,13 @@ def measured(
     name: str, peers: list[str], rounds: int, minutes: float, logs: Path
 ) -> dict[str, Any]:
     """All rounds of all packages at one work; a reason where there are none."""
-    found: dict[str, Any] = {}
+    rounds_of: dict[str, Any] = {}
     workers: dict[str, Worker] = {}
     for peer in peers:
         try:
             workers[peer] = Worker(peer, name, logs / f"{name}_{peer}.log")
         except Failed as failed:
-            found[peer] = str(failed)
+            rounds_of[peer] = str(failed)
     rows: dict[str, list[dict[str, float]]] = {peer: [] for peer in workers}
     end = time.monotonic() + 60 * minutes
     for turn in range(rounds):
@@ -176,11 +178,11 @@ def measured(
             rows[peer].append(worker.round())
     for peer, worker in workers.items():
         columns = {column: [row[column] for row in rows[peer]] for column in ("seconds", "units")}
-        found[peer] = {**columns, "first": worker.first, "version": version_of(peer)}
+        rounds_of[peer] = {**columns, "first": worker.first, "version": version_of(peer)}
         if work.UNITS[name] == "gradient":
-            found[peer]["effective"] = worker.effective
+            rounds_of[peer]["effective"] = worker.effective
         worker.close()
-    return found
+    return rounds_of
 
 
 def machine() -> dict[str, Any]:
@@ -219,18 +221,18 @@ def main() -> None:
             continue
         print(f"==> {work.TITLES[name]}", flush=True)
         peers = [peer for peer in args.peers if has(peer, name)]
-        found = measured(name, peers, args.rounds, args.minutes, logs)
-        record = {"machine": machine(), "rounds": args.rounds, "peers": found}
+        rows = measured(name, peers, args.rounds, args.minutes, logs)
+        record = {"machine": machine(), "rounds": args.rounds, "peers": rows}
         path.write_text(json.dumps(record, indent=1) + "\n")
     records = {
         name: json.loads((args.savedir / f"{name}.json").read_text())
         for name in work.TITLES
         if (args.savedir / f"{name}.json").exists()
     }
-    found = {name: record["peers"] for name, record in records.items()}
-    text = "\n".join([*report.preamble(records), *report.table(found)])
+    works = {name: record["peers"] for name, record in records.items()}
+    text = "\n".join([*report.preamble(records), *report.table(works)])
     (args.savedir / "benchmarks.md").write_text(text)
-    report.figure(found).savefig(args.savedir / "benchmarks.png", dpi=110)
+    report.figure(works).savefig(args.savedir / "benchmarks.png", dpi=110)
     print(text)
 
 

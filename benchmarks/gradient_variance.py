@@ -84,8 +84,8 @@ class Replicas:
             return tape.gradient(loss, variables)
 
         draws = tf.range(self.args.draws)
-        found = tf.map_fn(gradient, draws, fn_output_signature=[tf.float32] * len(variables))
-        return [tf.nn.moments(g, axes=[0]) for g in found]
+        gradients = tf.map_fn(gradient, draws, fn_output_signature=[tf.float32] * len(variables))
+        return [tf.nn.moments(g, axes=[0]) for g in gradients]
 
     def at(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Of the estimator and of the data, for each of `PARAMETERS`; 0 where noise hides it."""
@@ -93,9 +93,9 @@ class Replicas:
         means, of_estimator = [], []
         for _ in range(self.args.batches):
             rows = rng.choice(len(self.data.x_train), size, replace=False)
-            found = self.moments(self.data.x_train[rows], self.data.y_train[rows])
-            means.append([mean.numpy() for mean, _ in found])
-            of_estimator.append([np.mean(variance) for _, variance in found])
+            moments = self.moments(self.data.x_train[rows], self.data.y_train[rows])
+            means.append([mean.numpy() for mean, _ in moments])
+            of_estimator.append([np.mean(variance) for _, variance in moments])
         noise = np.mean(of_estimator, axis=0) * draws / (draws - 1)
         of_means = [np.mean(np.var(g, axis=0, ddof=1)) for g in zip(*means, strict=True)]
         from_noise = noise / draws
@@ -113,12 +113,12 @@ def measure(data: ImageData, args: argparse.Namespace) -> dict[str, dict]:
     for estimator in ESTIMATORS:
         model = network(estimator, args)
         spread = Replicas(model, data, args)
-        for found, source in zip(rows.values(), sources, strict=True):
+        for variances, source in zip(rows.values(), sources, strict=True):
             for v, value in zip(model.trainable_variables, source.trainable_variables, strict=True):
                 v.assign(value)
             measured = np.array([spread.at(size) for size in SIZES])
             for name, values in ((estimator, measured[:, 0]), ("data", measured[:, 1])):
-                found[name] = dict(zip(PARAMETERS, values.T.tolist(), strict=True))
+                variances[name] = dict(zip(PARAMETERS, values.T.tolist(), strict=True))
     return rows
 
 
@@ -128,10 +128,10 @@ def table(rows: dict[str, dict]) -> str:
         f"| {SIZES[-1]} images | {' | '.join(PARAMETERS)} |",
         f"|---|{'---|' * len(PARAMETERS)}",
     ]
-    for stage, found in rows.items():
-        least = found["local_reparameterization"]
+    for stage, variances in rows.items():
+        least = variances["local_reparameterization"]
         for name, label in {**ESTIMATORS, "data": FROM_DATA}.items():
-            ratios = [f"{found[name][p][-1] / least[p][-1]:.2f}" for p in PARAMETERS]
+            ratios = [f"{variances[name][p][-1] / least[p][-1]:.2f}" for p in PARAMETERS]
             lines.append(f"| {stage}, {label} | {' | '.join(ratios)} |")
     return "\n".join(lines)
 
@@ -139,11 +139,11 @@ def table(rows: dict[str, dict]) -> str:
 def figure(rows: dict[str, dict]) -> plt.Figure:
     """Variance against batch size, a row of axes for each stage."""
     drawn, axes = plt.subplots(2, 4, figsize=(14, 6.5), sharex=True, layout="constrained")
-    for row, (stage, found) in zip(axes, rows.items(), strict=True):
+    for row, (stage, variances) in zip(axes, rows.items(), strict=True):
         for ax, parameter in zip(row, PARAMETERS, strict=True):
             for i, (name, label) in enumerate(ESTIMATORS.items()):
-                ax.loglog(SIZES, found[name][parameter], f"C{i}o-", label=label)
-            from_data = np.array(found["data"][parameter])
+                ax.loglog(SIZES, variances[name][parameter], f"C{i}o-", label=label)
+            from_data = np.array(variances["data"][parameter])
             ax.loglog(SIZES, np.where(from_data > 0, from_data, np.nan), "k:", label=FROM_DATA)
             ax.set_title(f"{parameter}, {stage}", fontsize=10)
             ax.set_xticks(SIZES, [str(size) for size in SIZES])

@@ -30,12 +30,14 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
+from compiled_chains import compiled_chains
 from loop import compiled_epoch
 from matplotlib.ticker import EngFormatter, NullFormatter, NullLocator, StrMethodFormatter
 from predict import images as pixels
 from predict import network
 
-from tfbdl.inference import HMC, MCMC, Laplace, LogPosterior
+from tfbdl.inference import HMC, Laplace, LogPosterior
+from tfbdl.inference.initial_points import initial_points
 from tfbdl.layers import BayesDense
 from tfbdl.likelihoods import Categorical, Normal
 
@@ -125,19 +127,17 @@ def of_chains(num_chains: int) -> Round:
     hidden = [keras.layers.Dense(5, "tanh", use_bias=False) for _ in range(2)]
     model = keras.Sequential([keras.Input((3,)), *hidden, keras.layers.Dense(1, use_bias=False)])
     x = np.random.default_rng(0).normal(size=(100, 3)).astype("float32")
-    target = LogPosterior(model, Normal(0.1), 1.0, x, x[:, :1])
+    target = LogPosterior(model, 1.0, x, x[:, :1], likelihood=Normal(0.1))
     kernel = HMC(step_size=0.0005, trajectory_length=0.02, jitter=0.0)
-    chains = MCMC(
-        target, kernel, num_warmup=0, num_samples=100, num_chains=num_chains, verbose=0, seed=0
-    )
-    return Round(chains.run, 100)
+    theta = initial_points(target, "prior", num_chains, jitter=0.0, seed=0)
+    return Round(compiled_chains(target, kernel, theta, 100), 100)
 
 
 def of_full_laplace(num: int) -> Round:
     """Fits of a last layer of about that many weights with all their correlations."""
     hidden = keras.layers.Dense(num // CLASSES - 1, "relu")
     model = classifier([hidden, keras.layers.Dense(CLASSES)])
-    posterior = Laplace(model, "classification", "last_layer", "full")
+    posterior = Laplace(model, hessian_structure="full")
     return Round(lambda: posterior.fit(*images(500)).log_marginal_likelihood(), 1)
 
 
@@ -182,8 +182,8 @@ def measured(name: str, path: Path) -> list[dict[str, float]]:
         for size in CURVES[name].sizes:
             command = [sys.executable, __file__, "--point", name, str(size)]
             env = {**os.environ, "PYTHONPATH": str(ROOT)}
-            found = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
-            rows.append(json.loads(found.stdout.splitlines()[-1]))
+            process = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+            rows.append(json.loads(process.stdout.splitlines()[-1]))
             print(f"{name} {size}: {rows[-1]}", flush=True)
         path.write_text(json.dumps(rows, indent=1) + "\n")
     return json.loads(path.read_text())
@@ -195,10 +195,10 @@ def exponent(rows: list[dict[str, float]], column: str) -> float:
     return float(np.log(y_last / y) / np.log(x_last / x))
 
 
-def table(found: dict[str, list[dict[str, float]]]) -> list[str]:
+def table(curves: dict[str, list[dict[str, float]]]) -> list[str]:
     """The costs at all sizes, and how they grow in the end."""
     lines = ["| | sizes | ms a unit | MB | time grows as | memory grows as |", "|---" * 6 + "|"]
-    for name, rows in found.items():
+    for name, rows in curves.items():
         curve = CURVES[name]
         cells = [
             f"{curve.label} (unit: {curve.unit})",
@@ -211,12 +211,12 @@ def table(found: dict[str, list[dict[str, float]]]) -> list[str]:
     return lines
 
 
-def figure(found: dict[str, list[dict[str, float]]]) -> plt.Figure:
+def figure(curves: dict[str, list[dict[str, float]]]) -> plt.Figure:
     """Time above memory, a column for each curve; the lines are proportional to the size."""
     figure, axes = plt.subplots(
-        2, len(found), figsize=(2.9 * len(found), 5.5), layout="constrained", squeeze=False
+        2, len(curves), figsize=(2.9 * len(curves), 5.5), layout="constrained", squeeze=False
     )
-    for (name, rows), column in zip(found.items(), axes.T, strict=True):
+    for (name, rows), column in zip(curves.items(), axes.T, strict=True):
         sizes = np.array([row["size"] for row in rows])
         for ax, key, scale in zip(column, ("seconds", "megabytes"), (1e3, 1.0), strict=True):
             values = scale * np.array([row[key] for row in rows])
@@ -250,10 +250,10 @@ def main() -> None:
         print(json.dumps(point(name, int(size))))
         return
     args.savedir.mkdir(parents=True, exist_ok=True)
-    found = {name: measured(name, args.savedir / f"{name}.json") for name in args.curves}
-    text = "\n".join(table(found)) + "\n"
+    curves = {name: measured(name, args.savedir / f"{name}.json") for name in args.curves}
+    text = "\n".join(table(curves)) + "\n"
     (args.savedir / "growth.md").write_text(text)
-    figure(found).savefig(args.savedir / "growth.png", dpi=110)
+    figure(curves).savefig(args.savedir / "growth.png", dpi=110)
     print(text)
 
 

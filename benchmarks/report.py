@@ -47,10 +47,10 @@ def preamble(records: dict[str, Any]) -> list[str]:
     return [*lines, "", ", ".join(versions), ""]
 
 
-def table(found: dict[str, Any]) -> list[str]:
+def table(works: dict[str, Any]) -> list[str]:
     """Medians, and the median and spread of the ratios to this package, round by round."""
     lines = []
-    for name, peers in found.items():
+    for name, peers in works.items():
         unit = work.UNITS[name]
         effective = any("effective" in rows for rows in peers.values() if isinstance(rows, dict))
         more = [" effective samples a second |"] if effective else []
@@ -73,15 +73,15 @@ def table(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def figure(found: dict[str, Any]) -> plt.Figure:
+def figure(works: dict[str, Any]) -> plt.Figure:
     """The ratios of all works."""
-    names = [name for name, peers in found.items() if isinstance(peers.get("tfbdl"), dict)]
+    names = [name for name, peers in works.items() if isinstance(peers.get("tfbdl"), dict)]
     figure, ax = plt.subplots(figsize=(10, 1.2 + 0.5 * len(names)), layout="constrained")
     points: dict[str, Any] = {}
     colours: dict[str, Any] = {}
     for place, name in enumerate(names):
-        own = per_unit(found[name]["tfbdl"])
-        for peer, rows in found[name].items():
+        own = per_unit(works[name]["tfbdl"])
+        for peer, rows in works[name].items():
             if peer == "tfbdl" or isinstance(rows, str):
                 continue
             ratio = per_unit(rows) / own

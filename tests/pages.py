@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
-from unittest import mock
+
+import tutorial_runs
 
 from tfbdl.cli import main
 
 ROOT = Path(__file__).parents[1]
-TUTORIALS = ROOT / "tutorials"
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.S | re.M)
 
 INSTALLING = ("pip", "export")
@@ -21,8 +20,6 @@ INSTALLING = ("pip", "export")
 
 TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.M)
 SHORT = ("--data", "digits", "--N", "100", "--n_epochs", "1", "--zdim", "2")
-
-sys.path.insert(0, str(TUTORIALS))
 
 
 def run_blocks(page: Path) -> None:
@@ -39,21 +36,21 @@ def run_blocks(page: Path) -> None:
 
 
 def run_commands(code: str) -> None:
-    """Runs each line: `tfbdl` as it is, tutorial scripts shortened on the embedded digits."""
+    """Runs each line: `tfbdl` as it is, tutorials shortened on the embedded digits."""
     for line in code.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["tfbdl"]:
             assert main(words[1:]) == 0, line
         elif words[:1] == ["python"]:
-            run_script(Path(words[1]), words[2:])
+            run_tutorial(words[1:])
         elif words[:1] == ["make"]:
             assert words[1] in TARGETS, line
         else:
             assert not words or words[0] in INSTALLING, line
 
 
-def run_script(path: Path, flags: list[str]) -> None:
-    """Runs the autoencoder's script, of which a page shows the modes."""
-    assert ROOT / path == TUTORIALS / "part1_vae.py"
-    with mock.patch.object(sys, "argv", [path.name, *flags, *SHORT]):
-        importlib.import_module(path.stem).main()
+def run_tutorial(words: list[str]) -> None:
+    """Runs the autoencoder's tutorial, of which a page shows the modes."""
+    module, name, *flags = words
+    assert (module, name) == ("-m", "tutorials.part1_vae")
+    tutorial_runs.run(importlib.import_module(name), *flags, *SHORT)

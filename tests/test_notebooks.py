@@ -1,10 +1,8 @@
-"""The tutorial scripts as notebooks: all hold what the script does, and all are run."""
+"""The tutorials as notebooks: all hold what the tutorial does, and all are run."""
 
 from __future__ import annotations
 
 import ast
-import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,8 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
-sys.path.insert(0, str(TUTORIALS))
-
-import notebooks  # noqa: E402
+from tutorials import notebooks, part2_mc_dropout
+from tutorials.priors import empirical_bayes, limit
 
 THREE_NETWORKS = """few = ("local", "predicted", "without_rho")
 STEPS, WITHOUT = (
@@ -29,9 +25,9 @@ TINY = {
     "part2_mc_dropout": (FEW, "FIGURE_SAMPLES, REGRESSION_EPOCHS = 2, 2"),
     "part3_concrete_dropout": (FEW, "SEQUENCE, REGRESSION_STEPS = (10,), 2"),
     "part4_variational_dropout": (FEW, ""),
-    "bayes_dense": (FEW, "part2_mc_dropout.FIGURE_SAMPLES = 2"),
-    "bayes_by_backprop/mnist": ((*FEW, "--plain_epochs", "1"), "FIGURE_SAMPLES = 2"),
-    "bayes_by_backprop/regression": (("--N", "50", "--S", "2"), THREE_NETWORKS),
+    "bayes_dense": (FEW, "part2.FIGURE_SAMPLES = 2"),
+    "bayes_by_backprop.mnist": ((*FEW, "--plain_epochs", "1"), "FIGURE_SAMPLES = 2"),
+    "bayes_by_backprop.regression": (("--N", "50", "--S", "2"), THREE_NETWORKS),
     "model_definition": (("--N", "20", "--S", "2"), "EPOCHS, CHAIN_STEPS = 1, 20"),
     "priors": (("--parts", "influence", "discrete", *FEW), ""),
     "posterior_inference": (
@@ -50,12 +46,12 @@ def text_of(book: nbformat.NotebookNode) -> str:
     return "\n\n".join(cell.source for cell in book.cells if cell.cell_type == "markdown")
 
 
-@pytest.mark.parametrize("script", notebooks.SCRIPTS)
-def test_notebooks_hold_their_scripts(script: str, tmp_path: Path) -> None:
-    book = notebooks.notebook(script, tmp_path)
+@pytest.mark.parametrize("tutorial", notebooks.FLAGS)
+def test_notebooks_hold_their_tutorials(tutorial: str, tmp_path: Path) -> None:
+    book = notebooks.notebook(tutorial, tmp_path)
     nbformat.validate(book)
     made = {node.name: node for node in functions(code_of(book))}
-    originals = [node for node in functions((TUTORIALS / f"{script}.py").read_text())]
+    originals = [node for node in functions(notebooks.source_of(tutorial))]
     assert set(made) == {node.name for node in originals} - {"main"}
     for node in originals:
         text = ast.get_docstring(node)
@@ -71,36 +67,35 @@ def functions(source: str) -> list[ast.FunctionDef]:
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_xla: None) -> Iterator[Path]:
-    """An empty working directory; what the cells set is put back."""
-    for script in notebooks.SCRIPTS:
-        monkeypatch.syspath_prepend(str((TUTORIALS / script).parent))
-        importlib.import_module(Path(script).name)
-    for constant in ("part2_mc_dropout.FIGURE_SAMPLES", "limit.WIDTHS", "empirical_bayes.GRID"):
-        module, _, name = constant.partition(".")
-        monkeypatch.setattr(constant, getattr(sys.modules[module], name))
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    """An empty folder; what the cells set is put back, and the working directory."""
+    for module, name in (
+        (part2_mc_dropout, "FIGURE_SAMPLES"),
+        (limit, "WIDTHS"),
+        (empirical_bayes, "GRID"),
+    ):
+        monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     plt.close("all")
 
 
-@pytest.mark.parametrize("script", TINY)
-def test_every_cell_runs(script: str, alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("tutorial", TINY)
+def test_every_cell_runs(tutorial: str, alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In this process: what a kernel adds is tested on one."""
-    flags, tiny = TINY[script]
-    book = notebooks.notebook(script, alone, *flags)
-    namespace: dict[str, Any] = {"__name__": script}
+    flags, tiny = TINY[tutorial]
+    book = notebooks.notebook(tutorial, alone, *flags)
+    namespace: dict[str, Any] = {"__name__": tutorial}
     for cell in book.cells:
         if cell.cell_type == "code":
             code = cell.source.replace("\nargs = ", f"\n{tiny}\nargs = ")
-            exec(compile(code, script, "exec"), namespace)
+            exec(compile(code, tutorial, "exec"), namespace)
     printed = capsys.readouterr().out
     assert "test: " in printed
     assert printed.count("figure: ") == printed.count("Image object") > 0
 
 
 def test_all_are_run() -> None:
-    assert {"part1_vae", *TINY} == set(notebooks.SCRIPTS)
+    assert {"part1_vae", *TINY} == set(notebooks.FLAGS)
 
 
 def test_a_kernel_runs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,18 +13,20 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import tutorial_runs
 
 import tfbdl
+from tutorials import image_data, many_seeds, uncertainty
+from tutorials.records import RecordFile
 
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
+ROOT = Path(__file__).parents[1]
 SHORT = {
     "part2_mc_dropout.FIGURE_SAMPLES": 5,
     "part2_mc_dropout.REGRESSION_EPOCHS": 2,
     "part3_concrete_dropout.SEQUENCE": (10, 20),
     "part3_concrete_dropout.REGRESSION_STEPS": 2,
-    "compare.KEEP_SIZES": (100, 200),
+    "many_seeds.KEEP_SIZES": (100, 200),
 }
-sys.path.insert(0, str(TUTORIALS))
 
 
 class TutorialTest(unittest.TestCase):
@@ -32,17 +34,15 @@ class TutorialTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.savedir = Path(folder.name) / "run"
-        importlib.import_module("compare")
         for name, value in SHORT.items():
-            patch = mock.patch(name, value)
+            patch = mock.patch(f"tutorials.{name}", value)
             patch.start()
             self.addCleanup(patch.stop)
 
     def run_script(self, name: str, *flags: str) -> None:
-        module = importlib.import_module(name)
-        flags = ("--data", "digits", "--n_epochs", "2", "--savedir", str(self.savedir), *flags)
-        with mock.patch.object(sys, "argv", [f"{name}.py", *flags]):
-            module.main()
+        module = importlib.import_module(f"tutorials.{name}")
+        where = ("--savedir", str(self.savedir))
+        tutorial_runs.run(module, "--data", "digits", "--n_epochs", "2", *where, *flags)
 
     def figures(self) -> set[str]:
         return {path.name for path in self.savedir.glob("*.png") if path.stat().st_size > 5000}
@@ -92,30 +92,30 @@ class TutorialTest(unittest.TestCase):
         self.run_script("bayes_dense", "--mode", "visualize")
         self.assertLessEqual({"weights.png", "uncertainty_confident.png"}, self.figures())
 
-    def test_compare(self) -> None:
+    def test_many_seeds(self) -> None:
         for table in ("accuracy", "log", "keep"):
-            with mock.patch("compare.METHODS", compare_methods()):
-                self.run_script("compare", "--table", table, "--seeds", "2", "--S", "2")
+            with mock.patch.object(many_seeds, "METHODS", two_methods()):
+                self.run_script("many_seeds", "--table", table, "--seeds", "2", "--S", "2")
         for table in ("accuracy", "log", "keep"):
             self.assertIn("| ", (self.savedir / f"{table}.md").read_text())
 
     def test_uncertainty(self) -> None:
         """With the test digits for clothes: nobody can tell these apart."""
-        uncertainty = importlib.import_module("uncertainty")
         names = ("base", "deep ensemble", "last-layer Laplace")
         methods = {name: uncertainty.METHODS[name] for name in names}
 
         def digits(args: argparse.Namespace) -> np.ndarray:
-            return uncertainty.common.images(args).x_test
+            return image_data.chosen(args).x_test
 
         with (
-            mock.patch("uncertainty.METHODS", methods),
-            mock.patch("uncertainty.clothes", digits),
-            mock.patch.multiple("uncertainty", ANGLES=(0, 90), MIDDLE=1),
+            mock.patch.object(uncertainty, "METHODS", methods),
+            mock.patch.object(uncertainty, "clothes", digits),
+            mock.patch.multiple(uncertainty, ANGLES=(0, 90), MIDDLE=1),
         ):
             self.run_script("uncertainty", "--split", "tutorial", "--S", "3", "--K", "2")
-        for name in names:
-            record = json.loads((self.savedir / f"{uncertainty.slug(name)}.json").read_text())
+        records = RecordFile(self.savedir / "uncertainty.jsonl", "method").records()
+        self.assertEqual({r["method"] for r in records}, {uncertainty.slug(n) for n in names})
+        for record in records:
             accuracy = record["rotated"]["accuracy"]
             self.assertGreater(accuracy[0], accuracy[1] + 0.2)
             self.assertLess(record["rotated"]["nll"][0], record["rotated"]["nll"][1])
@@ -125,7 +125,7 @@ class TutorialTest(unittest.TestCase):
         self.assertLessEqual({f"{name}.png" for name in figures}, self.figures())
 
     def test_mistakes_end_in_one_line(self) -> None:
-        command = [sys.executable, TUTORIALS / "part2_mc_dropout.py", "--data", "digits"]
+        command = [sys.executable, "-m", "tutorials.part2_mc_dropout", "--data", "digits"]
         for flags, words in (
             (["--mode", "test"], "no trained model; run --mode train first"),
             (["--N", "15"], "--N 15 must be a multiple of 10"),
@@ -136,6 +136,7 @@ class TutorialTest(unittest.TestCase):
                 capture_output=True,
                 text=True,
                 check=False,
+                cwd=ROOT,
             )
             self.assertNotEqual(run.returncode, 0)
             self.assertIn(words, run.stderr)
@@ -143,10 +144,9 @@ class TutorialTest(unittest.TestCase):
             self.assertFalse(self.savedir.exists())
 
 
-def compare_methods() -> dict:
+def two_methods() -> dict:
     """Two of the methods are enough to see the table made."""
-    compare = importlib.import_module("compare")
-    return {name: compare.METHODS[name] for name in ("base", "concrete_dropout")}
+    return {name: many_seeds.METHODS[name] for name in ("base", "concrete_dropout")}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -13,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tutorial_runs
 from absl.testing import parameterized
 from scipy import stats
 
@@ -20,12 +20,8 @@ import tfbdl
 from tfbdl import random
 from tfbdl.data.mushroom import Mushrooms
 from tfbdl.layers import BayesDense
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tutorials" / "bayes_by_backprop"))
-
-import bandit
-import bandit_agent
-from bandit_agent import Agent
+from tutorials.bayes_by_backprop import bandit, bandit_agent
+from tutorials.bayes_by_backprop.bandit_agent import Agent
 
 DATA = Mushrooms(np.eye(5, dtype="float32"), np.array([True, False, True, False, False]))
 TRUE_MEANS = [5.0, -15.0, 5.0, -15.0, -15.0]
@@ -213,15 +209,12 @@ class ScriptTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        for name, value in (("bandit.EPOCH", 20), ("bandit.mushrooms", lambda path: DATA)):
-            patch = mock.patch(name, value)
-            patch.start()
-            self.addCleanup(patch.stop)
+        patch = mock.patch.multiple(bandit, EPOCH=20, mushrooms=lambda path: DATA)
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def run_script(self, savedir: str, *flags: str) -> None:
-        where = ["--savedir", str(self.folder / savedir)]
-        with mock.patch.object(sys, "argv", ["bandit.py", *where, *flags]):
-            bandit.main()
+        tutorial_runs.run(bandit, "--savedir", str(self.folder / savedir), *flags)
 
     def logged(self, run: str) -> dict[str, list[float]]:
         log = tfbdl.read_log(self.folder / run / "train.log")

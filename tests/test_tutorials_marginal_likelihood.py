@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import io
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -16,17 +14,15 @@ import numpy as np
 import pytest
 import scipy.stats
 import tensorflow as tf
+import tutorial_runs
 
 import tfbdl
 from tfbdl.data import UCIData
 from tfbdl.likelihoods import Normal
+from tutorials.marginal_likelihood import __main__ as script
+from tutorials.uci.split import Split
 
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
-sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "uci")]
-
-script = importlib.import_module("marginal_likelihood")
 Choice, Task = script.Choice, script.Task
-Split = importlib.import_module("uci_split").Split
 
 ARGS = argparse.Namespace(n_epochs=60, batch_size=100, seed=0)
 
@@ -49,8 +45,8 @@ class NumbersTest(tf.test.TestCase):
             tempfile.TemporaryDirectory() as folder,
             mock.patch.object(script, "EXAMPLES_AN_EPOCH", 400),
         ):
-            found = script.posterior(of, Choice(1, 0, 3.0), 0.5, Path(folder) / "run", ARGS)
-        row = script.measured(of, found, ("kron", "full"))
+            laplace = script.posterior(of, Choice(1, 0, 3.0), 0.5, Path(folder) / "run", ARGS)
+        row = script.measured(of, laplace, ("kron", "full"))
         phi, phi_test = (np.insert(x, 2, 1.0, axis=1) for x in (split.x, split.x_test))
         marginal = scipy.stats.multivariate_normal(
             np.full(40, split.loc),
@@ -82,13 +78,10 @@ class NumbersTest(tf.test.TestCase):
 @pytest.mark.usefixtures("without_xla")
 class ScriptTest(unittest.TestCase):
     def run_script(self, savedir: Path, *flags: str) -> str:
-        argv = ["marginal_likelihood.py", "--sets", "images", "--data", "digits", "--N", "200"]
+        images = ("--sets", "images", "--data", "digits", "--N", "200")
         output = io.StringIO()
-        with (
-            mock.patch.object(sys, "argv", [*argv, "--savedir", str(savedir), *flags]),
-            contextlib.redirect_stdout(output),
-        ):
-            script.main()
+        with contextlib.redirect_stdout(output):
+            tutorial_runs.run(script, *images, "--savedir", str(savedir), *flags)
         return output.getvalue()
 
     def test_it_runs(self) -> None:

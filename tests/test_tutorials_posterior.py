@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -16,25 +14,24 @@ import scipy.integrate
 import scipy.special
 import scipy.stats
 import tensorflow as tf
+import tutorial_runs
 from absl.testing import parameterized
 
 import tfbdl
 from tfbdl.layers import ConcreteDropout, MCDropout
 from tfbdl.models import WeightEnsemble
-
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
-sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "posterior"), str(TUTORIALS / "priors")]
-
-script = importlib.import_module("posterior_inference")
-posterior_table = importlib.import_module("posterior_table")
-problems = importlib.import_module("problems")
-distances = importlib.import_module("distances")
-bands = importlib.import_module("bands")
-methods = importlib.import_module("methods")
-running = importlib.import_module("running")
-laplace_steps = importlib.import_module("laplace_steps")
-sparse_mode = importlib.import_module("sparse_mode")
-reference = importlib.import_module("reference")
+from tutorials.posterior_inference import __main__ as script
+from tutorials.posterior_inference import (
+    bands,
+    distances,
+    laplace_steps,
+    methods,
+    problems,
+    reference,
+    running,
+    sparse_mode,
+)
+from tutorials.posterior_inference import table as posterior_table
 
 
 def by_hand(problem: problems.Problem, weights: list[np.ndarray], x: np.ndarray) -> np.ndarray:
@@ -178,21 +175,22 @@ class TableTest(tf.test.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             flags = ["--data", "digits", "--N", "200", "--units", "5", "--n_epochs", "3"]
             flags += ["--samples", "20", "--chains", "2", "--seeds", "2", "--S", "10"]
-            argv = ["posterior_table.py", *flags, "--savedir", folder]
+            flags += ["--savedir", folder]
             with (
-                mock.patch.object(sys, "argv", argv),
                 mock.patch.object(posterior_table, "METHODS", chosen),
                 mock.patch.object(running, "STEPS_AN_EPOCH", 1000),
             ):
-                posterior_table.main()
-                kept = Path(folder, "runs")
-                files = [kept / name for name in ("reference.npz", "sghmc_0.json", "sghmc_1.json")]
-                times = [path.stat().st_mtime_ns for path in files]
-                files[-1].unlink()
+                tutorial_runs.run(posterior_table, *flags)
+                records = Path(folder, "posterior_table.jsonl")
+                both = records.read_text()
+                first, second = both.splitlines(keepends=True)
+                records.write_text(first)
                 with mock.patch.object(reference, "sampled", side_effect=OSError):
-                    posterior_table.main()
-            self.assertEqual([path.stat().st_mtime_ns for path in files[:2]], times[:2])
-            log = tfbdl.read_log(kept / "sghmc_1" / "train.log")
+                    tutorial_runs.run(posterior_table, *flags)
+            self.assertEqual(records.read_text().splitlines(keepends=True)[0], first)
+            again = json.loads(records.read_text().splitlines()[1])
+            self.assertEqual(again, json.loads(second) | {"seconds": again["seconds"]})
+            log = tfbdl.read_log(Path(folder, "runs", "sghmc_1", "train.log"))
             self.assertEqual(log.epochs.tolist(), [1, 2, 3])
             self.assertIn("R-hat of", Path(folder, "posterior_table.md").read_text())
             self.assertTrue(Path(folder, "posterior_table.png").exists())
@@ -236,9 +234,7 @@ class ScriptTest(tf.test.TestCase):
         ):
             flags = ["--N", "12", "--steps", "30", "--chains", "2", "--S", "40"]
             for mode in ("train", "visualize"):
-                argv = ["posterior_inference.py", *flags, "--savedir", folder, "--mode", mode]
-                with mock.patch.object(sys, "argv", argv):
-                    script.main()
+                tutorial_runs.run(script, *flags, "--savedir", folder, "--mode", mode)
             found = json.loads(Path(folder, "metrics.json").read_text())
             figures = {path.stem for path in Path(folder).glob("*.png")}
         self.assertEqual(figures, {"regression", "chains", "laplace_steps", "sparse_mode"})

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import math
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -17,23 +15,23 @@ import pytest
 import scipy.integrate
 import scipy.stats
 import tensorflow as tf
+import tutorial_runs
 from absl.testing import parameterized
 
 import tfbdl
 from tfbdl.data import gapped_sine
-
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
-sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "priors")]
-
-script = importlib.import_module("priors")
-families = importlib.import_module("families")
-limit = importlib.import_module("limit")
-influence = importlib.import_module("influence")
-empirical_bayes = importlib.import_module("empirical_bayes")
-sparsity = importlib.import_module("sparsity")
-structure = importlib.import_module("structure")
-discrete = importlib.import_module("discrete")
-relevance = importlib.import_module("relevance")
+from tutorials import image_data
+from tutorials.priors import __main__ as script
+from tutorials.priors import (
+    discrete,
+    empirical_bayes,
+    families,
+    influence,
+    limit,
+    relevance,
+    sparsity,
+    structure,
+)
 
 
 class FamiliesTest(tf.test.TestCase, parameterized.TestCase):
@@ -168,7 +166,7 @@ class SparsityTest(tf.test.TestCase):
     def test_figures_and_what_is_pruned(self) -> None:
         """Weights that are all removed leave logits of 0, so that class 0 is predicted."""
         args = argparse.Namespace(seed=0, N=200, n_epochs=1, batch_size=100)
-        data = script.common.images(script.parser().parse_args(["--data", "digits", "--N", "200"]))
+        data = image_data.chosen(script.parser().parse_args(["--data", "digits", "--N", "200"]))
         with mock.patch.object(sparsity, "PRIORS", {"normal": sparsity.PRIORS["normal"]}):
             models = {
                 "regression_normal": sparsity.linear(sparsity.PRIORS["normal"](), 0),
@@ -232,8 +230,7 @@ class ScriptTest(unittest.TestCase):
         flags = ["--data", "digits", "--n_epochs", "2", "--N", "200", "--S", "5"]
         flags += ["--savedir", savedir, "--parts", *parts]
         for mode in ("train", "visualize"):
-            with mock.patch.object(sys, "argv", ["priors.py", *flags, "--mode", mode]):
-                script.main()
+            tutorial_runs.run(script, *flags, "--mode", mode)
         found = json.loads(Path(savedir, "metrics.json").read_text())
         return found, {path.stem for path in Path(savedir).glob("*.png")}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 import tempfile
@@ -16,17 +15,13 @@ import pytest
 import scipy.integrate
 import scipy.stats
 import tensorflow as tf
+import tutorial_runs
 from absl.testing import parameterized
 
 import tfbdl
 from tfbdl.data import blundell_curve
-
-FOLDER = Path(__file__).parents[1] / "tutorials" / "bayes_by_backprop"
-sys.path.insert(0, str(FOLDER))
-
-regression = importlib.import_module("regression")
-report_gradients = importlib.import_module("report_gradients")
-steps = importlib.import_module("regression_steps")
+from tutorials.bayes_by_backprop import regression, report_gradients
+from tutorials.bayes_by_backprop import regression_steps as steps
 
 
 class GradientsTest(tf.test.TestCase, parameterized.TestCase):
@@ -34,9 +29,9 @@ class GradientsTest(tf.test.TestCase, parameterized.TestCase):
     def test_by_hand_and_by_autodiff(self, m: int, seed: int) -> None:
         x, y = (a.astype("float64") for a in blundell_curve(m, seed))
         model = regression.network(steps.REPORT, 500, seed, kl="sample", dtype="float64")
-        found = report_gradients.differences(model, x, y)
-        self.assertLen(found, 12)
-        self.assertLess(max(found.values()), 1e-12)
+        scores = report_gradients.differences(model, x, y)
+        self.assertLen(scores, 12)
+        self.assertLess(max(scores.values()), 1e-12)
 
     def test_by_hand_and_by_differences(self) -> None:
         """Of equation 18 itself, written down once more."""
@@ -55,8 +50,8 @@ class GradientsTest(tf.test.TestCase, parameterized.TestCase):
             ]
             return sum(kl) / 11 + np.mean((y - yhat) ** 2) / 2
 
-        found = report_gradients.by_hand(mu, rho, eps, x, y, num_data=11)
-        for arrays, gradients in zip((mu, rho), found, strict=True):
+        scores = report_gradients.by_hand(mu, rho, eps, x, y, num_data=11)
+        for arrays, gradients in zip((mu, rho), scores, strict=True):
             for array, gradient in zip(arrays, gradients, strict=True):
                 for index in np.ndindex(array.shape):
                     kept, values = array[index], []
@@ -121,18 +116,17 @@ class ScriptTest(unittest.TestCase):
             ):
                 for mode in ("train", "visualize", "gradients"):
                     flags = ["--mode", mode, "--savedir", str(savedir), "--S", "10"]
-                    with mock.patch.object(sys, "argv", ["regression.py", *flags]):
-                        regression.main()
+                    tutorial_runs.run(regression, *flags)
             log = tfbdl.read_log(savedir / "local" / "train.log")
             self.assertEqual(list(log.metrics), ["loss", "kl"])
             self.assertEqual(len(log.epochs), 150)
-            found = json.loads((savedir / "metrics.json").read_text())
-            self.assertEqual(found["configuration"], {"N": 500, "S": 10, "seed": 0})
+            scores = json.loads((savedir / "metrics.json").read_text())
+            self.assertEqual(scores["configuration"], {"N": 500, "S": 10, "seed": 0})
             self.assertGreater(
-                found["local"]["test_log_density"], found["report"]["test_log_density"] + 1
+                scores["local"]["test_log_density"], scores["report"]["test_log_density"] + 1
             )
             self.assertLess(
-                found["local"]["test_mse_to_mean"], found["report"]["test_mse_to_mean"] / 5
+                scores["local"]["test_mse_to_mean"], scores["report"]["test_mse_to_mean"] / 5
             )
             figures = {path.name for path in savedir.glob("*.png") if path.stat().st_size > 5000}
             self.assertEqual(figures, {"steps.png", "without.png", "densities.png", "curve.png"})

@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import importlib
 import io
-import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -19,25 +16,26 @@ import numpy as np
 import scipy.integrate
 import scipy.stats
 import tensorflow as tf
+import tutorial_runs
 from absl.testing import parameterized
 
+import tfbdl
 from tfbdl.data import UCIData
 from tfbdl.data.uci import PUBLISHED, Published
 from tfbdl.layers import LearnedScale
 from tfbdl.likelihoods import Normal
 from tfbdl.models import WeightEnsemble
-
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
-sys.path[:0] = [str(TUTORIALS), str(TUTORIALS / "uci")]
-
-script = importlib.import_module("uci")
-by_training = importlib.import_module("by_training")
-around_networks = importlib.import_module("around_networks")
-held_out = importlib.import_module("held_out")
-hierarchical_prior = importlib.import_module("hierarchical_prior")
-joint_ensemble = importlib.import_module("joint_ensemble")
-published = importlib.import_module("published")
-Split = importlib.import_module("uci_split").Split
+from tutorials.records import RecordFile
+from tutorials.uci import __main__ as script
+from tutorials.uci import (
+    around_networks,
+    by_training,
+    held_out,
+    hierarchical_prior,
+    joint_ensemble,
+    published,
+)
+from tutorials.uci.split import Split
 
 NOISE = 3.0
 """Standard deviation, in the units of the made targets."""
@@ -83,9 +81,7 @@ class SplitTest(tf.test.TestCase):
         ensemble = WeightEnsemble(network, thetas)
         ensemble.compile(loss=Normal("predicted"))
         found = split.scores(
-            importlib.import_module("tfbdl").predict(
-                ensemble, split.x_test, 2, return_samples=True, verbose=0
-            )
+            tfbdl.predict(ensemble, split.x_test, 2, return_samples=True, verbose=0)
         )
         means = [split.loc + split.scale * (split.x_test @ t[:3] + t[3]) for t in thetas]
         noises = [split.scale * np.log1p(np.exp(t[4])) for t in thetas]
@@ -154,34 +150,33 @@ class JointEnsembleTest(tf.test.TestCase):
                 optimizer.apply(gradients, model.trainable_variables)
             members.append(np.concatenate([np.ravel(v) for v in model.get_weights()]))
         path = joint_ensemble.epochs(
-            build, likelihood, *split[:2], num_members=2, rate=0.1, batch_size=100, seed=3
+            build,
+            likelihood,
+            *split[:2],
+            num_members=2,
+            optimizer=keras.optimizers.Adam(0.1),
+            batch_size=100,
+            seed=3,
         )
         for _ in range(4):
             found = next(path)
         self.assertAllClose(found, members, rtol=1e-4, atol=1e-5)
 
     def test_batches_are_of_all_examples_once(self) -> None:
-        """Of a mean without inputs: plain sums over what each step has seen."""
+        """Of a mean without inputs: small steps of SGD add up what each batch pulls."""
         x, y = np.zeros((6, 1), "float32"), np.arange(6, dtype="float32")[:, None]
-        with mock.patch.object(joint_ensemble.Adam, "step", sum_of_gradients):
-            path = joint_ensemble.epochs(
-                lambda: keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]),
-                Normal(1.0),
-                x,
-                y,
-                num_members=3,
-                rate=0.0,
-                batch_size=2,
-                seed=0,
-            )
-            next(path)
-            self.assertAllClose(next(path)[:, 1], [-np.mean(y) * 3] * 3)
-
-
-def sum_of_gradients(adam: tuple, gradient: tf.Tensor, rate: float) -> tuple:
-    """Keeps the weights where they are; the sum of gradients takes the place of their bias."""
-    gradient -= adam.theta * [0.0, 1.0]  # that of 1/2 (b - y)^2 in b, at b = 0
-    return adam._replace(theta=adam.theta + gradient * [0.0, 1.0])
+        path = joint_ensemble.epochs(
+            lambda: keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]),
+            Normal(1.0),
+            x,
+            y,
+            num_members=3,
+            optimizer=keras.optimizers.SGD(1e-6),
+            batch_size=2,
+            seed=0,
+        )
+        next(path)
+        self.assertAllClose(1e6 * next(path)[:, 1], [np.mean(y) * 3] * 3, rtol=1e-4)
 
 
 class NoiseTest(tf.test.TestCase):
@@ -236,14 +231,14 @@ class ScriptTest(parameterized.TestCase):
             cls.contexts.enter_context(patch)
 
     def run_script(self, savedir: str, *flags: str) -> str:
-        where = ["--set", "made", "--savedir", str(self.folder / savedir)]
         output = io.StringIO()
-        with (
-            mock.patch.object(sys, "argv", ["uci.py", *where, *flags]),
-            contextlib.redirect_stdout(output),
-        ):
-            script.main()
+        with contextlib.redirect_stdout(output):
+            where = ("--set", "made", "--savedir", str(self.folder / savedir))
+            tutorial_runs.run(script, *where, *flags)
         return output.getvalue()
+
+    def records(self, savedir: str) -> list[dict]:
+        return RecordFile(self.folder / savedir / "made.jsonl", "method", "split").records()
 
     @parameterized.parameters(*script.METHODS)
     def test_method_finds_the_truth(self, method: str) -> None:
@@ -251,13 +246,13 @@ class ScriptTest(parameterized.TestCase):
         few = ("--hidden", "10", "--steps", "600", "--rate", "0.02", "--S", "50", "--K", "2")
         chains = ("--num_chains", "2", "--num_warmup", "100", "--num_samples", "50")
         self.run_script("methods", "--methods", method, "--splits", "0", *few, *chains)
-        record = json.loads((self.folder / "methods" / "made" / f"{method}_0.json").read_text())
+        (record,) = (r for r in self.records("methods") if r["method"] == method)
         truth = -0.5 * np.log(2 * np.pi * np.e) - np.log(NOISE)
         self.assertBetween(record["rmse"], 0.8 * NOISE, 1.35 * NOISE)
         self.assertBetween(record["log_likelihood"], truth - 0.4, truth + 0.15)
-        if "noise" in record["found"]:
+        if "noise" in record["details"]:
             scale = np.std(made_data(250)[1])
-            self.assertBetween(scale * record["found"]["noise"], 0.7 * NOISE, 1.5 * NOISE)
+            self.assertBetween(scale * record["details"]["noise"], 0.7 * NOISE, 1.5 * NOISE)
 
     def test_records_are_made_once_and_summed_up(self) -> None:
         method = mock.Mock(side_effect=constant_prediction)
@@ -270,8 +265,8 @@ class ScriptTest(parameterized.TestCase):
             message = f"was made with --steps {steps}, not 7; name an"
             with self.assertRaisesRegex(SystemExit, message):
                 self.run_script("once", "--steps", "7")
-            files = [self.folder / "once" / "made" / f"hmc_{split}.json" for split in (0, 1)]
-            records = [json.loads(file.read_text()) for file in files]
+            records = self.records("once")
+            self.assertEqual([record["split"] for record in records], [0, 1])
             self.assertIn("| variational inference, published | 3.1 | -2.6 | | |", text)
             self.assertIn(f"{np.mean([r['rmse'] for r in records]):.4g} ± ", text)
             self.assertEqual(self.run_script("once", "--mode", "table"), text[text.index("|") :])

@@ -1,8 +1,8 @@
 """Bayes by Backprop: a classifier of `BayesDense` layers, trained by plain `model.fit`.
 
-    python tutorials/bayes_dense.py --mode train
-    python tutorials/bayes_dense.py --mode test
-    python tutorials/bayes_dense.py --mode visualize
+    python -m tutorials.bayes_dense --mode train
+    python -m tutorials.bayes_dense --mode test
+    python -m tutorials.bayes_dense --mode visualize
 
 q(W) = N(mu, softplus(rho)^2) for each weight, p(W) = N(0, gamma^2), and in each step one sample
 W = mu + softplus(rho) * eps. Keras adds the layers' KL / N to its mean loss, which makes it the
@@ -11,20 +11,21 @@ negative evidence lower bound per example.
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
 
-import common
 import keras
 import matplotlib.pyplot as plt
-from part2_mc_dropout import uncertainty_figures
 
-import tfbdl
 from tfbdl import plots
 from tfbdl.layers import BayesDense
+from tutorials import classifiers, commands, image_data, run_files
+from tutorials.part2_mc_dropout import uncertainty_figures
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments("Bayes by Backprop with Keras' fit.", "bayes_dense")
+    parser = commands.image_parser("bayes_dense", "Bayes by Backprop with Keras' fit.")
     parser.add_argument("--gamma", type=float, default=1.0, help="scale of the prior N(0, gamma^2)")
     parser.add_argument(
         "--estimator",
@@ -61,8 +62,8 @@ def network(args: argparse.Namespace) -> keras.Model:
 
 
 def train(args: argparse.Namespace) -> None:
-    data = common.images(args)
-    model = common.classification(network(args), common.adam(args))
+    data = image_data.chosen(args)
+    model = classifiers.compiled(network(args), classifiers.adam(args))
     args.savedir.mkdir(parents=True, exist_ok=True)
     log = tfbdl.TrainLogger(args.savedir / "train.log", ["cent", "kl", "acc"], verbose=1)
     model.fit(
@@ -73,20 +74,20 @@ def train(args: argparse.Namespace) -> None:
         callbacks=[log],
         verbose=0,
     )
-    common.save(model, args.savedir)
+    run_files.save(model, args.savedir)
     test(args)
 
 
 def test(args: argparse.Namespace) -> None:
-    common.test_classifier(args, common.trained(args.savedir))
+    classifiers.test(args, run_files.trained(args.savedir))
 
 
 def visualize(args: argparse.Namespace) -> None:
-    data = common.images(args)
-    model = common.trained(args.savedir)
-    common.write_figure(weights(model), args.savedir / "weights.png")
+    data = image_data.chosen(args)
+    model = run_files.trained(args.savedir)
+    run_files.write_figure(weights(model), args.savedir / "weights.png")
     for name, figure in uncertainty_figures(model, data.x_test, data.y_test, args.seed).items():
-        common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
+        run_files.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
 
 
 def weights(model: keras.Model) -> plt.Figure:
@@ -100,7 +101,7 @@ def weights(model: keras.Model) -> plt.Figure:
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize)
 
 
 if __name__ == "__main__":

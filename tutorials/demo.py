@@ -13,13 +13,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import common
-import bayes_dense
-import part1_vae
-import part2_mc_dropout
-import part3_concrete_dropout
 from rich.console import Console
 from rich.table import Table
+
+from tutorials import (
+    bayes_dense,
+    commands,
+    image_data,
+    part1_vae,
+    part2_mc_dropout,
+    part3_concrete_dropout,
+    run_files,
+)
 
 CLASSIFIERS: dict[str, tuple[ModuleType, int]] = {
     "MC dropout": (part2_mc_dropout, 30),
@@ -29,8 +34,7 @@ CLASSIFIERS: dict[str, tuple[ModuleType, int]] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--savedir", type=Path, default=Path("runs/demo"), help="for output")
+    parser = commands.parser("demo", "The tutorial in three minutes, on embedded digits.")
     parser.add_argument("--quick", action="store_true", help="two epochs each, to see it work")
     return parser
 
@@ -58,7 +62,7 @@ def demo(args: argparse.Namespace) -> None:
         savedir = args.savedir / name.lower().replace(" ", "_")
         part = part_arguments(module, savedir, n_epochs, args.quick)
         module.train(part)
-        accuracies[name] = common.read_metrics(savedir)
+        accuracies[name] = run_files.read_metrics(savedir)
         write_uncertainty(part)
     console.rule("what was written")
     for path in sorted(args.savedir.rglob("*")):
@@ -70,10 +74,10 @@ def demo(args: argparse.Namespace) -> None:
 
 def write_uncertainty(args: argparse.Namespace) -> None:
     """Draws the class probabilities of sure, unsure and synthetic digits."""
-    data, model = common.images(args), common.trained(args.savedir)
+    data, model = image_data.chosen(args), run_files.trained(args.savedir)
     figures = part2_mc_dropout.uncertainty_figures(model, data.x_test, data.y_test, args.seed)
     for name, figure in figures.items():
-        common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
+        run_files.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
 
 
 def accuracy_table(accuracies: dict[str, dict[str, Any]]) -> Table:
@@ -81,14 +85,14 @@ def accuracy_table(accuracies: dict[str, dict[str, Any]]) -> Table:
     table = Table(title="test accuracy after training on 1,000 images")
     for column in ("", "mean weights (naive)", "Monte Carlo, S = 100"):
         table.add_column(column, justify="left" if not column else "right")
-    for name, found in accuracies.items():
-        naive, mc = found["test_acc_naive"], found["test_acc_mc"]
+    for name, scores in accuracies.items():
+        naive, mc = scores["test_acc_naive"], scores["test_acc_mc"]
         table.add_row(name, f"{100 * naive:.1f} %", f"{100 * mc:.1f} %")
     return table
 
 
 def main() -> None:
-    common.run(parser(), demo)
+    commands.run(parser(), demo)
 
 
 if __name__ == "__main__":

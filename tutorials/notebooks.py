@@ -1,10 +1,10 @@
-"""The tutorial scripts as notebooks, run on the embedded digits: `make notebooks`.
+"""The tutorials as notebooks, run on the embedded digits: `make notebooks`.
 
-    python tutorials/notebooks.py                              # all, into docs/notebooks
-    python tutorials/notebooks.py --scripts bayes_dense
+    python -m tutorials.notebooks                              # all, into docs/notebooks
+    python -m tutorials.notebooks --tutorials bayes_dense
 
-A notebook has the docstring of its script, then each function below its own docstring, and ends
-with the script's modes, in a short run. Notebooks are not kept: change the scripts.
+A notebook has the docstring of its tutorial, then each function below its own docstring, and ends
+with the modes, in a short run. Notebooks are not kept: change the tutorials.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-TUTORIALS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 DIGITS = ("--data", "digits", "--n_epochs", "20")
-SCRIPTS = {
+FLAGS = {
     "part1_vae": DIGITS,
     "part2_mc_dropout": DIGITS,
     "part3_concrete_dropout": DIGITS,
     "part4_variational_dropout": DIGITS,
     "bayes_dense": DIGITS,
-    "bayes_by_backprop/mnist": DIGITS,
-    "bayes_by_backprop/regression": (),
+    "bayes_by_backprop.mnist": DIGITS,
+    "bayes_by_backprop.regression": (),
     "model_definition": (),
     "priors": DIGITS,
     "posterior_inference": ("--n_epochs", "20", "--steps", "300"),
@@ -37,8 +37,8 @@ SCRIPTS = {
 SHORT = {
     "part2_mc_dropout": "FIGURE_SAMPLES, REGRESSION_EPOCHS = 200, 500",
     "part3_concrete_dropout": "SEQUENCE, REGRESSION_STEPS = (10, 100, 1000), 200",
-    "bayes_dense": "import part2_mc_dropout\n\npart2_mc_dropout.FIGURE_SAMPLES = 100",
-    "bayes_by_backprop/regression": """from dataclasses import replace
+    "bayes_dense": "import tutorials.part2_mc_dropout as part2\n\npart2.FIGURE_SAMPLES = 100",
+    "bayes_by_backprop.regression": """from dataclasses import replace
 
 NETWORKS = {name: replace(of, n_epochs=min(of.n_epochs, 500)) for name, of in NETWORKS.items()}""",
     "model_definition": "EPOCHS, CHAIN_STEPS = 200, 300",
@@ -53,20 +53,25 @@ for path in sorted(args.savedir.glob("*.png")):
     display(Image(path))"""
 
 
-def notebook(script: str, folder: Path, *flags: str) -> nbformat.NotebookNode:
-    """The notebook of a script, with these flags beside its own, as it will stand in `folder`."""
-    path = TUTORIALS / f"{script}.py"
-    source = path.read_text()
+def source_of(tutorial: str) -> str:
+    """The code of a tutorial that is run as `python -m tutorials.NAME`."""
+    path = ROOT / "tutorials" / tutorial.replace(".", "/")
+    return (path / "__main__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+
+
+def notebook(tutorial: str, folder: Path, *flags: str) -> nbformat.NotebookNode:
+    """The notebook of a tutorial, with these flags beside its own, as it will stand in `folder`."""
+    source = source_of(tutorial)
     tree = ast.parse(source)
-    paths = (f'"{os.path.relpath(place, folder)}"' for place in {TUTORIALS: 0, path.parent: 0})
+    top = os.path.relpath(ROOT, folder)
     cells = [
         new_markdown_cell(f"# {ast.get_docstring(tree)}"),
-        new_code_cell(f"import sys\n\nsys.path[:0] = [{', '.join(paths)}]"),
+        new_code_cell(f'import os\n\nos.chdir("{top}")  # the top of the repository'),
     ]
     loose: list[ast.stmt] = []  # imports and constants, which share a cell
     modes: list[str] = []
     for node in tree.body[1:]:
-        if not (isinstance(node, ast.FunctionDef | ast.If) or knows_its_file(node)):
+        if not isinstance(node, ast.FunctionDef | ast.If):
             loose.append(node)
             continue
         cells += [new_code_cell(quiet(lines(source, loose)))] if loose else []
@@ -76,7 +81,7 @@ def notebook(script: str, folder: Path, *flags: str) -> nbformat.NotebookNode:
             modes += [node.name] if node.name in MODES else []
     if "train" in modes:
         modes.remove("test")  # which training ends with
-    cells += closing_cells(SHORT.get(script), (*SCRIPTS[script], *flags), modes)
+    cells += closing_cells(SHORT.get(tutorial), (*FLAGS[tutorial], *flags), modes)
     for i, cell in enumerate(cells):
         cell["id"] = f"cell-{i}"
     return new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
@@ -93,11 +98,6 @@ def function_cells(source: str, node: ast.FunctionDef) -> list[nbformat.Notebook
     return [new_markdown_cell(words), new_code_cell("\n".join(code))]
 
 
-def knows_its_file(node: ast.stmt) -> bool:
-    """Whether a statement asks where the script is, which a notebook does not know."""
-    return any(isinstance(part, ast.Name) and part.id == "__file__" for part in ast.walk(node))
-
-
 def lines(source: str, nodes: Sequence[ast.stmt]) -> str:
     """The source from the first to the last of the nodes."""
     return "\n".join(source.splitlines()[nodes[0].lineno - 1 : nodes[-1].end_lineno])
@@ -111,7 +111,7 @@ def quiet(code: str) -> str:
 def closing_cells(
     short: str | None, flags: Sequence[str], modes: Sequence[str]
 ) -> list[nbformat.NotebookNode]:
-    """The script's modes, shortened."""
+    """The modes, shortened."""
     words = ", ".join(f'"{flag}"' for flag in flags)
     first, *rest = (f"{mode}(args)" for mode in modes)
     args = 'args = parser().parse_args([*flags, "--savedir", tempfile.mkdtemp()])'
@@ -144,19 +144,19 @@ def execute(book: nbformat.NotebookNode, folder: Path) -> None:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--scripts", nargs="+", choices=list(SCRIPTS), default=list(SCRIPTS), metavar="NAME"
+        "--tutorials", nargs="+", choices=list(FLAGS), default=list(FLAGS), metavar="NAME"
     )
-    parser.add_argument("--folder", type=Path, default=TUTORIALS.parent / "docs" / "notebooks")
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "notebooks")
     return parser
 
 
 def main() -> None:
     args = parser().parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    for script in args.scripts:
-        book = notebook(script, args.folder)
+    for tutorial in args.tutorials:
+        book = notebook(tutorial, args.folder)
         execute(book, args.folder)
-        path = args.folder / f"{script.replace('/', '_')}.ipynb"
+        path = args.folder / f"{tutorial.replace('.', '_')}.ipynb"
         nbformat.write(book, path)
         print(f"notebook: {path}", flush=True)
 

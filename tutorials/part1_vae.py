@@ -1,8 +1,8 @@
 """Part I: the variational autoencoder.
 
-    python tutorials/part1_vae.py --mode train      # train.log, model.keras
-    python tutorials/part1_vae.py --mode test       # elbo of the test images at z = mu
-    python tutorials/part1_vae.py --mode visualize  # the figures
+    python -m tutorials.part1_vae --mode train      # train.log, model.keras
+    python -m tutorials.part1_vae --mode test       # elbo of the test images at z = mu
+    python -m tutorials.part1_vae --mode visualize  # the figures
 
 Maximised is the evidence lower bound of log p(x),
 
@@ -15,26 +15,27 @@ continuous_bernoulli` is, and so are `--binarize dynamic` and `--binarize static
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
 
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure, SubFigure
 from sklearn.manifold import TSNE
 
-import tfbdl
 from tfbdl import plots
 from tfbdl.data import ImageData, binarize
 from tfbdl.models import VAE
+from tutorials import classifiers, commands, image_data, run_files
 
 SHOWN = 2000
 """Points in a picture of the latent space."""
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments("Part I: variational autoencoder.", "vae")
+    parser = commands.image_parser("part1_vae", "Part I: variational autoencoder.")
     parser.add_argument("--zdim", type=int, default=20, help="dimension of z; 2 draws the manifold")
     parser.add_argument(
         "--likelihood",
@@ -59,13 +60,13 @@ def model(args: argparse.Namespace) -> VAE:
     keras.utils.set_random_seed(args.seed)
     dynamic = "dynamic" if args.binarize == "dynamic" else None
     vae = VAE(args.zdim, (500, 500), args.likelihood, binarize=dynamic, seed=args.seed)
-    vae.compile(common.adam(args))
+    vae.compile(classifiers.adam(args))
     return vae
 
 
 def images(args: argparse.Namespace) -> ImageData:
     """The chosen data; for static binarisation black and white once and for all."""
-    data = common.images(args)
+    data = image_data.chosen(args)
     if args.binarize != "static":
         return data
     x_train, x_test = binarize(data.x_train, args.seed), binarize(data.x_test, args.seed + 1)
@@ -84,13 +85,13 @@ def train(args: argparse.Namespace) -> None:
         columns=["elbo"],
         seed=args.seed,
     )
-    common.save(vae, args.savedir)
+    run_files.save(vae, args.savedir)
     test(args)
 
 
 def test(args: argparse.Namespace) -> None:
     data = images(args)
-    vae = common.trained(args.savedir)
+    vae = run_files.trained(args.savedir)
     scores = vae.evaluate(data.x_test, batch_size=1000, verbose=0, return_dict=True)
     print(f"test: elbo {scores['elbo']:f}")
     metrics = {"test_elbo": scores["elbo"], "test_kl": scores["kl"]}
@@ -98,22 +99,22 @@ def test(args: argparse.Namespace) -> None:
         x = binarize(data.x_test, args.seed) if args.binarize == "dynamic" else data.x_test
         metrics["test_log_likelihood"] = float(vae.log_likelihood(x, args.k).mean())
         print(f"test: log p(x) >= {metrics['test_log_likelihood']:f} ({args.k} importance samples)")
-    common.write_metrics(args.savedir, args, **metrics)
+    run_files.write_metrics(args, **metrics)
 
 
 def visualize(args: argparse.Namespace) -> None:
     data = images(args)
-    vae = common.trained(args.savedir)
+    vae = run_files.trained(args.savedir)
     sets = {"train": (data.x_train, data.y_train), "test": (data.x_test, data.y_test)}
     for name, (x, y) in sets.items():
-        common.write_figure(latent(vae, x, y, name), args.savedir / f"latent_{name}.png")
+        run_files.write_figure(latent(vae, x, y, name), args.savedir / f"latent_{name}.png")
         figure = reconstruction(vae, x, y, name)
-        common.write_figure(figure, args.savedir / f"reconstruction_{name}.png")
-    common.write_figure(samples(vae, args.binarize), args.savedir / "samples.png")
+        run_files.write_figure(figure, args.savedir / f"reconstruction_{name}.png")
+    run_files.write_figure(samples(vae, args.binarize), args.savedir / "samples.png")
     if args.zdim == 2:
         ax = plots.manifold(vae)
         ax.set_title("mean of p(x | z) over the plane of z (cells of equal prior probability)")
-        common.write_figure(ax.figure, args.savedir / "manifold.png")
+        run_files.write_figure(ax.figure, args.savedir / "manifold.png")
 
 
 def latent(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure | SubFigure:
@@ -137,7 +138,7 @@ def reconstruction(vae: VAE, x: np.ndarray, y: np.ndarray, name: str) -> Figure 
     """Ten images of each class beside the mean of p(x | z = mu)."""
     chosen = np.concatenate([np.flatnonzero(y == label)[:10] for label in range(10)])
     reconstructed = vae.predict(x[chosen], verbose=0)
-    axes = plots.reconstructions(common.square(x[chosen]), common.square(reconstructed))
+    axes = plots.reconstructions(image_data.square(x[chosen]), image_data.square(reconstructed))
     axes[0].figure.suptitle(f"{name} images, z = mean of q(z | x)")
     return axes[0].figure
 
@@ -148,14 +149,14 @@ def samples(vae: VAE, binarize: str) -> Figure | SubFigure:
     for ax, mean, title in zip(
         axes, (True, False), ("mean of p(x | z)", "x ~ p(x | z)"), strict=True
     ):
-        images = common.square(vae.sample(100, mean=mean, seed=1))
+        images = image_data.square(vae.sample(100, mean=mean, seed=1))
         plots.image_grid(images, 10, ax).set_title(title)
     figure.suptitle(f"z ~ N(0, I), likelihood {vae.likelihood}, binarisation {binarize}")
     return figure
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Part II: dropout as a Bayesian neural network.
 
-    python tutorials/part2_mc_dropout.py --mode train
-    python tutorials/part2_mc_dropout.py --mode test       # naive and Monte-Carlo
-    python tutorials/part2_mc_dropout.py --mode visualize
+    python -m tutorials.part2_mc_dropout --mode train
+    python -m tutorials.part2_mc_dropout --mode test       # naive and Monte-Carlo
+    python -m tutorials.part2_mc_dropout --mode visualize
 
 A network with dropout is trained on cent + lambda ||W||^2: cent is the likelihood term of the
 evidence lower bound, with one mask an example, and the weight decay the KL of the dropout
@@ -13,17 +13,18 @@ distribution q(w) = p 0 + (1 - p) m from the prior N(0, l^-2). Prediction averag
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
 
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 
-import tfbdl
 from tfbdl import plots
 from tfbdl.data import blend, gapped_sine, noise, rotate
 from tfbdl.layers import MCDropout
+from tutorials import classifiers, commands, image_data, run_files
 
 LAMBDAS = {"too small": 1e-8, "good": 3e-3, "too large": 1e-1}
 FIGURE_SAMPLES = 1000
@@ -32,7 +33,7 @@ REGRESSION_EPOCHS = 1500
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments("Part II: Monte-Carlo dropout.", "mc_dropout")
+    parser = commands.image_parser("part2_mc_dropout", "Part II: Monte-Carlo dropout.")
     parser.add_argument("--keep_prob", type=float, default=0.5, help="probability to keep a unit")
     parser.add_argument("--weight_decay", type=float, default=1e-4, help="lambda, of l2_loss")
     parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
@@ -63,9 +64,9 @@ def network(keep_prob: float, weight_decay: float, seed: int) -> keras.Model:
 
 
 def train(args: argparse.Namespace) -> None:
-    data = common.images(args)
+    data = image_data.chosen(args)
     model = network(args.keep_prob, args.weight_decay, args.seed)
-    common.classification(model, common.adam(args))
+    classifiers.compiled(model, classifiers.adam(args))
     tfbdl.train(
         model,
         data.x_train,
@@ -76,21 +77,21 @@ def train(args: argparse.Namespace) -> None:
         columns=["cent", "wd", "acc"],
         seed=args.seed,
     )
-    common.save(model, args.savedir)
+    run_files.save(model, args.savedir)
     test(args)
 
 
 def test(args: argparse.Namespace) -> None:
-    common.test_classifier(args, common.trained(args.savedir))
+    classifiers.test(args, run_files.trained(args.savedir))
 
 
 def visualize(args: argparse.Namespace) -> None:
-    data = common.images(args)
-    model = common.trained(args.savedir)
-    common.write_figure(function_draws(args.seed), args.savedir / "function_draws.png")
-    common.write_figure(weight_decays(args.seed), args.savedir / "weight_decay.png")
+    data = image_data.chosen(args)
+    model = run_files.trained(args.savedir)
+    run_files.write_figure(function_draws(args.seed), args.savedir / "function_draws.png")
+    run_files.write_figure(weight_decays(args.seed), args.savedir / "weight_decay.png")
     for name, figure in uncertainty_figures(model, data.x_test, data.y_test, args.seed).items():
-        common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
+        run_files.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
 
 
 def regression(weight_decay: float, seed: int) -> tuple[keras.Model, np.ndarray, np.ndarray]:
@@ -149,7 +150,7 @@ def uncertainty_figures(
 ) -> dict[str, plt.Figure]:
     """Predictive distributions of test digits, sure and unsure, and of synthetic ones."""
     order = np.argsort(tfbdl.predict(model, x, 100, seed=seed).entropy)
-    images = common.square(x)
+    images = image_data.square(x)
 
     def named(indices: np.ndarray) -> tuple[np.ndarray, list[str]]:
         return images[indices], [f"true class {y[i]}" for i in indices]
@@ -161,7 +162,7 @@ def uncertainty_figures(
     }
     figures = {}
     for name, (pictures, titles) in chosen.items():
-        rows = common.flat(pictures).astype("float32")
+        rows = image_data.flat(pictures).astype("float32")
         drawn = tfbdl.predict(model, rows, FIGURE_SAMPLES, seed=seed, return_samples=True)
         axes = plots.class_distributions(pictures, drawn.samples, titles)
         figure = axes[0, 0].figure
@@ -188,7 +189,7 @@ def synthetic(images: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, list[str]]
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize)
 
 
 if __name__ == "__main__":

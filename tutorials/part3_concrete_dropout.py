@@ -1,8 +1,8 @@
 """Part III: dropout whose rates are learned.
 
-    python tutorials/part3_concrete_dropout.py --mode train --N 1000
-    python tutorials/part3_concrete_dropout.py --mode test
-    python tutorials/part3_concrete_dropout.py --mode visualize
+    python -m tutorials.part3_concrete_dropout --mode train --N 1000
+    python -m tutorials.part3_concrete_dropout --mode test
+    python -m tutorials.part3_concrete_dropout --mode visualize
 
 Each unit q has a keep probability of its own, learned through a mask that is a relaxed Bernoulli
 variable of temperature 0.01. The loss is that of the slides' run.py,
@@ -14,27 +14,28 @@ so that the pull of the prior fades with the size N of the data set.
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
 from collections.abc import Sequence
 
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
-from part2_mc_dropout import uncertainty_figures
 
-import tfbdl
 from tfbdl import plots
 from tfbdl.data import gal_linear
 from tfbdl.layers import ConcreteDropout
+from tutorials import classifiers, commands, image_data, run_files
+from tutorials.part2_mc_dropout import uncertainty_figures
 
 SEQUENCE = (10, 50, 100, 1000, 10000)
 REGRESSION_STEPS = 4000
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments("Part III: Concrete dropout.", "concrete_dropout")
+    parser = commands.image_parser("part3_concrete_dropout", "Part III: Concrete dropout.")
     parser.add_argument("--lengthscale", type=float, default=0.45, help="l; prior N(0, 1/l^2)")
     parser.add_argument("--temperature", type=float, default=0.01, help="of the relaxation")
     parser.add_argument("--initial_rate", type=float, default=0.5, help="drop rate at the start")
@@ -74,8 +75,8 @@ def network(args: argparse.Namespace) -> keras.Model:
 
 
 def train(args: argparse.Namespace) -> None:
-    data = common.images(args)
-    model = common.classification(network(args), common.adam(args))
+    data = image_data.chosen(args)
+    model = classifiers.compiled(network(args), classifiers.adam(args))
     tfbdl.train(
         model,
         data.x_train,
@@ -86,17 +87,17 @@ def train(args: argparse.Namespace) -> None:
         columns=["cent", "wd", "ent", "acc"],
         seed=args.seed,
     )
-    common.save(model, args.savedir)
+    run_files.save(model, args.savedir)
     test(args)
 
 
 def test(args: argparse.Namespace) -> None:
-    model = common.trained(args.savedir)
-    common.test_classifier(args, model)
+    model = run_files.trained(args.savedir)
+    classifiers.test(args, model)
     means = {name: float(keep.mean()) for name, keep in learned(model).items()}
     for name, keep in means.items():
         print(f"test: mean keep probability {keep:f} ({name})")
-    common.write_metrics(args.savedir, args, keep=means)
+    run_files.write_metrics(args, keep=means)
 
 
 def learned(model: keras.Model) -> dict[str, np.ndarray]:
@@ -106,18 +107,18 @@ def learned(model: keras.Model) -> dict[str, np.ndarray]:
 
 
 def visualize(args: argparse.Namespace) -> None:
-    data = common.images(args)
-    model = common.trained(args.savedir)
+    data = image_data.chosen(args)
+    model = run_files.trained(args.savedir)
     ax = plots.keep_probabilities(learned(model))
     ax.set_title(f"learned keep probabilities, N = {args.N}")
-    common.write_figure(ax.figure, args.savedir / "keep_probabilities.png")
+    run_files.write_figure(ax.figure, args.savedir / "keep_probabilities.png")
     for name, figure in uncertainty_figures(model, data.x_test, data.y_test, args.seed).items():
-        common.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
+        run_files.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
     print(f"learning rates on a regression with N = {', '.join(map(str, SEQUENCE))} (minutes)")
-    found = [regression_rates(n, args.seed) for n in SEQUENCE]
-    common.write_figure(rates_figure(SEQUENCE, found), args.savedir / "rate_against_n.png")
-    common.write_metrics(
-        args.savedir, args, rate_against_n={str(n): r for n, r in zip(SEQUENCE, found, strict=True)}
+    rates = [regression_rates(n, args.seed) for n in SEQUENCE]
+    run_files.write_figure(rates_figure(SEQUENCE, rates), args.savedir / "rate_against_n.png")
+    run_files.write_metrics(
+        args, rate_against_n={str(n): r for n, r in zip(SEQUENCE, rates, strict=True)}
     )
 
 
@@ -151,10 +152,10 @@ def heteroscedastic(y: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
     return 0.5 * (square + log_variance + np.log(2.0 * np.pi))
 
 
-def rates_figure(sizes: Sequence[int], found: list[list[float]]) -> plt.Figure:
+def rates_figure(sizes: Sequence[int], rates: list[list[float]]) -> plt.Figure:
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
     names = ("input", "hidden 1", "hidden 2", "hidden 3")
-    for name, line in zip(names, np.transpose(found), strict=True):
+    for name, line in zip(names, np.transpose(rates), strict=True):
         ax.plot(sizes, line, "o-", label=f"dropout on {name}")
     ax.set_xscale("log")
     ax.set_ylim(0, 0.55)
@@ -167,7 +168,7 @@ def rates_figure(sizes: Sequence[int], found: list[list[float]]) -> plt.Figure:
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Part IV: variational dropout, a noise level for every weight.
 
-    python tutorials/part4_variational_dropout.py --mode train
-    python tutorials/part4_variational_dropout.py --mode train --network lenet --split full
-    python tutorials/part4_variational_dropout.py --mode test
-    python tutorials/part4_variational_dropout.py --mode visualize
+    python -m tutorials.part4_variational_dropout --mode train
+    python -m tutorials.part4_variational_dropout --mode train --network lenet --split full
+    python -m tutorials.part4_variational_dropout --mode test
+    python -m tutorials.part4_variational_dropout --mode visualize
 
 Each weight is w = theta (1 + sqrt(alpha) eps) with a learned alpha, under a log-uniform prior:
 
@@ -16,20 +16,20 @@ off for 5 epochs and then warmed up to the 20th.
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
 
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 
-import tfbdl
-from tfbdl.data import load
 from tfbdl.layers import VariationalDropout
+from tutorials import classifiers, commands, image_data, run_files
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments("Part IV: variational dropout.", "variational_dropout")
+    parser = commands.image_parser("part4_variational_dropout", "Part IV: variational dropout.")
     parser.add_argument(
         "--network",
         choices=("tutorial", "lenet"),
@@ -57,7 +57,7 @@ def network(units: tuple[int, ...], kl: str, num_data: int, seed: int) -> keras.
 
 
 def train(args: argparse.Namespace) -> None:
-    data = common.images(args)
+    data = image_data.chosen(args)
     if args.network == "lenet":
         model = network((300, 100), args.kl, args.N, args.seed)
         steps = args.n_epochs * (args.N // args.batch_size)
@@ -66,9 +66,9 @@ def train(args: argparse.Namespace) -> None:
         callbacks = [tfbdl.KLAnnealing(start=5, end=20)]
     else:
         model = network((500, 500), args.kl, args.N, args.seed)
-        optimizer, callbacks = common.adam(args), []
+        optimizer, callbacks = classifiers.adam(args), []
     tfbdl.train(
-        common.classification(model, optimizer),
+        classifiers.compiled(model, optimizer),
         data.x_train,
         data.y_train,
         epochs=args.n_epochs,
@@ -78,28 +78,26 @@ def train(args: argparse.Namespace) -> None:
         callbacks=callbacks,
         seed=args.seed,
     )
-    common.save(model, args.savedir)
+    run_files.save(model, args.savedir)
     test(args)
 
 
 def test(args: argparse.Namespace) -> None:
-    model = common.trained(args.savedir)
-    common.test_classifier(args, model)
+    model = run_files.trained(args.savedir)
+    classifiers.test(args, model)
     layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
     log_alphas = np.concatenate([np.ravel(layer.log_alpha) for layer in layers])
     kept, total = int(np.sum(log_alphas <= 3.0)), log_alphas.size
     for layer in layers:
         layer.prune()
-    full = load(args.data, "full", directory=args.mnist_path)
-    x, y = common.flat(full.x_test), full.y_test
+    x, y = image_data.full_test(args)
     pruned = model.evaluate(x, y, batch_size=1000, verbose=0, return_dict=True)["acc"]
     dropped, compression = 100.0 * (1.0 - kept / total), total / max(kept, 1)
     print(
         f"test: {dropped:.2f} % of {total} weights at log alpha > 3: {compression:.1f} times fewer"
     )
     print(f"test: acc {pruned:f} (naive, without them, {len(x)} images)")
-    common.write_metrics(
-        args.savedir,
+    run_files.write_metrics(
         args,
         dropped_percent=dropped,
         compression=compression,
@@ -108,7 +106,7 @@ def test(args: argparse.Namespace) -> None:
 
 
 def visualize(args: argparse.Namespace) -> None:
-    model = common.trained(args.savedir)
+    model = run_files.trained(args.savedir)
     layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
     bins = np.linspace(-8, 8, 81).tolist()
@@ -121,18 +119,18 @@ def visualize(args: argparse.Namespace) -> None:
     ax.set_ylabel("density over weights")
     ax.set_title(f"learned noise levels, {args.kl}'s KL")
     ax.legend()
-    common.write_figure(figure, args.savedir / "log_alpha.png")
+    run_files.write_figure(figure, args.savedir / "log_alpha.png")
     figure, ax = plt.subplots(figsize=(5, 4.2), layout="constrained")
     signal = np.asarray(layers[0].log_alpha).min(axis=1).reshape(28, 28)
     image = ax.imshow(signal, cmap="viridis_r")
     figure.colorbar(image, label=r"smallest $\log\,\alpha$ of the pixel's weights")
     ax.set_title("which pixels the first layer listens to")
     ax.set(xlabel="pixel column", ylabel="pixel row")
-    common.write_figure(figure, args.savedir / "pixels.png")
+    run_files.write_figure(figure, args.savedir / "pixels.png")
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize)
 
 
 if __name__ == "__main__":

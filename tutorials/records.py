@@ -1,41 +1,128 @@
-"""Results that are made once, and kept with the settings that made them."""
+"""Results that are made once and kept with the settings that made them, one file for many."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import common
+from tfbdl.whole_file import write_whole
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where one process at a time may write
+    fcntl = None  # type: ignore[assignment]
 
 Record = dict[str, Any]
 
 
-def kept(path: Path, settings: Mapping[str, Any], make: Callable[[], Record]) -> Record:
-    """The record in a file, whole or not there; made if it is not.
+class RecordFile:
+    """Records in a file, a JSON object a line, in the order of their keys.
 
-    Raises:
-        ValueError: if it was made with other settings.
+    A record is added as soon as it is made, so that a run that is stopped goes on behind the last.
+    Several processes may add to one file: each takes the lock of the folder, reads what there is,
+    and puts a whole file in its place.
+
+    Args:
+        path: of the file, `.jsonl`.
+        keys: names of the entries that tell a record from the others.
     """
-    if not path.exists():
-        record = {**make(), "settings": dict(settings)}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        common.write_json(path, record)
-    record = json.loads(path.read_text())
-    for name, value in settings.items():
-        if record["settings"].get(name) != value:
-            raise ValueError(
-                f"{path} was made with --{name} {record['settings'].get(name)}, not {value}; "
-                "name another --savedir"
-            )
-    return record
+
+    def __init__(self, path: Path, *keys: str) -> None:
+        self.path, self.keys = path, keys
+
+    def records(self) -> list[Record]:
+        """All that are there.
+
+        Raises:
+            ValueError: if a line is no record, or two records have one key.
+        """
+        return list(self._read().values())
+
+    def kept(
+        self,
+        key: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        make: Callable[[], Record] | None = None,
+    ) -> Record:
+        """The record of a key; if it is not there, it is made and added.
+
+        Args:
+            key: a value for each of `keys`.
+            settings: flags that the record depends on.
+            make: gives its numbers; None if it has to be there.
+
+        Raises:
+            FileNotFoundError: if it is not there, and `make` is None.
+            ValueError: if it was made with other settings, or the file is damaged.
+        """
+        record = self._read().get(self._of(key))
+        if record is None:
+            if make is None:
+                raise FileNotFoundError(
+                    f"{self.path} lacks results of these flags; run --mode train first"
+                )
+            record = self._added({**key, **make(), "settings": dict(settings)})
+        for name, value in settings.items():
+            made_with = record["settings"].get(name)
+            if made_with != value:
+                raise ValueError(
+                    f"{self.path}: {self._words(record)} was made with --{name} {made_with}, not "
+                    f"{value}; name another --savedir"
+                )
+        return record
+
+    def _added(self, record: Record) -> Record:
+        """The record as it is in the file now; the first of those that processes add."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(self.path.parent):
+            records = self._read()
+            records.setdefault(self._of(record), record)
+            lines = [json.dumps(records[key]) + "\n" for key in sorted(records)]
+            write_whole(self.path, lambda file: file.write("".join(lines).encode()))
+        return self._read()[self._of(record)]
+
+    def _read(self) -> dict[tuple[Any, ...], Record]:
+        records: dict[tuple[Any, ...], Record] = {}
+        if not self.path.exists():
+            return records
+        for number, line in enumerate(self.path.read_text().splitlines(), start=1):
+            try:
+                record = json.loads(line)
+                key = self._of(record)
+            except (ValueError, KeyError, TypeError):
+                raise ValueError(
+                    f"{self.path}, line {number}, is no record with {', '.join(self.keys)}; "
+                    "remove the line, and it is made again"
+                ) from None
+            if key in records:
+                raise ValueError(
+                    f"{self.path}, line {number}, is a second record of {self._words(record)}; "
+                    "remove one"
+                )
+            records[key] = record
+        return records
+
+    def _of(self, record: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(record[name] for name in self.keys)
+
+    def _words(self, record: Record) -> str:
+        return ", ".join(f"{name} {record[name]}" for name in self.keys)
 
 
-def missing() -> Record:
-    """Instead of making one.
-
-    Raises:
-        FileNotFoundError: always.
-    """
-    raise FileNotFoundError("--savedir lacks results of these flags; run --mode train first")
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Waits until no other process has the folder; an end by any means lets it go."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

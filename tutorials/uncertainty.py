@@ -1,37 +1,39 @@
 """Is the uncertainty any good? Digits turned step by step, and clothes given for digits.
 
-    python tutorials/uncertainty.py
+    python -m tutorials.uncertainty
 
 Trains each method on all of MNIST (784-500-500-10), and asks it about test digits turned by 0 to 90
 degrees, and about Fashion-MNIST, of which it knows nothing. A method is good if its accuracy,
 likelihood and calibration hold as long as they can, its entropy rises where they do not, and its
-entropy tells clothes from digits. Each method is kept in the output folder as it ends.
+entropy tells clothes from digits. Each method is kept as it ends.
 """
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parent / "bayes_by_backprop"))
-
-import common
 import keras
 import matplotlib.pyplot as plt
-import mnist
 import numpy as np
-import part2_mc_dropout
-import part3_concrete_dropout
-from compare import defaults
-from records import kept
 
-import tfbdl
 from tfbdl import metrics, plots
 from tfbdl.data import ImageData, load, rotate
 from tfbdl.inference import DeepEnsemble, Laplace
+from tutorials import (
+    classifiers,
+    commands,
+    image_data,
+    part2_mc_dropout,
+    part3_concrete_dropout,
+    run_files,
+)
+from tutorials.bayes_by_backprop import mnist
+from tutorials.records import RecordFile
 
 ANGLES = tuple(range(0, 91, 15))
 MIDDLE = len(ANGLES) // 2
@@ -77,7 +79,7 @@ def trained(network: Callable[[argparse.Namespace], keras.Model], optimizer: Any
     def method(args: argparse.Namespace, data: ImageData, folder: Path) -> keras.Model:
         keras.utils.set_random_seed(args.seed)
         model = network(args)
-        common.classification(model, (optimizer or common.adam)(args))
+        classifiers.compiled(model, (optimizer or classifiers.adam)(args))
         tfbdl.train(
             model, data.x_train, data.y_train, savedir=folder, seed=args.seed, **settings(args)
         )
@@ -90,7 +92,7 @@ def deep_ensemble(args: argparse.Namespace, data: ImageData, folder: Path) -> ke
     """Networks like the base one, from different starts."""
 
     def build() -> keras.Model:
-        return common.classification(plain(args), common.adam(args))
+        return classifiers.compiled(plain(args), classifiers.adam(args))
 
     members = DeepEnsemble(build, args.K, seed=args.seed)
     members.fit(data.x_train, data.y_train, savedir=folder, **settings(args))
@@ -98,22 +100,22 @@ def deep_ensemble(args: argparse.Namespace, data: ImageData, folder: Path) -> ke
 
 
 def last_layer_laplace(args: argparse.Namespace, data: ImageData, folder: Path) -> keras.Model:
-    """The base network; the weights of its last layer have a posterior, found after training."""
+    """The base network; the weights of its last layer have a posterior, records after training."""
     model = METHODS["base"](args, data, folder.with_name("base"))
-    posterior = Laplace(model, "classification", "last_layer", "kron")
+    posterior = Laplace(model, subset_of_weights="last_layer", hessian_structure="kron")
     posterior.fit(data.x_train, data.y_train).optimize_prior_precision()
     print(f"last-layer Laplace: prior precision {float(posterior.prior_precision):.3f}", flush=True)
     return posterior.ensemble(args.S, seed=args.seed)
 
 
 def bayes(args: argparse.Namespace) -> keras.Model:
-    """784-500-500-10 with the scale mixture of `bayes_by_backprop/mnist.py`."""
+    """784-500-500-10 with the scale mixture of `bayes_by_backprop.mnist`."""
     return mnist.bayes(bayes_arguments(args))
 
 
 def bayes_arguments(args: argparse.Namespace) -> argparse.Namespace:
-    """The flags of that script."""
-    own = defaults(mnist.parser(), args)
+    """The flags of that tutorial."""
+    own = commands.own_defaults(mnist, args)
     own.units, own.pi, own.sigma2 = [500, 500], 0.5, np.exp(-6)
     own.rho, own.estimator, own.optimizer, own.lr = -3.25, "local_reparameterization", "sgd", 0.1
     own.batch_size = args.batch_size
@@ -126,7 +128,9 @@ METHODS: dict[str, Method] = {
         lambda args: part2_mc_dropout.network(0.5, weight_decay(args), args.seed)
     ),
     "Concrete dropout": trained(
-        lambda args: part3_concrete_dropout.network(defaults(part3_concrete_dropout.parser(), args))
+        lambda args: part3_concrete_dropout.network(
+            commands.own_defaults(part3_concrete_dropout, args)
+        )
     ),
     "Bayes by Backprop": trained(
         bayes, lambda args: mnist.optimizer(bayes_arguments(args), args.n_epochs)
@@ -144,8 +148,8 @@ def slug(name: str) -> str:
 def probabilities(model: keras.Model, x: np.ndarray, args: argparse.Namespace) -> tuple[Any, Any]:
     """Class probabilities, and their entropy in nats; the mean weights where nothing is random."""
     num_samples = args.S if tfbdl.predictive.is_random(model) else 0
-    found = tfbdl.predict(model, x, num_samples, seed=args.seed)
-    return found.mean, found.entropy
+    prediction = tfbdl.predict(model, x, num_samples, seed=args.seed)
+    return prediction.mean, prediction.entropy
 
 
 def evaluate(name: str, args: argparse.Namespace, data: ImageData) -> dict[str, Any]:
@@ -154,7 +158,7 @@ def evaluate(name: str, args: argparse.Namespace, data: ImageData) -> dict[str, 
     rotated: dict[str, list[float]] = {column: [] for column in COLUMNS}
     y, p_turned = data.y_test, []
     for angle in ANGLES:
-        x = common.flat(rotate(common.square(data.x_test), angle))
+        x = image_data.flat(rotate(image_data.square(data.x_test), angle))
         p, entropy = probabilities(model, x, args)
         rotated["accuracy"].append(float(np.mean(p.argmax(-1) == y)))
         rotated["nll"].append(metrics.negative_log_likelihood(y, np.maximum(p, 1e-12)))
@@ -177,13 +181,13 @@ def evaluate(name: str, args: argparse.Namespace, data: ImageData) -> dict[str, 
 
 def clothes(args: argparse.Namespace) -> np.ndarray:
     """Fashion-MNIST's test images."""
-    return common.flat(load("fashion_mnist", "full", directory=args.mnist_path).x_test)
+    return image_data.flat(load("fashion_mnist", "full", directory=args.mnist_path).x_test)
 
 
-def rotated_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
+def rotated_figure(records: dict[str, dict[str, Any]]) -> plt.Figure:
     figure, axes = plt.subplots(1, 4, figsize=(15, 3.6), layout="constrained")
     for ax, (column, label) in zip(axes, COLUMNS.items(), strict=True):
-        for name, record in found.items():
+        for name, record in records.items():
             ax.plot(ANGLES, record["rotated"][column], "o-", markersize=4, label=name)
         ax.set(xlabel="test digits turned by (degrees)", ylabel=label, xticks=ANGLES)
         ax.grid(alpha=0.3)
@@ -191,10 +195,10 @@ def rotated_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
     return figure
 
 
-def clothes_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
+def clothes_figure(records: dict[str, dict[str, Any]]) -> plt.Figure:
     """The height is logarithmic: most digits lie in the first bar."""
-    figure, axes = two_rows(len(found), 6.0)
-    for ax, (name, record) in zip(axes.flat, found.items(), strict=False):
+    figure, axes = two_rows(len(records), 6.0)
+    for ax, (name, record) in zip(axes.flat, records.items(), strict=False):
         entropies = {"digits": record["entropy_in"], "clothes": record["entropy_out"]}
         plots.uncertainty_histograms({k: np.array(v) for k, v in entropies.items()}, ax=ax)
         ax.set_yscale("log")
@@ -203,15 +207,15 @@ def clothes_figure(found: dict[str, dict[str, Any]]) -> plt.Figure:
     return figure
 
 
-def turned(found: dict[str, dict[str, Any]]) -> dict[str, np.ndarray]:
+def turned(records: dict[str, dict[str, Any]]) -> dict[str, np.ndarray]:
     """Class probabilities of the shown digits at the middle angle, by method."""
-    kept = {name: np.array(record["p_turned"]) for name, record in found.items()}
-    return {name: p / p.sum(-1, keepdims=True) for name, p in kept.items()}
+    rounded = {name: np.array(record["p_turned"]) for name, record in records.items()}
+    return {name: p / p.sum(-1, keepdims=True) for name, p in rounded.items()}
 
 
-def reliability_figure(found: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
-    figure, axes = two_rows(len(found), 8.0)
-    for ax, (name, p) in zip(axes.flat, turned(found).items(), strict=False):
+def reliability_figure(records: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
+    figure, axes = two_rows(len(records), 8.0)
+    for ax, (name, p) in zip(axes.flat, turned(records).items(), strict=False):
         plots.reliability_diagram(y, p, num_bins=10, ax=ax)
         ax.set_title(f"{name}: {ax.get_title()}", fontsize=10)
         ax.label_outer()
@@ -219,9 +223,9 @@ def reliability_figure(found: dict[str, dict[str, Any]], y: np.ndarray) -> plt.F
     return figure
 
 
-def risk_figure(found: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
+def risk_figure(records: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
     figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    shown = turned(found).items()
+    shown = turned(records).items()
     entropies = {name: -np.sum(p * np.log(p + 1e-12), -1) for name, p in shown}
     plots.risk_coverage({name: (y, p, entropies[name]) for name, p in shown}, ax=ax)
     ax.set_title(f"digits turned by {ANGLES[MIDDLE]} degrees, the least certain refused first")
@@ -236,29 +240,31 @@ def two_rows(count: int, height: float) -> tuple[plt.Figure, np.ndarray]:
 
 
 def main_table(args: argparse.Namespace) -> None:
-    data, found = common.images(args), {}
+    data, records = image_data.chosen(args), {}
+    record_file = RecordFile(args.savedir / "uncertainty.jsonl", "method")
     for name in METHODS:
-        path = args.savedir / f"{slug(name)}.json"
-        found[name] = kept(
-            path, common.configuration(args), lambda name=name: evaluate(name, args, data)
+        records[name] = record_file.kept(
+            {"method": slug(name)},
+            commands.configuration(args),
+            lambda name=name: evaluate(name, args, data),
         )
-    common.write_metrics(args.savedir, args, **{slug(name): row(found[name]) for name in found})
+    run_files.write_metrics(args, **{slug(name): row(records[name]) for name in records})
     lines = [
         "| | test error | NLL (nats) | ECE | AUROC, clothes | AUPR, clothes | AUROC, errors |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, record in found.items():
+    for name, record in records.items():
         of = row(record)
         cells = [f"{100 * (1 - of['accuracy']):.2f} %", f"{of['nll']:.4f}"]
         cells += [f"{100 * of['ece']:.2f} %"]
         cells += [f"{100 * of[key]:.1f} %" for key in ("auroc", "aupr", "error_auroc")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    common.write_text(args.savedir / "uncertainty.md", lines)
-    common.write_figure(rotated_figure(found), args.savedir / "rotated.png")
-    common.write_figure(clothes_figure(found), args.savedir / "clothes.png")
+    run_files.write_table(args.savedir / "uncertainty.md", lines)
+    run_files.write_figure(rotated_figure(records), args.savedir / "rotated.png")
+    run_files.write_figure(clothes_figure(records), args.savedir / "clothes.png")
     y = data.y_test[::SHOWN]
-    common.write_figure(reliability_figure(found, y), args.savedir / "reliability.png")
-    common.write_figure(risk_figure(found, y), args.savedir / "risk_coverage.png")
+    run_files.write_figure(reliability_figure(records, y), args.savedir / "reliability.png")
+    run_files.write_figure(risk_figure(records, y), args.savedir / "risk_coverage.png")
 
 
 def row(record: dict[str, Any]) -> dict[str, float]:
@@ -268,8 +274,8 @@ def row(record: dict[str, Any]) -> dict[str, float]:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments(
-        "Is the uncertainty any good?", "uncertainty", split="full", n_epochs=20
+    parser = commands.image_parser(
+        "uncertainty", "Is the uncertainty any good?", split="full", n_epochs=20
     )
     parser.add_argument("--K", type=int, default=5, help="networks of the deep ensemble")
     parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
@@ -277,7 +283,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    common.run(parser(), main_table)
+    commands.run(parser(), main_table)
 
 
 if __name__ == "__main__":

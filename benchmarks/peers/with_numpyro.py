@@ -131,8 +131,8 @@ def chain(model: Callable[..., None], shapes: Any, data: Any, samples: int, kern
 
     def run() -> dict[str, Any]:
         mcmc.run(jax.random.key(0), *data, init_params=start, extra_fields=("num_steps",))
-        found = mcmc.get_samples()
-        theta = np.concatenate([np.reshape(found[v], (samples, -1)) for v in shapes], axis=1)
+        draws = mcmc.get_samples()
+        theta = np.concatenate([np.reshape(draws[v], (samples, -1)) for v in shapes], axis=1)
         return {"units": float(mcmc.get_extra_fields()["num_steps"].sum()), "samples": theta}
 
     return run

@@ -16,9 +16,10 @@ import keras
 import numpy as np
 import work
 
+from benchmarks.compiled_chains import compiled_chains
 from benchmarks.loop import compiled_epoch
 from tfbdl import layers
-from tfbdl.inference import HMC, MCMC, NUTS, Laplace, LogPosterior
+from tfbdl.inference import HMC, NUTS, Laplace, LogPosterior
 from tfbdl.likelihoods import Categorical, Normal
 from tfbdl.optimizers import SGHMC, SGLD
 from tfbdl.priors import GammaScale
@@ -116,19 +117,12 @@ sghmc = partial(sampler, SGHMC)
 
 def chain(target: LogPosterior, kernel: Any, num_samples: int) -> Round:
     """A chain with fixed steps; each round the same."""
-    draws = MCMC(
-        target,
-        kernel,
-        num_warmup=0,
-        num_samples=num_samples,
-        num_chains=1,
-        initial=work.start(target.size),
-        verbose=0,
-    )
+    theta = work.start(target.size)[np.newaxis]
+    sample = compiled_chains(target, kernel, theta, num_samples)
 
     def run() -> dict[str, float]:
-        draws.run()
-        return {"units": float(np.sum(draws.draws.num_gradients)), "samples": draws.theta[:, 0]}
+        draws = sample()
+        return {"units": float(np.sum(draws.num_gradients)), "samples": draws.theta[:, 0]}
 
     return run
 
@@ -139,7 +133,7 @@ def chain_46(kernel: Any) -> Round:
     stack = [*hidden, keras.layers.Dense(1, use_bias=False), layers.LearnedScale()]
     network = keras.Sequential([keras.Input((work.TANH[0],)), *stack])
     prior = {"*": 1.0, stack[-1].name: GammaScale()}
-    target = LogPosterior(network, Normal("predicted"), prior, *work.curve())
+    target = LogPosterior(network, prior, *work.curve(), likelihood=Normal("predicted"))
     return chain(target, kernel, work.SAMPLES_46)
 
 
@@ -147,7 +141,7 @@ def chain_small(kernel: Any) -> Round:
     """On images."""
     stack = [keras.layers.Dense(work.SMALL[1], "tanh"), keras.layers.Dense(work.SMALL[2])]
     network = keras.Sequential([keras.Input((work.SMALL[0],)), *stack])
-    target = LogPosterior(network, Categorical(), 1.0, *work.images(1000))
+    target = LogPosterior(network, 1.0, *work.images(1000), likelihood=Categorical())
     return chain(target, kernel, work.SAMPLES_SMALL)
 
 
@@ -166,7 +160,7 @@ def fitted(subset: str, structure: str) -> tuple[Laplace, np.ndarray, np.ndarray
     """Laplace for a network with random weights."""
     x, y = work.images(2000)
     model = classifier(dense(work.NETWORK, keras.layers.Dense))
-    return Laplace(model, "classification", subset, structure), x, y
+    return Laplace(model, subset_of_weights=subset, hessian_structure=structure), x, y
 
 
 def laplace(subset: str, structure: str) -> Round:
@@ -191,7 +185,7 @@ def glm(subset: str, structure: str) -> Round:
     posterior.fit(x, y)
 
     def run() -> dict[str, float]:
-        posterior.predict(x[:200])
+        tfbdl.predict(posterior, x[:200], verbose=0)
         return {"units": 1}
 
     return run

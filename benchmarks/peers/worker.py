@@ -31,12 +31,12 @@ def main() -> None:
 
     started = time.perf_counter()
     run = getattr(importlib.import_module(f"with_{peer}"), work)()
-    found = run()
-    answer(time.perf_counter() - started, **found)
+    done = run()
+    answer(time.perf_counter() - started, **done)
     for _ in sys.stdin:
         started = time.perf_counter()
-        found = run()
-        answer(time.perf_counter() - started, **found)
+        done = run()
+        answer(time.perf_counter() - started, **done)
 
 
 if __name__ == "__main__":

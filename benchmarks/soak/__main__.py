@@ -44,12 +44,12 @@ def main() -> None:
     lines = heading(args.scale, args.seed)
     for title, what, part in parts(args.scale, args.seed):
         try:
-            found = part()
+            outcome = part()
         except Exception:
             failures += 1
-            found = "**FAILED**"
+            outcome = "**FAILED**"
             print(traceback.format_exc()[-3000:])
-        lines.append(f"| {title} | {what} | {found} |")
+        lines.append(f"| {title} | {what} | {outcome} |")
         print(lines[-1], flush=True)
         ending = f"\n{time.monotonic() - begun:.0f} seconds; {failures} parts failed.\n"
         args.report.parent.mkdir(parents=True, exist_ok=True)
@@ -112,10 +112,8 @@ def parts(scale: float, seed: int) -> Iterator[tuple[str, str, Callable[[], str]
 def killed(name: str, number: int, seed: int) -> str:
     """The row of kills."""
     with tempfile.TemporaryDirectory() as folder:
-        found = kills.survive(name, number, Path(folder), seed)
-    return (
-        f"{found.kills} kills, {found.finished} runs finished; {found.seconds:.1f} s if let alone"
-    )
+        runs = kills.survive(name, number, Path(folder), seed)
+    return f"{runs.kills} kills, {runs.finished} runs finished; {runs.seconds:.1f} s if let alone"
 
 
 def limited(name: str, number: int, seed: int) -> str:

@@ -176,8 +176,8 @@ def answer(case: Case, seed: int) -> Answer:
     call = f"{case.name}: {text} (seed {seed})"
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            found = case.run(**given)
-        unending = [a for a in floats(found) if not np.isfinite(a).all()]
+            result = case.run(**given)
+        unending = [a for a in floats(result) if not np.isfinite(a).all()]
         return Answer("not finite" if unending else "result", call, "")
     except AssertionError as error:
         return Answer("wrong shape", call, str(error))
@@ -230,10 +230,10 @@ def report(number: int, seed: int) -> str:
 
 def _main(number: int, seed: int, only: str = "") -> None:
     answers = attack(number, seed, only)
-    for found in answers:
-        if not found.is_right:
-            print(f"{found.kind} | {found.call} | {found.text[:400]!r}")
-    print(dict(Counter(found.kind for found in answers)))
+    for answer in answers:
+        if not answer.is_right:
+            print(f"{answer.kind} | {answer.call} | {answer.text[:400]!r}")
+    print(dict(Counter(answer.kind for answer in answers)))
 
 
 if __name__ == "__main__":

@@ -72,18 +72,18 @@ def _broken(
     Raises:
         AssertionError: if a fault gives anything but one line of OSError, or costs what was there.
     """
-    job, chance, found = JOBS[name], random.Random(seed), Counter[str]()
+    job, chance, counts = JOBS[name], random.Random(seed), Counter[str]()
     expected = job.outcome(_run(name, folder / WHOLE))
     for i in range(times):
         run = folder / f"run_{i}"
         for _ in range(2):
             with fault(chance):
-                found[_errors(name, run)] += 1
+                counts[_errors(name, run)] += 1
             job.check(run)
         if job.outcome(_run(name, run)) != expected:
             raise AssertionError(f"{name}: another outcome after a fault")
         shutil.rmtree(run)
-    return found
+    return counts
 
 
 def _errors(name: str, folder: Path) -> str:
@@ -143,15 +143,15 @@ def _mount(*arguments: Any) -> None:
 
 
 def _main(times: int, seed: int) -> None:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name in ("training", "samples of SGLD", "chains"):
         with tempfile.TemporaryDirectory() as disk:
             _mount("-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk)
             try:
-                found += _broken(name, times, Path(disk), seed, _small_disk(Path(disk)))
+                counts += _broken(name, times, Path(disk), seed, _small_disk(Path(disk)))
             finally:
                 subprocess.run(["umount", disk], check=True)
-    print(dict(found))
+    print(dict(counts))
 
 
 if __name__ == "__main__":

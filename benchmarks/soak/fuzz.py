@@ -32,7 +32,7 @@ def by_hypothesis(reader: Reader, examples: int, seed: int) -> Counter[str]:
     Raises:
         AssertionError: at the smallest file that is found to be neither.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -43,10 +43,10 @@ def by_hypothesis(reader: Reader, examples: int, seed: int) -> Counter[str]:
     )
     @hypothesis.given(damaged(reader.sample))
     def one(content: bytes) -> None:
-        found[check(reader, content)] += 1
+        counts[check(reader, content)] += 1
 
     one()
-    return found
+    return counts
 
 
 @st.composite
@@ -98,12 +98,12 @@ def _json(content: bytes) -> Any:
 def _places(values: Any) -> list[tuple[Any, Any]]:
     """All (container, key) of nested lists and dictionaries."""
     pairs = values.items() if isinstance(values, dict) else enumerate(values)
-    found = []
+    places = []
     for key, value in pairs:
-        found.append((values, key))
+        places.append((values, key))
         if isinstance(value, (dict, list)):
-            found += _places(value)
-    return found
+            places += _places(value)
+    return places
 
 
 def by_atheris(name: str, seconds: int, seed: int) -> str:

@@ -86,7 +86,7 @@ def _outcome_of_training(folder: Path) -> Any:
 def _sampling(folder: Path, begun: Callable[[], None]) -> None:
     """SGLD, whose weights are kept after every second epoch."""
     optimizer = tfbdl.optimizers.SGLD(1e-3, num_data=N)
-    kept = tfbdl.inference.PosteriorSamples(every=2, savedir=folder / "samples")
+    kept = tfbdl.inference.WeightSnapshots(every=2, savedir=folder / "samples")
     _train(_classifier(optimizer, keras.layers.Dense(8)), folder / "run", begun, kept)
 
 
@@ -105,18 +105,16 @@ def _chains(folder: Path, begun: Callable[[], None]) -> None:
     """Langevin chains with a checkpoint every hundredth of a second."""
     chains = tfbdl.inference.MCMC(
         lambda theta: -0.5 * tf.reduce_sum(theta**2 * [1.0, 4.0, 9.0], axis=1),
-        "mala",
+        kernel="mala",
         initial=np.zeros(3),
         jitter=1.0,
         num_warmup=WARMUP,
         num_samples=100,
         jit_compile=False,
-        savedir=folder / "run",
-        verbose=0,
     )
     with mock.patch("tfbdl.inference.mcmc.progress.SECONDS", 0.01):
         begun()
-        chains.run()
+        chains.fit(savedir=folder / "run", verbose=0)
 
 
 def _check_chains(folder: Path) -> None:

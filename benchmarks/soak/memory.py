@@ -56,24 +56,23 @@ def streaming(steps: int) -> Growth:
 def chains(steps: int) -> Growth:
     """Of `MCMC`, in calls of few steps."""
     seen: list[float] = []
-    save = tfbdl.inference.mcmc.storage.Samples.save
+    save = tfbdl.inference.mcmc.storage.ChainStorage.save
 
     def watched(samples: object, position: object, done: int) -> None:
         save(samples, position, done)
         if done >= steps / 5:
             seen.append(megabytes())
 
-    with mock.patch("tfbdl.inference.mcmc.storage.Samples.save", watched):
+    with mock.patch("tfbdl.inference.mcmc.storage.ChainStorage.save", watched):
         tfbdl.inference.MCMC(
             lambda theta: -0.5 * tf.reduce_sum(theta**2, axis=1),
-            "rwmh",
+            kernel="rwmh",
             initial=np.zeros(3),
             num_warmup=100,
             num_samples=steps // 100,
             thinning=100,
             jit_compile=False,
-            verbose=0,
-        ).run()
+        ).fit(verbose=0)
     return Growth(steps, seen[0], seen[-1])
 
 

@@ -1,8 +1,8 @@
 """Which mushrooms to eat: Thompson sampling with Bayes by Backprop (Blundell et al. 2015, 5.3).
 
-    python tutorials/bayes_by_backprop/bandit.py --mode train
-    python tutorials/bayes_by_backprop/bandit.py --mode test
-    python tutorials/bayes_by_backprop/bandit.py --mode visualize
+    python -m tutorials.bayes_by_backprop.bandit --mode train
+    python -m tutorials.bayes_by_backprop.bandit --mode test
+    python -m tutorials.bayes_by_backprop.bandit --mode visualize
 
 An agent meets mushrooms one by one, sees what each looks like, and eats or passes. Passing earns 0,
 an edible mushroom 5, a poisonous one 5 or -35 with probability 1/2 each. Its network of expected
@@ -26,26 +26,24 @@ not among the seeds that are shown. Epsilon-greedy agents have the same rate, wh
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
-from bandit_agent import BUFFER, TALLY, Agent
 
-import tfbdl
 from tfbdl.data.mushroom import Mushrooms, mushrooms
 from tfbdl.layers import BayesDense
 from tfbdl.posteriors import MeanFieldNormal
 from tfbdl.training.run import open_run
+from tutorials import commands, run_files
+from tutorials.bayes_by_backprop.bandit_agent import BUFFER, TALLY, Agent
 
 EPOCH = 500
 COLOURS = {"thompson": "C3", "greedy": "C0", "epsilon_1": "C1", "epsilon_5": "C2"}
@@ -58,9 +56,7 @@ LABELS = {
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description="The mushroom bandit.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = commands.parser("bayes_by_backprop.bandit", "The mushroom bandit.")
     parser.add_argument("--agents", nargs="+", choices=list(AGENTS), default=list(AGENTS))
     parser.add_argument("--n_epochs", type=int, default=100, help="of 500 mushrooms each")
     parser.add_argument("--updates", type=int, default=8, help="training steps a mushroom")
@@ -75,10 +71,6 @@ def parser() -> argparse.ArgumentParser:
         help="how outputs are sampled in training",
     )
     parser.add_argument("--data_path", default=None, help="folder of agaricus-lepiota.data")
-    parser.add_argument(
-        "--savedir", type=Path, default=Path("runs/bayes_by_backprop_bandit"), help="output folder"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each agent")
     return parser
 
@@ -158,7 +150,7 @@ def train(args: argparse.Namespace) -> None:
 
 def test(args: argparse.Namespace) -> None:
     """Regret at the end."""
-    found: dict[str, list[float]] = {}
+    ends: dict[str, list[float]] = {}
     for name in args.agents:
         final = tallies(args, name)[..., -1]
         mean, sd = final.mean(axis=0), final.std(axis=0, ddof=1) if len(final) > 1 else 0 * final[0]
@@ -166,8 +158,8 @@ def test(args: argparse.Namespace) -> None:
             f"test: regret {mean[0]:.0f} +- {sd[0]:.0f}, reward {mean[1]:.0f}, poisonous eaten "
             f"{mean[2]:.0f}, edible passed {mean[3]:.0f} ({name}, {len(final)} seeds)"
         )
-        found |= {f"{name}_{column}": final[:, i].tolist() for i, column in enumerate(TALLY)}
-    common.write_metrics(args.savedir, args, **found)
+        ends |= {f"{name}_{column}": final[:, i].tolist() for i, column in enumerate(TALLY)}
+    run_files.write_metrics(args, **ends)
 
 
 def tallies(args: argparse.Namespace, name: str) -> np.ndarray:
@@ -178,7 +170,7 @@ def tallies(args: argparse.Namespace, name: str) -> np.ndarray:
 
 
 def visualize(args: argparse.Namespace) -> None:
-    common.write_figure(regrets(args), args.savedir / "regret.png")
+    run_files.write_figure(regrets(args), args.savedir / "regret.png")
 
 
 def regrets(args: argparse.Namespace) -> plt.Figure:
@@ -197,7 +189,7 @@ def regrets(args: argparse.Namespace) -> plt.Figure:
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize)
 
 
 if __name__ == "__main__":

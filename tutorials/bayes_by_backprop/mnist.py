@@ -1,8 +1,8 @@
 """Bayes by Backprop on MNIST: a plain network first, then one with a distribution over each weight.
 
-    python tutorials/bayes_by_backprop/mnist.py --mode train
-    python tutorials/bayes_by_backprop/mnist.py --mode test
-    python tutorials/bayes_by_backprop/mnist.py --mode visualize
+    python -m tutorials.bayes_by_backprop.mnist --mode train
+    python -m tutorials.bayes_by_backprop.mnist --mode test
+    python -m tutorials.bayes_by_backprop.mnist --mode visualize
 
 The loss of a batch of m examples is the mean of -log p(y | x, W) plus (log q(W) - log p(W)) / N at
 one W ~ q, with the scale mixture of two normals as p(W). One W serves the whole batch: drawing one
@@ -13,31 +13,28 @@ networks are those of Blundell et al. (2015, table 1).
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 
-import tfbdl
 from tfbdl import plots
 from tfbdl.layers import BayesDense, MCDropout
 from tfbdl.posteriors import MeanFieldNormal
 from tfbdl.priors import Normal, Prior, ScaleMixture
+from tutorials import classifiers, commands, image_data, run_files
 
 FIGURE_SAMPLES = 100
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments(
-        "Bayes by Backprop on MNIST.", "bayes_by_backprop_mnist", split="full", n_epochs=17
+    parser = commands.image_parser(
+        "bayes_by_backprop.mnist", "Bayes by Backprop on MNIST.", split="full", n_epochs=17
     )
     parser.add_argument("--units", type=int, nargs="+", default=[128], help="of the hidden layers")
     parser.add_argument(
@@ -138,11 +135,11 @@ def optimizer(args: argparse.Namespace, epochs: int) -> keras.optimizers.Optimiz
 
 
 def train(args: argparse.Namespace) -> None:
-    data = common.images(args)
+    data = image_data.chosen(args)
     for method in args.methods:
         epochs = args.plain_epochs if method == "plain" else args.n_epochs
         model = NETWORKS[method](args)
-        common.classification(model, optimizer(args, epochs))
+        classifiers.compiled(model, optimizer(args, epochs))
         columns = ["cent", "kl", "acc"] if method == "bayes" else ["cent", "acc"]
         print(f"==> {method}", flush=True)
         tfbdl.train(
@@ -155,16 +152,16 @@ def train(args: argparse.Namespace) -> None:
             columns=columns,
             seed=args.seed,
         )
-        common.save(model, args.savedir / method)
+        run_files.save(model, args.savedir / method)
     test(args)
 
 
 def test(args: argparse.Namespace) -> None:
     """Accuracy from one sample, from the mean weights, and from the average of many samples."""
-    data = common.images(args)
-    found: dict[str, Any] = {"test_images": len(data.y_test)}
+    data = image_data.chosen(args)
+    scores: dict[str, Any] = {"test_images": len(data.y_test)}
     for method in args.methods:
-        model = common.trained(args.savedir / method)
+        model = run_files.trained(args.savedir / method)
         samples = (0,) if method == "plain" else (1, 0, args.S)
         for num_samples in samples:
             p = tfbdl.predict(model, data.x_test, num_samples, seed=args.seed).mean
@@ -173,18 +170,18 @@ def test(args: argparse.Namespace) -> None:
             label = {0: "mean weights", 1: "one sample"}.get(num_samples, f"S = {num_samples}")
             print(f"test: cent {cent:f}, acc {acc:f} ({method}, {label})")
             key = {0: "naive", 1: "one"}.get(num_samples, "mc")
-            found |= {f"{method}_acc_{key}": acc, f"{method}_cent_{key}": cent}
-    common.write_metrics(args.savedir, args, **found)
+            scores |= {f"{method}_acc_{key}": acc, f"{method}_cent_{key}": cent}
+    run_files.write_metrics(args, **scores)
 
 
 def visualize(args: argparse.Namespace) -> None:
-    data = common.images(args)
+    data = image_data.chosen(args)
     for method in args.methods:
         if method != "plain":
-            model = common.trained(args.savedir / method)
+            model = run_files.trained(args.savedir / method)
             for name, draw in (("least_sure", least_sure), ("spread", spread)):
                 figure = draw(model, data, args)
-                common.write_figure(figure, args.savedir / f"{method}_{name}.png")
+                run_files.write_figure(figure, args.savedir / f"{method}_{name}.png")
 
 
 def least_sure(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figure:
@@ -195,7 +192,7 @@ def least_sure(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.F
         model, data.x_test[least], FIGURE_SAMPLES, seed=args.seed, return_samples=True
     ).samples
     titles = [f"true class {data.y_test[i]}" for i in least]
-    axes = plots.class_distributions(common.square(data.x_test[least]), drawn, titles)
+    axes = plots.class_distributions(image_data.square(data.x_test[least]), drawn, titles)
     figure = axes[0, 0].figure
     figure.suptitle(f"the digits it is least sure of: {FIGURE_SAMPLES} drawn functions")
     return figure
@@ -203,9 +200,9 @@ def least_sure(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.F
 
 def spread(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figure:
     """How far functions differ on the class they predict together, where right and where wrong."""
-    found = tfbdl.predict(model, data.x_test, FIGURE_SAMPLES, seed=args.seed)
-    predicted = found.mean.argmax(-1)
-    stddev = found.epistemic_stddev[np.arange(len(predicted)), predicted]
+    prediction = tfbdl.predict(model, data.x_test, FIGURE_SAMPLES, seed=args.seed)
+    predicted = prediction.mean.argmax(-1)
+    stddev = prediction.epistemic_stddev[np.arange(len(predicted)), predicted]
     figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
     bins = list(np.linspace(0, max(float(stddev.max()), 1e-3), 40))
     for name, chosen in (
@@ -225,7 +222,7 @@ def spread(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figur
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Pruning by signal to noise: how much of a network can go before it errs more.
 
-    python tutorials/bayes_by_backprop/mnist.py --mode train --savedir runs/bayes_by_backprop_mnist
-    python tutorials/bayes_by_backprop/pruning.py --run runs/bayes_by_backprop_mnist
+    python -m tutorials.bayes_by_backprop.mnist --mode train --savedir runs/bayes_by_backprop_mnist
+    python -m tutorials.bayes_by_backprop.pruning --run runs/bayes_by_backprop_mnist
 
 Weights are ranked by |mu| / sigma over all layers, the least are removed (mean and noise), and the
 rest stays as it is: Blundell et al. (2015), section 5.2, table 3 and figure 5.
@@ -9,47 +9,47 @@ rest stays as it is: Blundell et al. (2015), section 5.2, table 3 and figure 5.
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 
-import tfbdl
 from tfbdl.convert.pruning import random_weights, signal_to_noise
+from tutorials import commands, image_data, run_files
 
 FRACTIONS = (0.0, 0.5, 0.75, 0.95, 0.98)
 CURVE = (0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 0.99, 0.995)
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = common.arguments("Pruning by signal to noise.", "pruning", split="full")
+    parser = commands.image_parser(
+        "bayes_by_backprop.pruning", "Pruning by signal to noise.", split="full"
+    )
     parser.add_argument(
         "--run",
         type=Path,
         default=Path("runs/bayes_by_backprop_mnist"),
-        help="folder of mnist.py, with a trained network in bayes/",
+        help="folder of `mnist`, with a trained network in bayes/",
     )
     parser.add_argument("--S", type=int, default=10, help="drawn functions a prediction")
     return parser
 
 
-def errors(
+def test_errors(
     model: keras.Model, fraction: float, args: argparse.Namespace, x: np.ndarray, y: np.ndarray
 ) -> dict[str, float]:
     """Test error after pruning, in percent: at the mean weights, and averaged over functions."""
     pruned = tfbdl.prune(model, fraction)
     pruned.compile(loss=model.loss)
-    found = {}
+    errors = {}
     for kind, num_samples in (("naive", 0), ("mc", args.S)):
         p = tfbdl.predict(pruned, x, num_samples, seed=args.seed, verbose=0).mean
-        found[kind] = 100.0 * float(np.mean(p.argmax(-1) != y))
-    return found
+        errors[kind] = 100.0 * float(np.mean(p.argmax(-1) != y))
+    return errors
 
 
 def ratios(model: keras.Model) -> np.ndarray:
@@ -93,25 +93,25 @@ def error_figure(curve: dict[str, dict[str, float]]) -> plt.Figure:
 
 
 def prune(args: argparse.Namespace) -> None:
-    data = common.images(args)
-    model = common.trained(args.run / "bayes")
+    data = image_data.chosen(args)
+    model = run_files.trained(args.run / "bayes")
     x, y = data.x_test, data.y_test
-    curve = {str(f): errors(model, f, args, x, y) for f in sorted({*FRACTIONS, *CURVE})}
+    curve = {str(f): test_errors(model, f, args, x, y) for f in sorted({*FRACTIONS, *CURVE})}
     lines = [
         f"| removed | test error, mean weights | test error, S = {args.S} |",
         "|---|---|---|",
     ]
     for fraction in FRACTIONS:
-        found = curve[str(fraction)]
-        lines.append(f"| {100 * fraction:g} % | {found['naive']:.2f} % | {found['mc']:.2f} % |")
-    common.write_text(args.savedir / "pruning.md", lines)
-    common.write_figure(signal_figure(ratios(model)), args.savedir / "signal_to_noise.png")
-    common.write_figure(error_figure(curve), args.savedir / "error.png")
-    common.write_metrics(args.savedir, args, test_error=curve)
+        error = curve[str(fraction)]
+        lines.append(f"| {100 * fraction:g} % | {error['naive']:.2f} % | {error['mc']:.2f} % |")
+    run_files.write_table(args.savedir / "pruning.md", lines)
+    run_files.write_figure(signal_figure(ratios(model)), args.savedir / "signal_to_noise.png")
+    run_files.write_figure(error_figure(curve), args.savedir / "error.png")
+    run_files.write_metrics(args, test_error=curve)
 
 
 def main() -> None:
-    common.run(parser(), prune)
+    commands.run(parser(), prune)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Bayes by Backprop on a toy curve: a network that fails to train, and what mends it.
 
-    python tutorials/bayes_by_backprop/regression.py --mode train
-    python tutorials/bayes_by_backprop/regression.py --mode test
-    python tutorials/bayes_by_backprop/regression.py --mode visualize
-    python tutorials/bayes_by_backprop/regression.py --mode gradients   # by hand and by autodiff
+    python -m tutorials.bayes_by_backprop.regression --mode train
+    python -m tutorials.bayes_by_backprop.regression --mode test
+    python -m tutorials.bayes_by_backprop.regression --mode visualize
+    python -m tutorials.bayes_by_backprop.regression --mode gradients   # by hand and by autodiff
 
 The data are those of Blundell et al. (2015, section 5.2),
 
@@ -20,23 +20,20 @@ but leaves the spread of most weights where it started, so that nothing widens b
 
 from __future__ import annotations
 
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
-import report_gradients
-from regression_steps import NETWORKS, REPORT, STEPS, WITHOUT, network
 
-import tfbdl
 from tfbdl.data import blundell_curve
+from tutorials import commands, run_files
+from tutorials.bayes_by_backprop import report_gradients
+from tutorials.bayes_by_backprop.regression_steps import NETWORKS, REPORT, STEPS, WITHOUT, network
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -55,8 +52,8 @@ class Ranges(NamedTuple):
 
 
 def parser() -> argparse.ArgumentParser:
-    return common.toy_arguments(
-        "Bayes by Backprop on a toy curve.", "bayes_by_backprop_regression", N=500, S=500
+    return commands.toy_parser(
+        "bayes_by_backprop.regression", "Bayes by Backprop on a toy curve.", N=500, S=500
     )
 
 
@@ -75,7 +72,7 @@ def train(args: argparse.Namespace) -> None:
             columns=["loss", "kl"],
             seed=args.seed,
         )
-        common.save(model, args.savedir / name)
+        run_files.save(model, args.savedir / name)
     test(args)
 
 
@@ -86,14 +83,14 @@ def test(args: argparse.Namespace) -> None:
     mean, _ = truth(x_test)
     best = best_densities(x_test)
     print("test: best possible " + ", ".join(f"{v:f} ({k})" for k, v in best.items()))
-    found: dict[str, Any] = {"best": best}
+    scores: dict[str, Any] = {"best": best}
     for name in NETWORKS:
-        model = common.trained(args.savedir / name)
+        model = run_files.trained(args.savedir / name)
         bound = tfbdl.elbo(model, x, y, args.S, seed=args.seed)
         density = tfbdl.log_predictive_density(model, x_test, y_test, args.S, seed=args.seed)
         predicted = tfbdl.predict(model, x_test, args.S, seed=args.seed).mean
         inside, outside = widths(model, args)
-        found[name] = {
+        scores[name] = {
             "train_elbo": bound.elbo,
             "train_kl_per_point": bound.kl,
             "test_log_density": float(density.mean()),
@@ -103,11 +100,11 @@ def test(args: argparse.Namespace) -> None:
             "width_outside": outside,
         }
         print(
-            f"test: elbo {bound.elbo:f}, density {found[name]['test_log_density']:f}, "
-            f"mse {found[name]['test_mse_to_mean']:f}, width {inside:f} and {outside:f} ({name})",
+            f"test: elbo {bound.elbo:f}, density {scores[name]['test_log_density']:f}, "
+            f"mse {scores[name]['test_mse_to_mean']:f}, width {inside:f} and {outside:f} ({name})",
             flush=True,
         )
-    common.write_metrics(args.savedir, args, **found)
+    run_files.write_metrics(args, **scores)
 
 
 def truth(x: np.ndarray, noise_stddev: float = 0.02) -> tuple[np.ndarray, np.ndarray]:
@@ -139,18 +136,18 @@ def widths(model: keras.Model, args: argparse.Namespace) -> tuple[float, float]:
 
 
 def visualize(args: argparse.Namespace) -> None:
-    found = common.read_metrics(args.savedir)
+    scores = run_files.read_metrics(args.savedir)
     ranges = {
-        name: predicted_ranges(common.trained(args.savedir / name), args) for name in NETWORKS
+        name: predicted_ranges(run_files.trained(args.savedir / name), args) for name in NETWORKS
     }
     data = blundell_curve(args.N, args.seed)
     for name, figure in (
-        ("steps", panels(ranges, found, data, list(STEPS))),
-        ("without", panels(ranges, found, data, list(WITHOUT))),
-        ("densities", densities(found)),
+        ("steps", panels(ranges, scores, data, list(STEPS))),
+        ("without", panels(ranges, scores, data, list(WITHOUT))),
+        ("densities", densities(scores)),
         ("curve", curve(ranges, data)),
     ):
-        common.write_figure(figure, args.savedir / f"{name}.png")
+        run_files.write_figure(figure, args.savedir / f"{name}.png")
 
 
 def predicted_ranges(model: keras.Model, args: argparse.Namespace) -> Ranges:
@@ -160,7 +157,7 @@ def predicted_ranges(model: keras.Model, args: argparse.Namespace) -> Ranges:
 
 
 def panels(
-    ranges: Mapping[str, Ranges], found: Mapping[str, Any], data: Data, names: Sequence[str]
+    ranges: Mapping[str, Ranges], scores: Mapping[str, Any], data: Data, names: Sequence[str]
 ) -> plt.Figure:
     """Predictions of the named networks, with their numbers, three in a row."""
     rows = -(-len(names) // 3)
@@ -168,7 +165,7 @@ def panels(
     figure, axes = plt.subplots(rows, 3, figsize=size, layout="constrained", squeeze=False)
     for ax, name in zip(axes.flat, names, strict=False):
         draw(ranges[name], data, ax)
-        of = found[name]
+        of = scores[name]
         ax.set_title(
             f"{NETWORKS[name].title}\n"
             f"bound {of['train_elbo']:.2f}, test {of['test_log_density']:.2f} nats a point",
@@ -178,13 +175,13 @@ def panels(
     return figure
 
 
-def densities(found: Mapping[str, Any]) -> plt.Figure:
+def densities(scores: Mapping[str, Any]) -> plt.Figure:
     """Test log density of each network, beside the best that normal densities reach."""
     figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
     for names, colour, label in ((STEPS, "C0", "step by step"), (WITHOUT, "C1", "one step back")):
-        values = [found[name]["test_log_density"] for name in names]
+        values = [scores[name]["test_log_density"] for name in names]
         ax.barh([NETWORKS[name].title for name in names], values, color=colour, label=label)
-    for (name, value), style in zip(found["best"].items(), ("--", ":"), strict=True):
+    for (name, value), style in zip(scores["best"].items(), ("--", ":"), strict=True):
         ax.axvline(value, color="black", linestyle=style, label=f"best normal density, {name}")
     ax.invert_yaxis()
     ax.set_xlabel("test log density (nats a point)")
@@ -226,7 +223,7 @@ def gradients(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    common.run_mode(parser(), train=train, test=test, visualize=visualize, gradients=gradients)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize, gradients=gradients)
 
 
 if __name__ == "__main__":

@@ -84,10 +84,12 @@ def differences(model: keras.Model, x: np.ndarray, y: np.ndarray) -> dict[str, f
     expected = by_hand(mu, rho, eps, x, y, num_data=model.layers[0].num_data)
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(model.loss.call(y, model(x, training=True))) + sum(model.losses)
-    found = tape.gradient(loss, [[q.mu.value for q in weights], [q.rho.value for q in weights]])
+    by_autodiff = tape.gradient(
+        loss, [[q.mu.value for q in weights], [q.rho.value for q in weights]]
+    )
     return {
         f"layer {k // 2 + 1}, {name} of {'Wb'[k % 2]}": relative(
-            found[i][k].numpy(), expected[i][k]
+            by_autodiff[i][k].numpy(), expected[i][k]
         )
         for i, name in enumerate(("mu", "rho"))
         for k in range(len(weights))
@@ -104,5 +106,5 @@ def next_noise(layer: Any) -> Arrays:
     ]
 
 
-def relative(found: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.abs(found - expected).max() / np.abs(expected).max())
+def relative(by_autodiff: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(by_autodiff - expected).max() / np.abs(expected).max())

@@ -12,17 +12,17 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
-from run import CLASSIFICATION, Run
 
 import tfbdl
 from tfbdl.data import ImageData
 from tfbdl.layers import BayesDense
 from tfbdl.posteriors import MeanFieldNormal
 from tfbdl.priors import Bernoulli, Normal, Prior
+from tutorials import classifiers, image_data
+from tutorials.priors.run import CLASSIFICATION, Run
 
 UNITS = 100
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -57,13 +57,13 @@ def network(name: str, args: argparse.Namespace) -> keras.Model:
         for i, (d_in, units, activation) in enumerate(((784, UNITS, "relu"), (UNITS, 10, None)))
     ]
     model = keras.Sequential([keras.Input((784,)), *layers])
-    steps = args.n_epochs * (args.N // min(args.batch_size, args.N))
+    steps = classifiers.num_steps(args)
     schedule = keras.optimizers.schedules.CosineDecay(RATES[name], steps)
-    return common.classification(model, keras.optimizers.Adam(schedule))
+    return classifiers.compiled(model, keras.optimizers.Adam(schedule))
 
 
 def runs(args: argparse.Namespace) -> dict[str, Run]:
-    data = common.images(args)
+    data = image_data.chosen(args)
 
     def run(name: str) -> Run:
         return Run(
@@ -80,7 +80,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
 
 def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
     """Accuracies on the test images, and the bound in nats per training image."""
-    data = common.images(args)
+    data = image_data.chosen(args)
     rows: dict[str, dict] = {}
     for name, model in models.items():
         rows[name] = {

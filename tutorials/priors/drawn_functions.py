@@ -16,10 +16,10 @@ from typing import Any
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
-from families import FAMILIES, HEAVY
 
 import tfbdl
 from tfbdl.layers import BayesDense
+from tutorials.priors.families import FAMILIES, HEAVY
 
 LINE = np.linspace(-2, 2, 401, dtype="float32")[:, None]
 SHOWN = 8
@@ -39,8 +39,8 @@ def network(family: str, seed: int) -> keras.Model:
 def draw(family: str, num_samples: int, seed: int) -> np.ndarray:
     """Functions on `LINE`, shape (S, n)."""
     model = network(family, seed)
-    found = tfbdl.predict(model, LINE, num_samples, seed=seed, return_samples=True, verbose=0)
-    return found.samples[..., 0]
+    prediction = tfbdl.predict(model, LINE, num_samples, seed=seed, return_samples=True, verbose=0)
+    return prediction.samples[..., 0]
 
 
 def steepest_share(f: np.ndarray) -> np.ndarray:

@@ -19,7 +19,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import scipy.optimize
 import scipy.stats
-from run import REGRESSION, Run
 
 import tfbdl
 from tfbdl.data import gapped_sine
@@ -27,6 +26,7 @@ from tfbdl.layers import BayesDense
 from tfbdl.likelihoods import Normal
 from tfbdl.posteriors import FullCovarianceNormal, MeanFieldNormal
 from tfbdl.priors import Normal as NormalPrior
+from tutorials.priors.run import REGRESSION, Run
 
 NOISE = 0.1
 FREQUENCIES = np.arange(1, 4)
@@ -49,10 +49,10 @@ def log_evidence(scale: float, phi: np.ndarray, y: np.ndarray) -> float:
 
 def best_scale(phi: np.ndarray, y: np.ndarray) -> float:
     """The scale of highest evidence."""
-    found = scipy.optimize.minimize_scalar(
+    optimum = scipy.optimize.minimize_scalar(
         lambda log_s: -log_evidence(np.exp(log_s), phi, y), bounds=(-3, 4), method="bounded"
     )
-    return float(np.exp(found.x))
+    return float(np.exp(optimum.x))
 
 
 class Model(NamedTuple):
@@ -121,7 +121,7 @@ def compiled(name: str, scale: float, trainable: bool, seed: int) -> keras.Model
 
 def runs(args: argparse.Namespace) -> dict[str, Run]:
     """Each model with its scale fixed on a grid, and learned from 1 on."""
-    found = {}
+    runs = {}
     for name, of in MODELS.items():
         x, y = gapped_sine(of.num_data, args.seed)
         for scale in (*GRID, None):
@@ -130,7 +130,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
                 return compiled(name, scale or 1.0, scale is None, args.seed)
 
             key = f"{name}_learned" if scale is None else f"{name}_{scale:g}"
-            found[key] = Run(
+            runs[key] = Run(
                 model,
                 of.inputs(x),
                 y,
@@ -139,7 +139,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
                 REGRESSION,
                 STEPS_AN_EPOCH,
             )
-    return found
+    return runs
 
 
 def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:

@@ -16,9 +16,9 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
-from families import DISCRETE, FAMILIES
 
 from tfbdl.priors import Horseshoe
+from tutorials.priors.families import DISCRETE, FAMILIES
 
 DENSITIES = [name for name in FAMILIES if name not in DISCRETE]
 WEIGHTS = (0.1, 1.0, 3.0, 10.0, 100.0)

@@ -105,12 +105,12 @@ def largest_shares(width: int, seed: int) -> dict[str, float]:
     """The mean over networks of max_j (v_j h_j)^2 / sum_j (v_j h_j)^2 at x = 1, of erf units."""
     layer = hidden_layer("erf", width, seed)
     h = drawn(keras.Sequential([keras.Input((1,)), layer]), LINE[-1:], NETWORKS, seed)[:, 0]
-    found = {}
+    shares = {}
     for family, prior in OUTPUT.items():
         v = prior(width).sample(random.key_of(seed, "limit"), (width, NETWORKS))
         squares = np.square(h.astype(float) * np.transpose(v))
-        found[family] = float(np.mean(squares.max(-1) / squares.sum(-1)))
-    return found
+        shares[family] = float(np.mean(squares.max(-1) / squares.sum(-1)))
+    return shares
 
 
 def limiting_share(index: float = 0.5) -> float:
@@ -180,22 +180,22 @@ def curves(rows: Mapping[str, dict]) -> plt.Figure:
     """What wide networks lose, and what they keep under heavy tails."""
     names = [name for name in rows if name.startswith("H = ")]
     widths = np.array([int(name.removeprefix("H = ")) for name in names])
-    found = {column: np.array([rows[n][column] for n in names]) for column in rows[names[0]]}
+    values = {column: np.array([rows[n][column] for n in names]) for column in rows[names[0]]}
     figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
     for activation, marker in (("relu", "o"), ("erf", "s")):
         column = f"kernel distance, {activation}"
         label = f"{activation}: slope {rows['slope'][column]:.3f}"
-        axes[0].loglog(widths, found[column], marker, label=label)
-        axes[0].loglog(widths, found[column][0] * widths**-0.5, color="0.6", linewidth=1, zorder=0)
+        axes[0].loglog(widths, values[column], marker, label=label)
+        axes[0].loglog(widths, values[column][0] * widths**-0.5, color="0.6", linewidth=1, zorder=0)
     axes[0].plot([], [], color="0.6", linewidth=1, label=r"$H^{-1/2}$")
     axes[0].set(title="one network's kernel", ylabel=r"$\|k_H - k\| \; / \; \|k\|$")
     noise = 2 * math.sqrt(24 / FUNCTIONS)
-    axes[1].loglog(widths, np.abs(found["excess kurtosis, relu"]), "o", label="drawn networks")
+    axes[1].loglog(widths, np.abs(values["excess kurtosis, relu"]), "o", label="drawn networks")
     axes[1].loglog(widths, 15 / widths, color="0.6", linewidth=1, zorder=0, label="15 / H")
     axes[1].axhspan(1e-4, noise, color="0.9", zorder=0, label="within 2 standard errors of 0")
     axes[1].set(title="the law of f(1)", ylabel="|excess kurtosis|", ylim=(1e-3, 60))
     for family, marker in (("Cauchy", "o"), ("normal", "s")):
-        axes[2].semilogx(widths, found[f"largest share, {family}"], marker, label=family)
+        axes[2].semilogx(widths, values[f"largest share, {family}"], marker, label=family)
     limit = rows["limit"]["largest share, Cauchy"]
     axes[2].axhline(limit, color="0.6", linewidth=1, label=f"limit {limit:.3f}")
     axes[2].set(title="the largest unit", ylim=(0, 1.05))

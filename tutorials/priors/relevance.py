@@ -16,13 +16,13 @@ from typing import NamedTuple
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
-from run import REGRESSION, Run
 
 import tfbdl
 from tfbdl.data import UCIData, uci
 from tfbdl.layers import BayesDense, LearnedScale
 from tfbdl.likelihoods import Normal
 from tfbdl.posteriors import MeanFieldNormal
+from tutorials.priors.run import REGRESSION, Run
 
 PRIORS: dict[str, float | str] = {"normal": 1.0, "ARD": "ard"}
 EPOCHS = {"made": 100, "concrete": 60}
@@ -120,7 +120,7 @@ def network(prior: float | str, data: Data, steps: int, seed: int) -> keras.Mode
 
 def runs(args: argparse.Namespace) -> dict[str, Run]:
     """Each regression under each prior; concrete only with files, and so not with `digits`."""
-    found = {}
+    runs = {}
     for name, epochs in EPOCHS.items():
         if name == "concrete" and args.data == "digits":
             continue
@@ -133,8 +133,8 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
             ) -> keras.Model:
                 return network(prior, data, steps, args.seed)
 
-            found[f"{name}_{family}"] = Run(model, data.x, data.y, epochs, 100, REGRESSION, REPEATS)
-    return found
+            runs[f"{name}_{family}"] = Run(model, data.x, data.y, epochs, 100, REGRESSION, REPEATS)
+    return runs
 
 
 def sizes(model: keras.Model) -> np.ndarray:
@@ -148,7 +148,7 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
     for name, model in models.items():
         data = DATA[name.split("_")[0]](args.seed)
         size = sizes(model)
-        found = tfbdl.predict(model, data.x_test, args.S, seed=args.seed, verbose=0)
+        prediction = tfbdl.predict(model, data.x_test, args.S, seed=args.seed, verbose=0)
         density = tfbdl.log_predictive_density(
             model, data.x_test, data.y_test, args.S, seed=args.seed
         )
@@ -156,7 +156,7 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
             "elbo": tfbdl.elbo(model, data.x, data.y, args.S, seed=args.seed).elbo
             - np.log(data.unit),
             "test log density": float(density.mean()) - np.log(data.unit),
-            "test RMSE": data.unit * float(np.sqrt(np.mean((found.mean - data.y_test) ** 2))),
+            "test RMSE": data.unit * float(np.sqrt(np.mean((prediction.mean - data.y_test) ** 2))),
             "weights of relevant inputs": float(np.median(size[: data.relevant])),
             "weights of noise": float(np.median(size[data.relevant :])),
         }

@@ -1,4 +1,4 @@
-"""What a part of `priors.py` trains."""
+"""What a part of the lecture on priors trains."""
 
 from __future__ import annotations
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
-from run import CLASSIFICATION, REGRESSION, Run
 
 import tfbdl
 from tfbdl.data import ImageData
@@ -23,6 +21,8 @@ from tfbdl.layers import BayesDense
 from tfbdl.likelihoods import Normal as NormalLikelihood
 from tfbdl.posteriors import MeanFieldNormal
 from tfbdl.priors import Horseshoe, Laplace, Normal, Prior
+from tutorials import classifiers, image_data
+from tutorials.priors.run import CLASSIFICATION, REGRESSION, Run
 
 N, INPUTS, NOISE = 80, 100, 0.5
 SIGNALS = np.array([2.0, -2.0, 1.5, -1.5, 1.0])
@@ -82,15 +82,15 @@ def classifier(prior: Prior, args: argparse.Namespace) -> keras.Model:
 
     layers = [layer(50, "relu", prior, args.seed), layer(10, None, 1.0, args.seed + 1)]
     model = keras.Sequential([keras.Input((784,)), *layers])
-    steps = args.n_epochs * (args.N // min(args.batch_size, args.N))
+    steps = classifiers.num_steps(args)
     schedule = keras.optimizers.schedules.CosineDecay(1e-2, steps)
-    return common.classification(model, keras.optimizers.Adam(schedule))
+    return classifiers.compiled(model, keras.optimizers.Adam(schedule))
 
 
 def runs(args: argparse.Namespace) -> dict[str, Run]:
     x, y, _ = regression(args.seed)
-    data = common.images(args)
-    found = {}
+    data = image_data.chosen(args)
+    runs = {}
     for name, prior in PRIORS.items():
 
         def of_regression(prior: Callable[[], Prior] = prior) -> keras.Model:
@@ -99,19 +99,17 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
         def of_digits(prior: Callable[[], Prior] = prior) -> keras.Model:
             return classifier(prior(), args)
 
-        found[f"regression_{name}"] = Run(
-            of_regression, x, y, EPOCHS, N, REGRESSION, STEPS_AN_EPOCH
-        )
-        found[f"digits_{name}"] = Run(
+        runs[f"regression_{name}"] = Run(of_regression, x, y, EPOCHS, N, REGRESSION, STEPS_AN_EPOCH)
+        runs[f"digits_{name}"] = Run(
             of_digits, data.x_train, data.y_train, args.n_epochs, args.batch_size, CLASSIFICATION
         )
-    return found
+    return runs
 
 
 def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
     rows: dict[str, dict] = {}
     x, y, w = regression(args.seed)
-    data = common.images(args)
+    data = image_data.chosen(args)
     signal = w != 0
     for name, model in models.items():
         if name.startswith("regression"):

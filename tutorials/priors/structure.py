@@ -11,18 +11,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
-import common
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
-from run import CLASSIFICATION, Run
 
 import tfbdl
 from tfbdl import random
 from tfbdl.layers import BayesConv2D, BayesDense, BayesLSTM
 from tfbdl.posteriors import MeanFieldNormal
 from tfbdl.priors import Horseshoe, InverseGammaScale, Normal, Prior, SpatialNormal
+from tutorials import classifiers, image_data
+from tutorials.priors.run import CLASSIFICATION, Run
 
 FILTERS, SIZE = 16, 7
 LSTM_UNITS = 32
@@ -75,13 +75,13 @@ def recurrent(args: argparse.Namespace) -> keras.Model:
 
 def compiled(layers: list[keras.layers.Layer], args: argparse.Namespace) -> keras.Model:
     model = keras.Sequential([keras.Input((784,)), *layers])
-    steps = args.n_epochs * (args.N // min(args.batch_size, args.N))
+    steps = classifiers.num_steps(args)
     schedule = keras.optimizers.schedules.CosineDecay(1e-2, steps)
-    return common.classification(model, keras.optimizers.Adam(schedule))
+    return classifiers.compiled(model, keras.optimizers.Adam(schedule))
 
 
 def runs(args: argparse.Namespace) -> dict[str, Run]:
-    data = common.images(args)
+    data = image_data.chosen(args)
 
     def run(model: Callable[[], keras.Model]) -> Run:
         shape = (args.n_epochs, args.batch_size, CLASSIFICATION)
@@ -90,13 +90,13 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     def of(prior: Callable[[], Prior]) -> Callable[[], keras.Model]:
         return lambda: convolution(prior(), args)
 
-    found = {name.replace(" ", "_"): run(of(prior)) for name, prior in CONVOLUTIONS.items()}
-    return {**found, "lstm": run(lambda: recurrent(args))}
+    convolutions = {name.replace(" ", "_"): run(of(prior)) for name, prior in CONVOLUTIONS.items()}
+    return {**convolutions, "lstm": run(lambda: recurrent(args))}
 
 
 def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
     """Bounds in nats per training image, accuracies, and the scales of the LSTM's gates."""
-    data = common.images(args)
+    data = image_data.chosen(args)
     rows: dict[str, dict] = {}
     for name, model in models.items():
         p = tfbdl.predict(model, data.x_test, args.S, seed=args.seed, verbose=0).mean

@@ -12,16 +12,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-import held_out
 import keras
-from networks import num_epochs, plain, sequential, trained
-from uci_split import Split, noise_of
 
-from tfbdl.inference import Laplace, MarginalLikelihood, NeuralLinear
+import tfbdl
+from tfbdl.inference import EmpiricalBayes, Laplace, NeuralLinear
 from tfbdl.likelihoods import Normal
 from tfbdl.predictive import Prediction
+from tutorials.uci import held_out
+from tutorials.uci.networks import num_epochs, plain, sequential, trained
+from tutorials.uci.split import Split, noise_of
 
-Found = tuple[Prediction, dict[str, Any]]
+Outcome = tuple[Prediction, dict[str, Any]]
 
 SEARCHES = 10
 """For prior and noise, in the second half of the training."""
@@ -29,22 +30,22 @@ SCALES = (0.3, 1.0, 3.0, 10.0)
 """Of the prior under which features are learned, in units of the noise."""
 
 
-def laplace(data: Split, args: argparse.Namespace) -> Found:
+def laplace(data: Split, args: argparse.Namespace) -> Outcome:
     """All correlations of all weights; a prior precision for each weight tensor."""
     model = sequential(plain(args), data)
-    posterior = Laplace(model, "regression", "all", "full")
+    posterior = Laplace(model, Normal(1.0), subset_of_weights="all", hessian_structure="full")
     every = max(num_epochs(data, args) // (2 * SEARCHES), 1)
     start = max(num_epochs(data, args) - every * SEARCHES, 0)
-    evidence = MarginalLikelihood(posterior, data.x, data.y, start=start, every=every)
+    evidence = EmpiricalBayes(posterior, data.x, data.y, start=start, every=every)
     trained(model, Normal(1.0), data, args, [evidence])
-    return posterior.predict(data.x_test), {
+    return tfbdl.predict(posterior, data.x_test, verbose=0), {
         "prior_precision": posterior.prior_precision.numpy().tolist(),
         "noise": posterior.sigma_noise,
         "log_marginal_likelihood": float(posterior.log_marginal_likelihood()),
     }
 
 
-def neural_linear(data: Split, args: argparse.Namespace) -> Found:
+def neural_linear(data: Split, args: argparse.Namespace) -> Outcome:
     """With unknown noise, so that Student's t predicts."""
 
     def fit(scale: float, data: Split) -> Prediction:
@@ -54,8 +55,9 @@ def neural_linear(data: Split, args: argparse.Namespace) -> Found:
             weight.regularizer = keras.regularizers.L2(0.5 / (len(data.x) * scale**2))
         trained(model, Normal(1.0), data, args)
         posterior = NeuralLinear(model, noise_prior=(1.0, 1e-4)).fit(data.x, data.y)
-        return posterior.optimize_prior_precision("layerwise").predict(data.x_test)
+        posterior.optimize_prior_precision(prior_structure="layerwise")
+        return tfbdl.predict(posterior, data.x_test, verbose=0)
 
     scale = held_out.best(SCALES, fit, data)
-    found = fit(scale, data)
-    return found, {"prior_scale": scale, "noise": noise_of(found)}
+    prediction = fit(scale, data)
+    return prediction, {"prior_scale": scale, "noise": noise_of(prediction)}

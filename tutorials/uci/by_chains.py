@@ -10,16 +10,15 @@ import argparse
 import itertools
 from typing import Any
 
-import hierarchical_prior
-import joint_ensemble
 import numpy as np
-from networks import one_noise, sequential
-from uci_split import Split, noise_of
 
 import tfbdl
-from tfbdl.inference import HMC, MCMC, LogPosterior, rhat
+from tfbdl.inference import HMC, MCMC, rhat
 from tfbdl.likelihoods import Normal
 from tfbdl.predictive import Prediction
+from tutorials.uci import hierarchical_prior, joint_ensemble
+from tutorials.uci.networks import one_noise, sequential
+from tutorials.uci.split import Split, noise_of
 
 LENGTH = 0.5
 """Of a trajectory, unless it comes to `max_leapfrog_steps` before."""
@@ -27,25 +26,27 @@ LENGTH = 0.5
 
 def hmc(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
     """Chains from networks that were trained for a fifth of the steps of other methods."""
-    model, likelihood = sequential(one_noise(args), data), Normal("predicted")
-    target = LogPosterior(model, likelihood, hierarchical_prior.prior_of(model), data.x, data.y)
+    model = sequential(one_noise(args), data)
     chains = MCMC(
-        target,
-        HMC(trajectory_length=LENGTH, max_leapfrog_steps=args.max_leapfrog_steps),
+        model,
+        hierarchical_prior.prior_of(model),
+        likelihood=Normal("predicted"),
+        kernel=HMC(trajectory_length=LENGTH, max_leapfrog_steps=args.max_leapfrog_steps),
         num_warmup=args.num_warmup,
         num_samples=args.num_samples,
         num_chains=args.num_chains,
         initial=_starts(data, args),
         seed=args.seed,
-        verbose=0,
-    ).run()
-    found = tfbdl.predict(chains.ensemble(), data.x_test, args.S, return_samples=True, verbose=0)
+    ).fit(data.x, data.y, verbose=0)
+    prediction = tfbdl.predict(
+        chains, data.x_test, args.S, seed=args.seed, return_samples=True, verbose=0
+    )
     values = chains.outputs(data.x_test[:100])[..., 0]
-    return found, {
+    return prediction, {
         "gradients": int(chains.draws.num_gradients.sum()),
         "accept_prob": float(chains.draws.accept_prob.mean()),
         "rhat_of_functions": float(np.max(rhat(values))),
-        "noise": noise_of(found),
+        "noise": noise_of(prediction),
     }
 
 

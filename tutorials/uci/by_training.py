@@ -10,17 +10,17 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import held_out
 import keras
-from networks import START_SCALE, Layers, plain, sequential, trained
-from uci_split import Split
 
 import tfbdl
 from tfbdl.layers import BayesDense, ConcreteDropout, LearnedScale, MCDropout, VariationalDropout
 from tfbdl.likelihoods import Normal
 from tfbdl.predictive import Prediction
+from tutorials.uci import held_out
+from tutorials.uci.networks import START_SCALE, Layers, plain, sequential, trained
+from tutorials.uci.split import Split
 
-Found = tuple[Prediction, dict[str, Any]]
+Outcome = tuple[Prediction, dict[str, Any]]
 
 LENGTHSCALE = 1e-2
 """Of the prior of MC dropout (Gal and Ghahramani 2016)."""
@@ -32,19 +32,19 @@ SCALES = (0.3, 1.0, 3.0, 10.0)
 """Of the normal prior that weight decay is, in units of the noise."""
 
 
-def weight_decay(data: Split, args: argparse.Namespace) -> Found:
+def weight_decay(data: Split, args: argparse.Namespace) -> Outcome:
     """The mode under a normal prior, with one noise: no uncertainty about the weights."""
 
     def layers(scale: float, data: Split) -> Layers:
-        found = plain(args)
-        for layer in found:
+        stack = plain(args)
+        for layer in stack:
             layer.kernel_regularizer = keras.regularizers.L2(0.5 / (len(data.x) * scale**2))
-        return found
+        return stack
 
     return _with_best_noise("prior_scale", SCALES, layers, data, args)
 
 
-def mc_dropout(data: Split, args: argparse.Namespace) -> Found:
+def mc_dropout(data: Split, args: argparse.Namespace) -> Outcome:
     """Dropout of inputs and hidden units at one rate."""
 
     def layers(rate: float, data: Split) -> Layers:
@@ -57,7 +57,7 @@ def mc_dropout(data: Split, args: argparse.Namespace) -> Found:
     return _with_best_noise("rate", RATES, layers, data, args)
 
 
-def concrete_dropout(data: Split, args: argparse.Namespace) -> Found:
+def concrete_dropout(data: Split, args: argparse.Namespace) -> Outcome:
     """Dropout of inputs and hidden units at rates that are learned."""
     rates: dict[str, Any] = {}
 
@@ -69,25 +69,25 @@ def concrete_dropout(data: Split, args: argparse.Namespace) -> Found:
             )
             for seed, layer in enumerate(plain(args), start=args.seed)
         ]
-        found = _with_learned_noise(layers, data, args)
+        prediction = _with_learned_noise(layers, data, args)
         rates.update(rates=[float(1.0 - layer.keep_prob) for layer in layers])
-        return found
+        return prediction
 
     lengthscale = held_out.best(LENGTHSCALES, fit, data)
     return fit(lengthscale, data), {"lengthscale": lengthscale, **rates}
 
 
-def variational_dropout(data: Split, args: argparse.Namespace) -> Found:
+def variational_dropout(data: Split, args: argparse.Namespace) -> Outcome:
     """A noise for each weight, under a log-uniform prior."""
     layers = [
         VariationalDropout(args.hidden, "relu", num_data=len(data.x), seed=args.seed),
         VariationalDropout(1, num_data=len(data.x), seed=args.seed + 1),
     ]
-    found = _with_learned_noise(layers, data, args)
-    return found, {"pruned": [layer.sparsity() for layer in layers]}
+    prediction = _with_learned_noise(layers, data, args)
+    return prediction, {"pruned": [layer.sparsity() for layer in layers]}
 
 
-def bayes_by_backprop(data: Split, args: argparse.Namespace) -> Found:
+def bayes_by_backprop(data: Split, args: argparse.Namespace) -> Outcome:
     """Independent normal weights; the scales of the prior are learned through the bound."""
     layers = [
         BayesDense(
@@ -104,8 +104,8 @@ def bayes_by_backprop(data: Split, args: argparse.Namespace) -> Found:
             (1, None, args.hidden**-0.5, args.seed + 1),
         )
     ]
-    found = _with_learned_noise(layers, data, args)
-    return found, {"prior_scales": [float(layer.prior.scale) for layer in layers]}
+    prediction = _with_learned_noise(layers, data, args)
+    return prediction, {"prior_scales": [float(layer.prior.scale) for layer in layers]}
 
 
 def _with_learned_noise(layers: Layers, data: Split, args: argparse.Namespace) -> Prediction:
@@ -135,7 +135,7 @@ def _with_best_noise(
     layers: Callable[[float, Split], Layers],
     data: Split,
     args: argparse.Namespace,
-) -> Found:
+) -> Outcome:
     """What the best of the values gives, trained on all of the training part."""
 
     def fit(value: float, data: Split, sigma: float = 1.0) -> Prediction:

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 import scipy.stats
-from uci_split import Split
 
 from tfbdl.predictive import Prediction
+from tutorials.uci.split import Split
 
 
 def best(values: Sequence[float], fit: Callable[[float, Split], Prediction], data: Split) -> float:
@@ -38,5 +38,5 @@ def best_noise(prediction: Prediction, y: np.ndarray) -> tuple[float, float]:
         logs = scipy.stats.norm.logpdf(y, outputs, np.exp(log_sigma))  # (S, N, 1)
         return float(np.log(len(logs)) - scipy.special.logsumexp(logs, axis=0).mean())
 
-    found = scipy.optimize.minimize_scalar(loss, bounds=np.log([1e-3, 2.0]), method="bounded")
-    return -float(found.fun), float(np.exp(found.x))
+    optimum = scipy.optimize.minimize_scalar(loss, bounds=np.log([1e-3, 2.0]), method="bounded")
+    return -float(optimum.fun), float(np.exp(optimum.x))

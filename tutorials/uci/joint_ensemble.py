@@ -1,8 +1,10 @@
 """Deep ensembles whose members train together in one compiled loop.
 
-Each member k has weights theta_k, batches in an order of its own, and Adam (Kingma and Ba 2015,
-algorithm 1) on -1/B sum_b log p(y_b | f(theta_k, x_b)). It is what `tfbdl.inference.DeepEnsemble`
-does with one member after the other, for networks so small that most of a step is not arithmetic.
+Each member k has weights theta_k, and batches in an order of its own, whose loss is
+-1/B sum_b log p(y_b | f(theta_k, x_b)). The weights of all are one variable, (K, D): an optimizer
+that moves each number by its own gradients, as Adam does, moves it as if members were trained by
+themselves. It is what `tfbdl.inference.DeepEnsemble` does with one member after the other, for
+networks so small that most of a step is not arithmetic.
 
 When to stop is chosen on the last 20 % of the training part, for the ensemble as a whole.
 """
@@ -13,39 +15,22 @@ import argparse
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from networks import Layers, predicted_noise, sequential
-from uci_split import Split
 
 import tfbdl
 from tfbdl.flat_model import FlatModel
 from tfbdl.likelihoods import Likelihood, Normal
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction
+from tutorials.uci.networks import Layers, predicted_noise, sequential
+from tutorials.uci.split import Split
 
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 LOOKS = 40
 """How often an ensemble is asked about what it is not trained on."""
-
-
-class Adam(NamedTuple):
-    """Weights and the moments of their gradients, each (K, D), and the steps so far."""
-
-    theta: tf.Tensor
-    first: tf.Tensor
-    second: tf.Tensor
-    t: tf.Tensor
-
-    def step(self, gradient: tf.Tensor, rate: float) -> Adam:
-        t = self.t + 1.0
-        first = BETA_1 * self.first + (1.0 - BETA_1) * gradient
-        second = BETA_2 * self.second + (1.0 - BETA_2) * gradient**2
-        rate = rate * tf.sqrt(1.0 - BETA_2**t) / (1.0 - BETA_1**t)
-        return Adam(self.theta - rate * first / (tf.sqrt(second) + EPSILON), first, second, t)
 
 
 def epochs(
@@ -55,7 +40,7 @@ def epochs(
     y: np.ndarray,
     *,
     num_members: int,
-    rate: float,
+    optimizer: keras.optimizers.Optimizer,
     batch_size: int,
     seed: int,
 ) -> Iterator[np.ndarray]:
@@ -67,7 +52,7 @@ def epochs(
         x: shape (N, ...).
         y: shape (N, ...).
         num_members: K.
-        rate: of Adam.
+        optimizer: one that moves each number by its own gradients.
         batch_size: B; examples of an epoch that fill no batch are left out.
         seed: of the first member; the next ones have the next.
     """
@@ -86,22 +71,25 @@ def epochs(
             loss = -tf.reduce_mean(likelihood.log_prob(y, flat(theta, x)))
         return tape.gradient(loss, theta)
 
+    theta = keras.Variable(tf.stack([member.theta for member in flats]))
+    optimizer.build([theta])
+
     @tf.function(autograph=False, jit_compile=True)
-    def epoch(adam: Adam, orders: tf.Tensor) -> Adam:
-        def step(i: tf.Tensor, adam: Adam) -> tuple[tf.Tensor, Adam]:
+    def epoch(orders: tf.Tensor) -> None:
+        def step(i: tf.Tensor) -> tuple[tf.Tensor]:
             batches = [tf.gather(array, orders[i]) for array in data]  # (K, B, ...)
-            return i + 1, adam.step(tf.vectorized_map(gradient, (adam.theta, *batches)), rate)
+            gradients = tf.vectorized_map(gradient, (tf.convert_to_tensor(theta.value), *batches))
+            optimizer.apply([gradients], [theta])
+            return (i + 1,)
 
-        return tf.while_loop(lambda i, _: i < num_steps, step, (tf.constant(0), adam))[1]
+        tf.while_loop(lambda i: i < num_steps, step, (tf.constant(0),))
 
-    theta = tf.stack([member.theta for member in flats])
-    adam = Adam(theta, tf.zeros_like(theta), tf.zeros_like(theta), tf.constant(0.0))
     rng = np.random.default_rng(seed)
     while True:
-        yield adam.theta.numpy()
+        yield theta.numpy()
         orders = np.stack([rng.permutation(len(x)) for _ in range(num_members)])
         orders = orders[:, : num_steps * batch_size].reshape(num_members, num_steps, batch_size)
-        adam = epoch(adam, tf.constant(orders.swapaxes(0, 1), tf.int32))
+        epoch(tf.constant(orders.swapaxes(0, 1), tf.int32))
 
 
 def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
@@ -119,10 +107,10 @@ def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, di
     best = every * (int(np.argmax(scores)) + 1)
     theta = next(itertools.islice(members(predicted_noise, args.K, data, args), best, None))
     ensemble = WeightEnsemble(network, theta)
-    found = tfbdl.predict(
+    prediction = tfbdl.predict(
         ensemble, data.x_test, args.K, likelihood=likelihood, return_samples=True, verbose=0
     )
-    return found, {"epochs": best}
+    return prediction, {"epochs": best}
 
 
 def log_density(
@@ -146,7 +134,7 @@ def members(
         data.x,
         data.y,
         num_members=num_members,
-        rate=args.rate,
+        optimizer=keras.optimizers.Adam(args.rate),
         batch_size=args.batch_size,
         seed=args.seed,
     )

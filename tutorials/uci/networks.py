@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import keras
 import numpy as np
-from uci_split import Split
 
 import tfbdl
 from tfbdl.layers import LearnedScale
 from tfbdl.likelihoods import Likelihood
+from tutorials.uci.split import Split
 
 Layers = list[keras.layers.Layer]
 

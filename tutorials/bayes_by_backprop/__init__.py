@@ -1,0 +1,1 @@
+"""Bayes by Backprop (Blundell et al. 2015): the notebook, pruning, the report, the bandit."""

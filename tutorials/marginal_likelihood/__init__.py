@@ -1,0 +1,1 @@
+"""Which network? By the marginal likelihood of the training data."""

@@ -1,0 +1,1 @@
+"""What a Bayesian neural network assumes, and what it then predicts."""

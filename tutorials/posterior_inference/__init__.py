@@ -1,0 +1,1 @@
+"""One posterior, and what the methods of inference make of it."""
