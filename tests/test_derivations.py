@@ -1,0 +1,432 @@
+"""The formulas of docs/course/derivations, each held against numbers of another origin."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+
+from tfbdl import priors, random
+from tfbdl.inference import Laplace
+from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout
+from tfbdl.likelihoods import Bernoulli
+from tfbdl.models import VAE
+from tfbdl.models.vae import Latent, kl_to_standard_normal
+from tfbdl.optimizers import SGHMC, SGLD
+from tfbdl.priors import LogUniform
+
+rng = np.random.default_rng(0)
+
+
+def normal_expectation(function: object, mean: float = 0.0, stddev: float = 1.0) -> float:
+    """E[function(w)] for w ~ N(mean, stddev^2), by Gauss and Hermite."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    return float(weights @ function(mean + stddev * nodes) / np.sqrt(2 * np.pi))
+
+
+class TestBound:
+    """p(w) = N(0, 1), y given w ~ N(w, 1), q = N(m, s^2): all parts are known."""
+
+    @staticmethod
+    def bound(y: float, m: float, s: float) -> float:
+        likelihood = normal_expectation(lambda w: scipy.stats.norm.logpdf(y, w), m, s)
+        kl = kl_to_standard_normal(Latent(tf.constant([[m]]), tf.constant([[s]])))
+        return likelihood - float(kl[0])
+
+    def test_elbo(self) -> None:
+        y = 0.7
+        log_evidence = scipy.stats.norm.logpdf(y, 0, 2**0.5)
+        assert self.bound(y, y / 2, 0.5**0.5) == pytest.approx(log_evidence, abs=1e-6)
+        for m, s in ((0.0, 1.0), (0.35, 0.5), (1.0, 0.7)):
+            assert self.bound(y, m, s) < log_evidence - 1e-3
+
+    def test_gap_of_the_bound(self) -> None:
+        y, m, s = 0.7, 1.0, 0.4
+        gap = scipy.stats.norm.logpdf(y, 0, 2**0.5) - self.bound(y, m, s)
+        to_posterior = np.log(0.5**0.5 / s) + (s * s + (m - y / 2) ** 2) - 0.5
+        assert gap == pytest.approx(to_posterior, abs=1e-5)
+
+    def test_closed_form_of_the_kl(self) -> None:
+        """Minus the entropy, minus the prior's expectation."""
+        mu, sigma, gamma = 0.3, 0.2, 1.5
+        entropy = np.log(sigma) + 0.5 * np.log(2 * np.pi) + 0.5
+        assert entropy == pytest.approx(float(scipy.stats.norm(mu, sigma).entropy()))
+        expected = normal_expectation(lambda w: scipy.stats.norm.logpdf(w, 0, gamma), mu, sigma)
+        kl = priors.Normal(gamma).kl_from_normal(tf.constant([mu]), tf.constant([sigma]))
+        assert float(kl) == pytest.approx(-entropy - expected, rel=1e-5)
+
+    def test_minibatches(self) -> None:
+        """The mean over all batches of the loss is the bound of all data, whatever M is."""
+        keras.utils.set_random_seed(0)
+        layer = BayesDense(1, num_data=12)
+        model = keras.Sequential([keras.Input((3,)), layer])
+        model.compile(loss="mse")
+        x, y = rng.standard_normal((12, 3)), rng.standard_normal((12, 1))
+        kl = sum(float(q.kl(random.key_of(0, "x"))) for q in layer.random_weights)
+        error = float(np.mean((np.array(model(x)) - y) ** 2))
+        for size in (2, 6, 12):
+            batches = [slice(i, i + size) for i in range(0, 12, size)]
+            losses = [model.evaluate(x[b], y[b], batch_size=size, verbose=0) for b in batches]
+            assert np.mean(losses) == pytest.approx(error + kl / 12, rel=1e-5)
+
+    def test_local_bounds_have_no_num_data(self) -> None:
+        vae = VAE(2, (4,))
+        x = rng.random((6, 5)).astype("float32")
+        for rows in (x, x[:3]):
+            vae(rows)
+            kl = kl_to_standard_normal(vae.encode(rows))
+            assert float(vae.losses[0]) == pytest.approx(float(tf.reduce_mean(kl)), rel=1e-5)
+
+
+class TestReparameterization:
+    mu, sigma, c = 0.8, 0.5, 0.1
+
+    def test_reparameterization(self) -> None:
+        """Of E[sin w] = sin(mu) exp(-sigma^2 / 2), by mu and by rho."""
+        rho = float(np.log(np.expm1(self.sigma)))
+        key = random.key_of(0, "derivations")
+        mu_, rho_ = tf.constant(self.mu), tf.constant(rho)
+        with tf.GradientTape() as tape:
+            tape.watch([mu_, rho_])
+            w = mu_ + tf.math.softplus(rho_) * random.normal(key, (400_000,))
+            mean = tf.reduce_mean(tf.sin(w))
+        found = [float(g) for g in tape.gradient(mean, [mu_, rho_])]
+        shrink = np.exp(-(self.sigma**2) / 2)
+        by_sigma = -self.sigma * np.sin(self.mu) * shrink
+        exact = [np.cos(self.mu) * shrink, by_sigma * scipy.special.expit(rho)]
+        assert found == pytest.approx(exact, abs=4e-3)
+
+    def test_score_function_has_more_variance(self) -> None:
+        d, eps = self.mu - self.c, rng.standard_normal(1_000_000)
+        w = self.mu + self.sigma * eps
+        path, score = 2 * (w - self.c), (w - self.c) ** 2 * eps / self.sigma
+        assert path.mean() == pytest.approx(2 * d, abs=0.01)
+        assert score.mean() == pytest.approx(2 * d, abs=0.02)
+        assert path.var() == pytest.approx(4 * self.sigma**2, rel=0.01)
+        stated = d**4 / self.sigma**2 + 14 * d**2 + 15 * self.sigma**2
+        assert score.var() == pytest.approx(stated, rel=0.03)
+        assert stated > 10 * path.var()
+
+    def test_quantile_gradient(self) -> None:
+        """Of a normal's scale: -(dF / dsigma) / q, by differences of F."""
+        w, h = 1.3, 1e-5
+        law = lambda s: scipy.stats.norm(self.mu, s)  # noqa: E731
+        slope = (law(self.sigma + h).cdf(w) - law(self.sigma - h).cdf(w)) / (2 * h)
+        by_formula = -slope / law(self.sigma).pdf(w)
+        assert by_formula == pytest.approx((w - self.mu) / self.sigma, rel=1e-6)
+
+    def test_local_reparameterization(self) -> None:
+        """Equal marginals; two examples are correlated under one W, and not here."""
+        x = np.array([[1.0, 2.0], [1.0, 1.0]])
+        mu, sigma = np.array([0.5, -0.2]), np.array([0.3, 0.4])
+        layer = BayesDense(1, num_data=1, estimator="local_reparameterization", use_bias=False)
+        layer.build((None, 2))
+        layer.kernel.mu.assign(mu[:, None])
+        layer.kernel.rho.assign(np.log(np.expm1(sigma))[:, None])
+        rows = np.tile(x, (50_000, 1)).astype("float32")
+        found = np.array(layer(rows, training=True)).reshape(-1, 2)
+        assert found.mean(0) == pytest.approx(x @ mu, abs=0.02)
+        assert found.var(0) == pytest.approx(x**2 @ sigma**2, rel=0.03)
+        assert abs(np.cov(found.T)[0, 1]) < 0.02
+        shared = np.sum(x[0] * x[1] * sigma**2)
+        w = mu + sigma * rng.standard_normal((100_000, 2))
+        assert np.cov((w @ x.T).T)[0, 1] == pytest.approx(shared, rel=0.05)
+
+
+def bernoulli_entropy(k: float) -> float:
+    return -k * np.log(k) - (1 - k) * np.log(1 - k)
+
+
+class TestDropout:
+    @pytest.mark.parametrize("keep", [0.2, 0.5, 0.9])
+    def test_dropout_kl(self, keep: float) -> None:
+        """The formula with its constants, by integration, where the lumps are apart."""
+        m, s, scale = 0.5, 0.01, 0.7
+        lumps = np.linspace(-12, 12, 24_001) * s
+        w = np.union1d(lumps, m + lumps)
+        log_q = np.logaddexp(
+            np.log(1 - keep) + scipy.stats.norm.logpdf(w, 0, s),
+            np.log(keep) + scipy.stats.norm.logpdf(w, m, s),
+        )
+        log_p = scipy.stats.norm.logpdf(w, 0, 1 / scale)
+        exact = np.trapezoid(np.exp(log_q) * (log_q - log_p), w)
+        squared = (s * scale) ** 2
+        formula = keep * scale**2 / 2 * m**2 - bernoulli_entropy(keep)
+        assert exact == pytest.approx(formula + 0.5 * (squared - 1 - np.log(squared)), abs=1e-5)
+
+    def test_weight_decay_of_a_prior(self) -> None:
+        """lambda ||W||^2 = KL / N up to the entropy: of the kernel, and of the kept values."""
+        num_data, keep, scale = 50, 0.4, 0.7
+        layer = ConcreteDropout(
+            keras.layers.Dense(3), num_data=num_data, lengthscale=scale, initial_rate=1 - keep
+        )
+        layer.build((None, 4))
+        kernel = np.array(layer.layer.kernel, float)
+        decay = scale**2 / (2 * num_data * keep)
+        of_kept = keep * scale**2 / (2 * num_data) * np.sum((kernel / keep) ** 2)
+        assert decay * np.sum(kernel**2) == pytest.approx(of_kept)
+        assert float(layer.weight_term()) / num_data == pytest.approx(of_kept, rel=1e-5)
+
+    def test_dropout_is_a_law_of_weights(self) -> None:
+        """Of mean W and, for each sum over units, of variance (1 - k) / k sum h^2 W^2."""
+        keep, h, kernel = 0.8, np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.7, -1.1])
+        rows = np.tile(h, (200_000, 1)).astype("float32")
+        f = np.array(MCDropout(1 - keep, seed=0)(rows, training=True)) @ kernel
+        assert f.mean() == pytest.approx(h @ kernel, abs=0.01)
+        assert f.var() == pytest.approx((1 - keep) / keep * np.sum(h**2 * kernel**2), rel=0.02)
+
+
+class TestConcrete:
+    def test_concrete_terms(self) -> None:
+        """wd and ent of the slides, from kept values and probabilities."""
+        scale = 0.7
+        layer = ConcreteDropout(
+            keras.layers.Dense(3), num_data=9, lengthscale=scale, per_unit=True, logit_scale=2.0
+        )
+        layer.build((None, 4))
+        layer.scaled_logit.assign([-1.0, 0.0, 0.5, 2.0])
+        keep = scipy.special.expit(2.0 * np.array([-1.0, 0.0, 0.5, 2.0]))
+        kept = np.array(layer.layer.kernel) / keep[:, None]
+        wd = np.sum(keep * scale**2 / 2 * np.sum(kept**2, axis=1))
+        assert float(layer.weight_term()) == pytest.approx(wd, rel=1e-5)
+        entropy = sum(bernoulli_entropy(k) for k in keep)
+        assert float(layer.entropy_term()) == pytest.approx(entropy, rel=1e-5)
+
+    def test_relaxed_mask(self) -> None:
+        """Above 1/2 with probability k; the gradient by the logit has mean k (1 - k) when cold."""
+        keep = 0.8
+        logit = tf.fill([400_000], np.float32(scipy.special.logit(keep)))
+        for temperature in (1.0, 0.1):
+            with tf.GradientTape() as tape:
+                tape.watch(logit)
+                mask = random.relaxed_bernoulli(
+                    random.key_of(1, "mask"), logit, temperature, (400_000,)
+                )
+            assert np.mean(mask > 0.5) == pytest.approx(keep, abs=0.003)
+        gradient = np.array(tape.gradient(mask, logit))
+        assert gradient.mean() == pytest.approx(keep * (1 - keep), rel=0.03)
+
+    def test_optimum_of_the_prior_terms(self) -> None:
+        """Of a kept value, and of a kernel, whose optimum lies above 1/2."""
+        keep = np.linspace(1e-4, 1 - 1e-4, 99_999)
+        for c in (0.1, 1.0, 3.0):
+            best = keep[np.argmin(c * keep - bernoulli_entropy(keep))]
+            assert best == pytest.approx(scipy.special.expit(-c), abs=1e-3)
+            assert keep[np.argmin(c / keep - bernoulli_entropy(keep))] > 0.5
+
+
+def log_uniform_kl(log_alpha: float) -> float:
+    """Half of E[psi(1/2 + j)] - psi(1/2), j ~ Poisson(1 / (2 alpha))."""
+    mean = 0.5 * np.exp(-log_alpha)
+    j = np.arange(int(mean + 12 * np.sqrt(mean) + 60))
+    law = scipy.stats.poisson(mean).pmf(j)
+    return float(0.5 * (law @ scipy.special.digamma(0.5 + j) - scipy.special.digamma(0.5)))
+
+
+class TestVariationalDropout:
+    @pytest.mark.parametrize("alpha", [0.3, 1.0, 5.0])
+    def test_log_uniform_kl(self, alpha: float) -> None:
+        root = -1 / np.sqrt(alpha)
+
+        def term(z: float) -> float:
+            return float(scipy.stats.norm.pdf(z) * np.log(abs(1 + np.sqrt(alpha) * z)))
+
+        parts = [
+            scipy.integrate.quad(term, *ends, limit=200)[0] for ends in ((-12, root), (root, 12))
+        ]
+        constant = 0.5 * (np.euler_gamma + np.log(2))
+        by_integral = sum(parts) - 0.5 * np.log(alpha) + constant
+        assert log_uniform_kl(np.log(alpha)) == pytest.approx(by_integral, abs=1e-8)
+
+    def test_approximations_of_the_log_uniform_kl(self) -> None:
+        grid = np.linspace(-8, 8, 801)
+        exact = np.array([log_uniform_kl(v) for v in grid])
+        found = self.of("molchanov", grid)
+        assert np.abs(found - exact).max() == pytest.approx(0.0094, abs=2e-4)
+        assert grid[np.abs(found - exact).argmax()] == pytest.approx(-3.5, abs=0.05)
+        assert np.abs(np.gradient(found - exact, grid)).max() == pytest.approx(0.014, abs=1e-3)
+        small = grid <= 0
+        apart = self.of("kingma", grid[small]) - exact[small]
+        assert (apart.max() - apart.min()) / 2 == pytest.approx(0.020, abs=1e-3)
+        slopes = np.gradient(apart, grid[small])[1:-1]
+        assert np.abs(slopes).max() == pytest.approx(0.047, abs=2e-3)
+        table = [round(log_uniform_kl(v), 4) for v in (-4, -2, -1, 0, 1, 2, 3)]
+        assert table == [2.6258, 1.5442, 0.9145, 0.4267, 0.1732, 0.0662, 0.0247]
+
+    @staticmethod
+    def of(approximation: str, grid: np.ndarray) -> np.ndarray:
+        prior = LogUniform(approximation)
+        return np.array([float(prior.kl_from_log_alpha(tf.constant([v]))) for v in grid])
+
+    def test_noise_of_outputs(self) -> None:
+        """Dropout and Gaussian noise of alpha = (1 - k) / k: equal means and variances."""
+        keep, h = 0.8, 3.0
+        mask = (rng.random(400_000) < keep) / keep
+        gaussian = 1 + np.sqrt((1 - keep) / keep) * rng.standard_normal(400_000)
+        assert np.mean(h * mask) == pytest.approx(np.mean(h * gaussian), abs=0.02)
+        assert np.var(h * mask) == pytest.approx(np.var(h * gaussian), rel=0.02)
+        assert 1 / (1 + np.exp(3)) < 0.05
+
+
+class TestLaplace:
+    x = np.array([-2.0, -1.3, -0.5, 0.4, 1.1, 1.9])
+    y = np.array([0, 0, 1, 0, 1, 1])
+
+    def test_laplace_of_one_weight(self) -> None:
+        grid = np.linspace(-8, 20, 280_001)
+        signed = np.outer((2 * self.y - 1) * self.x, grid)
+        log_joint = -np.logaddexp(0, -signed).sum(0) + scipy.stats.norm.logpdf(grid, 0, 2)
+        mode = grid[log_joint.argmax()]
+        p = scipy.special.expit(mode * self.x)
+        curvature = np.sum(self.x**2 * p * (1 - p)) + 0.25
+        evidence = log_joint.max() + 0.5 * np.log(2 * np.pi / curvature)
+        layer = keras.layers.Dense(1, use_bias=False)
+        network = keras.Sequential([keras.Input((1,)), layer])
+        layer.kernel.assign([[mode]])
+        posterior = Laplace(
+            network,
+            Bernoulli(),
+            subset_of_weights="all",
+            hessian_structure="full",
+            prior_precision=0.25,
+        ).fit(self.x[:, None].astype("float32"), self.y[:, None])
+        stddev = posterior.function_moments(np.ones((1, 1), "float32"))[1].item() ** 0.5
+        assert [round(mode, 3), round(stddev, 3)] == [1.151, 0.827]
+        assert stddev == pytest.approx(curvature**-0.5, rel=1e-4)
+        assert float(posterior.log_marginal_likelihood()) == pytest.approx(evidence, abs=1e-4)
+        density = np.exp(log_joint - scipy.special.logsumexp(log_joint))
+        mean = density @ grid
+        assert [round(mean, 3), round(float(np.sqrt(density @ (grid - mean) ** 2)), 3)] == [
+            1.449,
+            0.924,
+        ]
+
+    def test_gauss_newton(self) -> None:
+        """Hessian = J^T Lambda J + sum g f'', for f = tanh(w x) and squares, by differences."""
+        x, y, w, h = 0.7, 0.2, 0.9, 1e-4
+        loss = lambda w: 0.5 * (np.tanh(w * x) - y) ** 2  # noqa: E731
+        exact = (loss(w + h) - 2 * loss(w) + loss(w - h)) / h**2
+        f = np.tanh(w * x)
+        slope, bend = x * (1 - f**2), -2 * f * (1 - f**2) * x**2
+        assert exact == pytest.approx(slope**2 + (f - y) * bend, abs=1e-6)
+
+    def test_probit(self) -> None:
+        worst = 0.0
+        for m in np.linspace(0, 12, 25):
+            for v in np.geomspace(0.01, 200, 25):
+                exact, _ = scipy.integrate.quad(
+                    lambda z, m=m, v=v: scipy.special.expit(m + v**0.5 * z) * np.exp(-z * z / 2),
+                    -10,
+                    10,
+                )
+                approximate = scipy.special.expit(m / np.sqrt(1 + np.pi * v / 8))
+                worst = max(worst, abs(exact / np.sqrt(2 * np.pi) - approximate))
+        assert worst < 0.02
+
+
+class TestMonteCarlo:
+    def test_leapfrog(self) -> None:
+        """Keeps its own energy exactly, turns round, and preserves volume."""
+        h = 0.9
+        step = np.array([[1.0, 0.0], [-h / 2, 1.0]]) @ np.array([[1.0, h], [0.0, 1.0]])
+        step = step @ np.array([[1.0, 0.0], [-h / 2, 1.0]])
+        kept = np.diag([1 - h**2 / 4, 1.0])
+        flip = np.diag([1.0, -1.0])
+        assert np.allclose(step.T @ kept @ step, kept)
+        assert np.allclose(flip @ step @ flip @ step, np.eye(2))
+        assert np.linalg.det(step) == pytest.approx(1.0)
+        euler = np.array([[1.0, h], [-h, 1.0]])
+        assert np.linalg.det(euler) == pytest.approx(1 + h**2)
+
+    @pytest.mark.parametrize(("rate", "steps"), [(0.5, 3000)])
+    def test_langevin_noise(self, rate: float, steps: int) -> None:
+        """The variance of the package's SGLD on a parabola of curvature 2."""
+        exact = (1 / 50) / (2 * (1 - rate * 2 / 2))
+        sampler = SGLD(rate, num_data=50, seed=0)
+        assert self.variance(sampler, 2.0, steps) == pytest.approx(exact, rel=0.05)
+
+    @pytest.mark.parametrize(("rate", "momentum"), [(0.3, 0.5)])
+    def test_sghmc_noise(self, rate: float, momentum: float) -> None:
+        exact = (1 / 50) / 2 / (1 - rate * 2 / (2 * (1 + momentum)))
+        sampler = SGHMC(rate, momentum=momentum, num_data=50, seed=0)
+        assert self.variance(sampler, 2.0, 400) == pytest.approx(exact, rel=0.05)
+
+    @staticmethod
+    def variance(sampler: keras.optimizers.Optimizer, curvature: float, steps: int) -> float:
+        """Of 2,000 weights that follow U = curvature w^2 / 2, over the second half of the steps."""
+        w = keras.Variable(np.zeros(2000, "float32"))
+        sampler.build([w])
+
+        @tf.function
+        def run(total: tf.Tensor) -> tf.Tensor:
+            sampler.apply([curvature * w.value], [w])
+            return total + tf.reduce_mean(tf.square(w.value))
+
+        total = tf.constant(0.0)
+        steps = min(steps, 400)
+        for step in range(steps):
+            total = run(total) if step >= steps // 2 else 0.0 * run(total)
+        return float(total) / (steps - steps // 2)
+
+    def test_minibatch_noise(self) -> None:
+        """lr^2 s^2 / B is added to the variance of a step."""
+        rate, heat, spread, size, curvature = 0.05, 1e-3, 1.5, 10, 1.0
+        w = np.zeros(20_000)
+        for _ in range(400):
+            gradient = curvature * w + spread / np.sqrt(size) * rng.standard_normal(w.shape)
+            w = w - rate * gradient + np.sqrt(2 * rate * heat) * rng.standard_normal(w.shape)
+        of_step = 2 * rate * heat + rate**2 * spread**2 / size
+        assert w.var() == pytest.approx(of_step / (1 - (1 - rate * curvature) ** 2), rel=0.05)
+
+
+def arc_cosine(k: np.ndarray) -> np.ndarray:
+    """E[phi(u) phi(u')] of ReLUs for (u, u') ~ N(0, k), of each pair."""
+    roots = np.sqrt(np.outer(np.diag(k), np.diag(k)))
+    cosine = np.clip(k / roots, -1, 1)
+    angle = np.arccos(cosine)
+    return roots * (np.sin(angle) + (np.pi - angle) * cosine) / (2 * np.pi)
+
+
+def relu_outputs(x: np.ndarray, widths: tuple[int, ...], networks: int) -> np.ndarray:
+    """f(x) of networks with weights N(0, 2 / fan-in), no biases: (networks, n)."""
+    h = np.broadcast_to(x, (networks, *x.shape))
+    for i, width in enumerate((*widths, 1)):
+        w = rng.standard_normal((networks, h.shape[-1], width)) * np.sqrt(2 / h.shape[-1])
+        h = (np.maximum(h, 0) if i else h) @ w
+    return h[..., 0]
+
+
+class TestWideNetworks:
+    x = np.array([[1.0, 0.0], [0.6, -0.8], [-0.5, 1.2]])
+
+    def test_arc_cosine_kernel(self) -> None:
+        a = rng.standard_normal((400_000, 2))
+        units = np.maximum(a @ self.x.T, 0)
+        assert units.T @ units / len(a) == pytest.approx(arc_cosine(self.x @ self.x.T), abs=0.01)
+
+    @pytest.mark.parametrize("width", [5, 20])
+    def test_kurtosis_of_width(self, width: int) -> None:
+        f = relu_outputs(self.x[:1], (width,), 200_000)
+        assert scipy.stats.kurtosis(f[:, 0]) == pytest.approx(15 / width, rel=0.15)
+
+    def test_deep_kernel(self) -> None:
+        """At every width the covariance of one hidden layer is the limit's; of two, when wide."""
+        k = 2 * self.x @ self.x.T / 2
+        for _ in range(2):
+            k = 2 * arc_cosine(k)
+        f = relu_outputs(self.x, (100, 100), 4000)
+        assert np.cov(f.T) == pytest.approx(k, abs=0.12)
+
+    def test_kurtosis_of_depth(self) -> None:
+        widths = (20, 20, 20)
+        f = relu_outputs(self.x[:1], widths, 100_000)
+        stated = 3 * ((1 + 5 / 20) ** 3 - 1)
+        assert scipy.stats.kurtosis(f[:, 0]) == pytest.approx(stated, rel=0.25)
+
+    def test_scale_by_fan_in(self) -> None:
+        w = priors.Normal("fan_in", sigma=3.0).sample(random.key_of(0, "w"), (400, 1000))
+        assert float(np.std(w)) == pytest.approx(3 / 20, rel=0.01)
