@@ -63,15 +63,18 @@ class TestBound:
         """The mean over all batches of the loss is the bound of all data, whatever M is."""
         keras.utils.set_random_seed(0)
         layer = BayesDense(1, num_data=12)
-        model = keras.Sequential([keras.Input((3,)), layer])
-        model.compile(loss="mse")
         x, y = rng.standard_normal((12, 3)), rng.standard_normal((12, 1))
+        layer(x)
         kl = sum(float(q.kl(random.key_of(0, "x"))) for q in layer.random_weights)
-        error = float(np.mean((np.array(model(x)) - y) ** 2))
+
+        def loss(rows: slice) -> float:
+            error = np.mean((np.array(layer(x[rows])) - y[rows]) ** 2)
+            return float(error + layer.losses[0])
+
         for size in (2, 6, 12):
             batches = [slice(i, i + size) for i in range(0, 12, size)]
-            losses = [model.evaluate(x[b], y[b], batch_size=size, verbose=0) for b in batches]
-            assert np.mean(losses) == pytest.approx(error + kl / 12, rel=1e-5)
+            error = loss(slice(None)) - float(layer.losses[0])
+            assert np.mean([loss(b) for b in batches]) == pytest.approx(error + kl / 12, rel=1e-5)
 
     def test_local_bounds_have_no_num_data(self) -> None:
         vae = VAE(2, (4,))
@@ -230,20 +233,16 @@ def log_uniform_kl(log_alpha: float) -> float:
 class TestVariationalDropout:
     @pytest.mark.parametrize("alpha", [0.3, 1.0, 5.0])
     def test_log_uniform_kl(self, alpha: float) -> None:
-        root = -1 / np.sqrt(alpha)
-
-        def term(z: float) -> float:
-            return float(scipy.stats.norm.pdf(z) * np.log(abs(1 + np.sqrt(alpha) * z)))
-
-        parts = [
-            scipy.integrate.quad(term, *ends, limit=200)[0] for ends in ((-12, root), (root, 12))
-        ]
+        t = np.linspace(-40, 4, 40_001)  # |u| = sqrt(alpha) e^t
+        root, s = -1 / np.sqrt(alpha), np.exp(t)
+        density = scipy.stats.norm.pdf(root + s) + scipy.stats.norm.pdf(root - s)
+        mean = np.trapezoid(density * s * (t + 0.5 * np.log(alpha)), t)
         constant = 0.5 * (np.euler_gamma + np.log(2))
-        by_integral = sum(parts) - 0.5 * np.log(alpha) + constant
+        by_integral = mean - 0.5 * np.log(alpha) + constant
         assert log_uniform_kl(np.log(alpha)) == pytest.approx(by_integral, abs=1e-8)
 
     def test_approximations_of_the_log_uniform_kl(self) -> None:
-        grid = np.linspace(-8, 8, 801)
+        grid = np.linspace(-8, 8, 401)
         exact = np.array([log_uniform_kl(v) for v in grid])
         found = self.of("molchanov", grid)
         assert np.abs(found - exact).max() == pytest.approx(0.0094, abs=2e-4)
@@ -252,8 +251,8 @@ class TestVariationalDropout:
         small = grid <= 0
         apart = self.of("kingma", grid[small]) - exact[small]
         assert (apart.max() - apart.min()) / 2 == pytest.approx(0.020, abs=1e-3)
-        slopes = np.gradient(apart, grid[small])[1:-1]
-        assert np.abs(slopes).max() == pytest.approx(0.047, abs=2e-3)
+        slopes = [f(-1e-3) - f(-2e-3) for f in (log_uniform_kl, self.of_kingma)]
+        assert (slopes[0] - slopes[1]) / 1e-3 == pytest.approx(0.054, abs=2e-3)
         table = [round(log_uniform_kl(v), 4) for v in (-4, -2, -1, 0, 1, 2, 3)]
         assert table == [2.6258, 1.5442, 0.9145, 0.4267, 0.1732, 0.0662, 0.0247]
 
@@ -261,6 +260,11 @@ class TestVariationalDropout:
     def of(approximation: str, grid: np.ndarray) -> np.ndarray:
         prior = LogUniform(approximation)
         return np.array([float(prior.kl_from_log_alpha(tf.constant([v]))) for v in grid])
+
+    @staticmethod
+    def of_kingma(log_alpha: float) -> float:
+        prior = LogUniform("kingma")
+        return float(prior.kl_from_log_alpha(tf.constant([log_alpha], tf.float64)))
 
     def test_noise_of_outputs(self) -> None:
         """Dropout and Gaussian noise of alpha = (1 - k) / k: equal means and variances."""
@@ -342,21 +346,21 @@ class TestMonteCarlo:
         euler = np.array([[1.0, h], [-h, 1.0]])
         assert np.linalg.det(euler) == pytest.approx(1 + h**2)
 
-    @pytest.mark.parametrize(("rate", "steps"), [(0.5, 3000)])
-    def test_langevin_noise(self, rate: float, steps: int) -> None:
+    @pytest.mark.parametrize("rate", [0.1, 0.5])
+    def test_langevin_noise(self, rate: float) -> None:
         """The variance of the package's SGLD on a parabola of curvature 2."""
         exact = (1 / 50) / (2 * (1 - rate * 2 / 2))
         sampler = SGLD(rate, num_data=50, seed=0)
-        assert self.variance(sampler, 2.0, steps) == pytest.approx(exact, rel=0.05)
+        assert self.variance(sampler, 2.0) == pytest.approx(exact, rel=0.05)
 
     @pytest.mark.parametrize(("rate", "momentum"), [(0.3, 0.5)])
     def test_sghmc_noise(self, rate: float, momentum: float) -> None:
         exact = (1 / 50) / 2 / (1 - rate * 2 / (2 * (1 + momentum)))
         sampler = SGHMC(rate, momentum=momentum, num_data=50, seed=0)
-        assert self.variance(sampler, 2.0, 400) == pytest.approx(exact, rel=0.05)
+        assert self.variance(sampler, 2.0) == pytest.approx(exact, rel=0.05)
 
     @staticmethod
-    def variance(sampler: keras.optimizers.Optimizer, curvature: float, steps: int) -> float:
+    def variance(sampler: keras.optimizers.Optimizer, curvature: float, steps: int = 200) -> float:
         """Of 2,000 weights that follow U = curvature w^2 / 2, over the second half of the steps."""
         w = keras.Variable(np.zeros(2000, "float32"))
         sampler.build([w])
@@ -367,7 +371,6 @@ class TestMonteCarlo:
             return total + tf.reduce_mean(tf.square(w.value))
 
         total = tf.constant(0.0)
-        steps = min(steps, 400)
         for step in range(steps):
             total = run(total) if step >= steps // 2 else 0.0 * run(total)
         return float(total) / (steps - steps // 2)
@@ -418,14 +421,14 @@ class TestWideNetworks:
         k = 2 * self.x @ self.x.T / 2
         for _ in range(2):
             k = 2 * arc_cosine(k)
-        f = relu_outputs(self.x, (100, 100), 4000)
+        f = relu_outputs(self.x, (60, 60), 4000)
         assert np.cov(f.T) == pytest.approx(k, abs=0.12)
 
     def test_kurtosis_of_depth(self) -> None:
         widths = (20, 20, 20)
-        f = relu_outputs(self.x[:1], widths, 100_000)
+        f = relu_outputs(self.x[:1], widths, 40_000)
         stated = 3 * ((1 + 5 / 20) ** 3 - 1)
-        assert scipy.stats.kurtosis(f[:, 0]) == pytest.approx(stated, rel=0.25)
+        assert scipy.stats.kurtosis(f[:, 0]) == pytest.approx(stated, rel=0.3)
 
     def test_scale_by_fan_in(self) -> None:
         w = priors.Normal("fan_in", sigma=3.0).sample(random.key_of(0, "w"), (400, 1000))

@@ -19,16 +19,15 @@ QUOTES = [
 
 @pytest.mark.parametrize(("file", "code"), QUOTES)
 def test_the_file_has_these_lines(file: str, code: str) -> None:
-    """One after the other, indented alike."""
-    assert unindented(code)
-    assert unindented(code) in unindented((ROOT / file).read_text(), code.index(code.lstrip(" ")))
+    """One after the other; indentation and empty lines are the page's own."""
+    quoted = lines(code)
+    there = lines((ROOT / file).read_text())
+    starts = [i for i, line in enumerate(there) if line == quoted[0]]
+    assert any(there[i : i + len(quoted)] == quoted for i in starts), code
 
 
-def unindented(text: str, by: int | None = None) -> str:
-    """The lines less the indentation of the first, or less that many spaces."""
-    lines = text.strip("\n").splitlines()
-    by = len(lines[0]) - len(lines[0].lstrip()) if by is None else by
-    return "\n".join(line[by:] if line[:by].isspace() else line for line in lines) + "\n"
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 @pytest.mark.parametrize("page", PAGES)
