@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.integrate
 from scipy.special import expit, gammaln
 
 COUNTS = np.array([2, 0, 3])
