@@ -1,4 +1,4 @@
-"""Lines of the package that pages of the course quote: the files still have them."""
+"""What pages of the course quote of the package, and the checks that they name, exist."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ def lines(text: str) -> list[str]:
 def test_every_quote_names_its_file(page: str) -> None:
     text = PAGES[page].read_text()
     assert len(QUOTE.findall(text)) == len(re.findall("^```py ", text, flags=re.M))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_checks_that_a_page_names_exist(page: str) -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    named = re.findall(r"`(test_\w+)`", PAGES[page].read_text())
+    assert [name for name in named if f"def {name}(" not in tests] == []
