@@ -27,7 +27,8 @@ DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
 FENCED = re.compile(r"^```.*?^```$", flags=re.S | re.M)
 WITH_CODE = [page for page, path in PAGES.items() if BLOCK.search(path.read_text())]
-LANGUAGES = {"python", "sh", "text"}
+LANGUAGES = {"python", "sh", "text", "py"}
+"""Those of blocks; `py` are lines quoted from a file, which `test_quoted_code` looks for there."""
 
 
 @pytest.fixture
