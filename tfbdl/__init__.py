@@ -14,6 +14,7 @@ if not startup.is_command():
     startup.check_keras()
 
     from tfbdl import (
+        conformal,
         data,
         inference,
         layers,
@@ -52,6 +53,7 @@ if not startup.is_command():
         "TrainLog",
         "TrainLogger",
         "TrainingError",
+        "conformal",
         "data",
         "elbo",
         "export",

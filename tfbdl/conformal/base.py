@@ -1,0 +1,77 @@
+"""What all conformal methods share: scores of data held out, and the quantile of them."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tfbdl.arguments import number
+from tfbdl.examples import examples
+from tfbdl.predictive import Prediction
+
+Self = TypeVar("Self", bound="Conformal")
+
+
+def quantile(scores: np.ndarray, coverage: float) -> np.ndarray:
+    """The ceil((n + 1) coverage)-th smallest of n scores along the first axis; infinite beyond n.
+
+    A new score that is exchangeable with these is at most so large with a probability of at least
+    `coverage`, and of less than `coverage` + 1 / (n + 1) where no two are equal (Vovk, Gammerman,
+    Shafer 2005; Lei et al. 2018, theorem 2.2).
+
+    Args:
+        scores: shape (n, ...).
+        coverage: in (0, 1).
+    """
+    n = len(scores)
+    k = math.ceil(round((n + 1) * coverage, 9))
+    if k > n:
+        return np.full(scores.shape[1:], np.inf)
+    return np.partition(scores, k - 1, axis=0)[k - 1]
+
+
+class Conformal(abc.ABC):
+    """Keeps a prediction of data that no training has seen, and what y was there.
+
+    If new data come from where these do, what `predict` answers holds the new y with a probability
+    of at least `coverage`, whatever the model; on average over data to calibrate by and over x, not
+    for each x. A model that is wrong gives wide intervals and large sets.
+    """
+
+    _prediction: Prediction | None = None
+    _y: np.ndarray
+
+    def fit(self: Self, prediction: Prediction, y: Any) -> Self:
+        """Calibrates by data held out; returns the object itself.
+
+        Args:
+            prediction: of their x, from `tfbdl.predict`.
+            y: what was seen there, shape (n, ...).
+
+        Raises:
+            ValueError: if y does not fit the prediction, or it is not such as the method is for.
+        """
+        y = examples("y", y)
+        self._check(prediction)
+        self._y = self._checked_targets(prediction, y)
+        self._prediction = prediction
+        return self
+
+    def _calibrated(self, prediction: Prediction, coverage: float) -> tuple[Prediction, float]:
+        """The prediction to calibrate by, and the coverage, checked."""
+        coverage = number("coverage", coverage, lambda c: 0 < c < 1, "in (0, 1)")
+        if self._prediction is None:
+            raise ValueError(f"predict needs a fitted {type(self).__name__}; call fit first")
+        self._check(prediction)
+        return self._prediction, coverage
+
+    @abc.abstractmethod
+    def _check(self, prediction: Prediction) -> None:
+        """Raises ValueError for a prediction that the method is not for."""
+
+    @abc.abstractmethod
+    def _checked_targets(self, prediction: Prediction, y: np.ndarray) -> np.ndarray:
+        """`y` as the scores take it."""
