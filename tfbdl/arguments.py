@@ -74,11 +74,12 @@ def integer(
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name}={shown(value)} must be an integer{meaning}")
     least = -most if least is None else least
-    if value < least:
+    found = int(value)
+    if found < least:
         raise ValueError(f"{name}={shown(value)} must be at least {least}{meaning}")
-    if value > most:
+    if found > most:
         raise ValueError(f"{name}={shown(value)} must be at most {most}{meaning}")
-    return int(value)
+    return found
 
 
 def positive_integer(name: str, value: Any, meaning: str = "", *, most: int = LARGEST) -> int:

@@ -153,7 +153,7 @@ def _work(calls: list[tuple[str, int]], pipe: Connection) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     warnings.simplefilter("ignore")
     cases = {case.name: case for case in all_cases()}
-    space = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    space = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (space + 2 * MEGABYTES * 2**20, resource.RLIM_INFINITY))
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder

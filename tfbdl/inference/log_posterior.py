@@ -227,7 +227,7 @@ def _check_density(prior: Density, theta: tf.Tensor) -> None:
         )
 
 
-def _prior_of_each(prior: PriorLike | Mapping[str, PriorLike], paths: list[str]) -> list[Prior]:
+def _prior_of_each(prior: Any, paths: list[str]) -> list[Prior]:
     if not isinstance(prior, Mapping):
         return [priors.density(prior)] * len(paths)
     if not prior or not all(isinstance(name, str) for name in prior):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tfbdl.arguments import option
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Likelihood
 
-_NAMES: dict[str, type[Likelihood]] = {
+_NAMES: dict[str, Callable[[], Likelihood]] = {
     "bernoulli": Bernoulli,
     "continuous_bernoulli": ContinuousBernoulli,
 }
