@@ -12,9 +12,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import keras_model, option
+from tfbdl.arguments import option
 from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import is_graph, rebuild, takes_call_argument, takes_training, walk
+from tfbdl.model_arguments import keras_model
 from tfbdl.recording import Call, recorded
 
 

@@ -10,8 +10,9 @@ import keras
 import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.arguments import keras_model, only_input_shape, positive_integer
+from tfbdl.arguments import positive_integer
 from tfbdl.likelihoods import Likelihood
+from tfbdl.model_arguments import keras_model, only_input_shape
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
 from tfbdl.predictive.predict import is_random, num_functions

@@ -17,7 +17,6 @@ from tfbdl.arguments import (
     integer,
     not_negative,
     optional,
-    output_on,
     positive_integer,
     verbosity,
 )
@@ -32,6 +31,7 @@ from tfbdl.inference.starts import fit_to_target, initial_points
 from tfbdl.inference.summary import Quantity, Summary, by_weight
 from tfbdl.inference.transitions import Draws, Transitions
 from tfbdl.memory import require
+from tfbdl.model_arguments import output_on
 from tfbdl.models import Ensemble
 from tfbdl.run_folder import held
 from tfbdl.spread import Spread

@@ -7,12 +7,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbdl.arguments import generator, instance, integer, output_on, positive, positive_integer
+from tfbdl.arguments import generator, instance, integer, positive, positive_integer
 from tfbdl.examples import examples
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.posterior_samples import PosteriorSamples
 from tfbdl.keras_private import walk
 from tfbdl.memory import require
+from tfbdl.model_arguments import output_on
 from tfbdl.models.ensemble import Ensemble, floats
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.special
 
 from tfbdl import arguments
-from tfbdl.arguments import keras_model, optional, positive_integer
+from tfbdl.arguments import optional, positive_integer
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import Likelihood
+from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.batches import labelled_batches
 from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood

@@ -10,9 +10,10 @@ import keras
 import numpy as np
 
 from tfbdl import arguments
-from tfbdl.arguments import boolean, integer, keras_model, optional, verbosity
+from tfbdl.arguments import boolean, integer, optional, verbosity
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
+from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.batches import batches
 from tfbdl.predictive.finite import check_finite
