@@ -89,8 +89,9 @@ class TableTest(absltest.TestCase):
     def test_every_argument_is_given(self):
         for case in CASES.values():
             given = {n for c in CASES.values() if c.target == case.target for n in c.arguments}
-            if case.target is not cli.main:
-                self.assertEmpty(parameters(case.target).keys() - given, case.name)
+            with self.subTest(case.name):
+                if case.target is not cli.main:
+                    self.assertEmpty(parameters(case.target).keys() - given)
 
     def test_bases_cannot_be_used_themselves(self):
         for base in BASES:

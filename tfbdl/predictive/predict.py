@@ -69,6 +69,7 @@ def predict(
     return_samples = boolean("return_samples", return_samples)
     verbose = verbosity("verbose", verbose)
     seed = optional(arguments.seed, "seed", seed)
+    jit_compile = optional(boolean, "jit_compile", jit_compile)
     if num_samples and not is_random(model):
         raise ValueError(
             f"model={model.name} has no random layer, so all functions are equal; use "

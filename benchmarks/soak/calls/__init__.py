@@ -22,7 +22,7 @@ from soak.calls.case import Case
 
 __all__ = ["BASES", "Case", "all_cases"]
 
-BASES = (*weights.BASES, *losses.BASES, *chains.BASES)
+BASES = (*weights.BASES, *losses.BASES, *training.BASES, *chains.BASES)
 """Public classes that have to be derived from."""
 
 MODULES = (

@@ -51,6 +51,12 @@ def _vae(**given: Any) -> Any:
     return {"y": y, "mean": vae(PIXELS), "losses": list(vae.losses), "config": vae.get_config()}
 
 
+def _fitted(**given: Any) -> Any:
+    vae = models.VAE(2, (3,), seed=1)
+    vae.compile("sgd")
+    return vae.fit(**given, batch_size=3, verbose=0).history
+
+
 def _of_vae(method: str, seed_of_vae: int = 1, **given: Any) -> Any:
     return shaped(
         getattr(kept_vae(seed_of_vae), method)(**given), given.get("n", N), *_tail(method)
@@ -154,6 +160,13 @@ def _models() -> Iterator[Case]:
         models.VAE.evaluate,
         lambda x: kept_vae().evaluate(x, verbose=0),
         {"x": (PIXELS, PIXELS**2)},
+        slow=True,
+    )
+    yield Case(
+        "VAE.fit",
+        models.VAE.fit,
+        _fitted,
+        {"x": (PIXELS, PIXELS**2), "validation_data": (None, PIXELS)},
         slow=True,
     )
     model = normalised()

@@ -36,7 +36,12 @@ def cases() -> Iterator[Case]:
     """Each function, and each method of what it gives."""
     likelihood = (None, Made(lambda: likelihoods.Normal(2.0)))
     model = (Made(kept_network), Made(lambda: kept_network(2)))
-    how = {"batch_size": (None, Wrong(0)), "seed": (0, 1), "likelihood": likelihood}
+    how = {
+        "batch_size": (None, Wrong(0)),
+        "seed": (0, 1),
+        "likelihood": likelihood,
+        "jit_compile": (None, Wrong("yes")),
+    }
     yield Case(
         "tfbdl.predict",
         tfbdl.predict,

@@ -60,6 +60,7 @@ def cases() -> Iterator[Case]:
         "savedir": (None, Made(folder)),
         "columns": (None, ("loss",)),
         "callbacks": ((), callback),
+        "changed": ((), Wrong("everything")),
         "jit_compile": (False, Wrong("yes")),
         "verbose": (0, Wrong("loud")),
     }
@@ -78,12 +79,7 @@ def cases() -> Iterator[Case]:
     path = (Made(lambda: folder() / "train.log"), Made(lambda: folder() / "other" / "train.log"))
     log = {"path": path, "columns": (None, ("loss",)), "verbose": (0, Wrong("loud"))}
     yield Case("tfbdl.TrainLogger", tfbdl.TrainLogger, _logged, log, slow=True)
-    annealing = {
-        "start": (0, 1),
-        "end": (2, 3),
-        "period": (None, 3),
-        "temperature": (1.0, 0.5),
-    }
+    annealing = {"start": (0, 1), "end": (2, 3), "period": (None, 3)}
     yield Case(
         "tfbdl.KLAnnealing",
         tfbdl.KLAnnealing,
@@ -92,11 +88,7 @@ def cases() -> Iterator[Case]:
         slow=True,
     )
     yield Case(
-        "tfbdl.MinibatchKL",
-        tfbdl.MinibatchKL,
-        lambda **given: _fit(tfbdl.MinibatchKL(**given)),
-        {"temperature": (1.0, 0.5)},
-        slow=True,
+        "tfbdl.MinibatchKL", tfbdl.MinibatchKL, lambda: _fit(tfbdl.MinibatchKL()), {}, slow=True
     )
     yield Case("tfbdl.Bound", tfbdl.Bound, lambda: _fit(tfbdl.Bound()), {}, slow=True)
     yield Case(
@@ -113,3 +105,7 @@ def cases() -> Iterator[Case]:
         lambda path: vars(tfbdl.read_log(path)),
         {"path": (made_log, Made(lambda: log_of(2)))},
     )
+
+
+BASES = (tfbdl.KLSchedule,)
+"""What cannot be used itself."""
