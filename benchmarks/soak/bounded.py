@@ -14,6 +14,8 @@ from typing import Any
 
 PATIENCE = 60.0
 """Seconds of a processor that an answer may take; ten times as many of the clock."""
+START = 600.0
+"""That a process may take before it answers."""
 MEGABYTES = 2000
 """That a process may hold beyond what it holds when it begins, and address twice as many."""
 
@@ -41,9 +43,9 @@ def answers(begin: Callable[[], Callable[[Any], Any]], tasks: Sequence[Any]) -> 
         process.start()
     theirs.close()
     try:
-        allowed = _received(process, ours, float("inf")) + MEGABYTES
+        allowed = _received(process, ours, START, float("inf")) + MEGABYTES
         for _ in tasks:
-            yield _received(process, ours, allowed)
+            yield _received(process, ours, PATIENCE, allowed)
     finally:
         process.kill()
         process.join()
@@ -60,14 +62,14 @@ def _work(
         pipe.send(answer(task))
 
 
-def _received(process: Any, pipe: Connection, megabytes: float) -> Any:
+def _received(process: Any, pipe: Connection, patience: float, megabytes: float) -> Any:
     begun, used = time.monotonic(), _used(process.pid)
     while not pipe.poll(0.05):
         if not process.is_alive():
             raise Gone(_ended(process))
         waited = time.monotonic() - begun
-        if _used(process.pid) - used > PATIENCE or waited > 10 * PATIENCE:
-            raise Gone(f"no answer within {PATIENCE:g} seconds")
+        if _used(process.pid) - used > patience or waited > 10 * patience:
+            raise Gone(f"no answer within {patience:g} seconds")
         if _resident(process.pid) > megabytes:
             raise Gone(f"more than {MEGABYTES} MB")
     try:

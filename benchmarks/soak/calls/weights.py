@@ -129,7 +129,7 @@ def _priors() -> Iterator[Case]:
     yield Case(
         "Horseshoe.marginal_log_prob",
         priors.Horseshoe.marginal_log_prob,
-        lambda **given: shaped(priors.Horseshoe().marginal_log_prob(**given), 2),
+        lambda w, tau: shaped(priors.Horseshoe().marginal_log_prob(w, tau), *np.shape(w)),
         of_tau,
     )
 
