@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -46,7 +47,9 @@ def kept_target() -> inference.LogPosterior:
 
 
 def _mode(**given: Any) -> Any:
-    found = inference.MAP(**given).run()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a search that ends before the mode
+        found = inference.MAP(**given).run()
     return {"theta": found.theta, "log_prob": found.log_prob, "steps": found.num_iterations}
 
 
