@@ -79,7 +79,7 @@ def cases() -> Iterator[Case]:
     path = (Made(lambda: folder() / "train.log"), Made(lambda: folder() / "other" / "train.log"))
     log = {"path": path, "columns": (None, ("loss",)), "verbose": (0, Wrong("loud"))}
     yield Case("tfbdl.TrainLogger", tfbdl.TrainLogger, _logged, log, slow=True)
-    annealing = {"start": (0, 1), "end": (2, 3), "period": (None, 3)}
+    annealing = {"start": (0, 1), "end": (2, 3), "period": (None, 2)}
     yield Case(
         "tfbdl.KLAnnealing",
         tfbdl.KLAnnealing,
