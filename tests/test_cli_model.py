@@ -176,6 +176,24 @@ class PredictTest(CommandCase):
         self.refuse(2, "num_samples=-1", "predict", self.model, self.inputs, "--samples", -1)
 
 
+class DeviceTest(CommandCase):
+    def test_what_has_no_end_is_not_read(self):
+        """Devices, pipes and links to them in place of files; nothing waits, or fills memory."""
+        classifier().save(self.model)
+        pipe, link = self.folder / "pipe", self.folder / "link.npz"
+        os.mkfifo(pipe)
+        link.symlink_to("/dev/zero")
+        for path in ("/dev/zero", "/dev/urandom", pipe, link, self.folder):
+            for words in (
+                ("predict", self.model, path),
+                ("predict", path, self.inputs),
+                ("summary", path),
+            ):
+                with self.subTest(words=words):
+                    self.refuse(2, f"{path} is no file; ", *words)
+        self.refuse(2, "/dev/zero, line 1: expected", "log", "/dev/zero")
+
+
 class SummaryTest(CommandCase):
     def test_posteriors_and_dropout(self):
         model = classifier()

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
 import tfbdl
 
@@ -34,7 +35,7 @@ os.write(2, b"from native code\\n")
 """
 
 
-def python(script, *, quiet=None, path=None, redirect="", level=None):
+def python(script, *, quiet=None, path=None, redirect="", level=None, variables=None):
     """Runs a script as a user would, with an empty environment but for what is asked for."""
     environment = {
         name: value
@@ -48,6 +49,7 @@ def python(script, *, quiet=None, path=None, redirect="", level=None):
         environment["TFBDL_QUIET"] = quiet
     if level is not None:
         environment["TF_CPP_MIN_LOG_LEVEL"] = level
+    environment |= variables or {}
     return subprocess.run(
         ["sh", "-c", f'exec "$0" -c "$1" {redirect}', sys.executable, textwrap.dedent(script)],
         capture_output=True,
@@ -187,6 +189,74 @@ class ImportsTest(absltest.TestCase):
             "print(*(abs(value - f(x).numpy()) < 1e-6 for value in compiled))"
         )
         self.assertEqual(done.stdout, "[ True] [ True]\n", done.stderr)
+
+
+class OtherKerasTest(parameterized.TestCase):
+    """Another Keras than the package is made for: one line says so, at the import."""
+
+    def refuse(self, message, script="import tfbdl", **kwargs):
+        done = python(
+            f"""
+            try:
+                {script}
+            except ImportError as error:
+                print(error)
+            """,
+            **kwargs,
+        )
+        self.assertRegex(done.stdout, f"^{message}\n$", done.stderr)
+
+    @parameterized.parameters("jax", "numpy", "openvino", "torch")
+    def test_backend_of_the_environment(self, backend):
+        """Installed or not."""
+        self.refuse(
+            f"Keras is set to the backend {backend}, and tfbdl needs TensorFlow's; "
+            "set KERAS_BACKEND=tensorflow before Keras is imported",
+            variables={"KERAS_BACKEND": backend},
+        )
+
+    @parameterized.parameters("jax", "numpy")
+    def test_backend_of_the_config(self, backend):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "keras.json").write_text(f'{{"backend": "{backend}"}}')
+            message = f"Keras is set to the backend {backend}, .* before Keras is imported"
+            self.refuse(message, variables={"KERAS_HOME": folder})
+
+    def test_unknown_backend(self):
+        self.refuse("Keras is set to the backend theano, .*", variables={"KERAS_BACKEND": "theano"})
+
+    @parameterized.parameters("1", "True", "true")
+    def test_legacy_keras(self, value):
+        message = f"TF_USE_LEGACY_KERAS={value} makes tf.keras Keras 2, .*; unset it, .*"
+        self.refuse(message, variables={"TF_USE_LEGACY_KERAS": value})
+
+    def test_keras_2(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "keras.py").write_text("__version__ = '2.15.0'\n")
+            message = r"keras 2.15.0 is installed, .* needs Keras 3; pip install keras>=3"
+            self.refuse(message, path=folder)
+
+    def test_the_command_says_it_in_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "model.keras")
+            with zipfile.ZipFile(path, "w") as file:
+                file.writestr("config.json", "{}")
+            done = python(
+                "import sys; sys.argv = ['tfbdl']; from tfbdl.cli import main\n"
+                f"sys.exit(main(['summary', {path!r}]))",
+                variables={"KERAS_BACKEND": "jax"},
+            )
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(
+            done.stderr, "^tfbdl: error: Keras is set to the backend jax, .*imported\n$"
+        )
+
+    def test_what_is_no_other_keras(self):
+        done = python(
+            "import tfbdl; print(tfbdl.__version__)",
+            variables={"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0"},
+        )
+        self.assertEqual(done.stdout, f"{tfbdl.__version__}\n", done.stderr)
 
 
 class NamesTest(absltest.TestCase):

@@ -10,12 +10,9 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import keras
 
 T = TypeVar("T")
 
@@ -74,11 +71,12 @@ def integer(
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name}={shown(value)} must be an integer{meaning}")
     least = -most if least is None else least
-    if value < least:
+    found = int(value)
+    if found < least:
         raise ValueError(f"{name}={shown(value)} must be at least {least}{meaning}")
-    if value > most:
+    if found > most:
         raise ValueError(f"{name}={shown(value)} must be at most {most}{meaning}")
-    return int(value)
+    return found
 
 
 def positive_integer(name: str, value: Any, meaning: str = "", *, most: int = LARGEST) -> int:
@@ -243,67 +241,3 @@ def words(name: str, value: Any, wanted: str) -> list[str]:
     if not is_list or not all(isinstance(word, str) for word in value):
         raise ValueError(f"{name}={shown(value)} must be {wanted}")
     return list(value)
-
-
-def keras_model(name: str, value: Any) -> keras.Model:
-    """`value`, if it is a Keras model.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    import keras  # noqa: PLC0415 (slow)
-
-    if not isinstance(value, keras.Model):
-        raise ValueError(
-            f"{name}={shown(value)} is no keras.Model; give one, a saved one by "
-            "keras.models.load_model"
-        )
-    return value
-
-
-def output_on(model: keras.Model, x: Any) -> Any:
-    """The model's output in inference mode; builds a model that has no weights yet.
-
-    Raises:
-        ValueError: if the model does not take inputs of this shape.
-    """
-    import keras  # noqa: PLC0415 (slow)
-    import tensorflow as tf  # noqa: PLC0415
-
-    try:
-        with model.distribute_strategy.scope():
-            return model(x, training=False)
-    except (ValueError, tf.errors.InvalidArgumentError) as error:
-        reason = first_line(error)
-        if _is_one_example(model, x):
-            raise ValueError(
-                f"x has no axis of examples, where model={model.name} takes batches; "
-                "give data_set.batch(100), or x[None] for one example"
-            ) from None
-        shapes = ", ".join(str(tuple(leaf.shape[1:])) for leaf in keras.tree.flatten(x))
-        raise ValueError(
-            f"x has examples of shape {shapes}, which model={model.name} does not take: {reason}"
-        ) from None
-
-
-def only_input_shape(model: keras.Model) -> tuple[int | None, ...] | None:
-    """What a subclassed model was built for, the axis of examples first; None of several inputs."""
-    shape = (model.get_build_config() or {}).get("input_shape")
-    if isinstance(shape, (list, tuple)) and all(n is None or isinstance(n, int) for n in shape):
-        return tuple(shape)
-    return None
-
-
-def _is_one_example(model: keras.Model, x: Any) -> bool:
-    """Whether x lacks an axis, as an element of a data set does that is not in batches."""
-    import keras  # noqa: PLC0415 (slow)
-
-    if getattr(model, "inputs", None):
-        shapes = [tensor.shape for tensor in model.inputs]
-    else:
-        shapes = [only_input_shape(model)]
-    leaves = keras.tree.flatten(x)
-    return len(leaves) == len(shapes) and all(
-        shape is not None and len(leaf.shape) == len(shape) - 1
-        for leaf, shape in zip(leaves, shapes, strict=True)
-    )

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import keras_model, option
+from tfbdl.arguments import option
 from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import (
     is_graph,
@@ -23,6 +23,7 @@ from tfbdl.keras_private import (
     walk,
     weight_paths,
 )
+from tfbdl.model_arguments import keras_model
 from tfbdl.recording import Call, recorded
 
 

@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 def choose(
-    name: str, identifier: Any, kind: type[T], known: Mapping[str, type[T]], also: str = ""
-) -> T:
+    name: str, identifier: Any, kind: type, known: Mapping[str, Callable[[], Any]], also: str = ""
+) -> Any:
     """The object a user means: a `kind` itself, its config, or one of the `known` names.
 
     Raises:
@@ -31,7 +31,7 @@ def choose(
     return known[identifier]()
 
 
-def of_config(name: str, config: dict, kind: type[T]) -> T:
+def of_config(name: str, config: dict, kind: type) -> Any:
     """The object that a config of Keras describes.
 
     Raises:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import keras_model, not_negative, positive_integer
+from tfbdl.arguments import not_negative, positive_integer
 from tfbdl.keras_private import set_loss, walk
+from tfbdl.model_arguments import keras_model
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

@@ -10,9 +10,10 @@ import keras
 import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.arguments import keras_model, only_input_shape, positive_integer
+from tfbdl.arguments import positive_integer
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.likelihoods import Likelihood
+from tfbdl.model_arguments import keras_model, only_input_shape
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
 from tfbdl.predictive.predict import Predictive, is_random, num_functions

@@ -8,6 +8,7 @@ missing GPUs set aside; should the import fail, they are shown.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 import tempfile
@@ -30,33 +31,40 @@ def is_quiet() -> bool:
 
 def check_keras() -> None:
     """Raises ImportError, in one line, where Keras is another than this package is made for."""
-    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower()
-    if legacy not in ("", "0", "false"):
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "")
+    if legacy.lower() not in ("", "0", "false"):
         raise ImportError(
             f"TF_USE_LEGACY_KERAS={legacy} makes tf.keras Keras 2, whose models tfbdl does not "
             "take; unset it, and use Keras 3 by `import keras`"
         )
-    instead = "set KERAS_BACKEND=tensorflow before Keras is imported"
     try:
         import keras  # noqa: PLC0415 (slow)
-    except (ModuleNotFoundError, ValueError) as error:
-        missing = getattr(error, "name", None)
-        in_file = missing if missing in ("jax", "openvino", "torch") else "tensorflow"
-        asked = os.environ.get("KERAS_BACKEND") or in_file
-        if asked == "tensorflow":
+    except (ImportError, ValueError):  # of a backend that is not installed, or unknown
+        backend = _asked_backend()
+        if backend == "tensorflow":
             raise
-        raise ImportError(
-            f"Keras is set to the backend {asked}, and tfbdl needs TensorFlow's; {instead}"
-        ) from None
-    if keras.__version__.startswith("2."):
-        raise ImportError(
-            f"keras {keras.__version__} is installed, and tfbdl needs Keras 3; pip install keras>=3"
-        )
-    backend = keras.config.backend()
+    else:
+        if keras.__version__.startswith("2."):
+            raise ImportError(
+                f"keras {keras.__version__} is installed, and tfbdl needs Keras 3; "
+                "pip install keras>=3"
+            )
+        backend = keras.config.backend()
     if backend != "tensorflow":
         raise ImportError(
-            f"Keras is set to the backend {backend}, and tfbdl needs TensorFlow's; {instead}"
+            f"Keras is set to the backend {backend}, and tfbdl needs TensorFlow's; "
+            "set KERAS_BACKEND=tensorflow before Keras is imported"
         )
+
+
+def _asked_backend() -> str:
+    """The backend of the environment, or of Keras' file."""
+    folder = Path(os.environ.get("KERAS_HOME") or Path("~/.keras").expanduser())
+    try:
+        in_file = json.loads((folder / "keras.json").read_text()).get("backend")
+    except (AttributeError, OSError, ValueError):
+        in_file = None
+    return os.environ.get("KERAS_BACKEND") or in_file or "tensorflow"
 
 
 def import_tensorflow() -> None:

@@ -27,7 +27,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfbdl
-from soak import full_disk, fuzz, kills, memory, readers
+from soak import bad_calls, full_disk, fuzz, kills, memory, readers
 
 REPORT = Path(__file__).parents[2] / "results" / "soak" / "README.md"
 KILLS = {"training": 20, "chains": 15, "samples of SGLD": 10, "results": 5}
@@ -79,8 +79,9 @@ def heading(scale: float, seed: int) -> list[str]:
         "A row without FAILED means: after each SIGKILL what was left could be read, and the run "
         "that went on ended bit for bit as one that was let alone; each full disk, limit and "
         "read-only folder gave one line of error and lost nothing; each damaged file was read or "
-        "refused in one line, within bounds of time and memory; memory did not grow by more than "
-        f"{memory.ALLOWED:g} MB after the first fifth of a run.",
+        "refused in one line, within bounds of time and memory; each call with bad arguments gave "
+        "a finite result of the documented shape or one line that names the argument; memory did "
+        f"not grow by more than {memory.ALLOWED:g} MB after the first fifth of a run.",
         "",
         "| part | of | found |",
         "|---|---|---|",
@@ -105,6 +106,8 @@ def parts(scale: float, seed: int) -> Iterator[tuple[str, str, Callable[[], str]
         seconds = share(45)
         what = f"{name}, {seconds} seconds"
         yield "Atheris", what, partial(fuzz.by_atheris, name, seconds, seed + 1)
+    calls = share(10_000)
+    yield "bad arguments", f"{calls} calls", partial(bad_calls.report, calls, seed)
     for name, run in memory.RUNS.items():
         yield "memory", name, partial(grown, run, share(100_000))
 

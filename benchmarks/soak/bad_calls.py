@@ -1,44 +1,41 @@
 """Bad arguments for all public callables, each call in a process with bounds of time and memory.
 
-python -m soak.bad_calls 500 0            # 500 calls with seed 0, and what is wrong with which
-python -m soak.bad_calls 500 0 Laplace    # of the callables with that in their name
+python -m soak.bad_calls 500                      # 500 calls, and what is wrong with which
+python -m soak.bad_calls 500 --only Laplace       # of the callables with that in their name
+python -m soak.bad_calls 10000 --kept calls.json  # goes on where it was
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
-import math
-import multiprocessing
+import json
 import os
 import random
 import re
-import resource
-import sys
 import tempfile
-import time
 import warnings
 from collections import Counter
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
+from soak import bounded
 from soak.bad_values import bad
 from soak.calls import Case, all_cases
 from soak.calls.case import floats, parameters
 from tfbdl import TrainingError
 from tfbdl.inference import SamplingError
 
-CONTEXT = multiprocessing.get_context("spawn")
-PATIENCE = 60.0
-"""Seconds of a call after which it counts as hanging."""
-MEGABYTES = 2000
-"""That a worker may hold beyond what it holds when it begins."""
-CALLS_PER_WORKER = 400
+CALLS_PER_PROCESS = 400
 """After which a new one begins, so that compiled graphs do not fill the memory."""
+SLOW = 0.2
+"""How often a slow callable is chosen, where others are once."""
 
 REFUSALS = (ValueError, TypeError, OSError)
 DOCUMENTED = (TrainingError, SamplingError)
@@ -63,105 +60,61 @@ class Answer(NamedTuple):
         return self.kind in ("result", "refusal")
 
 
-def attack(number: int, seed: int, only: str = "", slow: float = 1.0) -> list[Answer]:
+def attack(number: int, seed: int, only: str = "", kept: Path | None = None) -> list[Answer]:
     """The answers to so many calls with bad arguments, the same ones for the same seed.
 
     Args:
         number: of calls.
         seed: of the callables, arguments and values.
         only: a part of the names of the callables.
-        slow: how often a slow callable is chosen, where others are once.
+        kept: a file of the answers, one a line; calls that it has are not made again.
     """
     cases = [case for case in all_cases() if only in case.name and case.arguments]
-    weights = [slow if case.slow else 1.0 for case in cases]
+    weights = [SLOW if case.slow else 1.0 for case in cases]
     names = [c.name for c in random.Random(seed).choices(cases, weights, k=number)]
-    answers: list[Answer] = []
-    while len(answers) < number:
-        begin = len(answers)
-        part = names[begin : begin + CALLS_PER_WORKER]
-        answers += _of_worker([(name, seed + begin + i) for i, name in enumerate(part)])
-    return answers
+    calls = [(name, seed + i) for i, name in enumerate(names)]
+    found = _read(kept)[:number]
+    while len(found) < number:
+        part = calls[len(found) :][:CALLS_PER_PROCESS]
+        for one in _of_process(part):
+            found.append(one)
+            _keep(kept, one)
+    return found
 
 
-def _of_worker(calls: list[tuple[str, int]]) -> list[Answer]:
+def _of_process(calls: list[tuple[str, int]]) -> Iterator[Answer]:
     """The answers of one process, of which the last may have killed it."""
-    ours, theirs = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=_work, args=(calls, theirs), daemon=True)
-    with _few_threads():
-        process.start()
-    theirs.close()
-    answers: list[Answer] = []
-    try:
-        allowed = _received(process, ours, 10 * PATIENCE, math.inf) + MEGABYTES
-        for name, seed in calls:
-            try:
-                answers.append(_received(process, ours, PATIENCE, allowed))
-            except _Gone as gone:
-                return [*answers, Answer(str(gone), f"{name}, seed {seed}", "")]
-    finally:
-        process.kill()
-        process.join()
-    return answers
+    left = iter(calls)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for given in bounded.answers(partial(_begin, folder), calls):
+                next(left)
+                yield given
+        except bounded.Gone as gone:
+            name, seed = next(left)
+            yield Answer(str(gone), f"{name}, seed {seed}", "")
 
 
-class _Gone(Exception):
-    """How a worker has ended, or has to."""
+def _read(kept: Path | None) -> list[Answer]:
+    if kept is None or not kept.exists():
+        return []
+    return [Answer(*json.loads(line)) for line in kept.read_text().splitlines()]
 
 
-def _received(process: Any, pipe: Connection, patience: float, megabytes: float) -> Any:
-    begun = time.monotonic()
-    while not pipe.poll(0.05):
-        if not process.is_alive():
-            process.join()
-            raise _Gone(f"the process ended with {process.exitcode}")
-        if time.monotonic() - begun > patience:
-            raise _Gone(f"no answer within {patience:.0f} seconds")
-        if _resident(process.pid) > megabytes:
-            raise _Gone(f"more than {MEGABYTES} MB")
-    try:
-        return pipe.recv()
-    except EOFError:
-        process.join()
-        raise _Gone(f"the process ended with {process.exitcode}") from None
+def _keep(kept: Path | None, answer: Answer) -> None:
+    if kept is not None:
+        with open(kept, "a") as file:
+            file.write(json.dumps(answer) + "\n")
 
 
-def _resident(pid: int) -> float:
-    """Megabytes that a process holds."""
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    except OSError:
-        return 0.0
-
-
-@contextlib.contextmanager
-def _few_threads() -> Any:
-    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "TF_CPP_MIN_LOG_LEVEL")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(zip(names, ("1", "1", "3"), strict=True))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _work(calls: list[tuple[str, int]], pipe: Connection) -> None:
+def _begin(folder: str) -> Callable[[tuple[str, int]], Answer]:
+    """What answers calls in a process, in a folder, and silently."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     warnings.simplefilter("ignore")
     cases = {case.name: case for case in all_cases()}
-    space = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (space + 2 * MEGABYTES * 2**20, resource.RLIM_INFINITY))
-    with tempfile.TemporaryDirectory() as folder:
-        tempfile.tempdir = folder
-        os.environ["TFBDL_DATA"] = folder  # so that nothing is downloaded
-        os.chdir(folder)
-        pipe.send(_resident(os.getpid()))
-        for name, seed in calls:
-            pipe.send(answer(cases[name], seed))
+    tempfile.tempdir = os.environ["TFBDL_DATA"] = folder  # so that nothing is downloaded
+    os.chdir(folder)
+    return lambda call: answer(cases[call[0]], call[1])
 
 
 def answer(case: Case, seed: int) -> Answer:
@@ -228,13 +181,18 @@ def report(number: int, seed: int) -> str:
     return f"{kinds['refusal']:,} refused in one line, {kinds['result']:,} finite results, 0 others"
 
 
-def _main(number: int, seed: int, only: str = "") -> None:
-    answers = attack(number, seed, only)
-    for answer in answers:
-        if not answer.is_right:
-            print(f"{answer.kind} | {answer.call} | {answer.text[:400]!r}")
-    print(dict(Counter(answer.kind for answer in answers)))
+def _main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m soak.bad_calls")
+    parser.add_argument("number", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--kept", type=Path)
+    answers = attack(**vars(parser.parse_args()))
+    for found in answers:
+        if not found.is_right:
+            print(f"{found.kind} | {found.call} | {found.text[:400]!r}")
+    print(dict(Counter(found.kind for found in answers)))
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:4])
+    _main()

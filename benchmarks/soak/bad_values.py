@@ -86,10 +86,10 @@ ANYTHING: tuple[Callable[[], Any], ...] = (
     lambda: keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]),
     lambda: keras.Sequential([keras.Input((7,)), keras.layers.Dropout(0.5)]),
     lambda: keras.layers.Dense(3),
-    lambda: keras.optimizers.SGD(),
-    lambda: keras.losses.MeanSquaredError(),
-    lambda: keras.initializers.Zeros(),
-    lambda: keras.callbacks.Callback(),
+    keras.optimizers.SGD,
+    keras.losses.MeanSquaredError,
+    keras.initializers.Zeros,
+    keras.callbacks.Callback,
 )
 
 
@@ -122,35 +122,49 @@ def _is_empty(value: Any) -> bool:
 def _spoiled(chance: random.Random, name: str, good: Any) -> list[Callable[[], Any]]:
     """Values that are nearly this one."""
     if isinstance(good, bool) or good is None:
-        return []
-    if isinstance(good, (int, float)):
-        large = 10**9 if isinstance(good, int) and name not in COUNTS else good * 1e30
-        return [
-            *(lambda v=v: v for v in (-good, 100 * good, large, float(good), str(good), [good])),
-            *(lambda v=v: v for v in (good + 0.5, np.float32(good), np.array([good]), good + 1e9j)),
-        ]
-    if isinstance(good, str):
+        found: list[Callable[[], Any]] = []
+    elif isinstance(good, (int, float)):
+        found = _spoiled_number(name, good)
+    elif isinstance(good, str):
         changed = (good.upper(), f" {good}", good[:-1], [good], good.encode(), f"{good}\n", {good})
-        return [lambda v=v: v for v in changed]
-    if isinstance(good, Path):
-        return [good.parent.as_posix, lambda: good / "x" / "y", lambda: str(good) + "\0"]
-    if isinstance(good, np.ndarray) or (isinstance(good, list) and good and _is_number(good[0])):
-        return _spoiled_array(chance, np.asarray(good))
-    if isinstance(good, Mapping):
-        return [
-            lambda: {name: chance.choice(ANYTHING)() for name in good},
-            lambda: {**good, chance.choice(["a", 1, "", None]): chance.choice(ANYTHING)()},
-            lambda: list(good.values()),
-            lambda: list(good),
-        ]
-    if isinstance(good, (list, tuple)) and good:
-        return [
-            lambda: good[:-1],
-            lambda: (*good, chance.choice(ANYTHING)()),
-            lambda: (chance.choice(ANYTHING)(), *good[1:]),
-            lambda: [*good, *good],
-        ]
-    return [lambda: type(good), lambda: [good], lambda: {"a": good}]
+        found = [lambda v=v: v for v in changed]
+    elif isinstance(good, Path):
+        found = [good.parent.as_posix, lambda: good / "x" / "y", lambda: str(good) + "\0"]
+    elif isinstance(good, np.ndarray) or (isinstance(good, list) and good and _is_number(good[0])):
+        found = _spoiled_array(chance, np.asarray(good))
+    elif isinstance(good, Mapping):
+        found = _spoiled_mapping(chance, good)
+    elif isinstance(good, (list, tuple)) and good:
+        found = _spoiled_list(chance, good)
+    else:
+        found = [lambda: type(good), lambda: [good], lambda: {"a": good}]
+    return found
+
+
+def _spoiled_number(name: str, good: float) -> list[Callable[[], Any]]:
+    large = 10**9 if isinstance(good, int) and name not in COUNTS else good * 1e30
+    return [
+        *(lambda v=v: v for v in (-good, 100 * good, large, float(good), str(good), [good])),
+        *(lambda v=v: v for v in (good + 0.5, np.float32(good), np.array([good]), good + 1e9j)),
+    ]
+
+
+def _spoiled_mapping(chance: random.Random, good: Mapping[Any, Any]) -> list[Callable[[], Any]]:
+    return [
+        lambda: {name: chance.choice(ANYTHING)() for name in good},
+        lambda: {**good, chance.choice(["a", 1, "", None]): chance.choice(ANYTHING)()},
+        lambda: list(good.values()),
+        lambda: list(good),
+    ]
+
+
+def _spoiled_list(chance: random.Random, good: Any) -> list[Callable[[], Any]]:
+    return [
+        lambda: good[:-1],
+        lambda: (*good, chance.choice(ANYTHING)()),
+        lambda: (chance.choice(ANYTHING)(), *good[1:]),
+        lambda: [*good, *good],
+    ]
 
 
 def _is_number(value: Any) -> bool:
@@ -173,7 +187,7 @@ def _spoiled_array(chance: random.Random, good: np.ndarray) -> list[Callable[[],
         lambda: good[..., None],
         lambda: good[None],
         lambda: good.T,
-        lambda: good.ravel(),
+        good.ravel,
         lambda: good[..., :-1] if good.ndim > 1 else good[:, None] * good,
         lambda: good.astype(str),
         lambda: good.astype(object),
@@ -181,7 +195,7 @@ def _spoiled_array(chance: random.Random, good: np.ndarray) -> list[Callable[[],
         lambda: good.astype("float16"),
         lambda: good.astype("int8"),
         lambda: good > 0,
-        lambda: good.tolist(),
+        good.tolist,
         lambda: tf.constant(good),
         lambda: -good.astype("float64"),
         lambda: 1000 * good.astype("float64"),

@@ -66,7 +66,11 @@ class NormalCRPSTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(metrics.crps_normal(y, mean, stddev), np.mean(each), 1e-12)
 
     def test_narrow_prediction_is_the_absolute_error(self):
-        self.assertAllClose(metrics.crps_normal([3.0], [1.0], [1e-12]), 2.0, 1e-9)
+        for stddev in (1e-12, 1e-160, 1e-300):
+            self.assertAllClose(metrics.crps_normal([3.0], [1.0], [stddev]), 2.0, 1e-9)
+            metric = metrics.NormalCRPS()
+            metric.update_state([[3.0]], tf.constant([[1.0, stddev]], tf.float64))
+            self.assertAllClose(metric.result(), 2.0, 1e-9)
 
     @QUICK
     @given(FINITE, FINITE, st.floats(1e-3, 100), st.floats(0.01, 10))

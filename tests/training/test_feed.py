@@ -152,6 +152,19 @@ class FeedTest(tf.test.TestCase):
         self.refuse("^x gives fewer examples than .*batch_size=16", of(X[:10], Y[:10]))
         self.assertFalse((self.folder / "run").exists())
 
+    def test_targets_are_missing(self):
+        """Arrays, and a data set of inputs alone, for a loss that needs targets."""
+
+        def inputs_alone(epoch, context):
+            return tf.data.Dataset.from_tensor_slices(X)
+
+        for x, num_data in ((X, None), (inputs_alone, N)):
+            for loss in (keras.losses.SparseCategoricalCrossentropy(), "mse"):
+                model = self.classifier()
+                model.compile("sgd", loss)
+                with self.assertRaisesRegex(ValueError, "^y=None: the loss of model=.*; give y$"):
+                    self.train(model, x, num_data=num_data)
+
     def test_errors_of_the_data(self):
         """They are told as they were raised, by the function itself or by what reads examples."""
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from tfbdl.arguments import keras_model, number
+from tfbdl.arguments import number
 from tfbdl.convert.exchange import Rule, exchange
 from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import walk
 from tfbdl.layers.base import BayesLayer
+from tfbdl.model_arguments import keras_model
 from tfbdl.posteriors import Posterior
 
 

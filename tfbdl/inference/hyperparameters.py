@@ -87,7 +87,7 @@ def likeliest(
 
 def _mean_log_prob(prediction: Prediction, y: np.ndarray) -> float:
     """Of y; that of classes by the mean, which may not be that of samples."""
-    classes = type(prediction.likelihood)
+    classes: Any = type(prediction.likelihood)
     if classes in (Categorical, Bernoulli):
         mean = tf.constant(prediction.mean)
         return float(np.mean(classes(from_logits=False).log_prob(y, mean)))

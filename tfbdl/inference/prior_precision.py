@@ -7,10 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbdl.arguments import shown
+from tfbdl.arguments import LARGEST_SCALE, SMALLEST_SCALE, shown
 from tfbdl.examples import as_array
 
 PRIOR_STRUCTURES = ("scalar", "layerwise", "diag")
+_SMALLEST, _LARGEST = LARGEST_SCALE**-2, SMALLEST_SCALE**-2
+"""Precisions of the smallest and the largest scale."""
 
 
 def prior_precision(value: Any, sizes: Sequence[int], *, for_each: bool = True) -> tf.Tensor:
@@ -23,11 +25,13 @@ def prior_precision(value: Any, sizes: Sequence[int], *, for_each: bool = True) 
         for_each: whether there may be one for each weight.
 
     Raises:
-        ValueError: if it is not positive, or has another shape.
+        ValueError: if it is out of the range of precisions, or has another shape.
     """
     delta = in_float64("prior_precision", value)
-    if not _is_positive(delta):
-        raise ValueError(f"prior_precision={shown(value)} must be positive")
+    if not _is_between(delta, _SMALLEST, _LARGEST):
+        raise ValueError(
+            f"prior_precision={shown(value)} must be positive, from {_SMALLEST:g} to {_LARGEST:g}"
+        )
     shapes = [(len(sizes),), (sum(sizes),)] if for_each else [(len(sizes),)]
     if tuple(delta.shape) not in [(), *shapes]:
         raise ValueError(
@@ -41,11 +45,14 @@ def noise(value: Any) -> tf.Tensor:
     """Sigma in float64.
 
     Raises:
-        ValueError: if it is not one positive number.
+        ValueError: if it is not one number in the range of scales.
     """
     sigma = in_float64("sigma_noise", value)
-    if sigma.shape != () or not _is_positive(sigma):
-        raise ValueError(f"sigma_noise={shown(value)} must be a positive number")
+    if sigma.shape != () or not _is_between(sigma, SMALLEST_SCALE, LARGEST_SCALE):
+        raise ValueError(
+            f"sigma_noise={shown(value)} must be a positive number, from {SMALLEST_SCALE:g} to "
+            f"{LARGEST_SCALE:g}"
+        )
     return sigma
 
 
@@ -62,11 +69,11 @@ def in_float64(name: str, value: Any) -> tf.Tensor:
     return tf.constant(as_array(name, value), tf.float64)
 
 
-def _is_positive(values: tf.Tensor) -> bool:
-    """Whether all are positive and finite, as far as they are known."""
+def _is_between(values: tf.Tensor, least: float, most: float) -> bool:
+    """Whether all are, as far as they are known."""
     if not tf.executing_eagerly():
         return True
-    return bool(tf.reduce_all((values > 0) & tf.math.is_finite(values)))
+    return bool(tf.reduce_all((values >= least) & (values <= most)))
 
 
 def of_each_weight(delta: tf.Tensor, sizes: Sequence[int]) -> tf.Tensor:

@@ -12,14 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.arguments import (
-    boolean,
-    generator,
-    integer,
-    optional,
-    positive,
-    positive_integer,
-)
+from tfbdl.arguments import boolean, generator, integer, optional, positive, positive_integer
 from tfbdl.examples import examples
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.training_method import TrainingMethod

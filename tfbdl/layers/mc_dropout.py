@@ -118,7 +118,7 @@ def _lengths(noise_shape: Any) -> tuple[int | None, ...]:
         entries = tuple(noise_shape)
     except TypeError:
         entries = (0,)
-    if not all(n is None or (isinstance(n, Integral) and n > 0) for n in entries):
+    if not all(n is None or (isinstance(n, Integral) and int(n) > 0) for n in entries):
         raise ValueError(
             f"noise_shape={shown(noise_shape)} must hold None or a positive integer for each axis"
         )

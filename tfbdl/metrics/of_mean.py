@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl.arguments import instance, text
 from tfbdl.likelihoods import Likelihood
 from tfbdl.likelihoods.base import aligned
 
@@ -38,18 +39,20 @@ class OfMean(keras.metrics.Metric):
     def __init__(
         self, metric: keras.metrics.Metric, likelihood: Likelihood, name: str | None = None
     ) -> None:
-        if not isinstance(metric, keras.metrics.Metric):
-            raise ValueError(
-                f"metric={metric!r} must be an object, such as keras.metrics.RootMeanSquaredError()"
-            )
-        if not isinstance(likelihood, Likelihood):
-            raise ValueError(f"likelihood={likelihood!r} must be an object of tfbdl.likelihoods")
+        instance(
+            "metric",
+            metric,
+            keras.metrics.Metric,
+            "an object, such as keras.metrics.RootMeanSquaredError()",
+        )
+        instance("likelihood", likelihood, Likelihood, "an object of tfbdl.likelihoods")
         if metric.get_config().get("from_logits"):
             raise ValueError(
                 f"metric={type(metric).__name__}(from_logits=True) takes logits, and the mean of "
                 "classes is their probabilities; leave from_logits out"
             )
-        super().__init__(name=name or metric.name, dtype=metric.dtype)
+        name = metric.name if name is None else text("name", name)
+        super().__init__(name=name, dtype=metric.dtype)
         self.metric = metric
         self.likelihood = likelihood
 

@@ -66,10 +66,12 @@ def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:
             f"stddev has {array_checks.first(stddev, stddev <= 0)}; give positive standard "
             "deviations"
         )
-    z = (y - mean) / stddev
-    density = np.exp(-0.5 * np.square(z)) / math.sqrt(2.0 * math.pi)
-    unit = z * scipy.special.erf(z / math.sqrt(2.0)) + 2.0 * density - 1.0 / math.sqrt(math.pi)
-    return float(np.mean(stddev * unit))
+    error = y - mean
+    with np.errstate(over="ignore"):  # the density is 0, and the score |error|, from far away
+        z = error / stddev
+        density = np.exp(-0.5 * np.square(z)) / math.sqrt(2.0 * math.pi)
+    of_width = stddev * (2.0 * density - 1.0 / math.sqrt(math.pi))
+    return float(np.mean(error * scipy.special.erf(z / math.sqrt(2.0)) + of_width))
 
 
 def crps_samples(y: ArrayLike, samples: ArrayLike) -> float:

@@ -80,11 +80,12 @@ class NormalCRPS(keras.metrics.Mean):
         stddev = tensor_checks.refuse(
             stddev, stddev <= 0, "y_pred has a standard deviation that is not positive"
         )
-        z = (y - mean) / stddev
+        error = y - mean
+        z = error / stddev
         density = tf.exp(-0.5 * tf.square(z)) / math.sqrt(2.0 * math.pi)
         of_z = tf.math.erf(tf.clip_by_value(z, -10.0, 10.0) / math.sqrt(2.0))  # NaN far outside
-        unit = z * of_z + 2.0 * density - 1.0 / math.sqrt(math.pi)
-        _weighted(super(), stddev * unit, sample_weight)
+        of_width = stddev * (2.0 * density - 1.0 / math.sqrt(math.pi))
+        _weighted(super(), error * of_z + of_width, sample_weight)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "from_raw": self.from_raw}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from tfbdl.arguments import option
+from tfbdl.examples import as_array
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Likelihood
 
-_NAMES: dict[str, type[Likelihood]] = {
+_NAMES: dict[str, Callable[[], Likelihood]] = {
     "bernoulli": Bernoulli,
     "continuous_bernoulli": ContinuousBernoulli,
 }
@@ -22,8 +26,22 @@ def likelihood_of(name: str) -> Likelihood:
     return _NAMES[option("likelihood", name, _NAMES)]()
 
 
-def check(x: np.ndarray, likelihood: str) -> None:
-    """Raises ValueError unless all values of x are in [0, 1], where the likelihoods hold."""
+def check(x: Any, likelihood: str, shape: tuple[int, ...] | None) -> np.ndarray:
+    """X as an array of examples of a shape, with values in [0, 1], where the likelihoods hold.
+
+    Args:
+        x: what was given.
+        likelihood: its name, for messages.
+        shape: of one example; None takes any.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    x = as_array("x", x)
+    if x.ndim < 2 or len(x) == 0:
+        raise ValueError(f"x has shape {x.shape}; give (N, ...) with at least one example")
+    if shape is not None and x.shape[1:] != shape:
+        raise ValueError(f"x has shape {x.shape}; this model takes (N, *{shape})")
     if not np.isfinite(x).all():
         raise ValueError("x is not finite; remove or fill in NaN and Inf")
     if x.min() < 0 or x.max() > 1:
@@ -31,3 +49,4 @@ def check(x: np.ndarray, likelihood: str) -> None:
             f"x has values from {x.min():g} to {x.max():g}; likelihood={likelihood!r} needs "
             "pixels in [0, 1] (divide by 255)"
         )
+    return x

@@ -18,20 +18,13 @@ import tensorflow as tf
 from tfbdl import arguments, random
 from tfbdl.arguments import boolean, option, positive_integer, shown
 from tfbdl.draws import accept_draws, make_draw
-from tfbdl.examples import as_array
 from tfbdl.identifiers import of_keras
 from tfbdl.memory import require
 from tfbdl.models import pixels
+from tfbdl.models.latent import Latent, kl_to_standard_normal
 
 BATCH = 1000
 """Examples at a time in `elbo` and `log_likelihood`."""
-
-
-class Latent(NamedTuple):
-    """q(z | x): mean and standard deviation, each of shape (B, latent_dim)."""
-
-    mu: tf.Tensor
-    sigma: tf.Tensor
 
 
 class ELBOTerms(NamedTuple):
@@ -110,9 +103,8 @@ class VAE(keras.Model):
         self.data_shape = tuple(input_shape[1:])
         size = math.prod(self.data_shape)
         widths = (size, *self.hidden_units, self.latent_dim)
-        weights = 2 * sum(a * b for a, b in itertools.pairwise(widths))
         require(
-            4 * weights,
+            8 * sum(a * b for a, b in itertools.pairwise(widths)),
             f"a model of latent_dim={self.latent_dim} and hidden_units={self.hidden_units}",
             "make it smaller",
         )
@@ -186,16 +178,15 @@ class VAE(keras.Model):
 
     def _check_array(self, data: Any) -> None:
         if isinstance(data, (np.ndarray, tf.Tensor)):
-            self.check_data(np.asarray(data))
+            self.check_data(data)
 
-    def check_data(self, x: np.ndarray) -> None:
-        """Raises ValueError unless x is (N, ...) of the model's shape with values in [0, 1]."""
-        x = as_array("x", x)
-        if x.ndim < 2 or len(x) == 0:
-            raise ValueError(f"x has shape {x.shape}; give (N, ...) with at least one example")
-        if self.built and x.shape[1:] != self.data_shape:
-            raise ValueError(f"x has shape {x.shape}; this model takes (N, *{self.data_shape})")
-        pixels.check(x, self.likelihood)
+    def check_data(self, x: Any) -> np.ndarray:
+        """X as an array.
+
+        Raises:
+            ValueError: unless it is (N, ...) of the model's shape with values in [0, 1].
+        """
+        return pixels.check(x, self.likelihood, self.data_shape if self.built else None)
 
     def elbo(self, x: np.ndarray, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
         """The ELBO of each example with `num_samples` draws of z, shape (N,), in nats.
@@ -234,8 +225,7 @@ class VAE(keras.Model):
         return self._shaped(self._pixels.sample(random.fold_in(key, 1), logits)).numpy()
 
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
-        x = as_array("x", x)
-        self.check_data(x)
+        x = self.check_data(x)
         key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         num_samples = positive_integer("num_samples", num_samples)
         if not self.built:
@@ -307,9 +297,3 @@ class VAE(keras.Model):
             "activation": self.activation,
             "seed": self.seed.seed,
         }
-
-
-def kl_to_standard_normal(q: Latent) -> tf.Tensor:
-    """KL(q || N(0, I)) of each example, shape (B,): 1/2 sum mu^2 + sigma^2 - log sigma^2 - 1."""
-    terms = tf.square(q.mu) + tf.square(q.sigma) - 2.0 * tf.math.log(q.sigma) - 1.0
-    return 0.5 * tf.reduce_sum(terms, axis=-1)

@@ -47,8 +47,8 @@ def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: in
 
 
 def reconstructions(
-    original: np.ndarray, reconstructed: np.ndarray, axes: Sequence[Axes] | None = None
-) -> Sequence[Axes]:
+    original: np.ndarray, reconstructed: np.ndarray, axes: Sequence[Axes] | np.ndarray | None = None
+) -> np.ndarray:
     """Draws images on the left and their reconstructions on the right, in equal square grids.
 
     Args:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def weight_posteriors(
-    posteriors: Mapping[str, Posterior], axes: Sequence[Axes] | None = None
-) -> Sequence[Axes]:
+    posteriors: Mapping[str, Posterior], axes: Sequence[Axes] | np.ndarray | None = None
+) -> np.ndarray:
     """Draws, over the weights, their means, standard deviations, and signal to noise ratios.
 
     The ratio is 10 log10(|mu| / sigma), as in Blundell et al. (2015), figure 5: below 0 dB a

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.special
 
 from tfbdl import arguments
-from tfbdl.arguments import keras_model, optional, positive_integer
+from tfbdl.arguments import boolean, optional, positive_integer
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import Likelihood
+from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.batches import labelled_batches
 from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
@@ -138,6 +139,7 @@ def _log_probs(
     keras_model("model", model)
     num_samples = min(positive_integer("num_samples", num_samples), num_functions(model))
     seed = optional(arguments.seed, "seed", seed)
+    jit_compile = optional(boolean, "jit_compile", jit_compile)
     likelihood = known_likelihood(model, likelihood)
     if likelihood is None:
         raise ValueError("likelihood=None: the model was not compiled with one; give it here")

@@ -10,10 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import kl_term, likelihoods
-from tfbdl.arguments import output_on, shown
+from tfbdl.arguments import shown
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
+from tfbdl.model_arguments import output_on
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
 from tfbdl.random import word
 from tfbdl.replicas import Replicas

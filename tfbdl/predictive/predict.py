@@ -10,16 +10,10 @@ import keras
 import numpy as np
 
 from tfbdl import arguments
-from tfbdl.arguments import (
-    boolean,
-    integer,
-    keras_model,
-    optional,
-    positive_integer,
-    verbosity,
-)
+from tfbdl.arguments import boolean, integer, optional, positive_integer, verbosity
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
+from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.batches import batches
 from tfbdl.predictive.finite import check_finite
@@ -103,11 +97,11 @@ def predict(
     return_samples = boolean("return_samples", return_samples)
     verbose = verbosity("verbose", verbose)
     seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
+    jit_compile = optional(boolean, "jit_compile", jit_compile)
     if isinstance(model, Predictive):
         if likelihood is not None:
             raise ValueError("likelihood is for a keras.Model; a posterior has that of its model")
         positive_integer("num_samples", num_samples, " for a posterior, which is drawn from")
-        optional(boolean, "jit_compile", jit_compile)
         request = Request(num_samples, batch_size, seed, return_samples, jit_compile, verbose)
         return model.predictive(x, request)
     keras_model("model", model)

@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments, likelihoods, random
-from tfbdl.arguments import keras_model, optional, positive_integer, shown, verbosity
+from tfbdl.arguments import optional, positive_integer, shown, verbosity
 from tfbdl.examples import check_finite
 from tfbdl.keras_private import takes_training, walk
+from tfbdl.model_arguments import keras_model
 
 _TRAIN_STEP = keras.Model.train_step
 

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import likelihoods
-from tfbdl.arguments import output_on
 from tfbdl.examples import as_array
+from tfbdl.model_arguments import output_on
 from tfbdl.random import word
 from tfbdl.training import checks, workers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfbdl.arguments import integer, positive_integer
+from tfbdl.arguments import integer, optional
 from tfbdl.training.kl_schedule import KLSchedule
 
 
@@ -24,13 +24,13 @@ class KLAnnealing(KLSchedule):
 
     def __init__(self, start: int, end: int, *, period: int | None = None) -> None:
         super().__init__()
-        if not 0 <= integer("start", start) < integer("end", end):
-            raise ValueError(f"start={start!r}, end={end!r}: need 0 <= start < end")
-        if period is not None and positive_integer("period", period) < end:
-            raise ValueError(f"period={period!r} must be at least end={end!r}")
-        self.start = start
-        self.end = end
-        self.period = period
+        self.start = integer("start", start, least=0)
+        self.end = integer("end", end)
+        self.period = optional(integer, "period", period)
+        if self.start >= self.end:
+            raise ValueError(f"start={start}, end={end}: need start < end")
+        if self.period is not None and self.period < self.end:
+            raise ValueError(f"period={period} must be at least end={end}")
 
     def factor(
         self, epoch: int | tf.Tensor, batch: int | tf.Tensor, num_batches: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from types import GeneratorType
 from typing import Any
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 from tfbdl import kl_term
 
 
-class KLSchedule(keras.callbacks.Callback):
+class KLSchedule(keras.callbacks.Callback, abc.ABC):
     """Multiplies the KL's weight in the training steps of `fit` or `tfbdl.train`, and only there.
 
     A subclass defines `factor`. The weight itself, that of `tfbdl.set_kl_weight`, stays as the user
@@ -20,6 +21,7 @@ class KLSchedule(keras.callbacks.Callback):
     training before has ended by an exception, an early stop or Ctrl-C. Several schedules multiply.
     """
 
+    @abc.abstractmethod
     def factor(
         self, epoch: int | tf.Tensor, batch: int | tf.Tensor, num_batches: int | None
     ) -> float | tf.Tensor:
@@ -31,7 +33,6 @@ class KLSchedule(keras.callbacks.Callback):
             batch: its number in the epoch, counted from 0; a tensor in `tfbdl.train`.
             num_batches: M, in an epoch; None where `fit` does not know it.
         """
-        raise NotImplementedError
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         model = self.model

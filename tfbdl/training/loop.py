@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.arguments import option, optional
+from tfbdl.arguments import option, optional, shown
 from tfbdl.keras_private import build_all
 from tfbdl.training import checks, workers
 from tfbdl.training.description import PARTS
@@ -102,6 +102,8 @@ def train(
     changed = [changed] if isinstance(changed, str) else changed
     for part in arguments.words("changed", changed, f"some of {', '.join(PARTS)}"):
         option("changed", part, PARTS)
+    if changed and savedir is None:
+        raise ValueError(f"changed={shown(changed)} is said of the run in savedir; give savedir")
     strategy = model.distribute_strategy
     with (
         workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))),

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from soak.calls import (
+    chains,
     commands,
     figures,
-    inferences,
     layers,
     losses,
-    networks,
+    models,
+    normals,
+    paths,
+    predictions,
     scores,
     sets,
+    training,
     weights,
 )
 from soak.calls.case import Case
 
 __all__ = ["BASES", "Case", "all_cases"]
 
-BASES = (*weights.BASES, *losses.BASES, *inferences.BASES)
+BASES = (*weights.BASES, *losses.BASES, *training.BASES, *chains.BASES)
 """Public classes that have to be derived from."""
+
+MODULES = (
+    *(layers, weights, losses, scores, figures, sets),
+    *(training, predictions, models, chains, normals, paths, commands),
+)
 
 
 def all_cases() -> list[Case]:
     """In a fixed order."""
-    modules = (layers, weights, losses, scores, figures, sets, networks, inferences, commands)
-    return [case for module in modules for case in module.cases()]
+    return [case for module in MODULES for case in module.cases()]

@@ -1,4 +1,4 @@
-"""What is known of a public callable: good arguments, other good ones, and what is seen of a call."""
+"""What is known of a public callable: good arguments, other good ones, and what a call shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -64,7 +63,7 @@ def made(value: Any) -> Any:
 
 
 def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The arguments of a callable by name, those behind `**kwargs` of this package's classes too."""
+    """The arguments of a callable by name, those behind `**kwargs` of classes of tfbdl too."""
     if not inspect.isclass(target):
         return _named(target)
     found: dict[str, inspect.Parameter] = {}
@@ -136,24 +135,10 @@ def folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="soak_"))
 
 
-def network(*layers: keras.layers.Layer, loss: Any = None, optimizer: Any = "sgd") -> keras.Model:
-    """A network on `X`, with these layers, compiled."""
-    model = keras.Sequential([keras.Input((4,)), *layers])
-    model.compile(optimizer, loss, jit_compile=False)
-    return model
-
-
-def classifier() -> keras.Model:
-    """A network without anything random."""
-    return network(
-        keras.layers.Dense(3, "tanh"), keras.layers.Dense(3), loss=_crossentropy(), optimizer="adam"
-    )
-
-
-def regression() -> keras.Model:
-    """A network with one output."""
-    return network(keras.layers.Dense(3, "tanh"), keras.layers.Dense(1), loss="mse")
-
-
-def _crossentropy() -> keras.losses.Loss:
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+def answers(found: Any) -> Any:
+    """What is to be seen of any result of an inference."""
+    if hasattr(found, "epistemic_variance"):
+        return [found.mean, found.stddev, found.outputs, found.num_samples]
+    if hasattr(found, "members"):
+        return [found.members, found(X)]
+    return list(floats(found)) or found

@@ -12,15 +12,8 @@ import numpy as np
 
 from soak.calls.case import Case, Made, X, folder
 from soak.calls.networks import kept_network
+from soak.calls.training import log_of
 from tfbdl import cli
-from tfbdl.training.log import epoch_header, epoch_line
-
-
-def _log(epochs: int = 2) -> Path:
-    path = folder() / "train.log"
-    rows = (epoch_header(i, 0.1) + epoch_line(i, 0.5, {"elbo": i}) for i in range(1, epochs + 1))
-    path.write_text("".join(rows))
-    return path
 
 
 def _model() -> Path:
@@ -58,7 +51,7 @@ def cases() -> Iterator[Case]:
         "tfbdl log",
         cli.main,
         lambda paths, figure: [line.split()[1:] for line in _run("log", paths, figure=figure)],
-        {"paths": (Made(_log), Made(lambda: _log(3))), "figure": figure},
+        {"paths": (Made(lambda: log_of(2)), Made(lambda: log_of(3))), "figure": figure},
         called={"paths": "expected", "figure": "--figure"},
         slow=True,
     )
@@ -68,7 +61,7 @@ def cases() -> Iterator[Case]:
         cli.main,
         lambda model, inputs, **flags: _run("predict", model, inputs, **flags),
         {
-            "model": (Made(_model), Made(_log)),
+            "model": (Made(_model), Made(lambda: log_of(2))),
             "inputs": (Made(_inputs), Made(lambda: _inputs(1.0))),
             "samples": (3, 2),
             "seed": (0, 1),
@@ -80,6 +73,6 @@ def cases() -> Iterator[Case]:
         "tfbdl summary",
         cli.main,
         lambda model: _run("summary", model),
-        {"model": (Made(_model), Made(_log))},
+        {"model": (Made(_model), Made(lambda: log_of(2)))},
         slow=True,
     )

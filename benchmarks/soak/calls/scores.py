@@ -10,7 +10,7 @@ import numpy as np
 
 from soak.calls.case import LABELS, Case, Made, N, shaped
 from soak.calls.losses import LOGITS, PROBABILITIES
-from tfbdl import metrics
+from tfbdl import likelihoods, metrics
 
 Y = LABELS.copy()
 OTHER = (Y + 1) % 3
@@ -67,13 +67,25 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
         "stddev": (REAL + 1.0, REAL + 2.0),
     },
     "crps_samples": {"y": (REAL, REAL + 5.0), "samples": (np.stack([REAL, REAL + 1]), [REAL])},
-    "scale": {"logits": (LOGITS, LOGITS + REAL[:, None] * [0, 1, 2]), "temperature": (2.0, 1.0)},
+    "apply_temperature": {
+        "logits": (LOGITS, LOGITS + REAL[:, None] * [0, 1, 2]),
+        "temperature": (2.0, 1.0),
+    },
     "fit_temperature": {
         "y": (Y, np.array([1, 1, 2, 0, 2, 2])),
         "logits": (MISTAKEN, 2.0 * MISTAKEN),
     },
 }
 
+
+OF_MEAN: dict[str, tuple[Any, Any]] = {
+    "metric": (Made(keras.metrics.RootMeanSquaredError), Made(keras.metrics.MeanAbsoluteError)),
+    "likelihood": (
+        Made(lambda: likelihoods.Normal("predicted")),
+        Made(lambda: likelihoods.StudentT(scale="predicted")),
+    ),
+    "name": (None, "b"),
+}
 
 NAN = (metrics.AUROC, metrics.AUPR, metrics.ErrorAUROC, metrics.ErrorAUPR)
 """Metrics that have no value where all examples are of one kind, or their scores not finite."""
@@ -123,7 +135,10 @@ def cases() -> Iterator[Case]:
         if not (isinstance(kind, type) and issubclass(kind, keras.metrics.Metric)):
             continue
         arguments = {**common, **own.get(name, {})}
-        if name in ("AUROC", "AUPR"):
+        if name == "OfMean":
+            run, data = _over_batches, (REAL[:, None], np.stack([REAL - 0.1, REAL], axis=1))
+            arguments = OF_MEAN
+        elif name in ("AUROC", "AUPR"):
             run, data = _over_batches, ([0, 0, 0, 1, 1, 1], ENTROPY)
         elif name in ("IntervalCoverage", "NormalCRPS"):
             run, data = _over_batches, (REAL, np.stack([REAL - 0.1, REAL + 0.2], axis=1))

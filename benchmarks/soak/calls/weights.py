@@ -129,7 +129,7 @@ def _priors() -> Iterator[Case]:
     yield Case(
         "Horseshoe.marginal_log_prob",
         priors.Horseshoe.marginal_log_prob,
-        lambda **given: shaped(priors.Horseshoe().marginal_log_prob(**given), 2),
+        lambda w, tau: shaped(priors.Horseshoe().marginal_log_prob(w, tau), *np.shape(w)),
         of_tau,
     )
 
@@ -148,11 +148,12 @@ def _posteriors() -> Iterator[Case]:
         "PointMass": {},
         "PriorItself": {},
     }
+    own_priors = {"MultiplicativeNormal": "log_uniform", "RelaxedBernoulli": "bernoulli"}
     for name, arguments in families.items():
         kind = getattr(posteriors, name)
-        prior = {"MultiplicativeNormal": "log_uniform", "RelaxedBernoulli": "bernoulli"}
+        prior = own_priors.get(name, 1.0)
 
-        def run(kind: Any = kind, prior: Any = prior.get(name, 1.0), **given: Any) -> Any:
+        def run(kind: Any = kind, prior: Any = prior, **given: Any) -> Any:
             return under(prior, kind(**given))
 
         yield Case(f"tfbdl.posteriors.{name}", kind, run, arguments, slow=True)

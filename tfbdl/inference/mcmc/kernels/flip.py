@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar
 
 import keras
@@ -83,6 +82,6 @@ def _are_two_numbers(values: Any) -> bool:
     is_pair = isinstance(values, (list, tuple, np.ndarray)) and len(values) == 2
     return (
         is_pair
-        and all(isinstance(v, Real) and abs(v) <= LARGEST_SCALE for v in values)
+        and all(isinstance(v, (int, float, np.number)) and abs(v) <= LARGEST_SCALE for v in values)
         and values[0] != values[1]
     )

@@ -1,0 +1,191 @@
+"""What converts networks, and models of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import keras
+import numpy as np
+
+import tfbdl
+from soak.calls.case import Case, Made, N, X, shaped
+from soak.calls.networks import (
+    classifier,
+    network,
+    normalised,
+    random_network,
+)
+from tfbdl import models
+from tfbdl.flat_model import FlatModel
+
+PIXELS = np.linspace(0.0, 1.0, N * 4, dtype="float32").reshape(N, 4)
+
+
+@cache
+def kept_vae(seed: int = 1) -> models.VAE:
+    """A small autoencoder, built."""
+    vae = models.VAE(2, (3,), seed=seed)
+    vae.compile("sgd")
+    vae.build((None, 4))
+    return vae
+
+
+def _weighted(**given: Any) -> Any:
+    tfbdl.set_kl_weight(**given)
+    given["model"](X)
+    return list(given["model"].losses)
+
+
+def _converted(found: keras.Model) -> Any:
+    shaped(found(X), N, 3)
+    config = [layer.get_config() for layer in found.layers]
+    return {"y": found(X), "config": config, "weights": found.get_weights()}
+
+
+def _vae(**given: Any) -> Any:
+    vae = models.VAE(**given)
+    vae.compile("sgd")
+    y = shaped(vae(PIXELS, training=True), N, 4)
+    return {"y": y, "mean": vae(PIXELS), "losses": list(vae.losses), "config": vae.get_config()}
+
+
+def _fitted(**given: Any) -> Any:
+    vae = models.VAE(2, (3,), seed=1)
+    vae.compile("sgd")
+    return vae.fit(**given, batch_size=3, verbose=0).history
+
+
+def _of_vae(method: str, seed_of_vae: int = 1, **given: Any) -> Any:
+    return shaped(
+        getattr(kept_vae(seed_of_vae), method)(**given), given.get("n", N), *_tail(method)
+    )
+
+
+def _tail(method: str) -> tuple[int, ...]:
+    return (4,) if method == "sample" else ()
+
+
+def _ensemble(found: models.WeightEnsemble) -> Any:
+    return {"y": shaped(found(X), N, 3), "k": found.num_functions, "members": found.members}
+
+
+def _dropout() -> keras.Model:
+    return network(keras.layers.Dropout(0.5, seed=1), keras.layers.Dense(3, name="last"))
+
+
+def cases() -> Iterator[Case]:
+    """Each function, callback and model."""
+    yield from _converting()
+    yield from _models()
+
+
+def _converting() -> Iterator[Case]:
+    yield Case(
+        "tfbdl.set_kl_weight",
+        tfbdl.set_kl_weight,
+        _weighted,
+        {
+            "model": (Made(random_network), Made(lambda: random_network("point"))),
+            "weight": (1.0, 0.5),
+        },
+    )
+    plain = (Made(classifier), Made(lambda: network(keras.layers.Dense(3, name="other"))))
+    bayesian = {
+        "model": plain,
+        "num_data": (10, 20),
+        "prior": (1.0, "laplace"),
+        "posterior": ("mean_field", "point"),
+        "estimator": ("reparameterization", "flipout"),
+        "bias_prior": (None, 0.5),
+        "bias_posterior": (None, "point"),
+        "layers": (None, "nowhere"),
+        "initial_sigma": (0.1, 0.2),
+    }
+    yield Case(
+        "tfbdl.to_bayesian",
+        tfbdl.to_bayesian,
+        lambda **given: _converted(tfbdl.to_bayesian(**given)),
+        bayesian,
+        slow=True,
+    )
+    yield Case(
+        "tfbdl.to_mc_dropout",
+        tfbdl.to_mc_dropout,
+        lambda **given: _converted(tfbdl.to_mc_dropout(**given)),
+        {"model": (Made(_dropout), Made(classifier)), "layers": (None, "last")},
+    )
+    yield Case(
+        "tfbdl.to_deterministic",
+        tfbdl.to_deterministic,
+        lambda model: _converted(tfbdl.to_deterministic(model)),
+        {"model": (Made(random_network), Made(lambda: random_network(seed=3)))},
+    )
+    yield Case(
+        "tfbdl.prune",
+        tfbdl.prune,
+        lambda **given: _converted(tfbdl.prune(**given)),
+        {"model": (Made(random_network), Made(classifier)), "fraction": (0.5, 0.2)},
+    )
+
+
+def _models() -> Iterator[Case]:
+    vae = {
+        "latent_dim": (2, 3),
+        "hidden_units": ((3,), (3, 2)),
+        "likelihood": ("bernoulli", "continuous_bernoulli"),
+        "binarize": (None, "dynamic"),
+        "activation": ("relu", "tanh"),
+        "seed": (1, 2),
+    }
+    yield Case("tfbdl.models.VAE", models.VAE, _vae, vae, slow=True)
+    estimate = {"x": (PIXELS, PIXELS[::-1]), "num_samples": (2, 3), "seed": (0, 1)}
+    for method in ("elbo", "log_likelihood"):
+        yield Case(
+            f"VAE.{method}",
+            getattr(models.VAE, method),
+            lambda method=method, **given: _of_vae(method, **given),
+            estimate,
+            slow=True,
+        )
+    yield Case(
+        "VAE.sample",
+        models.VAE.sample,
+        lambda **given: _of_vae("sample", **given),
+        {"n": (3, 4), "mean": (False, True), "seed": (0, 1)},
+    )
+    yield Case(
+        "VAE.evaluate",
+        models.VAE.evaluate,
+        lambda x: kept_vae().evaluate(x, verbose=0),
+        {"x": (PIXELS, PIXELS**2)},
+        slow=True,
+    )
+    yield Case(
+        "VAE.fit",
+        models.VAE.fit,
+        _fitted,
+        {"x": (PIXELS, PIXELS**2), "validation_data": (None, PIXELS)},
+        slow=True,
+    )
+    model = normalised()
+    flat = FlatModel(model)
+    members = np.linspace(-1.0, 1.0, 2 * flat.size, dtype="float32").reshape(2, -1)
+    yield Case(
+        "tfbdl.models.WeightEnsemble",
+        models.WeightEnsemble,
+        lambda **given: _ensemble(models.WeightEnsemble(**given)),
+        {
+            "model": (model, Made(lambda: normalised("relu"))),
+            "members": (members, 2.0 * members),
+            "states": (None, np.ones((2, 8), "float32")),
+        },
+    )
+    several = Made(lambda: [normalised(), normalised()])
+    yield Case(
+        "WeightEnsemble.of",
+        models.WeightEnsemble.of,
+        lambda **given: _ensemble(models.WeightEnsemble.of(**given)),
+        {"models": (several, Made(lambda: [normalised()]))},
+    )

@@ -1,0 +1,165 @@
+"""Posteriors from the path of training, or from several trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from soak.calls.answers import DRAWS, answered, drawn
+from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder
+from soak.calls.networks import classifier, network, normalised
+from tfbdl import inference, likelihoods, optimizers
+
+
+def _snapshots(**given: Any) -> Any:
+    kept = inference.WeightSnapshots(**given)
+    sampling().fit(X, TARGETS, 3, 4, callbacks=[kept], verbose=0)
+    files = sorted(p.name for p in Path(given["savedir"] or "/nowhere").rglob("*"))
+    return {"epochs": kept.epochs, "members": kept.ensemble().members, "files": files}
+
+
+def sampling(rate: float = 0.01) -> keras.Model:
+    """A network whose optimizer samples."""
+    return network(keras.layers.Dense(1), optimizer=_sampler(rate), loss=likelihoods.Normal())
+
+
+def _sampler(rate: float) -> keras.optimizers.Optimizer:
+    return optimizers.SGLD(rate, num_data=N, seed=1)
+
+
+def descending(rate: float = 0.1) -> keras.Model:
+    """A classifier that is trained by gradient descent."""
+    model = classifier()
+    model.compile(keras.optimizers.SGD(rate), model.loss, jit_compile=False)
+    return model
+
+
+TRAINED = {"epochs": 5, "batch_size": 3, "verbose": 0}
+
+
+def _swag(**given: Any) -> Any:
+    swag = inference.SWAG(**given).fit(X, LABELS, **TRAINED)
+    return [swag.mean, swag.deviations, swag.sample(2), swag.name]
+
+
+@cache
+def kept_swag() -> inference.SWAG:
+    """That of a network with statistics."""
+    model = normalised()
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return inference.SWAG(model, rank=2, jit_compile=False).fit(X, LABELS, **TRAINED)
+
+
+def _sgmcmc(**given: Any) -> Any:
+    found = inference.SGMCMC(**given).fit(X, TARGETS, **TRAINED)
+    return [found.sample(), found.name]
+
+
+@cache
+def kept_sgmcmc() -> inference.SGMCMC:
+    """A few snapshots."""
+    return inference.SGMCMC(sampling(), jit_compile=False).fit(X, TARGETS, **TRAINED)
+
+
+def _members(**given: Any) -> Any:
+    found = inference.DeepEnsemble(**given).fit(X, LABELS, epochs=1, verbose=0)
+    return [answered(found.ensemble()), found.name]
+
+
+@cache
+def kept_members() -> inference.DeepEnsemble:
+    """Two members."""
+    found = inference.DeepEnsemble(classifier, 2, jit_compile=False)
+    return found.fit(X, LABELS, epochs=1, verbose=0)
+
+
+def _trained(make: Any, **given: Any) -> Any:
+    posterior = make().fit(**given)
+    files = sorted(p.name for p in Path(given["savedir"] or "/nowhere").rglob("*"))
+    return [posterior.sample(), files]
+
+
+def cases() -> Iterator[Case]:
+    """Snapshots, SWAG, SG-MCMC and ensembles."""
+    yield Case(
+        "tfbdl.inference.WeightSnapshots",
+        inference.WeightSnapshots,
+        _snapshots,
+        {"start": (0, 1), "every": (1, 2), "savedir": (None, Made(folder))},
+        slow=True,
+    )
+    along = {
+        "start": (0, 1),
+        "every": (1, 2),
+        "seed": (0, 1),
+        "jit_compile": (False, Wrong("yes")),
+        "name": ("one", "two"),
+    }
+    yield Case(
+        "tfbdl.inference.SWAG",
+        inference.SWAG,
+        _swag,
+        {
+            "model": (Made(descending), Made(lambda: descending(0.2))),
+            "rank": (3, 2),
+            "scale": (0.5, 1.0),
+            **along,
+        },
+        slow=True,
+    )
+    yield from drawn(inference.SWAG, kept_swag, DRAWS, "sample")
+    arguments = {**DRAWS, "x": (X, X + 1.0), "batch_size": (4, 3)}
+    yield from drawn(inference.SWAG, kept_swag, arguments, "ensemble")
+    yield Case(
+        "tfbdl.inference.SGMCMC",
+        inference.SGMCMC,
+        _sgmcmc,
+        {"model": (Made(sampling), Made(lambda: sampling(0.02))), **along},
+        slow=True,
+    )
+    yield from drawn(inference.SGMCMC, kept_sgmcmc, DRAWS, "sample", "ensemble")
+    yield Case(
+        "tfbdl.inference.DeepEnsemble",
+        inference.DeepEnsemble,
+        _members,
+        {
+            "build_model": (
+                Made(lambda: classifier),
+                Made(lambda: lambda: network(keras.layers.Dense(3), loss=classifier().loss)),
+            ),
+            "num_members": (2, 1),
+            "seed": (0, 1),
+            "jit_compile": (False, Wrong("yes")),
+            "name": ("one", "two"),
+        },
+        slow=True,
+    )
+    first = {"num_samples": (2, 1), "seed": (0, Wrong("abc"))}
+    yield from drawn(inference.DeepEnsemble, kept_members, first, "sample", "ensemble")
+    trained = {
+        "DeepEnsemble": lambda: inference.DeepEnsemble(classifier, 1, jit_compile=False),
+        "SWAG": lambda: inference.SWAG(descending(), jit_compile=False),
+    }
+    for kind, make in trained.items():
+        yield Case(
+            f"{kind}.fit",
+            getattr(inference, kind).fit,
+            lambda make=make, **given: _trained(make, **given),
+            {
+                "x": (X, X + 1.0),
+                "y": (LABELS, (LABELS + 1) % 3),
+                "epochs": (4, 3),
+                "num_data": (None, Wrong(3)),
+                "batch_size": (3, 2),
+                "savedir": (None, Made(folder)),
+                "columns": (None, Wrong(["speed"])),
+                "callbacks": ((), Wrong("many")),
+                "changed": ((), Wrong("weather")),
+                "verbose": (0, Wrong("loud")),
+            },
+            slow=True,
+        )

@@ -1,0 +1,109 @@
+"""What is asked of a network that is drawn many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tfbdl
+from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder, shaped
+from soak.calls.networks import (
+    kept_network,
+)
+from tfbdl import likelihoods
+
+
+def _prediction(x: Any, **given: Any) -> Any:
+    found = tfbdl.predict(x=x, **given)
+    parts = {
+        name: value for name, value in vars(found).items() if name not in ("joint", "marginal")
+    }
+    if isinstance(x, np.ndarray):
+        shaped(found.mean, len(x), 3)
+    shaped(found.epistemic_variance, *found.mean.shape)
+    return parts
+
+
+def _exported(path: Any, **given: Any) -> Any:
+    tfbdl.export(path=path, **given)
+    return dict(tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(X)))
+
+
+def cases() -> Iterator[Case]:
+    """Each function, and each method of what it gives."""
+    likelihood = (None, Made(lambda: likelihoods.Normal(2.0)))
+    model = (Made(kept_network), Made(lambda: kept_network(2)))
+    how = {
+        "batch_size": (None, Wrong(0)),
+        "seed": (0, 1),
+        "likelihood": likelihood,
+        "jit_compile": (None, Wrong("yes")),
+    }
+    yield Case(
+        "tfbdl.predict",
+        tfbdl.predict,
+        _prediction,
+        {
+            **how,
+            "model": model,
+            "x": (X, X[::-1]),
+            "num_samples": (3, 2),
+            "return_samples": (False, True),
+            "verbose": (0, Wrong("loud")),
+        },
+        slow=True,
+    )
+    labelled = {
+        **how,
+        "model": model,
+        "x": (X, X[::-1]),
+        "y": (LABELS, (LABELS + 1) % 3),
+        "num_samples": (3, 2),
+        "likelihood": (None, Made(lambda: likelihoods.Normal(2.0))),
+    }
+    yield Case("tfbdl.elbo", tfbdl.elbo, tfbdl.elbo, labelled, slow=True)
+    yield Case(
+        "tfbdl.log_predictive_density",
+        tfbdl.log_predictive_density,
+        lambda y, **given: shaped(tfbdl.log_predictive_density(y=y, **given), len(y)),
+        labelled,
+        slow=True,
+    )
+    yield Case(
+        "tfbdl.export",
+        tfbdl.export,
+        _exported,
+        {
+            "model": model,
+            "path": (Made(lambda: folder() / "a"), Made(folder)),
+            "num_samples": (3, 2),
+            "seed": (0, 1),
+            "likelihood": likelihood,
+        },
+        slow=True,
+    )
+    normal = likelihoods.Normal(0.5)
+
+    def kept() -> tfbdl.Prediction:
+        outputs = np.stack([TARGETS, TARGETS + 1.0]).astype("float32")
+        variance = np.ones_like(TARGETS)
+        return tfbdl.Prediction(
+            outputs.mean(axis=0), variance, variance, np.ones(N), 2, normal, outputs
+        )
+
+    yield Case(
+        "Prediction.interval",
+        tfbdl.Prediction.interval,
+        lambda level: [shaped(end, N, 1) for end in kept().interval(level)],
+        {"level": (0.95, 0.5)},
+        slow=True,
+    )
+    yield Case(
+        "Prediction.log_prob",
+        tfbdl.Prediction.log_prob,
+        lambda y: shaped(kept().log_prob(y), N),
+        {"y": (TARGETS, TARGETS + 1.0)},
+    )

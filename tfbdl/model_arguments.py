@@ -1,0 +1,67 @@
+"""Models that a user passes, and whether they take the user's inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.arguments import first_line, shown
+
+
+def keras_model(name: str, value: Any) -> keras.Model:
+    """`value`, if it is a Keras model.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(value, keras.Model):
+        raise ValueError(
+            f"{name}={shown(value)} is no keras.Model; give one, a saved one by "
+            "keras.models.load_model"
+        )
+    return value
+
+
+def output_on(model: keras.Model, x: Any) -> Any:
+    """The model's output in inference mode; builds a model that has no weights yet.
+
+    Raises:
+        ValueError: if the model does not take inputs of this shape.
+    """
+    try:
+        with model.distribute_strategy.scope():
+            return model(x, training=False)
+    except (ValueError, tf.errors.InvalidArgumentError) as error:
+        reason = first_line(error)
+        if _is_one_example(model, x):
+            raise ValueError(
+                f"x has no axis of examples, where model={model.name} takes batches; "
+                "give data_set.batch(100), or x[None] for one example"
+            ) from None
+        shapes = ", ".join(str(tuple(leaf.shape[1:])) for leaf in keras.tree.flatten(x))
+        raise ValueError(
+            f"x has examples of shape {shapes}, which model={model.name} does not take: {reason}"
+        ) from None
+
+
+def only_input_shape(model: keras.Model) -> tuple[int | None, ...] | None:
+    """What a subclassed model was built for, the axis of examples first; None of several inputs."""
+    shape = (model.get_build_config() or {}).get("input_shape")
+    if isinstance(shape, (list, tuple)) and all(n is None or isinstance(n, int) for n in shape):
+        return tuple(shape)
+    return None
+
+
+def _is_one_example(model: keras.Model, x: Any) -> bool:
+    """Whether x lacks an axis, as an element of a data set does that is not in batches."""
+    if getattr(model, "inputs", None):
+        shapes = [tensor.shape for tensor in model.inputs]
+    else:
+        shapes = [only_input_shape(model)]
+    leaves = keras.tree.flatten(x)
+    return len(leaves) == len(shapes) and all(
+        shape is not None and len(leaf.shape) == len(shape) - 1
+        for leaf, shape in zip(leaves, shapes, strict=True)
+    )
