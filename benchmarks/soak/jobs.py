@@ -70,6 +70,48 @@ def _training(folder: Path, begun: Callable[[], None]) -> None:
     _train(model, folder / "run", begun)
 
 
+def _fit(folder: Path, begun: Callable[[], None]) -> None:
+    """`fit` with a log, which cannot be taken up: each time into a folder of its own."""
+    keras.utils.set_random_seed(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    run = folder / f"{len(list(folder.iterdir())):03d}"
+    run.mkdir()
+    model = _classifier(keras.optimizers.Adam(0.01), tfbdl.layers.BayesDense(8, num_data=N))
+    begin = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: begun())
+    log = tfbdl.TrainLogger(run / "train.log")
+    model.fit(X, Y, BATCH, epochs=60, verbose=0, callbacks=[begin, log])
+
+
+def _check_logs(folder: Path) -> None:
+    for log in folder.rglob("train.log"):
+        epochs = tfbdl.read_log(log).epochs.tolist()
+        if epochs != list(range(1, len(epochs) + 1)):
+            raise AssertionError(f"{log} has epochs {epochs}")
+
+
+def _outcome_of_fit(folder: Path) -> Any:
+    return _without_seconds(max(folder.glob("*/train.log")))
+
+
+def _ensemble(folder: Path, begun: Callable[[], None]) -> None:
+    """Networks one after the other, each with a folder in the folder."""
+
+    def build() -> keras.Model:
+        return _classifier(keras.optimizers.Adam(0.01), keras.layers.Dense(8, "tanh"))
+
+    begin = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: begun())
+    tfbdl.inference.DeepEnsemble(build, 3, seed=1).fit(
+        X, Y, epochs=30, batch_size=BATCH, savedir=folder, verbose=0, callbacks=[begin]
+    )
+
+
+def _outcome_of_ensemble(folder: Path) -> Any:
+    return [
+        (_without_seconds(member / "train.log"), _arrays(member / "checkpoint.npz"))
+        for member in sorted(folder.glob("member_*"))
+    ]
+
+
 def _check_training(folder: Path) -> None:
     log, kept = folder / "run" / "train.log", folder / "run" / "checkpoint.npz"
     epochs = tfbdl.read_log(log).epochs.tolist() if log.exists() else []
@@ -79,8 +121,8 @@ def _check_training(folder: Path) -> None:
 
 
 def _outcome_of_training(folder: Path) -> Any:
-    log = re.sub(r"\(\d+\.\d{3} secs\)", "", (folder / "run" / "train.log").read_text())
-    return log, _arrays(folder / "run" / "checkpoint.npz")
+    run = folder / "run"
+    return _without_seconds(run / "train.log"), _arrays(run / "checkpoint.npz")
 
 
 def _sampling(folder: Path, begun: Callable[[], None]) -> None:
@@ -159,6 +201,10 @@ def _outcome_of_results(folder: Path) -> Any:
     return (folder / "metrics.json").read_text(), _arrays(folder / "outputs.npz")
 
 
+def _without_seconds(log: Path) -> str:
+    return re.sub(r"\(\d+\.\d{3} secs\)", "", log.read_text())
+
+
 def _arrays(path: Path) -> dict[str, Any]:
     """Shape, type and bytes of each array; the text of those of text."""
 
@@ -172,5 +218,7 @@ JOBS = {
     "training": Job(_training, _check_training, _outcome_of_training),
     "chains": Job(_chains, _check_chains, _outcome_of_chains),
     "samples of SGLD": Job(_sampling, _check_sampling, _outcome_of_sampling),
+    "fit with a log": Job(_fit, _check_logs, _outcome_of_fit),
+    "deep ensemble": Job(_ensemble, _check_logs, _outcome_of_ensemble),
     "results": Job(_results, _check_results, _outcome_of_results),
 }

@@ -1,9 +1,12 @@
-"""SIGKILL at random moments of runs, which then go on."""
+"""Signals at random moments of runs, which then go on."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
+import signal
+import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -18,12 +21,14 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tfbdl"])
 PATIENCE = 300.0
 """Seconds after which a process counts as hanging."""
+INTERRUPTED = 130
+"""How processes end that were told of Ctrl-C by KeyboardInterrupt, and by nothing else."""
 
 
 class Kills(NamedTuple):
     """What became of a job.
 
-    kills: how many there were.
+    kills: how many signals ended a process.
     finished: runs that went on to their end.
     seconds: that a run takes which is let alone, once it has begun.
     """
@@ -33,10 +38,12 @@ class Kills(NamedTuple):
     seconds: float
 
 
-def survive(name: str, kills: int, folder: Path, seed: int) -> Kills:
-    """Kills processes of a job, each at a random moment; a run that ends in between starts anew.
+def survive(
+    name: str, kills: int, folder: Path, seed: int, by: signal.Signals = signal.SIGKILL
+) -> Kills:
+    """Ends processes of a job, each at a random moment; a run that ends in between starts anew.
 
-    After each kill what is left must be in order, and each run that ends must have the outcome of
+    After each signal what is left must be in order, and each run that ends must have the outcome of
     one that was let alone.
 
     Raises:
@@ -51,7 +58,7 @@ def survive(name: str, kills: int, folder: Path, seed: int) -> Kills:
     while done < kills or not finished:
         run = folder / f"run_{finished}"
         delay = moments.uniform(0, 0.6 * seconds) if done < kills else None
-        if _process(name, run, 1 + done + finished, delay) is None:
+        if _process(name, run, 1 + done + finished, delay, by) is None:
             done += 1
             job.check(run)
             continue
@@ -61,8 +68,18 @@ def survive(name: str, kills: int, folder: Path, seed: int) -> Kills:
     return Kills(done, finished, seconds)
 
 
-def _process(name: str, folder: Path, seed: int, delay: float | None) -> float | None:
-    """Seconds of a process of the job; None if it was killed, `delay` seconds after its begin."""
+def _process(
+    name: str,
+    folder: Path,
+    seed: int,
+    delay: float | None,
+    by: signal.Signals = signal.SIGKILL,
+) -> float | None:
+    """Seconds of a process of the job; None if a signal ended it, `delay` seconds after it began.
+
+    Raises:
+        AssertionError: if it hangs, fails, or ends otherwise than by the signal.
+    """
     ours, theirs = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=_run, args=(name, folder, seed, theirs))
     process.start()
@@ -76,9 +93,13 @@ def _process(name: str, folder: Path, seed: int, delay: float | None) -> float |
         if process.is_alive():
             if delay is None:
                 raise AssertionError(f"{name}: a process hangs")
-            process.kill()
+            assert process.pid is not None
+            os.kill(process.pid, by)
             process.join(PATIENCE)
-            return None
+            if process.exitcode == (INTERRUPTED if by == signal.SIGINT else -by):
+                return None
+            if process.is_alive():
+                raise AssertionError(f"{name}: a process hangs after {by.name}")
         if process.exitcode:
             raise AssertionError(f"{name}: a process ended with {process.exitcode}")
         return time.monotonic() - begun
@@ -90,4 +111,7 @@ def _process(name: str, folder: Path, seed: int, delay: float | None) -> float |
 def _run(name: str, folder: Path, seed: int, pipe: Connection) -> None:
     keras.utils.set_random_seed(1 if folder.name == "whole" or not folder.exists() else seed + 2)
     begun: Callable[[], None] = lambda: pipe.send("begun")  # noqa: E731
-    JOBS[name].run(folder, begun)
+    try:
+        JOBS[name].run(folder, begun)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
