@@ -201,6 +201,15 @@ class SummaryTest(CommandCase):
         self.assertEqual((code, err), (0, ""))
         self.assertRegex(out, r"head/kernel +12 +2 +0\.8165 +3\.9 3\.9 3\.9 +unknown ")
 
+    def test_an_ensemble_whose_members_are_much_alike(self):
+        network = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, name="head")])
+        members = np.random.default_rng(0).normal(1e6, 0.5, (100, D * C + C)).astype("float32")
+        tfbdl.models.Ensemble(network, members).save(self.model)
+        _, out, _ = self.run_command("summary", self.model)
+        stddev = members[:, : D * C].astype(np.float64).std(axis=0)
+        rms = np.sqrt(np.mean(stddev**2))
+        self.assertRegex(out, rf"head/kernel +{D * C} +1e\+06 +{rms:.4g} ")
+
     def test_a_model_whose_weights_are_not_random(self):
         model = tfbdl.models.VAE(2, (5,))
         model(tf.zeros((1, 4)))

@@ -11,10 +11,10 @@ from tfbdl.graphs import has_loops
 COMPILED = pytest.mark.parametrize("compiled", [None, False, True], ids=["eager", "graph", "XLA"])
 
 
-def call(function, x, compiled):
+def call(function, x, compiled, *others):
     if compiled is not None:
         function = tf.function(function, jit_compile=compiled)
-    return function(tf.constant(x)).numpy()
+    return function(*map(tf.constant, (x, *others))).numpy()
 
 
 def slope(function):
@@ -100,22 +100,38 @@ class TestLog:
 class TestNormalQuantile:
     @COMPILED
     def test_undoes_the_distribution_function(self, compiled):
-        """On all the numbers of uniform noise in the tails, and between."""
-        edge = 1.0 - (2.0 * np.arange(100_000) + 1.0) * 2.0**-23
-        x = np.concatenate([-edge, np.linspace(-0.99, 0.99, 100_000), edge]).astype(np.float32)
-        true = np.sqrt(2.0) * scipy.special.erfinv(x.astype(np.float64))
-        assert relative_error(call(normal_quantile, x, compiled), true) < 4e-7
+        """Down to the smallest tails of uniform noise."""
+        small = np.concatenate([(np.arange(100_000) + 0.5) * 2.0**-32, np.geomspace(1e-5, 0.4)])
+        small = small.astype(np.float32)
+        rest = (1.0 - small.astype(np.float64)).astype(np.float32)
+        true = scipy.special.ndtri(small.astype(np.float64))
+        assert relative_error(call(normal_quantile, small, compiled, rest), true) < 4e-7
+        assert relative_error(call(normal_quantile, rest, compiled, small), -true) < 4e-7
+
+    @COMPILED
+    def test_of_the_centre(self, compiled):
+        """Where the difference of the probabilities counts, which float32 holds exactly."""
+        below = np.linspace(0.1, 0.9, 100_000).astype(np.float32)
+        x = 2.0 * below.astype(np.float64) - 1.0
+        true = np.sqrt(2.0) * scipy.special.erfinv(x)
+        above = (0.5 - 0.5 * x).astype(np.float32)
+        exact = above == 0.5 - 0.5 * x
+        assert exact.mean() > 0.3
+        found = call(normal_quantile, below[exact], compiled, above[exact])
+        assert relative_error(found, true[exact]) < 4e-7
 
     def test_of_nothing_is_nothing(self):
-        np.testing.assert_array_equal(call(normal_quantile, np.zeros(1, np.float32), True), [0.0])
+        half = np.full(1, 0.5, np.float32)
+        np.testing.assert_array_equal(call(normal_quantile, half, True, half), [0.0])
 
     def test_in_float64_is_as_exact_as_that_of_tensorflow(self):
         x = np.linspace(-0.999, 0.999, 10_000)
         true = np.sqrt(2.0) * scipy.special.erfinv(x)
-        assert relative_error(call(normal_quantile, x, False), true) < 1e-11
+        found = call(normal_quantile, 0.5 + 0.5 * x, False, 0.5 - 0.5 * x)
+        assert relative_error(found, true) < 1e-11
 
 
-@pytest.mark.parametrize("function", [softplus, log, normal_quantile])
+@pytest.mark.parametrize("function", [softplus, log, lambda x: normal_quantile(x, 1.0 - x)])
 def test_is_vectorised(function):
     """For all rows at once, with what it gives for each."""
     x = tf.constant(np.linspace(0.01, 0.99, 12, dtype=np.float32).reshape(4, 3))

@@ -118,6 +118,33 @@ class MakeDefaultSeedTest(tf.test.TestCase):
             self.assertBetween(seed, 0, 2**31 - 1)
 
 
+class CompiledMetricsTest(tf.test.TestCase):
+    def test_as_they_were_given(self):
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        self.assertEqual(keras_private.compiled_metrics(model), [])
+        model.compile("sgd", "mse")
+        self.assertEqual(keras_private.compiled_metrics(model), [])
+        metric, function = keras.metrics.MeanSquaredError(), keras.losses.mean_absolute_error
+        model.compile("sgd", "mse", metrics=["mae", metric], weighted_metrics=[[function]])
+        for _ in range(2):
+            self.assertEqual(keras_private.compiled_metrics(model), ["mae", metric, function])
+            model.fit(np.ones((1, 3)), np.ones((1, 2)), verbose=0)
+
+    def test_of_several_outputs(self):
+        inputs = keras.Input((3,))
+        outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in "ab"}
+        model = keras.Model(inputs, outputs)
+        model.compile("sgd", {"a": "mse", "b": "mse"}, metrics={"a": ["mae"], "b": None})
+        self.assertEqual(keras_private.compiled_metrics(model), ["mae"])
+
+    def test_wrapped_function(self):
+        function = keras.losses.mean_absolute_error
+        wrapper = keras.metrics.MeanMetricWrapper(function)
+        self.assertIs(keras_private.wrapped_function(wrapper), function)
+        self.assertIsNone(keras_private.wrapped_function(keras.metrics.MeanAbsoluteError()))
+        self.assertIsNone(keras_private.wrapped_function("mae"))
+
+
 class BuildAllTest(tf.test.TestCase):
     X, Y = np.ones((1, 3), "float32"), np.array([1])
 

@@ -1,6 +1,7 @@
 """`tfbdl.random` against Salmon et al.'s own vectors, plain integers, and SciPy's distributions."""
 
 import itertools
+import json
 from unittest import mock
 
 import keras
@@ -10,11 +11,12 @@ import tensorflow as tf
 import two_replicas
 from absl.testing import parameterized
 
-from tfbdl import random
+from tfbdl import priors, random
 from tfbdl.sampling import make_draw
 
 N = 200_000
-KEY = (123, 45, 6)
+SEEDS = (0, 5, -5, -1, 2**31 - 1, 2**31 + 5, 2**32 + 5, 2**40 + 1, -(2**63), 2**63 + 5)
+KEY = 12345
 
 # Random123 1.14, kat_vectors, threefry2x32 with 20 rounds: (counter, key, result).
 KNOWN_ANSWERS = (
@@ -36,8 +38,15 @@ MODES = (
 )
 
 
-def key(*words):
-    return tf.constant(words or KEY, tf.int32)
+# SplitMix64 in the state 1234567, as Java's SplittableRandom and Vigna's splitmix64.c give it.
+SPLITMIX = (
+    (6457827717110365317, 3203168211198807973, 9817491932198370423),
+    (4593380528125082431, 16408922859458223821),
+)
+
+
+def key(value=KEY):
+    return tf.constant(value, tf.int64)
 
 
 def threefry_in_integers(key, counter):
@@ -73,6 +82,9 @@ def all_noise(k):
         "rademacher": random.rademacher(k, [2001]),
         "folded": random.bits(random.fold_in(k, 7), [9]),
         "split": random.bits(random.split(k, 9)[7], [9]),
+        "below": random.tails(k, [2001])[0],
+        "above": random.tails(k, [2001])[1],
+        "halves": random.halves(random.fold_in(k, -7)),
     }
 
 
@@ -125,9 +137,11 @@ class SameNoiseTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("normal", "logistic", "rademacher", "uniform")
     def test_in_vectorized_map(self, name):
         noise = getattr(random, name)
-        keys = tf.constant([[1, 0, 0], [1, 1, 0], [2, 0, 5]])
+        keys = tf.constant([1, -1, 2**62], tf.int64)
         mapped = tf.vectorized_map(lambda k: noise(random.fold_in(k, 3), [11]), keys)
         self.assertAllClose(mapped, [noise(random.fold_in(k, 3), [11]) for k in keys], 1e-6, 1e-6)
+        words = tf.vectorized_map(lambda k: random.bits(random.fold_in(k, 3), [11]), keys)
+        self.assertAllEqual(words, [random.bits(random.fold_in(k, 3), [11]) for k in keys])
 
     @parameterized.parameters("float16", "bfloat16", "float32", "float64")
     def test_dtype(self, dtype):
@@ -184,16 +198,26 @@ class OpenIntervalTest(tf.test.TestCase, parameterized.TestCase):
     def test_normal_is_finite_in_every_mode(self, mode):
         with words(*self.EXTREMES):
             z = mode(lambda: random.normal(key(), [8]))()
-        self.assertAllClose(z[0], scipy.stats.norm.ppf(2.0**-24), 1e-3)
+        self.assertAllClose(z[0], scipy.stats.norm.ppf(2.0**-33), 4e-7)
+        self.assertAllClose(z[-1], scipy.stats.norm.isf(2.0**-33), 4e-7)
 
-    def test_values_are_equidistant(self):
+    @parameterized.named_parameters(*MODES)
+    def test_all_digits_near_both_ends(self, mode):
         rng = np.random.default_rng(1)
-        noise = rng.integers(0, 2**32, 1000, dtype=np.uint32)
-        with words(*noise):
-            u32 = random.uniform(key(), [1000]).numpy()
-            u64 = random.uniform(key(), [1000], "float64").numpy()
-        self.assertAllEqual(u32.astype(np.float64), (2 * (noise // 2**9) + 1.0) / 2**24)
-        self.assertAllEqual(u64, (2.0 * noise + 1) / 2**33)
+        small = rng.integers(0, 2 ** rng.integers(1, 32, 1000), dtype=np.uint32)
+        noise = np.concatenate([small, ~small])
+        exact = (noise.astype(np.float64) + 0.5) / 2**32
+        for dtype, digits in (("float32", 2.0**-23), ("float64", 2.0**-52)):
+            with words(*noise):
+                u, (below, above) = mode(
+                    lambda dtype=dtype: (
+                        random.uniform(key(), [2000], dtype),
+                        random.tails(key(), [2000], dtype),
+                    )
+                )()
+            np.testing.assert_allclose(np.float64(below), exact, rtol=digits)
+            np.testing.assert_allclose(np.float64(above), 1.0 - exact, rtol=digits)
+            np.testing.assert_allclose(np.float64(u), exact, rtol=digits)
 
 
 class LawTest(tf.test.TestCase, parameterized.TestCase):
@@ -218,13 +242,55 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             expected = len(x) * 2 * scipy.stats.norm.sf(threshold)
             self.assertLess(abs(np.sum(x > threshold) - expected), 5 * np.sqrt(expected))
 
+    @parameterized.parameters("float32", "float64")
+    def test_tails_of_the_normal_to_the_last_word(self, dtype):
+        """All words of either tail beyond 4 are drawn: their law is the normal's but for one word.
+
+        What float32 had with 23 bits was one atom at 5.29.
+        """
+        num = 140_000
+        with words(*range(num)):
+            lower = random.normal(key(), [num], dtype).numpy()
+        with words(*range(2**32 - num, 2**32)):
+            upper = random.normal(key(), [num], dtype).numpy()
+        self.assertAllClose(upper, -lower[::-1], 1e-6)
+        self.assertTrue(np.all(np.diff(lower) >= 0))
+        for threshold in (4.0, 4.5, 5.0, 5.3, 5.5, 6.0, 6.2, 6.3):
+            expected = 2.0**32 * scipy.stats.norm.sf(threshold)
+            self.assertLess(abs(np.sum(lower < -threshold) - expected), 1.0)
+        self.assertAllClose(-lower[0], 6.337957754553790, 1e-6)
+
+    def test_moments_of_the_normal(self):
+        """Over all words, of which the centre is taken in steps: no moment is out by 1e-6."""
+        tail = np.arange(2**20)
+        step = 2**12
+        centre = np.arange(2**20, 2**31, step) + step // 2
+        with words(*tail, *centre):
+            z = random.normal(key(), [len(tail) + len(centre)]).numpy().astype(np.float64)
+        weight = np.concatenate([np.ones(len(tail)), np.full(len(centre), step)]) / 2.0**31
+        for power in (2, 4, 6, 8):
+            self.assertAllClose(np.sum(weight * z**power), MOMENTS["norm"][power], 2e-6)
+
+    @parameterized.parameters("logistic", "laplace")
+    def test_tails_of_other_laws(self, name):
+        """To the last word, through the layers and priors that draw them."""
+        draw = {
+            "logistic": lambda: random.logistic(key(), [4]),
+            "laplace": lambda: priors.Laplace(1.0).sample(key(), [4]),
+        }[name]
+        with words(0, 1, 2**32 - 2, 2**32 - 1):
+            x = draw().numpy()
+        tails = getattr(scipy.stats, name).ppf([2.0**-33, 3 * 2.0**-33])
+        self.assertAllClose(x, [*tails, *-tails[::-1]], 1e-6)
+
     @parameterized.named_parameters(*MODES)
     def test_normal_is_the_quantile_of_the_uniform(self, mode):
         def pair():
-            return random.uniform(key(), [N]), random.normal(key(), [N])
+            return (*random.tails(key(), [N]), random.normal(key(), [N]))
 
-        u, z = (t.numpy().astype(np.float64) for t in mode(pair)())
-        self.assertAllClose(z, scipy.stats.norm.ppf(u), 1e-4, 1e-5)
+        below, above, z = (t.numpy().astype(np.float64) for t in mode(pair)())
+        expected = np.where(below < 0.5, scipy.stats.norm.ppf(below), scipy.stats.norm.isf(above))
+        self.assertAllClose(z, expected, 1e-6, 1e-6)
 
     @parameterized.parameters(1e-3, 0.1, 0.5, 0.9, 0.999)
     def test_bernoulli(self, prob):
@@ -250,10 +316,12 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(x.mean()), 5 / np.sqrt(N))
 
 
-class StreamsTest(tf.test.TestCase):
+class KeysTest(tf.test.TestCase):
+    """Streams of different keys are independent; what goes by different names has other keys."""
+
     def keys(self):
         seed = random.Seed(9)
-        base = (key(), key(123, 46, 6), key(123, 45, 7), key(124, 45, 6), key(0, 0, 0))
+        base = (key(), key(KEY + 1), key(KEY + 2**32), key(-KEY), key(0))
         folded = [random.fold_in(k, i) for k in base[:2] for i in range(4)]
         nested = [random.fold_in(random.fold_in(key(), i), j) for i, j in ((0, 1), (1, 0), (1, 1))]
         training = [seed.next() for _ in range(3)]
@@ -273,25 +341,59 @@ class StreamsTest(tf.test.TestCase):
     def test_equal_keys_give_equal_noise(self):
         self.assertAllEqual(random.bits(key(), [99]), random.bits(key(), [99]))
 
-    def test_sub_streams_of_replicas_have_keys_of_their_own(self):
-        """A layer uses its key as it is, and folds of it, on every replica."""
-        keys = [key(1, 2, replica) for replica in range(8)]
-        keys += [random.fold_in(k, i) for k in keys for i in range(5)]
-        unique, counts = np.unique(np.stack(keys), axis=0, return_counts=True)
-        self.assertEmpty(unique[counts > 1].tolist())
+    def test_known_answers_of_splitmix(self):
+        expected = [value for row in SPLITMIX for value in row]
+        self.assertAllEqual(random.split(key(1234567), 5).numpy().view(np.uint64), expected)
 
     def test_splitting_is_folding(self):
-        key = tf.constant([5, -6, 7])
-        self.assertAllEqual(random.split(key, 9), [random.fold_in(key, i) for i in range(9)])
+        self.assertAllEqual(random.split(key(), 9), [random.fold_in(key(), i) for i in range(9)])
 
-    def test_folding_collides_nowhere(self):
-        """As far as the VAE's bounds fold: 60 batches of 1,000 images, 5,000 samples."""
-        starts = random.Seed(0).at(make_draw(0, 0))
-        batch, sample = np.indices((60, 5001), np.int32).reshape(2, -1)
-        keys = tf.vectorized_map(
-            lambda i: random.fold_in(random.fold_in(starts, 1000 * i[0]), i[1]), (batch, sample)
+    def test_every_bit_of_a_key_and_of_what_is_folded_in_counts(self):
+        """One bit changes half of the bits of the key, and of the noise."""
+        bits = [1 << i for i in range(64)]
+        for change in (
+            lambda bit: random.fold_in(key(random.word(KEY ^ bit)), 3),
+            lambda bit: random.fold_in(key(), random.word(3 ^ bit)),
+            lambda bit: random.key_of(KEY ^ bit, "test"),
+        ):
+            keys = np.array([int(change(bit)) for bit in (0, *bits)]).view(np.uint64)
+            self.assertLen(set(keys), 65)
+            changed = [int(k ^ keys[0]).bit_count() for k in keys[1:]]
+            self.assertBetween(min(changed), 14, 32)
+            self.assertLess(abs(np.mean(changed) - 32), 5 * 4 / 8)
+        first = random.bits(key(), [256]).numpy()
+        for bit in bits:
+            other = random.bits(key(random.word(KEY ^ bit)), [256]).numpy()
+            share = np.unpackbits((first ^ other).view(np.uint8)).mean()
+            self.assertLess(abs(share - 0.5), 5 * 0.5 / np.sqrt(32 * 256))
+
+    def test_keys_collide_nowhere(self):
+        """Of layers with seeds in a row: steps, replicas, streams; draws of many seeds; the VAE."""
+
+        def folded(keys, *numbers):
+            for n in numbers:
+                keys = random._sub_stream(keys[:, None], tf.range(n[0], n[1], dtype=tf.int64))
+                keys = tf.reshape(keys, [-1])
+            return keys
+
+        seeds = [*range(8), -1, 2**31, 2**32, 2**63]
+        layers = tf.stack([random.Seed(s).state.value[0] for s in seeds])
+        draws = folded(layers, (-1, 0))
+        steps = folded(layers, (0, 10_000), (0, 4))
+        sets = [
+            steps,
+            folded(steps, (0, 5)),
+            folded(draws, (0, 50), (0, 200)),
+            folded(draws, (0, 50), (0, 200), (0, 5)),
+            folded(draws[:1], (0, 1), (0, 1), (0, 60), (0, 5001)),
+            *[random.key_of(s, "optimizer")[None] for s in seeds],
+        ]
+        keys = np.concatenate([np.asarray(part) for part in sets])
+        self.assertGreater(len(keys), 3_000_000)
+        self.assertLen(np.unique(keys), len(keys))
+        self.assertEqual(
+            int(steps[4 * 7 + 2]), int(random.fold_in(random.fold_in(layers[0], 7), 2))
         )
-        self.assertLen(np.unique(keys.numpy() & 0x7FFFFFFF, axis=0), batch.size)
 
 
 class SeedTest(tf.test.TestCase, parameterized.TestCase):
@@ -302,16 +404,16 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
     def test_next_never_repeats(self, mode):
         seed = random.Seed(3)
         step = mode(seed.next)
-        keys = {tuple(step().numpy()) for _ in range(50)}
+        keys = {int(step()) for _ in range(50)}
         self.assertLen(keys, 50)
-        self.assertAllEqual(seed.state.value, [3, 50])
+        self.assertAllEqual(seed.state.value, [random.key_of(3, "layer"), 50])
 
     def test_next_in_a_loop_inside_a_graph(self):
         seed = random.Seed(3)
 
         @tf.function
         def loop():
-            keys = tf.TensorArray(tf.int32, 20)
+            keys = tf.TensorArray(tf.int64, 20)
             for i in tf.range(20):
                 keys = keys.write(i, seed.next())
             return keys.stack()
@@ -325,9 +427,9 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
         draw = make_draw(4, 2)
         self.assertAllEqual(seed.key(True, draw), seed.at(draw))
         self.assertAllEqual(seed.key(False, draw), seed.at(draw))
-        self.assertAllEqual(seed.state.value, [3, 0])
+        self.assertAllEqual(seed.state.value[1], 0)
         first = seed.key(True, None)
-        self.assertAllEqual(seed.state.value, [3, 1])
+        self.assertAllEqual(seed.state.value[1], 1)
         self.assertAllEqual(first, self.next_keys(random.Seed(3), 1)[0])
 
     def test_a_draw_decides_alone(self):
@@ -339,16 +441,26 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_draws_have_keys_of_their_own(self):
         seed = random.Seed(3)
-        draws = itertools.product((0, 1, 2, 1000, 2**31 - 1), range(20))
-        keys = [tuple(seed.at(make_draw(*draw)).numpy()) for draw in draws]
-        keys += [tuple(k) for k in self.next_keys(seed, 20)]
-        self.assertLen(set(keys), 120)
+        draws = list(itertools.product((*SEEDS, 2, 1000), range(20)))
+        keys = [int(seed.at(make_draw(*draw))) for draw in draws]
+        keys += list(self.next_keys(seed, 20))
+        self.assertLen(set(keys), len(draws) + 20)
 
-    @parameterized.parameters(0, 5, -5, 2**31 - 1, 2**31 + 5, 2**40 + 1)
-    def test_any_integer_is_a_seed(self, value):
+    @parameterized.parameters(*SEEDS, np.int32(-5), np.uint64(2**64 - 5))
+    def test_any_integer_of_64_bits_is_a_seed(self, value):
         first, second = random.Seed(value), random.Seed(value)
         self.assertAllEqual(self.next_keys(first), self.next_keys(second))
-        self.assertEqual(random.Seed.from_config(first.get_config()).seed, value)
+        config = json.loads(json.dumps(first.get_config()))
+        self.assertEqual(random.Seed.from_config(config).seed, value)
+        self.assertAllEqual(first.at(make_draw(value, 1)), second.at(make_draw(int(value), 1)))
+
+    def test_all_bits_of_a_seed_count(self):
+        self.assertLen({tuple(self.next_keys(random.Seed(value))) for value in SEEDS}, len(SEEDS))
+
+    @parameterized.parameters(2**64, -(2**63) - 1, 1.0, True, "1")
+    def test_nothing_else_is_a_seed(self, value):
+        with self.assertRaisesRegex(ValueError, "^seed=.* must be an integer of 64 bits$"):
+            random.Seed(value)
 
     def test_set_random_seed(self):
         keys = []
@@ -356,7 +468,7 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
             keras.utils.set_random_seed(11)
             keys.append([self.next_keys(random.Seed()) for _ in range(2)])
         self.assertAllEqual(keys[0], keys[1])
-        self.assertNotEqual(keys[0][0][0, 0], keys[0][1][0, 0])
+        self.assertNotEqual(keys[0][0][0], keys[0][1][0])
 
     @parameterized.parameters("keras", "weights", "checkpoint")
     def test_state_is_saved(self, route):

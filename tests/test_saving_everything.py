@@ -49,7 +49,14 @@ ARGUMENTS = {
     "priors.MultivariateNormal": {"covariance": np.kron(COVARIANCE, np.eye(3))},
 }
 USUAL = {"num_data": N, "units": 3, "filters": 3, "kernel_size": 2, "rate": 0.5}
-INPUTS = {"1D": (5, 2), "2D": (4, 4, 2), "3D": (3, 3, 3, 2), "GRU": (4, 2), "LSTM": (4, 2)}
+INPUTS = {
+    "Filter": (5, 2),
+    "1D": (5, 2),
+    "2D": (4, 4, 2),
+    "3D": (3, 3, 3, 2),
+    "GRU": (4, 2),
+    "LSTM": (4, 2),
+}
 
 
 def exported():

@@ -72,7 +72,7 @@ def tally(agent: Agent) -> dict[str, int]:
 
 def world(seed: int, t: int) -> tuple[int, bool]:
     """The mushroom of step t, and whether there is luck with it."""
-    key = tf.constant([seed, t, 0])
+    key = random.fold_in(random.key_of(seed, "bandit"), t)
     word = int(random.bits(random.fold_in(key, 0), [1])[0])
     return word % len(DATA.x), float(random.uniform(random.fold_in(key, 1), [1])[0]) < 0.5
 
@@ -177,7 +177,7 @@ class AgentTest(tf.test.TestCase, parameterized.TestCase):
         rows = kept(agent)[:40]
         seen = []
         for step in range(20):
-            x, y = (array.numpy() for array in agent.batch(tf.constant([0, step, 9])))
+            x, y = (array.numpy() for array in agent.batch(tf.constant(step, tf.int64)))
             self.assertEqual((x.shape, y.shape), ((64, 7), (64, 1)))
             for inputs, earned in zip(x, y[:, 0], strict=True):
                 self.assertEqual((inputs[:5].sum(), inputs[5:].sum()), (1, 1))

@@ -202,7 +202,7 @@ class StructureTest(tf.test.TestCase):
         """Of a filter drawn with lengthscale 1, exp(-1/2); of independent weights, 0."""
         for name, expected in (("independent", 0.0), ("smooth", math.exp(-0.5))):
             prior = structure.DRAWN[name]
-            w = prior.sample(tf.constant([0, 1, 2]), (7, 7, 1, 4000))
+            w = prior.sample(tf.constant(12, tf.int64), (7, 7, 1, 4000))
             self.assertAllClose(structure.neighbour_correlation(w), expected, atol=0.01)
 
     def test_groups(self) -> None:

@@ -30,9 +30,11 @@ if not startup.is_command():
     from tfbdl.serving import export
     from tfbdl.training.callbacks import TrainLogger
     from tfbdl.training.checkpoint import CheckpointError
-    from tfbdl.training.kl_weight import KLAnnealing, MinibatchKL
+    from tfbdl.training.kl_annealing import KLAnnealing
+    from tfbdl.training.kl_schedule import KLSchedule
     from tfbdl.training.log import LogError, TrainLog, read_log
     from tfbdl.training.loop import TrainingError, train
+    from tfbdl.training.minibatch_kl import MinibatchKL
     from tfbdl.training.observer import Bound
     from tfbdl.training.tensorboard import PosteriorBoard
 
@@ -40,6 +42,7 @@ if not startup.is_command():
         "Bound",
         "CheckpointError",
         "KLAnnealing",
+        "KLSchedule",
         "LogError",
         "MinibatchKL",
         "PosteriorBoard",

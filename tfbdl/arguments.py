@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 T = TypeVar("T")
@@ -22,6 +23,27 @@ def integer(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name}={value!r} must be an integer")
     return int(value)
+
+
+def seed(name: str, value: Any) -> int:
+    """`value`, if it is an integer of 64 bits, with or without a sign.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or not -(2**63) <= value < 2**64:
+        raise ValueError(f"{name}={value!r} must be an integer of 64 bits")
+    return int(value)
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """NumPy's generator of the `seed` that is given.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return np.random.default_rng(seed(name, value) % 2**64)
 
 
 def positive_integer(name: str, value: Any, meaning: str = "") -> int:

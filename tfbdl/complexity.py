@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import keras
 import tensorflow as tf
@@ -25,15 +26,19 @@ class Cost(keras.layers.Layer):
         per_example: the cost at the last call, unweighted, in nats per example.
         terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
             `model.losses` they are to be read straight after the forward pass.
+        factor: by which training steps multiply the weight; 1 but while a schedule runs, and None
+            where none ever did. It is saved with nothing.
         observe: where set, called in training steps with `terms`, and with the cost and its
             weighted part of the loss in nats per example, as "cost" and "loss".
     """
 
+    per_example: tf.Tensor | float = 0.0
+
     def __init__(self, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.names = tuple(names)
-        self.per_example: tf.Tensor | float = 0.0
         self.terms: dict[str, tf.Tensor] = {}
+        self.factor: tf.Variable | None = None
         self.observe: Callable[[dict[str, tf.Tensor]], None] | None = None
         self.built = True
 
@@ -55,6 +60,8 @@ class Cost(keras.layers.Layer):
         self.per_example = cost / num_data
         self.terms = terms
         loss = weight * self.per_example
+        if training and self.factor is not None:
+            loss *= tf.cast(self.factor, loss.dtype)
         set_loss(self, loss)
         if training and self.observe is not None:
             self.observe({**terms, "cost": self.per_example, "loss": loss})
@@ -111,6 +118,38 @@ def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
     for cost in costs(model):
         if isinstance(cost, Complexity):
             cost.weight.assign(weight)
+
+
+def is_scheduled(model: keras.Model) -> bool:
+    """Whether the model's training steps read the factor of a schedule."""
+    return all(cost.factor is not None for cost in costs(model))
+
+
+def schedule(model: keras.Model) -> None:
+    """Lets the training steps of `model` read one factor, 1, from the next tracing on."""
+    factors = [cost.factor for cost in costs(model) if cost.factor is not None]
+    with model.distribute_strategy.scope():
+        factor = factors[0] if factors else tf.Variable(1.0, trainable=False)
+    for cost in costs(model):
+        cost.factor = factor
+
+
+def set_factor(model: keras.Model, factor: float | tf.Tensor) -> None:
+    """Sets the factor of a model that `is_scheduled`, in a graph or eagerly."""
+    for cost in costs(model)[:1]:
+        assert cost.factor is not None
+        cost.factor.assign(tf.cast(factor, tf.float32))
+
+
+@contextmanager
+def scheduled(model: keras.Model, factor: float | tf.Tensor) -> Iterator[None]:
+    """Multiplies the factor of a model that `is_scheduled` while the context lasts."""
+    before = [tf.convert_to_tensor(cost.factor) for cost in costs(model)[:1]]
+    set_factor(model, factor * before[0] if before else 1.0)
+    try:
+        yield
+    finally:
+        set_factor(model, before[0] if before else 1.0)
 
 
 def terms(model: keras.Model) -> dict[str, tf.Tensor | float]:

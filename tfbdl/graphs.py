@@ -8,6 +8,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import tensorflow as tf
 
+from tfbdl.tensorflow_private import operations_of_xla
+
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Result = TypeVar("Result")
@@ -18,9 +20,12 @@ class Compiled:
 
     Args:
         function: of structures of tensors; what else it uses must not change.
-        jit_compile: whether XLA compiles it. None: unless it convolves on a CPU, where XLA's
+        jit_compile: whether XLA compiles it. None: unless it has operations that XLA cannot
+            compile, such as look-ups and those on strings, or convolves on a CPU, where XLA's
             convolutions take many times as long as TensorFlow's.
         autograph: whether its `if` and `while` may depend on tensors.
+        convolutions: whether XLA may compile them on a CPU too, where it decides: in a loop over
+            draws it moves out those that are the same for all.
     """
 
     def __init__(
@@ -29,14 +34,23 @@ class Compiled:
         jit_compile: bool | None = None,
         *,
         autograph: bool = False,
+        convolutions: bool = False,
     ) -> None:
         as_graph = partial(tf.function, function, autograph=autograph)
         self._by_xla = as_graph(jit_compile=True)
         self._by_tensorflow = as_graph()
         self._jit_compile = jit_compile
+        self._convolutions = convolutions
         self._takes_xla: dict[Any, bool] = {}
 
     def __call__(self, *args: Any) -> Any:
+        graph = self.graph(*args)
+        try:
+            return graph(*args)
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+            if not (self._takes_xla.get(graph) and "compil" in str(error)):
+                raise
+            self._takes_xla[graph] = False
         return self.graph(*args)(*args)
 
     def graph(self, *args: Any) -> tf.types.experimental.ConcreteFunction:
@@ -49,8 +63,9 @@ class Compiled:
 
     def _is_for_xla(self, graph: tf.types.experimental.ConcreteFunction) -> bool:
         if graph not in self._takes_xla:
-            on_cpu = not tf.config.list_logical_devices("GPU")
-            self._takes_xla[graph] = not (on_cpu and convolves(graph.graph))
+            device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+            is_slow = device == "CPU" and not self._convolutions and convolves(graph.graph)
+            self._takes_xla[graph] = not is_slow and _can_be_compiled(graph.graph, device)
         return self._takes_xla[graph]
 
 
@@ -72,6 +87,14 @@ def as_graph(
 def convolves(graph: tf.Graph) -> bool:
     """Whether there is a convolution in it."""
     return any(op.startswith(("Conv2D", "Conv3D", "DepthwiseConv")) for op in operations(graph))
+
+
+def _can_be_compiled(graph: tf.Graph, device: str) -> bool:
+    """Whether XLA has a kernel for each of its operations, and no argument is a string."""
+    if any(tensor.dtype == tf.string for tensor in graph.inputs):
+        return False
+    functions = {f.signature.name for f in graph.as_graph_def().library.function}
+    return operations(graph) - functions <= operations_of_xla(device)
 
 
 def has_loops(graph: tf.Graph) -> bool:

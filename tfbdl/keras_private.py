@@ -11,10 +11,13 @@ from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.models.functional import Functional
 from keras.src.random.seed_generator import make_default_seed
 from keras.src.saving.saving_lib import _walk_saveable
+from keras.src.trainers.trainer import Trainer
 
 __all__ = [
     "batches_seen",
     "build_all",
+    "compiled_metrics",
+    "compiled_with",
     "copy_lambda",
     "drop_seed_generator",
     "inherit_call_argument",
@@ -26,10 +29,21 @@ __all__ = [
     "schedule_of",
     "serialize_shared",
     "set_loss",
+    "settings_of",
     "takes_call_argument",
     "takes_training",
     "walk",
+    "wrapped_function",
 ]
+
+
+_OF_TRAINING = {
+    *vars(Trainer()),
+    *("history", "optimizer", "stop_evaluating", "stop_predicting", "stop_training"),
+    "_eval_epoch_iterator",
+}
+"""Attributes of a model that `compile`, `fit` and their like set."""
+_PLAIN = (bool, int, float, str, tuple, type(None))
 
 
 def inherit_call_argument(layer: keras.layers.Layer, name: str) -> None:
@@ -66,6 +80,11 @@ def serialize_shared(layer: keras.layers.Layer) -> dict[str, Any]:
     return {**config, "shared_object_id": id(layer)} if saving and layer.variables else config
 
 
+def compiled_with(model: keras.Model) -> dict[str, Any]:
+    """The arguments of `model.compile`, as they were given."""
+    return dict(model._compile_config.config)
+
+
 def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """The learning rate as it was given: a schedule, or a variable."""
     return getattr(optimizer, "inner_optimizer", optimizer)._learning_rate
@@ -74,6 +93,21 @@ def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
     """Of which a schedule is a function; `iterations` are fewer where gradients accumulate."""
     return tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations)
+
+
+def compiled_metrics(model: keras.Model) -> list[Any]:
+    """The metrics that `compile` was given, as they were: objects, names, functions."""
+    compiled = getattr(model, "_compile_metrics", None)
+    if compiled is None:
+        return []
+    given = keras.tree.flatten([compiled._user_metrics, compiled._user_weighted_metrics])
+    return [metric for metric in given if metric is not None]
+
+
+def wrapped_function(metric: Any) -> Callable[..., Any] | None:
+    """The function whose mean a `MeanMetricWrapper` takes; None of other metrics."""
+    is_wrapper = type(metric) is keras.metrics.MeanMetricWrapper
+    return metric._fn if is_wrapper else None
 
 
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:
@@ -89,6 +123,20 @@ def takes_training(model: keras.Model) -> bool:
 def walk(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
     """All layers inside `layer`, itself first, each once."""
     yield from layer._flatten_layers()
+
+
+def settings_of(layer: keras.layers.Layer) -> dict[str, Any]:
+    """What decides, beside weights, what a layer computes: two such are equal if nothing changed.
+
+    These are its attributes that are plain values, functions, or objects with settings of their
+    own. What changes as a layer is called is not among them.
+    """
+    found = {
+        name: value
+        for name, value in vars(layer).items()
+        if (isinstance(value, _PLAIN) or callable(value)) and name not in _OF_TRAINING
+    }
+    return {**found, "dtype_policy": layer.dtype_policy}
 
 
 def build_all(model: keras.Model, batch: tuple[Any, Any]) -> None:

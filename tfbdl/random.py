@@ -5,12 +5,17 @@ there (threefry), so the bits come from Threefry-2x32 with 20 rounds (Salmon et 
 random numbers: as easy as 1, 2, 3") written in integer operations: a pure function of a key and a
 counter.
 
-A *key* is an int32 tensor of shape (3,): (seed, step, salt). Equal keys give equal noise; keys that
-differ in any word give independent noise.
+A *key* is an int64 scalar, all of whose bits count. Equal keys give equal noise, keys that differ
+independent noise. `key_of` makes one of a user's seed, and `fold_in` makes others of it, as
+SplitMix64 does (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"). The
+sub-streams of one key have different keys. Of n keys with different origins two are equal with a
+probability of n^2 / 2^65: 2e-8 for a million.
 """
 
 from __future__ import annotations
 
+import numbers
+import zlib
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -18,17 +23,68 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.elementary import normal_quantile
+from tfbdl import arguments
+from tfbdl.elementary import log, normal_quantile
 from tfbdl.keras_private import make_default_seed
+from tfbdl.tensorflow_private import bitcast
 
 Shape: TypeAlias = Sequence[int | tf.Tensor] | tf.Tensor | tf.TensorShape
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
-_SALT_MULTIPLIER = 1_000_003
-_DRAW_SALT = 0x5F3759DF
-_STREAM_MULTIPLIER = 0x3C6EF373
-_RESOLUTION = {tf.bfloat16: 7, tf.float16: 10, tf.float32: 23, tf.float64: 32}
+_INSIDE = {
+    tf.bfloat16: (2.0**-33, 1.0 - 2.0**-8),
+    tf.float16: (2.0**-14, 1.0 - 2.0**-11),
+    tf.float32: (2.0**-33, 1.0 - 2.0**-24),
+    tf.float64: (2.0**-33, 1.0 - 2.0**-33),
+}
+"""The ends of uniform noise in each type; float16 has no normal number below 2^-14."""
+_GOLDEN_RATIO = 0x9E3779B97F4A7C15
+_MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+_DRAWS = -1
+"""The sub-stream of a layer's key from which draws come; those of training are counted from 0."""
+
+
+def word(seed: int) -> int:
+    """`seed` as a signed integer of 64 bits, as keys and draws hold it: -1 for 2^64 - 1."""
+    return (seed + 2**63) % 2**64 - 2**63
+
+
+def key_of(seed: int, purpose: str) -> tf.Tensor:
+    """The key of a user's seed for one purpose: equal seeds of other purposes have other keys."""
+    with tf.init_scope():
+        return fold_in(tf.constant(word(seed), tf.int64), zlib.crc32(purpose.encode()))
+
+
+def fold_in(key: tf.Tensor, data: int | tf.Tensor) -> tf.Tensor:
+    """Derives the key of sub-stream `data`, any integer of 64 bits, from `key`."""
+    if isinstance(data, numbers.Integral):
+        data = tf.constant(word(int(data)), tf.int64)
+    return tf.ensure_shape(_sub_stream(key, tf.cast(data, tf.int64)), [])
+
+
+def split(key: tf.Tensor, num: int | tf.Tensor) -> tf.Tensor:
+    """The keys of the sub-streams 0 to num - 1, as `fold_in` gives them, shape (num,)."""
+    return tf.ensure_shape(_sub_stream(key, tf.range(tf.cast(num, tf.int64))), [None])
+
+
+@tf.function(input_signature=2 * (tf.TensorSpec(None, tf.int64),), autograph=False)
+def _sub_stream(key: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
+    """Number data + 1 of the generator SplitMix64 in the state `key`; one graph for all shapes."""
+    number = tf.cast(data, tf.uint64) + tf.constant(1, tf.uint64)
+    x = tf.cast(key, tf.uint64) + number * tf.constant(_GOLDEN_RATIO, tf.uint64)
+    for shift, multiplier in _MIXING:
+        x = _xor_shift(x, shift) * tf.constant(multiplier, tf.uint64)
+    return tf.cast(_xor_shift(x, 31), tf.int64)
+
+
+def _xor_shift(x: tf.Tensor, shift: int) -> tf.Tensor:
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(shift, tf.uint64)))
+
+
+def halves(key: tf.Tensor) -> tf.Tensor:
+    """The two words of a key, int32 of shape (2,): a seed as TensorFlow Probability wants it."""
+    return bitcast(key, tf.int32)
 
 
 def threefry2x32(
@@ -59,19 +115,6 @@ def threefry2x32(
     return x0, x1
 
 
-def fold_in(key: tf.Tensor, data: int | tf.Tensor) -> tf.Tensor:
-    """Derives the key of sub-stream `data` (a small integer) from `key`."""
-    first, second, salt = tf.unstack(key)
-    salt = salt * _SALT_MULTIPLIER + (tf.cast(data, tf.int32) + 1) * _STREAM_MULTIPLIER
-    return tf.stack([first, second, salt])
-
-
-def split(key: tf.Tensor, num: int | tf.Tensor) -> tf.Tensor:
-    """The keys of the sub-streams 0 to num - 1, as `fold_in` gives them, shape (num, 3)."""
-    salts = tf.range(1, num + 1) * _STREAM_MULTIPLIER + key[2] * _SALT_MULTIPLIER
-    return tf.stack([tf.fill([num], key[0]), tf.fill([num], key[1]), salts], axis=1)
-
-
 def bits(key: tf.Tensor, shape: Shape) -> tf.Tensor:
     """Uniform 32-bit words, a uint32 tensor of `shape`."""
     size = _size(shape)
@@ -80,43 +123,52 @@ def bits(key: tf.Tensor, shape: Shape) -> tf.Tensor:
 
 
 @tf.function(
-    input_signature=(tf.TensorSpec([3], tf.int32), tf.TensorSpec([None], tf.int32)),
+    input_signature=(tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int32)),
     autograph=False,
 )
 def _words(key: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """Two words for each counter of `index`: one graph for all shapes, traced once."""
-    words = tf.cast(key & 0x7FFFFFFF, tf.uint32)
+    k0, k1 = tf.unstack(bitcast(key, tf.uint32))
     index = tf.cast(index, tf.uint32)
-    x0, x1 = threefry2x32((words[0], words[1]), (index, tf.zeros_like(index) + words[2]))
-    return tf.concat([x0, x1], axis=0)
+    return tf.concat(threefry2x32((k0, k1), (index, tf.zeros_like(index))), axis=0)
 
 
 def uniform(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:
     """Uniform noise on (0, 1), open at both ends, so that its logarithms and quantiles are finite.
 
-    It has as many equidistant values as its type can hold: 2^23 in float32, 2^32 in float64.
+    It has 2^32 equidistant values, each rounded to its type: float32 and wider types hold all those
+    near 0, the least of which is 2^-33. Near 1 they are as dense as the type allows; where both
+    ends count, take `tails`.
     """
     dtype = tf.as_dtype(dtype)
-    resolution = _RESOLUTION[dtype]
-    high = tf.bitwise.right_shift(bits(key, shape), _word(32 - resolution))
-    if dtype == tf.float64:
-        return (tf.cast(high, dtype) + 0.5) * 2.0**-resolution
-    return tf.cast((tf.cast(tf.cast(high, tf.int32), tf.float32) + 0.5) * 2.0**-resolution, dtype)
+    below, _ = tails(key, shape, dtype)
+    low, high = _INSIDE[dtype]
+    return tf.cast(tf.clip_by_value(below, low, high), dtype)
+
+
+def tails(
+    key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32"
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The noise u of `uniform`, and 1 - u: the probabilities below and above a random point.
+
+    Each has all digits of float32, or of float64 where that is asked for, however near to 0 it is;
+    the least is 2^-33. So a quantile has both tails of its law if it is computed from the lesser.
+    """
+    wide = tf.float64 if tf.as_dtype(dtype) == tf.float64 else tf.float32
+    words = bits(key, shape)
+    below, above = ((tf.cast(w, wide) + 0.5) * 2.0**-32 for w in (words, tf.bitwise.invert(words)))
+    return below, above
 
 
 def normal(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:
-    """Standard normal noise, through the inverse distribution function; never infinite."""
-    dtype = tf.as_dtype(dtype)
-    wide = tf.float64 if dtype == tf.float64 else tf.float32
-    u = 2.0 * uniform(key, shape, wide) - 1.0
-    return tf.cast(normal_quantile(u), dtype)
+    """Standard normal noise, through the inverse distribution function; at most 6.34 from 0."""
+    return tf.cast(normal_quantile(*tails(key, shape, dtype)), dtype)
 
 
 def logistic(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> tf.Tensor:
-    """Standard logistic noise, log u - log(1 - u)."""
-    dtype = tf.as_dtype(dtype)
-    u = uniform(key, shape, tf.float64 if dtype == tf.float64 else tf.float32)
-    return tf.cast(tf.math.log(u) - tf.math.log1p(-u), dtype)
+    """Standard logistic noise, log u - log(1 - u); at most 22.9 from 0."""
+    below, above = tails(key, shape, dtype)
+    return tf.cast(log(below / above), dtype)
 
 
 def bernoulli(
@@ -148,26 +200,28 @@ def rademacher(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
 class Seed(keras.layers.Layer):
-    """The random state of a layer, saved with its model: (seed, number of keys handed out).
+    """The random state of a layer, saved with its model: (key, number of keys handed out).
 
     A `keras.random.SeedGenerator` is stored neither in `.keras` files nor in checkpoints; a weight
     is stored in all of them, so that a resumed run goes on with the noise it would have had.
 
     Args:
-        seed: an integer, or None for one from Python's generator (which
-            `keras.utils.set_random_seed` fixes). As in Keras, layers given the same integer draw
-            the same noise.
+        seed: an integer of 64 bits, with or without a sign, or None for one from Python's generator
+            (which `keras.utils.set_random_seed` fixes). As in Keras, layers given the same integer
+            draw the same noise.
+
+    Raises:
+        ValueError: if `seed` is neither.
     """
 
     def __init__(self, seed: int | None = None, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.seed = seed
-        if seed is None:
-            seed = make_default_seed()
+        self.seed = None if seed is None else arguments.seed("seed", seed)
+        key = key_of(make_default_seed() if self.seed is None else self.seed, "layer")
         self.state = self.add_weight(
             shape=(2,),
-            dtype="int32",
-            initializer=lambda shape, dtype: tf.constant([seed & 0x7FFFFFFF, 0], dtype),
+            dtype="int64",
+            initializer=lambda shape, dtype: tf.stack([key, tf.zeros_like(key)]),
             trainable=False,
             aggregation="none",
             name="state",
@@ -182,14 +236,15 @@ class Seed(keras.layers.Layer):
 
     def at(self, draw: tf.Tensor) -> tf.Tensor:
         """The key that a draw (see `tfbdl.sampling`) and nothing else determines."""
-        salt = draw[0] * _SALT_MULTIPLIER + _DRAW_SALT
-        return tf.stack([self.state.value[0], draw[1], salt])
+        key = fold_in(self.state.value[0], _DRAWS)
+        return fold_in(fold_in(key, draw[0]), draw[1])
 
     def next(self) -> tf.Tensor:
         """A key not handed out before, different on every replica of a `tf.distribute` strategy."""
         state = tf.identity(self.state.value)
-        self.state.assign(state + tf.constant([0, 1]))
-        return tf.stack([state[0], state[1], _replica_id()])
+        self.state.assign(state + tf.constant([0, 1], tf.int64))
+        key, count = tf.unstack(state)
+        return fold_in(fold_in(key, count), _replica_id())
 
     def get_config(self) -> dict:
         return {**super().get_config(), "seed": self.seed}

@@ -1,6 +1,6 @@
 """The switch between the mean and a drawn function.
 
-A *draw* is an int32 tensor of shape (2,), (seed, sample number). It names one function of the
+A *draw* is an int64 tensor of shape (2,), (seed, sample number). It names one function of the
 posterior: every stochastic layer turns it into its own noise, so one draw gives one weight sample
 (one dropout mask per unit) for all x it is called with, on any batch, in any order, on any device.
 Without a draw, layers sample afresh under `training=True` and use the posterior mean otherwise.
@@ -10,10 +10,13 @@ Draws travel as a call argument that Keras hands down to all layers, as it does 
 
 from __future__ import annotations
 
+import numbers
+
 import keras
 import tensorflow as tf
 
 from tfbdl.keras_private import inherit_call_argument
+from tfbdl.random import word
 
 
 def accept_draws(layer: keras.layers.Layer) -> None:
@@ -41,5 +44,7 @@ class Sampler(keras.layers.Layer):
 
 
 def make_draw(seed: int | tf.Tensor, sample: int | tf.Tensor) -> tf.Tensor:
-    """Names sample number `sample` of the sequence `seed` (both int32)."""
-    return tf.stack([tf.cast(seed, tf.int32), tf.cast(sample, tf.int32)])
+    """Names sample number `sample` of the sequence `seed`, an integer of 64 bits."""
+    if isinstance(seed, numbers.Integral):
+        seed = tf.constant(word(int(seed)), tf.int64)
+    return tf.stack([tf.cast(seed, tf.int64), tf.cast(sample, tf.int64)])

@@ -10,7 +10,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import integer, keras_model, only_input_shape, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import keras_model, only_input_shape, positive_integer
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
@@ -49,7 +50,8 @@ def export(
         OSError: if it cannot be written.
     """
     keras_model("model", model)
-    num_samples, seed = positive_integer("num_samples", num_samples), integer("seed", seed)
+    num_samples = positive_integer("num_samples", num_samples)
+    seed = arguments.seed("seed", seed)
     path = Path(path)
     if path.exists():
         raise FileExistsError(f"path={path} exists; name a new folder, or remove it first")
@@ -75,16 +77,17 @@ def export(
             like=model(x, training=False),
         )
         epistemic = moments.squares / moments.count
+        total = epistemic if likelihood is None else epistemic + moments.variance
         answer = {
             "mean": moments.mean,
-            "stddev": tf.sqrt(moments.variance + epistemic),
+            "stddev": tf.sqrt(total),
             "epistemic_stddev": tf.sqrt(epistemic),
         }
         entropy = None if likelihood is None else likelihood.entropy_of_mean(moments.mean)
         if entropy is not None:
             information = tf.maximum(entropy - moments.entropy, 0.0)
             answer |= {"entropy": entropy, "mutual_information": information}
-        return answer
+        return {name: tf.cast(value, tf.float32) for name, value in answer.items()}
 
     archive = keras.export.ExportArchive()
     archive.track(model)
@@ -121,5 +124,8 @@ def _examples(specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor] | None:
     """One example that a model will take; None where a length is open."""
     if any(None in spec.shape[1:] for spec in specs):
         return None
-    shapes = [[1, *spec.shape[1:]] for spec in specs]
-    return [tf.ones(shape, spec.dtype) for shape, spec in zip(shapes, specs, strict=True)]
+    one = (("1" if spec.dtype == tf.string else 1) for spec in specs)
+    return [
+        tf.cast(tf.fill([1, *spec.shape[1:]], value), spec.dtype)
+        for value, spec in zip(one, specs, strict=True)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -18,14 +19,19 @@ class Spread:
     Args:
         strategy: such as `tf.distribute.MirroredStrategy`; None for one device.
         jit_compile: whether XLA compiles what runs on a replica, as in `Compiled`.
+        convolutions: whether it may compile them too, as there.
     """
 
     def __init__(
-        self, strategy: tf.distribute.Strategy | None, jit_compile: bool | None = None
+        self,
+        strategy: tf.distribute.Strategy | None,
+        jit_compile: bool | None = None,
+        *,
+        convolutions: bool = False,
     ) -> None:
         self.strategy: tf.distribute.Strategy | None = None
         self.num_replicas = 1
-        self.jit_compile = jit_compile
+        self._as_graph = partial(Compiled, jit_compile=jit_compile, convolutions=convolutions)
         if strategy is not None and strategy.num_replicas_in_sync > 1:
             self.strategy = strategy
             self.num_replicas = len(strategy.extended.worker_devices)
@@ -34,11 +40,11 @@ class Spread:
         """`function` of what `scatter` gives, and of plain tensors, to what `gather` takes."""
         strategy = self.strategy
         if strategy is None:
-            return Compiled(function, self.jit_compile)
+            return self._as_graph(function)
 
         def of_replica(*own: Any) -> Any:
             """Traced for each: XLA takes no variable of another device."""
-            return Compiled(function, self.jit_compile)(*own)
+            return self._as_graph(function)(*own)
 
         return Compiled(lambda *args: strategy.run(of_replica, args), jit_compile=False)
 

@@ -71,7 +71,7 @@ def bbb_one(sizes: tuple[int, ...] = work.NETWORK, batch: int = work.BATCH) -> R
 
     def draw(step: tf.Tensor) -> None:
         for i, layer in enumerate(layers):
-            layer.draw(tf.stack([0, step, i]))
+            layer.draw(random.fold_in(random.fold_in(tf.constant(0, tf.int64), step), i))
 
     def multiply(step: tf.Tensor) -> None:
         h, weights = x[step * batch : (step + 1) * batch], [layer.w for layer in layers]

@@ -48,6 +48,19 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(self.scale[end - 1], expected, 1e-10)
         self.assertAllEqual(self.scale[ENDS[-1] :], np.broadcast_to(self.scale[-1], (60, 3, 2)))
 
+    def test_scales_beside_large_means(self):
+        """Those of the draws as float32 holds them."""
+        rng = np.random.default_rng(1)
+        noise = rng.normal(size=(NUM_WARMUP, 3, 2)) * [0.02, 0.3]
+        theta = (np.array([1e4, 1e6]) + noise).astype("float32")
+        kernel = HMC(mass_matrix="diagonal")
+        _, scale = learned(kernel, self.accept_prob[:NUM_WARMUP].astype("float32"), theta)
+        last = theta[ENDS[0] : ENDS[1]].astype(np.float64)
+        n = len(last)
+        expected = np.sqrt(n / (n + 5) * last.var(axis=0, ddof=1) + 5e-3 / (n + 5))
+        self.assertEqual(scale.dtype, np.float32)
+        self.assertAllClose(scale[-1], expected, 1e-5, 0)
+
     def test_step_sizes_are_by_dual_averaging(self):
         """Hoffman and Gelman 2014, algorithm 5, begun anew after each window."""
         step, h_bar, t = np.full(3, 0.1), 0.0, 0

@@ -84,7 +84,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
             ("x has arrays of", X[:0], Y[:0]),
             ("y is given, but x is a data set", tf.data.Dataset.from_tensors((X, Y)), Y),
             ("x holds sample weights", weighted),
-            (r"y has shape \(3, 2\); these outputs describe", X, np.ones((11, 2))),
+            (r"y has shape \(11, 2\); these outputs describe", X, np.ones((11, 2))),
         ):
             self.refuses(message, laplace.fit, *data)
         likelihood, model, _ = case("categorical")

@@ -17,7 +17,7 @@ from tfbdl.layers import BayesDense, ConcreteDropout
 from tfbdl.sampling import make_draw
 
 tfd = tfp.distributions
-KEY = tf.constant([1, 2, 3])
+KEY = tf.constant(123, tf.int64)
 NUM = 200_000
 KEEPS = (0.1, 0.5, 0.9)
 TEMPERATURES = (0.01, 0.1, 2 / 3)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.special
 import scipy.stats
 import tensorflow as tf
+import tensorflow_probability as tfp
 from absl.testing import parameterized
 
 import tfbdl
@@ -118,20 +119,20 @@ class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
         likelihood, outputs, _, reference = ELEMENTWISE[name]
         num = 20_000
         many = tf.repeat(outputs[None], num, axis=0)
-        y = likelihood.sample(tf.constant([1, 2, 3]), many).numpy().astype(np.float64)
+        y = likelihood.sample(tf.constant(123, tf.int64), many).numpy().astype(np.float64)
         self.assertEqual(y.shape, (num, B, D))
         error = np.sqrt(reference.var() / num) + 1e-9
         self.assertLess(np.max(np.abs(y.mean(0) - reference.mean()) / error), 5)
         spread = np.maximum(((y - y.mean(0)) ** 2).std(0) / np.sqrt(num), 1e-9)
         self.assertLess(np.max(np.abs(y.var(0) - reference.var()) / spread), 6)
-        again = likelihood.sample(tf.constant([1, 2, 3]), many)
+        again = likelihood.sample(tf.constant(123, tf.int64), many)
         self.assertAllEqual(again, y)
         for other in ([2, 2, 3], [1, 3, 3], [1, 2, 4]):
             self.assertNotAllClose(likelihood.sample(tf.constant(other), many), y)
 
     def test_samples_of_classes(self):
         logits = tf.repeat(LOGITS[None], 20_000, axis=0)
-        y = likelihoods.Categorical().sample(tf.constant([1, 2, 3]), logits).numpy()
+        y = likelihoods.Categorical().sample(tf.constant(123, tf.int64), logits).numpy()
         shares = np.stack([(y == c).mean(0) for c in range(C)], axis=-1)
         error = np.sqrt(P * (1 - P) / 20_000) + 1e-9
         self.assertLess(np.max(np.abs(shares - P) / error), 5)
@@ -267,6 +268,47 @@ class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
         model.compile("sgd", likelihoods.Bernoulli())
         with self.assertRaisesRegex(ValueError, "but outputs end in sigmoid: "):
             model.fit(OUTPUTS, np.eye(C)[LABELS], verbose=0)
+
+
+class Joint(likelihoods.Likelihood):
+    """The elements of y are not independent."""
+
+    def distribution(self, outputs):
+        root = np.array([[1.0, 0.0], [0.8, 0.6]], np.float32)
+        return tfp.distributions.MultivariateNormalTriL(outputs, root)
+
+
+class JointLawTest(tf.test.TestCase):
+    def test_against_scipy(self):
+        mean, y = OUTPUTS[:, :2], Y[:, :2]
+        covariance = [[1.0, 0.8], [0.8, 1.0]]
+        law = scipy.stats.multivariate_normal(np.zeros(2), covariance)
+        self.assertAllClose(Joint().log_prob(y, mean), law.logpdf(y - mean), 1e-5)
+        self.assertAllClose(Joint().entropy(mean), [law.entropy()] * B, 1e-6)
+        Joint().check_targets(y, mean[:1])
+        with self.assertRaisesRegex(ValueError, r"^y has shape \(7, 3\); these outputs describe"):
+            Joint().check_targets(Y, mean[:1])
+
+
+class TargetsOfSeveralRanksTest(tf.test.TestCase, parameterized.TestCase):
+    """Keras' graphs forget the rank of targets that come with one axis more and one less."""
+
+    @parameterized.parameters(
+        (likelihoods.Normal(0.3), 1, Y[:, :1]),
+        (likelihoods.Normal("predicted"), 2, Y[:, :1]),
+        (likelihoods.StudentT(), 1, Y[:, :1]),
+        (likelihoods.Bernoulli(), 1, np.float32(Y[:, :1] > 0)),
+        (likelihoods.ContinuousBernoulli(), 1, np.float32(Y[:, :1] > 0)),
+        (likelihoods.Poisson(), 1, COUNTS[:, :1]),
+        (likelihoods.Categorical(), C, LABELS[:, None]),
+    )
+    def test_the_loss_is_the_same(self, likelihood, units, y):
+        model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(units)])
+        model.compile("sgd", likelihood)
+        expected = likelihood(y, model(OUTPUTS))
+        for targets in (y, y[:, 0], y, y[:, 0]):
+            loss = model.evaluate(OUTPUTS, targets, verbose=0)
+            self.assertAllClose(loss, expected, 1e-5)
 
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):

@@ -12,7 +12,7 @@ from absl.testing import parameterized
 from tfbdl import likelihoods, random
 
 tfd = tfp.distributions
-KEY = tf.constant([1, 2, 3])
+KEY = tf.constant(123, tf.int64)
 NEAR_ZERO = (1e-6, 1e-3, 0.01, 0.05, 0.0999, 0.1, 0.1001, 0.15, 0.2)
 LOGITS = np.array(sorted({s * h for s in (-1, 1) for h in (0, *NEAR_ZERO, 0.5, 3, 10, 30, 80)}))
 X = np.array([0.0, 1e-3, 0.3, 0.5, 0.9, 1.0])[:, None]

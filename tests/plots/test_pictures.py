@@ -67,6 +67,14 @@ class PictureTest(tf.test.TestCase):
             ys = [line.get_ydata() for line in ax.lines]
             self.assertAllClose(ys, [*DRAWS[:4], DRAWS.mean(0), X])
 
+    def test_the_band_of_draws_beside_a_large_mean(self):
+        draws = (1e4 + 0.02 * RNG.normal(size=(500, 7))).astype("float32")
+        ax = plots.function_draws(X, draws, (X, X))
+        band = ax.collections[0].get_paths()[0].vertices[:, 1]
+        exact = draws.astype(np.float64)
+        ends = np.concatenate([exact.mean(0) + side * 2 * exact.std(0) for side in (-1, 1)])
+        self.assertAllClose([band.min(), band.max()], [ends.min(), ends.max()], 0, 1e-6)
+
     def test_histograms_hold_every_value(self):
         ax = plots.uncertainty_histograms({"logs": RNG.normal(size=100)})
         area = sum(bar.get_width() * bar.get_height() for bar in ax.containers[0])

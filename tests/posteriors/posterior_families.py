@@ -9,9 +9,9 @@ import scipy.special
 import scipy.stats
 import tensorflow as tf
 
-from tfbdl import posteriors, priors
+from tfbdl import posteriors, priors, random
 
-KEY = tf.constant([1, 2, 3])
+KEY = tf.constant(123, tf.int64)
 SHAPE = (3, 4)
 NORMAL = ("mean_field", "full_covariance", "matrix_normal", "low_rank")
 OTHERS = ("logistic", "laplace")
@@ -37,8 +37,7 @@ def make(family, prior=None, shape=SHAPE, dtype="float64", **kwargs):
 
 
 def keys(num):
-    i = tf.range(num)
-    return tf.stack([tf.ones_like(i), i, tf.zeros_like(i)], axis=1)
+    return random.split(KEY, num)
 
 
 def samples(q, num):

@@ -1,6 +1,7 @@
 """Posteriors through inverse distribution functions: the standard members, and flipout."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import scipy.integrate
@@ -9,7 +10,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 from posterior_families import KEY, law, make
 
-from tfbdl import posteriors, priors
+from tfbdl import posteriors, priors, random
 from tfbdl.layers import BayesDense
 
 STANDARD = {
@@ -23,8 +24,8 @@ X = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [1.0, 0.3, -0.2]])
 class NormalByQuantile(posteriors.InverseCDF):
     standard_entropy = 0.5 * math.log(2 * math.pi * math.e)
 
-    def quantile(self, u):
-        return math.sqrt(2.0) * tf.math.erfinv(2.0 * u - 1.0)
+    def quantile(self, below, above):
+        return math.sqrt(2.0) * tf.math.erfinv(below - above)
 
     def standard_log_prob(self, z):
         return -0.5 * tf.square(z) - 0.5 * math.log(2 * math.pi)
@@ -34,8 +35,11 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*STANDARD)
     def test_quantile_and_density(self, family):
         q, p = posteriors.get(family), STANDARD[family]
-        u = np.concatenate([np.linspace(0, 1, 101)[1:-1] + 1e-9, [2.0**-24, 1 - 2.0**-24]])
-        self.assertAllClose(q.quantile(tf.constant(u)), p.ppf(u), 1e-7, 1e-7)
+        u = np.concatenate([2.0 ** -np.arange(8, 34), np.linspace(0, 1, 101)[1:-1] + 1e-9])
+        for dtype, digits in (("float64", 1e-12), ("float32", 5e-7)):
+            below, above = tf.constant(u, dtype), tf.constant(1 - u, dtype)
+            self.assertAllClose(q.quantile(below, above), p.ppf(u), digits, digits)
+            self.assertAllClose(q.quantile(above, below), p.isf(u), digits, digits)
         z = np.concatenate([np.linspace(-8, 8, 100), [-200.0, 200.0]])
         self.assertAllClose(q.standard_log_prob(tf.constant(z)), p.logpdf(z), 1e-12)
 
@@ -46,7 +50,8 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
 
         def integral(f):
             def integrand(u):
-                return float(f(q.quantile(tf.constant(u, tf.float64))))
+                below, above = tf.constant(u, tf.float64), tf.constant(1 - u, tf.float64)
+                return float(f(q.quantile(below, above)))
 
             halves = ((1e-300, 0.5 - 1e-12), (0.5 + 1e-12, 1 - 1e-15))
             return sum(scipy.integrate.quad(integrand, *ends, limit=200)[0] for ends in halves)
@@ -57,11 +62,15 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(q.standard_entropy, entropy, atol=1e-6)
 
     @parameterized.parameters(*STANDARD)
-    def test_finite_at_the_ends_of_float32(self, family):
-        u = tf.constant([2.0**-24, 0.5, 1.0 - 2.0**-24])
-        z = posteriors.get(family).quantile(u)
-        self.assertTrue(np.all(np.isfinite(z)))
-        self.assertAllClose(z[0], -z[2], 1e-6)
+    def test_both_tails_are_sampled(self, family):
+        """To the ends of 32 random bits."""
+        q = make(family, dtype="float32")
+        ends = np.full(q.mu.shape, 2**32 - 1, np.uint32)
+        ends[0] = 0
+        with mock.patch.object(random, "bits", return_value=tf.constant(ends)):
+            z = (q.sample(KEY) - q.mean) / q.stddev
+        expected = STANDARD[family].isf(2.0**-33)
+        self.assertAllClose(z, np.where(ends == 0, -expected, expected), 1e-5)
 
     @parameterized.parameters(*STANDARD)
     def test_gradient_of_a_sample(self, family):

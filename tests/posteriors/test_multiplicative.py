@@ -40,7 +40,7 @@ class MultiplicativeTest(tf.test.TestCase, parameterized.TestCase):
         optimizer = keras.optimizers.Adam(0.1)
         for step in range(100):
             with tf.GradientTape() as tape:
-                noise = q.sample(tf.stack([0, step, 0])) - q.mean
+                noise = q.sample(tf.constant(step, tf.int64)) - q.mean
                 loss = 100.0 * tf.reduce_sum(tf.square(noise))
             gradient = tape.gradient(loss, q.raw_log_alpha.value)
             optimizer.apply([gradient], [q.raw_log_alpha])

@@ -8,7 +8,7 @@ import scipy.optimize
 import scipy.stats
 import tensorflow as tf
 
-KEY = tf.constant([1, 2, 3])
+KEY = tf.constant(123, tf.int64)
 T = np.concatenate([[1e-3], np.logspace(-2, 2, 41)])
 TAILS = np.concatenate([-T[::-1], T])
 """Standardised weights, up to 100 scales on either side."""

@@ -8,7 +8,7 @@ from absl.testing import parameterized
 
 from tfbdl import priors
 
-KEY = tf.constant([1, 2, 3])
+KEY = tf.constant(123, tf.int64)
 
 
 class BernoulliTest(tf.test.TestCase, parameterized.TestCase):

@@ -38,7 +38,7 @@ PRIORS = {
     "normal_trainable": lambda: priors.Normal(0.3, trainable=True),
     "normal_fan_in": lambda: priors.Normal("fan_in", trainable=True),
     "scale_mixture": priors.ScaleMixture,
-    "scale_mixture_trainable": lambda: priors.ScaleMixture(trainable=True),
+    "scale_mixture_trainable": lambda: priors.ScaleMixture(sigma2=0.1, trainable=True),
     "student_t": priors.StudentT,
     "student_t_trainable": lambda: priors.StudentT(2.0, 0.3, trainable=True),
 }

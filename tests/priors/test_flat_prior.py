@@ -18,7 +18,7 @@ class FlatTest(tf.test.TestCase):
 
     def test_cannot_be_drawn_from(self):
         with self.assertRaisesRegex(NotImplementedError, "improper"):
-            priors.Flat().sample(tf.constant([0, 0, 0]), (2,))
+            priors.Flat().sample(tf.constant(0, tf.int64), (2,))
 
     def test_no_closed_form(self):
         self.assertIsNone(priors.Flat().kl_from_normal(tf.zeros([2]), tf.ones([2])))

@@ -14,7 +14,7 @@ from tfbdl import priors, random
 from tfbdl.layers import BayesDense
 
 tfd = tfp.distributions
-KEY = tf.constant([1, 2, 3])
+KEY = tf.constant(123, tf.int64)
 
 
 def random_covariance(n, seed):

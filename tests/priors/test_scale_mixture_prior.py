@@ -70,7 +70,7 @@ class ScaleMixtureTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
     def test_scales_are_learned(self):
         """They come back from 20,000 weights drawn from a known mixture."""
         true = priors.ScaleMixture(0.3, 1.0, 0.05)
-        w = tf.cast(true.sample(tf.constant([4, 5, 6]), (20_000,)), tf.float64)
+        w = tf.cast(true.sample(tf.constant(456, tf.int64), (20_000,)), tf.float64)
         prior = priors.ScaleMixture(0.3, 0.5, 0.2, trainable=True, dtype="float64")
         self.learn_scales(prior, lambda: -tf.reduce_sum(prior.log_prob(w)))
         self.assertAllClose((prior.sigma1, prior.sigma2), (1.0, 0.05), 0.04)

@@ -144,7 +144,10 @@ class FeedTest(tf.test.TestCase):
         self.refuse("^x gives examples that are neither", of(X, Y, X[:, 0]))
         self.refuse("^x gives examples that are neither", of({"a": X}, Y))
         self.refuse("^x gives fewer examples .* single examples, not batches", batches)
-        self.refuse("^y has labels from .* to 7", of(X, np.where(Y == 1, 7, Y)))
+        self.refuse(
+            "^y has the label 7; outputs of 3 classes need labels from 0 to 2$",
+            of(X, np.where(Y == 1, 7, Y)),
+        )
         self.refuse("^x is not finite in example 0", of(X * np.nan, Y))
         self.refuse("^x gives fewer examples than .*batch_size=16", of(X[:10], Y[:10]))
         self.assertFalse((self.folder / "run").exists())

@@ -505,10 +505,15 @@ class OtherRunTest(ResumeCase):
         self.refuse_untouched("num_data=50.* 49", x=X[1:], y=Y[1:])
 
     def test_model(self):
-        self.refuse_untouched("another model", self.new(units=9))
+        self.refuse_untouched(r"Dense\[2\].units=8, not 9", self.new(units=9))
+        arguments = {"changed": "model", "error": tfbdl.CheckpointError}
+        self.refuse_untouched("another model", self.new(units=9), **arguments)
 
     def test_optimizer(self):
-        self.refuse_untouched("another model", self.new(optimizer="sgd"))
+        self.refuse_untouched('optimizer.class="Adam", not "SGD"', self.new(optimizer="sgd"))
+
+    def test_changed_is_checked(self):
+        self.refuse_untouched("^changed='adam' is unknown; .*loss, model, opt", changed=["adam"])
 
     def test_columns(self):
         self.refuse("column", columns=["acc"])

@@ -82,15 +82,15 @@ def _summary(args: argparse.Namespace) -> int:
 
 
 def _of_posterior(posterior: Posterior) -> tuple[str, ...]:
-    import tensorflow as tf  # noqa: PLC0415 (slow)
+    from tfbdl import random  # noqa: PLC0415 (slow)
 
     mean, stddev = np.ravel(posterior.mean), np.ravel(posterior.stddev)
-    kl = float(posterior.kl(tf.constant([0, 0, 0])))
+    kl = float(posterior.kl(random.key_of(0, "summary")))
     return _row(posterior.path, mean, stddev, f"{kl:.4g}")
 
 
 def _of_ensemble(ensemble: Ensemble) -> Iterator[tuple[str, ...]]:
-    members, start = np.asarray(ensemble.members), 0
+    members, start = np.asarray(ensemble.members, np.float64), 0
     for path, shape in ensemble.shapes.items():
         part = members[:, start : start + int(np.prod(shape))]
         start += part.shape[1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from tfbdl import random
 from tfbdl.convert.bayesian import COUNTERPARTS
 from tfbdl.convert.exchange import Layer, Rule, exchange
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
@@ -69,7 +70,7 @@ def _take_means(old: Any, new: Any) -> None:
 
 def _dropout(old: MCDropout) -> Layer:
     return keras.layers.Dropout(
-        old.rate, old.noise_shape, old.seed.seed, name=old.name, dtype=old.dtype_policy
+        old.rate, old.noise_shape, _keras_seed(old), name=old.name, dtype=old.dtype_policy
     )
 
 
@@ -80,8 +81,12 @@ def _gaussian_dropout(old: MCGaussianDropout) -> Layer:
             "does not have; take it out first"
         )
     return keras.layers.GaussianDropout(
-        old.rate, old.seed.seed, name=old.name, dtype=old.dtype_policy
+        old.rate, _keras_seed(old), name=old.name, dtype=old.dtype_policy
     )
+
+
+def _keras_seed(old: MCDropout) -> int | None:
+    return None if old.seed.seed is None else random.word(old.seed.seed)
 
 
 _RULES: dict[type[Layer], Rule] = {

@@ -14,6 +14,7 @@ import keras
 
 from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import is_graph, rebuild, walk
+from tfbdl.likelihoods import check_metrics
 
 Layer: TypeAlias = keras.layers.Layer
 Selection: TypeAlias = str | Sequence[str] | Callable[[Layer], bool] | None
@@ -40,9 +41,11 @@ def exchange(
         layers: which of these: names, or a function of a layer; by default all.
 
     Raises:
-        ValueError: if there is nothing to exchange, or a layer that is to be and cannot be.
+        ValueError: if there is nothing to exchange, a layer that is to be and cannot be, or a
+            metric of Keras' own compares y with outputs that are no predictions.
     """
     _check_model(model)
+    check_metrics(model)
     chosen = _choose(model, tuple(rules), layers)
     _check_reach(model, rules, chosen)
     made: dict[int, tuple[Any, Any, Rule]] = {}

@@ -1,6 +1,7 @@
 """Data sets for the tutorials and benchmarks: images, pictures of uncertainty, regressions."""
 
 from tfbdl.data.binarize import binarize
+from tfbdl.data.cifar10 import CIFAR10, cifar10, cifar10_hmc_probabilities, cifar10_human_counts
 from tfbdl.data.errors import DataError
 from tfbdl.data.images import NAMES, SPLITS, ImageData, load
 from tfbdl.data.synthetic import blend, noise, rotate
@@ -8,6 +9,7 @@ from tfbdl.data.toy import blundell_curve, gal_linear, gapped_sine
 from tfbdl.data.uci import UCIData, uci
 
 __all__ = [
+    "CIFAR10",
     "NAMES",
     "SPLITS",
     "DataError",
@@ -16,6 +18,9 @@ __all__ = [
     "binarize",
     "blend",
     "blundell_curve",
+    "cifar10",
+    "cifar10_hmc_probabilities",
+    "cifar10_human_counts",
     "gal_linear",
     "gapped_sine",
     "load",

@@ -44,7 +44,10 @@ class Averaging(NamedTuple):
 
 
 class Variance(NamedTuple):
-    """Welford's running mean and sum of squares, (C, D), of `count` draws, (C,)."""
+    """Welford's running mean and sum of squares, (C, D), of `count` draws, (C,), in float64.
+
+    In float32 a spread that is small beside the mean would be lost.
+    """
 
     count: tf.Tensor
     mean: tf.Tensor
@@ -53,10 +56,12 @@ class Variance(NamedTuple):
     @classmethod
     def of_none(cls, like: tf.Tensor) -> Variance:
         """Of no draws yet."""
-        return cls(tf.zeros_like(like[:, 0]), tf.zeros_like(like), tf.zeros_like(like))
+        zeros = tf.zeros_like(like, tf.float64)
+        return cls(zeros[:, 0], zeros, zeros)
 
     def update(self, theta: tf.Tensor) -> Variance:
         """With one more draw."""
+        theta = tf.cast(theta, tf.float64)
         count = self.count + 1.0
         difference = theta - self.mean
         mean = self.mean + difference / count[:, None]
@@ -152,7 +157,7 @@ class Adaptation:
             inside = (step >= self.starts) & (step < self.ends[-1])
             variance = _where(inside, variance.update(theta), variance)
             complete = tf.reduce_any(step == tf.constant(self.ends) - 1)
-            scale = tf.where(complete, variance.scale(), scale)
+            scale = tf.where(complete, tf.cast(variance.scale(), scale.dtype), scale)
             variance = _where(complete, Variance.of_none(theta), variance)
             averaging = _where(complete, Averaging.around(step_size), averaging)
         return Tuning(step_size, scale, averaging, variance)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.inference.kernels import Adaptive
 from tfbdl.inference.progress import Pace, Progress
 from tfbdl.inference.samples import Samples
@@ -60,11 +61,9 @@ class ChainRun:
         Raises:
             ValueError: if the density, or its gradient, is not finite there.
         """
-        seeds = np.array([[seed & 0x7FFFFFFF, r] for r in range(self._spread.num_replicas)])
+        keys = random.split(random.key_of(seed, "chains"), self._spread.num_replicas)
         start = self._spread.compile(self._transitions.start)
-        position = self._spread.gather(
-            start(*self._spread.scatter((seeds.astype(np.int32), theta)))
-        )
+        position = self._spread.gather(start(*self._spread.scatter((keys, theta))))
         for name, values in (
             ("a log density", position.state.log_prob[:, None]),
             ("a gradient", position.state.gradient),

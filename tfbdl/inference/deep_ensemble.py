@@ -21,13 +21,13 @@ class DeepEnsemble:
     Args:
         build: makes a compiled model; called once for each member, under its own Keras seed.
         num_members: K; the paper's 5.
-        seed: member k has the seed `seed + k`.
+        seed: member k has the Keras seed `seed + k`, of 32 bits.
 
     Attributes:
         members: the trained networks.
 
     Raises:
-        ValueError: if `num_members` is not a positive integer.
+        ValueError: if `num_members` is not a positive integer, or `seed` not such a seed.
     """
 
     def __init__(
@@ -36,6 +36,10 @@ class DeepEnsemble:
         self.build = build
         self.num_members = positive_integer("num_members", num_members)
         self.seed = integer("seed", seed)
+        if not 0 <= self.seed <= 2**32 - self.num_members:
+            raise ValueError(
+                f"seed={seed} must be in [0, 2**32 - {num_members}]: Keras' own seeds have 32 bits"
+            )
         self.members: list[keras.Model] = []
 
     def fit(

@@ -86,11 +86,11 @@ class LogPosterior:
             self._log_prior_of_one = _independent(self.priors, self.flat)
         few = tf.nest.map_structure(lambda a: a[:2], self.x)
         self.flat.check_deterministic(few)
-        network = tf.function(lambda theta: self.flat(theta, few))
-        self._has_loops = has_loops(network.get_concrete_function(self.theta).graph)
         outputs = self.flat(self.flat.theta, few)
         likelihood.check(outputs)
         likelihood.check_targets(y, outputs)
+        network = tf.function(lambda theta: self.flat(theta, few))
+        self._has_loops = has_loops(network.get_concrete_function(self.theta).graph)
 
     @property
     def theta(self) -> tf.Tensor:

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import arguments
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
@@ -75,7 +76,7 @@ class MAP:
         self.jit_compile = jit_compile
         if isinstance(target, LogPosterior) and any(p.discrete for p in target.priors or ()):
             raise ValueError("prior is discrete, which has no gradient to follow to a mode")
-        self.theta = initial_points(target, initial, 1, 0.0, seed)[0]
+        self.theta = initial_points(target, initial, 1, 0.0, arguments.seed("seed", seed))[0]
         self._look(0)
         if not np.isfinite(self.log_prob):
             raise ValueError(f"initial has a log density of {self.log_prob}; start elsewhere")

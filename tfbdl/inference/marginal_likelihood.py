@@ -70,6 +70,10 @@ class MarginalLikelihood(keras.callbacks.Callback):
         self._penalties = [_Penalty(weight) for weight in laplace.weights]
         laplace.network.train_function = None  # it may have been traced without the penalties
 
+    def set_model(self, model: keras.Model) -> None:
+        likelihoods.check_metrics(model)
+        super().set_model(model)
+
     def on_train_begin(self, logs: dict | None = None) -> None:
         if self.model is not self.laplace.network:
             raise ValueError(f"laplace is of model={self.laplace.network.name!r}; train that one")

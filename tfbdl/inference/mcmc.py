@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import arguments
 from tfbdl.arguments import integer, number, positive_integer
 from tfbdl.inference import kernels
 from tfbdl.inference.adaptation import Adaptation
@@ -49,7 +50,7 @@ class MCMC:
         initial: where chains start: "prior" draws from it (which spreads them, as R-hat wants),
             "model" takes the weights that the model has; or points of shape (D,) or (C, D).
         jitter: standard deviation of normal noise on the starts.
-        seed: of all noise.
+        seed: of all noise; an integer of 64 bits.
         savedir: a folder for samples and checkpoints. Samples are then memory maps of files. A run
             found there goes on as if it had not stopped, and beyond its end if `num_samples` is
             more. None keeps all in memory.
@@ -92,7 +93,7 @@ class MCMC:
         self.num_samples = positive_integer("num_samples", num_samples)
         self.num_chains = positive_integer("num_chains", num_chains)
         self.thinning = positive_integer("thinning", thinning)
-        self.seed = integer("seed", seed)
+        self.seed = arguments.seed("seed", seed)
         number("jitter", jitter, lambda j: 0 <= j < float("inf"), "at least 0")
         self.savedir = None if savedir is None else Path(savedir)
         self.verbose = verbose
@@ -174,7 +175,7 @@ class MCMC:
         """
         target = self._log_posterior()
         theta = self.theta.reshape(-1, target.size)
-        order = np.random.default_rng(self.seed & 0x7FFFFFFF).permutation(len(theta))
+        order = arguments.generator("seed", self.seed).permutation(len(theta))
         ensemble = Ensemble(target.flat.model, theta[order])
         ensemble.compile(loss=target.likelihood)
         return ensemble
@@ -235,7 +236,7 @@ class MCMC:
             "num_chains": self.num_chains,
             "thinning": self.thinning,
             "seed": self.seed,
-            "replicas": len(self._start.seed),
+            "replicas": len(self._start.key),
             "size": state.theta.shape[1],
             "dtype": str(state.theta.dtype),
             "log density at the start": state.log_prob.tolist(),

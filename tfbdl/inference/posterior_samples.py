@@ -11,6 +11,7 @@ import numpy as np
 from tfbdl.arguments import integer, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private import batches_seen, schedule_of
+from tfbdl.likelihoods import check_metrics
 from tfbdl.models.ensemble import Ensemble, floats
 from tfbdl.optimizers import CyclicalSchedule
 from tfbdl.training import workers
@@ -70,6 +71,7 @@ class PosteriorSamples(keras.callbacks.Callback):
         return ensemble
 
     def set_model(self, model: keras.Model) -> None:
+        check_metrics(model)
         super().set_model(model)
         if model.built:
             self._flat = FlatModel(model)

@@ -16,8 +16,6 @@ from tfbdl.inference.kernels.hmc import QUARTER_PERIOD
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.priors import Bernoulli, Normal, Prior
 
-_SALT = 0x57A127
-
 
 def initial_points(
     target: LogPosterior | Callable[[tf.Tensor], tf.Tensor],
@@ -39,7 +37,7 @@ def initial_points(
     Raises:
         ValueError: if they cannot be had so.
     """
-    key = tf.constant([seed & 0x7FFFFFFF, 0, _SALT])
+    key = random.key_of(seed, "starts")
     if isinstance(initial, str):
         theta = _by_name(target, initial, num_chains, key)
     else:

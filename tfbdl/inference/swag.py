@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbdl.arguments import number, positive_integer
+from tfbdl.arguments import generator, number, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.posterior_samples import PosteriorSamples
 from tfbdl.keras_private import walk
@@ -53,7 +53,7 @@ class SWAG:
 
     def sample(self, num_samples: int, *, seed: int = 0) -> np.ndarray:
         """Draws of theta, shape (num_samples, D)."""
-        rng = np.random.default_rng(seed)
+        rng = generator("seed", seed)
         k = len(self.deviations)
         independent = np.sqrt(self.variance) * rng.normal(size=(num_samples, len(self.mean)))
         shared = rng.normal(size=(num_samples, k)) @ self.deviations / np.sqrt(max(k - 1, 1))

@@ -7,18 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.inference.adaptation import Adaptation, Tuning
 from tfbdl.inference.kernels import Kernel
 from tfbdl.inference.kernels.base import Density, Info, State
 
 
 class Position(NamedTuple):
-    """All that the C chains of a replica go on from, with the seed of its noise, (1, 2).
+    """All that the C chains of a replica go on from, with the key of its noise, (1,).
 
     The first axis of all else is that of the chains.
     """
 
-    seed: tf.Tensor
+    key: tf.Tensor
     state: State
     tuning: Tuning
 
@@ -65,9 +66,9 @@ class Transitions:
         self.adaptation = adaptation
         self.block = block
 
-    def start(self, seed: tf.Tensor, theta: tf.Tensor) -> Position:
-        """The position of chains at theta, (C, D), with the noise of `seed`, (1, 2)."""
-        return Position(seed, self.kernel.init(self.target, theta), self.adaptation.init(theta))
+    def start(self, key: tf.Tensor, theta: tf.Tensor) -> Position:
+        """The position of chains at theta, (C, D), with the noise of `key`, (1,)."""
+        return Position(key, self.kernel.init(self.target, theta), self.adaptation.init(theta))
 
     def run(
         self, position: Position, first: tf.Tensor, count: tf.Tensor, every: tf.Tensor
@@ -97,8 +98,8 @@ class Transitions:
         """`count` steps, and what sums them up."""
 
         def step(i: tf.Tensor, position: Position, so_far: Info) -> tuple[Any, ...]:
-            seed, state, tuning = position
-            noise = tf.random.fold_in(seed[0], i)
+            key, state, tuning = position
+            noise = random.halves(random.fold_in(key[0], i))
             after, info = self.kernel.step(self.target, state, noise, *tuning[:2])
             state = self.adaptation.tested(i, noise, state, after, info.accept_prob)
             tuning = self.adaptation.update(tuning, i, state.theta, info.accept_prob)
@@ -107,7 +108,7 @@ class Transitions:
                 so_far.diverging | info.diverging,
                 so_far.num_gradients + info.num_gradients,
             )
-            return i + 1, Position(seed, state, tuning), summed
+            return i + 1, Position(key, state, tuning), summed
 
         nothing = Info.of(tf.zeros_like(position.state.log_prob) - float("inf"))
         _, position, info = tf.while_loop(

@@ -10,6 +10,7 @@ from tfbdl.layers.bayes_dense import BayesDense
 from tfbdl.layers.bayes_embedding import BayesEmbedding
 from tfbdl.layers.bayes_recurrent import BayesGRU, BayesLSTM
 from tfbdl.layers.concrete_dropout import ConcreteDropout
+from tfbdl.layers.filter_response_normalization import FilterResponseNormalization
 from tfbdl.layers.learned_scale import LearnedScale
 from tfbdl.layers.mc_dropout import MCDropout
 from tfbdl.layers.mc_gaussian_dropout import MCGaussianDropout
@@ -27,6 +28,7 @@ __all__ = [
     "BayesGRU",
     "BayesLSTM",
     "ConcreteDropout",
+    "FilterResponseNormalization",
     "LearnedScale",
     "MCDropout",
     "MCGaussianDropout",

@@ -8,13 +8,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl import posteriors, priors
+from tfbdl import posteriors, priors, random
 from tfbdl.arguments import number, positive_integer
 from tfbdl.keras_private import serialize_shared
 from tfbdl.layers.one_sample import OneSample
 from tfbdl.layers.recurrent_cells import GivenGRUCell, GivenLSTMCell
 
-_BACKWARDS = 0x2545F491
+_BACKWARDS = -2
+"""A sub-stream of the layer's key that nothing else takes."""
 
 
 class BayesRecurrent(OneSample, keras.layers.RNN):
@@ -66,8 +67,8 @@ class BayesRecurrent(OneSample, keras.layers.RNN):
         self.recurrent_posterior.check_prior(self.recurrent_prior)
         self.recurrent_posterior.check_kl(self.kl)
         if self.go_backwards:  # else the two directions of a Bidirectional with a seed were alike
-            seed, count = tf.unstack(self.seed.state.value)
-            self.seed.state.assign([tf.bitwise.bitwise_xor(seed, _BACKWARDS), count])
+            key, count = tf.unstack(self.seed.state.value)
+            self.seed.state.assign(tf.stack([random.fold_in(key, _BACKWARDS), count]))
 
     def build(
         self,

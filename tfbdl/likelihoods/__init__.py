@@ -1,17 +1,14 @@
 """Likelihoods p(y | f(x)) as Keras losses, one family a file."""
 
-from __future__ import annotations
-
-from typing import Any
-
-import keras
-
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
 from tfbdl.likelihoods.normal import Normal
+from tfbdl.likelihoods.of_keras import check_targets as check_targets
+from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.poisson import Poisson
+from tfbdl.likelihoods.stock_metrics import check_metrics as check_metrics
 from tfbdl.likelihoods.student_t import StudentT
 
 __all__ = [
@@ -24,32 +21,3 @@ __all__ = [
     "StudentT",
     "of_loss",
 ]
-
-_OF_KERAS: dict[Any, type[Categorical] | type[Bernoulli]] = {
-    keras.losses.SparseCategoricalCrossentropy: Categorical,
-    keras.losses.CategoricalCrossentropy: Categorical,
-    keras.losses.BinaryCrossentropy: Bernoulli,
-    keras.losses.sparse_categorical_crossentropy: Categorical,
-    keras.losses.categorical_crossentropy: Categorical,
-    keras.losses.binary_crossentropy: Bernoulli,
-}
-
-
-def of_loss(loss: Any) -> Likelihood | None:
-    """The likelihood whose negative logarithm a Keras loss is; None where it is none of ours.
-
-    Cross-entropies over the last axis are known. Squared error is not: it leaves the noise open.
-
-    Args:
-        loss: what was given to `compile`: an object, a name, a function, or None.
-    """
-    if loss is None or isinstance(loss, (list, tuple, dict)):
-        return None
-    loss = keras.losses.get(loss)
-    if isinstance(loss, Likelihood):
-        return loss
-    if isinstance(loss, keras.losses.Loss) and loss.get_config().get("axis", -1) != -1:
-        return None
-    kind = loss if callable(loss) and not isinstance(loss, keras.losses.Loss) else type(loss)
-    family = _OF_KERAS.get(kind)
-    return None if family is None else family(bool(getattr(loss, "from_logits", False)))

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.probability import tfp
 
 
@@ -23,6 +24,11 @@ class Likelihood(keras.losses.Loss):
     """
 
     is_discrete = False
+
+    @property
+    def outputs_hold(self) -> str | None:
+        """What the outputs are, where no metric is to compare y with them; None where one may."""
+        return None
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         """p(y | outputs), for outputs of the network of shape (B, ...)."""
@@ -40,12 +46,12 @@ class Likelihood(keras.losses.Loss):
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Log p of each element of y, in nats."""
         distribution = self.distribution(outputs)
-        return distribution.log_prob(match(y, distribution.batch_shape))
+        shape = distribution.batch_shape + distribution.event_shape
+        return distribution.log_prob(match(y, shape))
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """One y for the outputs, from the noise of `key` (see `tfbdl.random`)."""
-        seed = tf.stack([key[0], key[1] * 1_000_003 + key[2]])
-        return self.distribution(outputs).sample(seed=seed)
+        return self.distribution(outputs).sample(seed=random.halves(key))
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         """E[y | outputs], shape (B, ...)."""
@@ -68,9 +74,16 @@ class Likelihood(keras.losses.Loss):
         self.distribution(outputs)
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
-        """Raises ValueError where y, (N, ...), cannot be observed under outputs like these."""
-        size = min(len(y), len(outputs))
-        self.log_prob(y[:size], outputs[:size])
+        """Raises ValueError where y cannot be observed under outputs like these.
+
+        Args:
+            y: all targets, shape (N, ...).
+            outputs: of the network for any one example or more, of which only the shape counts.
+        """
+        y, law = np.asarray(y), self.distribution(outputs[:1])
+        match(y, [len(y), *(law.batch_shape + law.event_shape)[1:]])
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError(f"y has the value {y[~np.isfinite(y)][0]:g}; give finite numbers")
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor | None:
         """Entropy of the prediction whose mean is `mean`, shape (B,), in nats.
@@ -90,48 +103,42 @@ def wide(outputs: Any) -> tf.Tensor:
     return tf.cast(outputs, tf.float32) if outputs.dtype.size < 4 else outputs
 
 
-def match(y: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """Y of `shape`, where it differs by axes of length one at the end alone, as Keras allows.
+def aligned(y: Any, shape: tf.TensorShape) -> Any:
+    """Y with one axis of length one more or less at the end, if that gives it the right rank."""
+    if tf.TensorShape(y.shape).rank is None:
+        return of_examples(y, shape)
+    if len(y.shape) == shape.rank - 1:
+        return y[..., None]
+    return y[..., 0] if len(y.shape) == shape.rank + 1 and y.shape[-1] == 1 else y
+
+
+def of_examples(y: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+    """Y of `shape`, where its rank is not known: Keras' graphs forget it if they meet several.
 
     Raises:
-        ValueError: if it differs otherwise; broadcasting (B,) against (B, 1) would give (B, B).
+        ValueError: if the shape of an example is not known either.
     """
-    if y.shape.rank == shape.rank - 1 and shape[-1] == 1:
-        y = y[..., None]
-    elif y.shape.rank == shape.rank + 1 and y.shape[-1] == 1:
-        y = y[..., 0]
-    if not y.shape.is_compatible_with(shape):
+    if not shape[1:].is_fully_defined():
+        raise ValueError(f"y has several ranks; give all of shape {tuple(shape)}")
+    return tf.reshape(y, [-1, *shape[1:]])
+
+
+def match(y: Any, shape: Any) -> Any:
+    """Y, a tensor or array, of `shape`; they may differ by an axis of length one at the end.
+
+    Raises:
+        ValueError: if they differ otherwise; broadcasting (B,) against (B, 1) would give (B, B).
+    """
+    shape = tf.TensorShape(shape)
+    fitting = aligned(y, shape)
+    if not shape.is_compatible_with(fitting.shape):
         raise ValueError(f"y has shape {tuple(y.shape)}; these outputs describe {tuple(shape)}")
-    return y
+    return fitting
 
 
 def sum_over_example(values: tf.Tensor) -> tf.Tensor:
     """The sum over all axes but the first, shape (B,)."""
     return tf.reduce_sum(values, axis=tf.range(1, tf.rank(values)))
-
-
-def check_probabilities(outputs: tf.Tensor) -> None:
-    """Raises ValueError unless all values are in [0, 1]."""
-    if tf.reduce_any((outputs < 0) | (outputs > 1)):
-        raise ValueError("outputs leave [0, 1]: they look like logits; use from_logits=True")
-
-
-def refuse_activation(outputs: tf.Tensor, operation: str) -> None:
-    """Raises ValueError where logits are known to be the result of TensorFlow's `operation`.
-
-    That is known while a graph is made, as in `fit`, and where nothing but a change of precision
-    lies between the two.
-    """
-    if tf.executing_eagerly():
-        return
-    made_by = outputs.op
-    while made_by.type == "Cast":
-        made_by = made_by.inputs[0].op
-    if made_by.type == operation:
-        raise ValueError(
-            f"from_logits=True, but outputs end in {operation.lower()}: they are probabilities; "
-            "use from_logits=False"
-        )
 
 
 def check_range(y: Any, low: float, high: float) -> None:

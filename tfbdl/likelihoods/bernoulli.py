@@ -7,14 +7,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.likelihoods.base import (
-    Likelihood,
+from tfbdl.likelihoods.base import Likelihood, check_range, match, sum_over_example, wide
+from tfbdl.likelihoods.probabilities import (
     check_probabilities,
-    check_range,
-    match,
+    log_of,
+    log_of_rest,
+    logits_behind,
     refuse_activation,
-    sum_over_example,
-    wide,
 )
 from tfbdl.probability import tfp
 
@@ -26,6 +25,11 @@ class Bernoulli(Likelihood):
     Grey values between 0 and 1 are taken, as the slides do, but y log p + (1 - y) log(1 - p) is no
     log density then (it does not integrate to 1): only a score in which equal models compare.
     `ContinuousBernoulli` is the density.
+
+    Probabilities that a graph, as of `fit`, takes from a sigmoid count as its logits, as in Keras'
+    own loss: the gradient y - p is right where p has been rounded to 0 or 1. Elsewhere what happens
+    at probability 0 costs 87 nats in float32 (708 in float64), with a finite gradient towards it.
+    Outside [0, 1] the log probability is NaN.
 
     Args:
         from_logits: whether the outputs are logits (the default) or probabilities.
@@ -45,10 +49,40 @@ class Bernoulli(Likelihood):
         return tfp.distributions.Bernoulli(probs=outputs, dtype=outputs.dtype)
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        y, logits = match(y, outputs.shape), outputs
+        if self.from_logits:
+            refuse_activation(outputs, "Sigmoid")
+        else:
+            logits = logits_behind(outputs, "Sigmoid")
+        if logits is None:
+            return y * log_of(outputs) + (1.0 - y) * log_of_rest(outputs)
+        return -tf.nn.sigmoid_cross_entropy_with_logits(y, tf.cast(logits, y.dtype))
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        return self._both(outputs)[1]
+
+    def variance(self, outputs: tf.Tensor) -> tf.Tensor:
+        q, p = self._both(outputs)
+        return p * q
+
+    def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
         if not self.from_logits:
-            return super().log_prob_of_elements(y, outputs)
-        refuse_activation(outputs, "Sigmoid")
-        return -tf.nn.sigmoid_cross_entropy_with_logits(match(y, outputs.shape), outputs)
+            return self.entropy_of_mean(outputs)
+        logits, (q, p) = wide(outputs), self._both(outputs)
+        return sum_over_example(q * tf.math.softplus(logits) + p * tf.math.softplus(-logits))
+
+    def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        q, _ = self._both(outputs)
+        y = tf.cast(y, q.dtype)
+        return tf.where(y < 0, tf.zeros_like(q), tf.where(y < 1, q, tf.ones_like(q)))
+
+    def _both(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The probabilities of 0 and of 1."""
+        outputs = wide(outputs)
+        if self.from_logits:
+            refuse_activation(outputs, "Sigmoid")
+            return tf.sigmoid(-outputs), tf.sigmoid(outputs)
+        return 1.0 - outputs, outputs
 
     def check(self, outputs: tf.Tensor) -> None:
         if not self.from_logits:
@@ -59,8 +93,8 @@ class Bernoulli(Likelihood):
         check_range(y, 0, 1)
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor:
-        other = 1.0 - mean
-        return sum_over_example(-tf.math.xlogy(mean, mean) - tf.math.xlogy(other, other))
+        p = tf.clip_by_value(wide(mean), 0.0, 1.0)
+        return sum_over_example(-p * log_of(p) - (1.0 - p) * log_of_rest(p))
 
     def get_config(self) -> dict:
         return {**super().get_config(), "from_logits": self.from_logits}

@@ -9,7 +9,8 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number
-from tfbdl.likelihoods.base import Likelihood, positive, split_halves, wide
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, match, sum_over_example
+from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScale
 from tfbdl.probability import tfp
 
 
@@ -32,8 +33,32 @@ class Normal(Likelihood):
         self.scale = check_scale(scale)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
-        loc, scale = location_and_scale(outputs, self.scale, "Normal")
-        return tfp.distributions.Normal(loc, scale)
+        law = self._law(outputs)
+        return tfp.distributions.Normal(law.loc, law.scale)
+
+    @property
+    def outputs_hold(self) -> str | None:
+        return MEANS_AND_SCALES if self.scale == "predicted" else None
+
+    def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        law = self._law(outputs)
+        t = law.standardised(match(y, law.loc.shape))
+        return -0.5 * t * t - law.log_scale - (HALF_LOG_2PI_E - 0.5)
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        return self._law(outputs).loc
+
+    def variance(self, outputs: tf.Tensor) -> tf.Tensor:
+        return tf.square(self._law(outputs).scale)
+
+    def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
+        return sum_over_example(self._law(outputs).log_scale + HALF_LOG_2PI_E)
+
+    def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        return self._law(outputs).cdf(y, lambda t: 0.5 * tf.math.erfc(-math.sqrt(0.5) * t), 40.0)
+
+    def _law(self, outputs: tf.Tensor) -> LocationScale:
+        return LocationScale.of(outputs, self.scale, "Normal")
 
     def get_config(self) -> dict:
         return {**super().get_config(), "scale": self.scale}
@@ -44,14 +69,3 @@ def check_scale(scale: Any) -> float | str:
     if scale == "predicted":
         return scale
     return number("scale", scale, lambda s: 0 < s < math.inf, "a positive number or 'predicted'")
-
-
-def location_and_scale(
-    outputs: tf.Tensor, scale: float | str, family: str
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """What the outputs say of a location-scale family."""
-    outputs = wide(outputs)
-    if isinstance(scale, str):
-        loc, raw = split_halves(outputs, family)
-        return loc, positive(raw)
-    return outputs, tf.constant(scale, outputs.dtype)

@@ -6,12 +6,18 @@ import math
 from typing import Any
 
 import keras
+import scipy.special
+import scipy.stats
 import tensorflow as tf
 
 from tfbdl.arguments import number
-from tfbdl.likelihoods.base import Likelihood
-from tfbdl.likelihoods.normal import check_scale, location_and_scale
+from tfbdl.likelihoods.base import Likelihood, match, sum_over_example
+from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScale
+from tfbdl.likelihoods.normal import check_scale
 from tfbdl.probability import tfp
+
+_FAR = 1e9
+"""Of t / sqrt(df): the 1 in 1 + t^2 / df is lost there."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
@@ -41,8 +47,43 @@ class StudentT(Likelihood):
         self.scale = check_scale(scale)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
-        loc, scale = location_and_scale(outputs, self.scale, "StudentT")
-        return tfp.distributions.StudentT(tf.constant(self.df, loc.dtype), loc, scale)
+        law = self._law(outputs)
+        return tfp.distributions.StudentT(tf.constant(self.df, law.loc.dtype), law.loc, law.scale)
+
+    @property
+    def outputs_hold(self) -> str | None:
+        return MEANS_AND_SCALES if self.scale == "predicted" else None
+
+    def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        law, log_df = self._law(outputs), math.log(self.df)
+        y = match(y, law.loc.shape)
+        far = law.is_beyond(_FAR * math.sqrt(self.df), y)
+        t = law.standardised(tf.where(far, law.loc, y)) / math.sqrt(self.df)
+        half = tf.where(far, law.half_distance(y), tf.ones_like(y))
+        log_t = tf.math.log(tf.abs(half)) + (math.log(2.0) - 0.5 * log_df) - law.log_scale
+        log_of_squares = tf.where(far, 2.0 * log_t, tf.math.log1p(t * t))
+        normaliser = scipy.special.betaln(0.5, 0.5 * self.df) + 0.5 * log_df
+        return -0.5 * (self.df + 1.0) * log_of_squares - law.log_scale - normaliser
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        return self._law(outputs).loc
+
+    def variance(self, outputs: tf.Tensor) -> tf.Tensor:
+        return tf.square(math.sqrt(self.df / (self.df - 2.0)) * self._law(outputs).scale)
+
+    def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
+        of_standard = float(scipy.stats.t(self.df).entropy())
+        return sum_over_example(self._law(outputs).log_scale + of_standard)
+
+    def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        def of_standard(t: tf.Tensor) -> tf.Tensor:
+            one = tf.ones([], t.dtype)
+            return tfp.distributions.StudentT(self.df * one, 0.0 * one, one).cdf(t)
+
+        return self._law(outputs).cdf(y, of_standard, 1e18)
+
+    def _law(self, outputs: tf.Tensor) -> LocationScale:
+        return LocationScale.of(outputs, self.scale, "StudentT")
 
     def get_config(self) -> dict:
         return {**super().get_config(), "df": self.df, "scale": self.scale}

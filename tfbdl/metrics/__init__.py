@@ -26,6 +26,7 @@ from tfbdl.metrics.detection import (
     risk_coverage,
 )
 from tfbdl.metrics.detection_metrics import AUPR, AUROC
+from tfbdl.metrics.of_mean import OfMean
 from tfbdl.metrics.ranked_metrics import (
     AdaptiveCalibrationError,
     AreaUnderRiskCoverage,
@@ -60,6 +61,7 @@ __all__ = [
     "MaximumCalibrationError",
     "NegativeLogLikelihood",
     "NormalCRPS",
+    "OfMean",
     "Reliability",
     "RiskCoverage",
     "SampleCRPS",

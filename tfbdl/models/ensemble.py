@@ -133,7 +133,7 @@ class Ensemble(keras.Model):
 
     def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
         if draw is not None:
-            return self._member(draw[1] % self.num_functions, x)
+            return self._member(tf.cast(draw[1] % self.num_functions, tf.int32), x)
         if tf.executing_eagerly():  # op by op, a thousand members would take seconds
             return self._compiled_mean.get_concrete_function(x)(x)
         return self._mean(x)

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import random
+from tfbdl import arguments, random
 from tfbdl.arguments import positive_integer
 from tfbdl.models import pixels
 from tfbdl.sampling import accept_draws, make_draw
@@ -210,7 +210,7 @@ class VAE(keras.Model):
         """
         if not self.built:
             raise ValueError(f"model={self.name} is not built; fit it, or call it on data, first")
-        key = self.seed.at(make_draw(seed, 0))
+        key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         logits = self._decode(random.normal(key, [n, self.latent_dim]))
         if mean:
             return self._shaped(self._pixels.mean(logits)).numpy()
@@ -219,6 +219,7 @@ class VAE(keras.Model):
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
         x = np.asarray(x)
         self.check_data(x)
+        key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         if num_samples < 1:
             raise ValueError(f"num_samples={num_samples} must be at least 1")
         if not self.built:
@@ -226,7 +227,7 @@ class VAE(keras.Model):
         batches = [
             self._bounds(
                 tf.constant(x[start : start + BATCH], tf.float32),
-                random.fold_in(self.seed.at(make_draw(seed, 0)), start),
+                random.fold_in(key, start),
                 tf.constant(num_samples),
             )
             for start in range(0, len(x), BATCH)

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl import priors, random
+from tfbdl import arguments, priors, random
 from tfbdl.arguments import number, positive_integer
 from tfbdl.keras_private import batches_seen, make_default_seed, schedule_of
 from tfbdl.optimizers.cyclical import CyclicalSchedule
@@ -30,7 +30,7 @@ class Sampler(keras.optimizers.Optimizer):
         temperature: T >= 0: 1 samples the posterior, less a cold one, 0 optimises.
         prior: p(w) of all trainable weights: a `tfbdl.priors.Prior`, its name, or the scale of a
             normal; None where the loss has it already.
-        seed: of the noise; None takes one from Keras' global seed.
+        seed: of the noise, an integer of 64 bits; None takes one from Keras' global seed.
         **kwargs: of `keras.optimizers.Optimizer`: `gradient_accumulation_steps` (one step, and one
             draw of noise, for so many batches), `loss_scale_factor`, `name`. Weight decay, moving
             averages and clipping are refused, since with them it is not the posterior that is
@@ -62,7 +62,7 @@ class Sampler(keras.optimizers.Optimizer):
         self.prior = None if prior is None else priors.density(prior)
         if self.prior is not None and self.prior.discrete:
             raise ValueError(f"prior={prior!r} is discrete, which has no gradient to follow")
-        self.seed = seed
+        self.seed = None if seed is None else arguments.seed("seed", seed)
 
     def _check_sampling(self) -> None:
         """Refuses what Keras does to gradients and weights that leaves no sample of the posterior.
@@ -89,16 +89,14 @@ class Sampler(keras.optimizers.Optimizer):
                 )
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Makes the seed of the noise, a variable so that a resumed run goes on with its noise."""
+        """Makes the key of the noise, a variable so that a resumed run goes on with its noise."""
         if self.built:
             return
         super().build(variables)
-        start = make_default_seed() if self.seed is None else self.seed
-        self._seed = self.add_variable(
-            shape=(),
-            dtype="int32",
-            initializer=lambda shape, dtype: tf.constant(start & 0x7FFFFFFF, dtype),
-            name="seed",
+        seed = make_default_seed() if self.seed is None else self.seed
+        key = random.key_of(seed, "optimizer")
+        self._key = self.add_variable(
+            shape=(), dtype="int64", initializer=lambda shape, dtype: key, name="key"
         )
 
     def slope(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
@@ -115,9 +113,8 @@ class Sampler(keras.optimizers.Optimizer):
 
     def noise(self, variable: keras.Variable) -> tf.Tensor:
         """Standard normal noise for this variable and step, the same on every replica."""
-        step = tf.cast(tf.convert_to_tensor(self.iterations), tf.int32)
-        seed = tf.convert_to_tensor(self._seed)
-        key = tf.stack([seed, step, self._get_variable_index(variable)])
+        key = random.fold_in(tf.convert_to_tensor(self._key), tf.convert_to_tensor(self.iterations))
+        key = random.fold_in(key, self._get_variable_index(variable))
         return random.normal(key, variable.shape, variable.dtype)
 
     def heat(self, dtype: str) -> tf.Tensor:

@@ -40,7 +40,7 @@ def function_draws(
     draws = checks.shaped("draws", draws, "S", len(x))
     x_data, y_data = _data(data)
     ax = new_axes(ax, figsize=(5, 3.5))
-    mean, deviation = draws.mean(0), draws.std(0)
+    mean, deviation = draws.mean(0, np.float64), draws.std(0, np.float64)
     label = f"{min(shown, len(draws))} drawn functions"
     for line in draws[:shown]:
         ax.plot(x, line, color="black", linewidth=0.5, alpha=0.5, label=label)

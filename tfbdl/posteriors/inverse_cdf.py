@@ -28,8 +28,12 @@ class InverseCDF(IndependentScales):
 
     standard_entropy: float | None = None
 
-    def quantile(self, u: tf.Tensor) -> tf.Tensor:
-        """Q(u), elementwise, differentiable where parameters of its own enter."""
+    def quantile(self, below: tf.Tensor, above: tf.Tensor) -> tf.Tensor:
+        """Q(u), elementwise, differentiable where parameters of its own enter.
+
+        It is asked for by u = below and 1 - u = above, each of which is exact where it is small and
+        at least 2^-33, so that both tails can be computed from the lesser.
+        """
         raise NotImplementedError
 
     def standard_log_prob(self, z: tf.Tensor) -> tf.Tensor:
@@ -37,8 +41,8 @@ class InverseCDF(IndependentScales):
         raise NotImplementedError
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
-        u = random.uniform(key, self.mu.shape, self.mu.dtype)
-        return self.mean + self.stddev * self.quantile(u)
+        tails = random.tails(key, self.mu.shape, self.mu.dtype)
+        return self.mean + self.stddev * tf.cast(self.quantile(*tails), self.mu.dtype)
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         sigma = self.stddev

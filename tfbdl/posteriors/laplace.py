@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import priors
+from tfbdl.elementary import log
 from tfbdl.posteriors.inverse_cdf import InverseCDF
 
 _SCALE = math.sqrt(0.5)
@@ -27,9 +28,8 @@ class Laplace(InverseCDF):
     symmetric = True
     standard_entropy = 1.0 + math.log(2.0 * _SCALE)
 
-    def quantile(self, u: tf.Tensor) -> tf.Tensor:
-        centred = u - 0.5
-        return -_SCALE * tf.sign(centred) * tf.math.log1p(-2.0 * tf.abs(centred))
+    def quantile(self, below: tf.Tensor, above: tf.Tensor) -> tf.Tensor:
+        return _SCALE * tf.where(below < above, log(2.0 * below), -log(2.0 * above))
 
     def standard_log_prob(self, z: tf.Tensor) -> tf.Tensor:
         return -tf.abs(z) / _SCALE - math.log(2.0 * _SCALE)

@@ -7,6 +7,7 @@ import math
 import keras
 import tensorflow as tf
 
+from tfbdl.elementary import log
 from tfbdl.posteriors.inverse_cdf import InverseCDF
 
 _SCALE = math.sqrt(3.0) / math.pi
@@ -26,8 +27,8 @@ class Logistic(InverseCDF):
     symmetric = True
     standard_entropy = 2.0 + math.log(_SCALE)
 
-    def quantile(self, u: tf.Tensor) -> tf.Tensor:
-        return _SCALE * (tf.math.log(u) - tf.math.log1p(-u))
+    def quantile(self, below: tf.Tensor, above: tf.Tensor) -> tf.Tensor:
+        return _SCALE * log(below / above)
 
     def standard_log_prob(self, z: tf.Tensor) -> tf.Tensor:
         y = tf.abs(z) / _SCALE

@@ -8,10 +8,12 @@ import keras
 import numpy as np
 import scipy.special
 
-from tfbdl.arguments import integer, keras_model, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import keras_model, positive_integer
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.batches import labelled_batches
+from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.predict import num_functions
 
@@ -33,6 +35,7 @@ def elbo(
     batch_size: int | None = None,
     seed: int | None = None,
     likelihood: Likelihood | None = None,
+    jit_compile: bool | None = None,
 ) -> ELBO:
     """E_q[log p(y | f(x))] - KL / N, estimated with drawn functions, per example, in nats.
 
@@ -48,13 +51,21 @@ def elbo(
         batch_size: as in `predict`.
         seed: as in `predict`.
         likelihood: as in `predict`.
+        jit_compile: as in `predict`.
 
     Raises:
         ValueError: if an argument is out of its range, x or y is empty or not finite or does not
             fit the model or its likelihood, or no likelihood is known.
     """
     logs, kl = _log_probs(
-        model, x, y, num_samples, batch_size=batch_size, seed=seed, likelihood=likelihood
+        model,
+        x,
+        y,
+        num_samples,
+        batch_size=batch_size,
+        seed=seed,
+        likelihood=likelihood,
+        jit_compile=jit_compile,
     )
     log_likelihood = float(logs.mean())
     return ELBO(log_likelihood - kl, log_likelihood, kl)
@@ -69,6 +80,7 @@ def log_predictive_density(
     batch_size: int | None = None,
     seed: int | None = None,
     likelihood: Likelihood | None = None,
+    jit_compile: bool | None = None,
 ) -> np.ndarray:
     """Log 1/S sum_s p(y | f_s(x)) of each example, shape (N,), in nats.
 
@@ -80,7 +92,14 @@ def log_predictive_density(
         ValueError: as `elbo`.
     """
     logs, _ = _log_probs(
-        model, x, y, num_samples, batch_size=batch_size, seed=seed, likelihood=likelihood
+        model,
+        x,
+        y,
+        num_samples,
+        batch_size=batch_size,
+        seed=seed,
+        likelihood=likelihood,
+        jit_compile=jit_compile,
     )
     return scipy.special.logsumexp(logs, axis=0) - np.log(len(logs))
 
@@ -94,6 +113,7 @@ def _log_probs(
     batch_size: int | None,
     seed: int | None,
     likelihood: Likelihood | None,
+    jit_compile: bool | None,
 ) -> tuple[np.ndarray, float]:
     """Log p(y | f_s(x)) of each draw and example, (S, N), and the mean KL / N."""
     keras_model("model", model)
@@ -101,15 +121,17 @@ def _log_probs(
     likelihood = known_likelihood(model, likelihood)
     if likelihood is None:
         raise ValueError("likelihood=None: the model was not compiled with one; give it here")
-    seed = make_default_seed() if seed is None else integer("seed", seed)
-    functions = Functions.of(model, likelihood)
+    seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
+    functions = Functions.of(model, likelihood, jit_compile)
     columns, kl = [], 0.0
     for i, ((x_batch, y_batch), size) in enumerate(labelled_batches(x, y, batch_size).parts):
         if i == 0:
             outputs = functions.check(x_batch)
-        likelihood.check_targets(y_batch, outputs)
+        likelihood.check_targets(y_batch[:size], outputs)
         logs, kl = functions.log_probs(x_batch, y_batch, seed, num_samples)
         columns.append(logs[:, :size])
     if not columns:
         raise ValueError("x has no batches; give at least one example")
-    return np.concatenate(columns, axis=1), kl
+    logs = np.concatenate(columns, axis=1)
+    refuse("log_prob", logs.T, np.isnan(logs.T), model, likelihood)
+    return logs, kl

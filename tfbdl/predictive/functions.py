@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from tfbdl import complexity, likelihoods
 from tfbdl.arguments import output_on
-from tfbdl.keras_private import walk
+from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
+from tfbdl.random import word
 from tfbdl.sampling import Sampler, make_draw
 from tfbdl.spread import Spread
 
@@ -27,8 +28,10 @@ def known_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood
     """`given`, or that of the loss the model was compiled with; None where neither says.
 
     Raises:
-        ValueError: if `given` is no likelihood.
+        ValueError: if `given` is no likelihood, or a metric of Keras' own compares y with outputs
+            that are no predictions.
     """
+    likelihoods.check_metrics(model)
     if given is None:
         return likelihoods.of_loss(getattr(model, "loss", None))
     if not isinstance(given, Likelihood):
@@ -62,28 +65,33 @@ class Functions:
     nothing.
     """
 
-    def __init__(self, model: keras.Model, likelihood: Likelihood | None) -> None:
+    def __init__(
+        self, model: keras.Model, likelihood: Likelihood | None, jit_compile: bool | None = None
+    ) -> None:
         self.model = model
         self.likelihood = likelihood
         self._sampler = Sampler(model)
-        self._spread = Spread(model.distribute_strategy, jit_compile=True)
+        self._spread = Spread(model.distribute_strategy, jit_compile, convolutions=True)
         self._draws_per_call = DRAWS_PER_CALL * self._spread.num_replicas
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
-        self._compiled_for: list[tuple[Any, Any]] = []
+        self._compiled_for: list[Any] = []
 
     @classmethod
-    def of(cls, model: keras.Model, likelihood: Likelihood | None) -> Functions:
+    def of(
+        cls, model: keras.Model, likelihood: Likelihood | None, jit_compile: bool | None = None
+    ) -> Functions:
         """Those of this model and likelihood, compiled once."""
         cache = model.__dict__.setdefault(_CACHE, {})
-        key = None if likelihood is None else repr(likelihood.get_config()), type(likelihood)
+        config = None if likelihood is None else repr(likelihood.get_config())
+        key = config, type(likelihood), jit_compile
         if key not in cache:
-            cache[key] = cls(model, likelihood)
+            cache[key] = cls(model, likelihood, jit_compile)
         return cache[key]
 
     def check(self, batch: Any) -> tf.Tensor:
         """The outputs at the mean weights for the first examples of a batch.
 
-        What was compiled is forgotten if the model has other layers, or other dropout rates, since.
+        What was compiled is forgotten if layers or their settings are others since.
 
         Raises:
             ValueError: as `check_outputs`, and if the outputs are NaN.
@@ -94,10 +102,10 @@ class Functions:
             raise ValueError(
                 f"model={self.model.name} has outputs that are NaN; its training has diverged"
             )
-        layers = [(layer, getattr(layer, "rate", None)) for layer in walk(self.model)]
-        if layers != self._compiled_for:
+        settings = [(layer, settings_of(layer)) for layer in walk(self.model)]
+        if settings != self._compiled_for:
             self._compiled.clear()
-            self._compiled_for = layers
+            self._compiled_for = settings
         return output
 
     def calls(self, num_samples: int) -> int:
@@ -120,9 +128,9 @@ class Functions:
             yield moments, tf.cast(output_on(self.model, batch), tf.float32).numpy()[None]
         for draws in self._parts(num_samples):
             moments, outputs = self._run(
-                self._moments_and_outputs, (batch,), seed, draws, self._share(draws)
+                self._moments_and_outputs, (batch,), seed, draws, self._room(draws)
             )
-            yield merged(moments), outputs[: len(draws)]
+            yield merged(moments), self._first_of_each(outputs, draws)
 
     def log_probs(
         self, x: Any, y: tf.Tensor, seed: int, num_samples: int
@@ -130,9 +138,9 @@ class Functions:
         """Log p(y | f) of each draw and example, (S, B) in nats, and the mean of KL / N."""
         logs, costs = [], []
         for draws in self._parts(num_samples):
-            found = self._run(self._log_probs, (x, y), seed, draws, self._share(draws))
-            logs.append(found[0][: len(draws)])
-            costs.append(found[1][: len(draws)])
+            found = self._run(self._log_probs, (x, y), seed, draws, self._room(draws))
+            logs.append(self._first_of_each(found[0], draws))
+            costs.append(self._first_of_each(found[1], draws))
         return np.concatenate(logs), float(np.mean(np.concatenate(costs)))
 
     def _parts(self, num_samples: int) -> list[range]:
@@ -143,6 +151,17 @@ class Functions:
     def _share(self, draws: range) -> int:
         """How many of them the first replica takes; the last may have fewer, or none."""
         return -(-len(draws) // self._spread.num_replicas)
+
+    def _room(self, draws: range) -> int:
+        """For how many draws a replica has room: rounded up, so that few programs serve all."""
+        share = self._share(draws)
+        step = 1 << max(share.bit_length() - 3, 0)
+        return min(-(-share // step) * step, DRAWS_PER_CALL)
+
+    def _first_of_each(self, values: np.ndarray, draws: range) -> np.ndarray:
+        """What replicas have put into their rooms, one after the other."""
+        of_replicas = np.split(values, self._spread.num_replicas)
+        return np.concatenate([rows[: self._share(draws)] for rows in of_replicas])[: len(draws)]
 
     def _run(
         self,
@@ -163,7 +182,9 @@ class Functions:
         if key not in self._compiled:
             self._compiled[key] = self._spread.compile(lambda *args: function(*args, *static))
         own = self._spread.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
-        return self._spread.gather(self._compiled[key](*tensors, tf.constant(seed), own))
+        return self._spread.gather(
+            self._compiled[key](*tensors, tf.constant(word(seed), tf.int64), own)
+        )
 
     def _naive_moments(self, batch: Any, *_: tf.Tensor) -> Moments:
         return stacked(of_one(self.model(batch, training=False), self.likelihood))
@@ -208,6 +229,6 @@ class Functions:
 
 
 def _numbers(own: tf.Tensor, count: int) -> tf.Tensor:
-    """Those of a replica's own draws, and the last of them again until they are `count`."""
+    """The numbers of a replica's own draws, and the last of them again until they are `count`."""
     start, stop = tf.unstack(own[0])
     return tf.minimum(start + tf.range(count), stop - 1)

@@ -18,7 +18,7 @@ class Moments(NamedTuple):
     count: number of draws, a float scalar.
     mean: mean of E[y | f], shape (B, ...).
     squares: sum of the squared deviations of E[y | f] from that mean, (B, ...).
-    variance: mean of Var[y | f], (B, ...); zeros without a likelihood.
+    variance: mean of Var[y | f], (B, ...); without a likelihood zeros of shape (B,).
     entropy: mean of the entropy of y given f, (B,), in nats; zeros without a likelihood.
     """
 
@@ -36,8 +36,8 @@ class Moments(NamedTuple):
 def of_one(outputs: tf.Tensor, likelihood: Likelihood | None) -> Moments:
     """The moments of a single function."""
     if likelihood is None:
-        mean = tf.cast(outputs, tf.float32)
-        variance, entropy = tf.zeros_like(mean), tf.zeros(tf.shape(mean)[:1])
+        mean = outputs if outputs.dtype == tf.float64 else tf.cast(outputs, tf.float32)
+        variance = entropy = tf.zeros(tf.shape(mean)[:1], mean.dtype)
     else:
         mean, variance = likelihood.mean(outputs), likelihood.variance(outputs)
         entropy = likelihood.entropy(outputs)
@@ -53,14 +53,22 @@ def of_many(
 ) -> Moments:
     """The moments of functions number `start` to `stop` - 1, with outputs like `like`, in a graph.
 
-    The function is traced once, and so compiled once.
+    The function is traced once, and so compiled once. Means and squares are those of differences
+    from the first function, which lose no digits however small they are beside the outputs;
+    float64 would do the same at up to three times the cost. The result is in float64.
     """
 
-    def one_more(s: tf.Tensor, moments: Moments) -> tuple[tf.Tensor, Moments]:
-        return s + 1, merge(moments, of_one(function(s), likelihood))
+    def one_more(
+        s: tf.Tensor, origin: tf.Tensor, found: Moments
+    ) -> tuple[tf.Tensor, tf.Tensor, Moments]:
+        one = of_one(function(s), likelihood)
+        origin = tf.where(s == start, one.mean, origin)
+        return s + 1, origin, merge(found, one._replace(mean=one.mean - origin))
 
     none = Moments(*(tf.zeros_like(value) for value in of_one(like, likelihood)))
-    return tf.while_loop(lambda s, _: s < stop, one_more, (start, none))[1]
+    _, origin, found = tf.while_loop(lambda s, *_: s < stop, one_more, (start, none.mean, none))
+    found = Moments(*(tf.cast(value, tf.float64) for value in found))
+    return found._replace(mean=tf.cast(origin, tf.float64) + found.mean)
 
 
 def stacked(moments: Moments) -> Moments:
@@ -83,6 +91,6 @@ def merge(a: Moments, b: Moments) -> Moments:
         count,
         a.mean + share * deviation,
         a.squares + b.squares + a.count * share * deviation**2,
-        a.variance + share * (b.variance - a.variance),
-        a.entropy + share * (b.entropy - a.entropy),
+        (1.0 - share) * a.variance + share * b.variance,  # which may be infinite
+        (1.0 - share) * a.entropy + share * b.entropy,
     )

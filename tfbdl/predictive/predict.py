@@ -9,11 +9,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfbdl import arguments
 from tfbdl.arguments import integer, keras_model
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.batches import batches
+from tfbdl.predictive.finite import check_finite
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.moments import Moments, merge
 from tfbdl.predictive.prediction import Prediction
@@ -28,6 +30,7 @@ def predict(
     seed: int | None = None,
     likelihood: Likelihood | None = None,
     return_samples: bool = False,
+    jit_compile: bool | None = None,
     verbose: int = 1,
 ) -> Prediction:
     """The predictive distribution of y at x: the mean over `num_samples` functions of p(y | f(x)).
@@ -45,16 +48,20 @@ def predict(
             the mean weights alone, the naive approximation.
         batch_size: examples at a time; by default as many as hold a million numbers, but 32 to
             1,000. A data set has its own.
-        seed: equal seeds draw equal functions. None takes one from Keras' global seed.
+        seed: an integer of 64 bits; equal seeds draw equal functions. None takes one from Keras'
+            global seed.
         likelihood: p(y | f(x)). By default that of the loss the model was compiled with, where
             it is a cross-entropy or one of `tfbdl.likelihoods`. Without one the result describes
             the network's outputs: mean and epistemic standard deviation.
         return_samples: whether to keep the outputs of all functions, (S, N, ...), on the host.
+        jit_compile: whether XLA compiles the loop over draws; by default unless the model has
+            operations that it cannot compile, such as look-ups and those on strings.
         verbose: 1 shows a progress bar, in a terminal, where there is time to read it; 0 none.
 
     Raises:
         ValueError: if an argument is out of its range, x is empty or not finite, nothing in the
-            model is random, or its outputs are no probabilities where those are expected.
+            model is random, its outputs are no probabilities where those are expected, or what
+            is predicted is NaN or overflows; the message names the first example and the cause.
     """
     keras_model("model", model)
     num_samples = integer("num_samples", num_samples)
@@ -67,8 +74,8 @@ def predict(
         )
     num_samples = min(num_samples, num_functions(model))
     likelihood = known_likelihood(model, likelihood)
-    seed = make_default_seed() if seed is None else integer("seed", seed)
-    functions = Functions.of(model, likelihood)
+    seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
+    functions = Functions.of(model, likelihood, jit_compile)
     moments: list[Moments] = []
     outputs: list[np.ndarray] = []
     parts, number = batches(x, batch_size)
@@ -86,14 +93,25 @@ def predict(
             moments.append(reduce(merge, found).first(size))
     if not moments:
         raise ValueError("x has no batches; give at least one example")
-    mean, squares, variance, entropy = (
-        np.concatenate(arrays).astype(np.float32) for arrays in list(zip(*moments, strict=True))[1:]
+    with np.errstate(over="ignore"):
+        mean, squares, variance, entropy = (
+            np.concatenate(arrays).astype(np.float32)
+            for arrays in list(zip(*moments, strict=True))[1:]
+        )
+    epistemic = squares / max(num_samples, 1)
+    check_finite(
+        model,
+        likelihood,
+        mean=mean,
+        epistemic_variance=epistemic,
+        aleatoric_variance=variance,
+        expected_entropy=entropy,
     )
     known = likelihood is not None
     return Prediction(
         mean=mean,
         aleatoric_variance=variance if known else None,
-        epistemic_variance=squares / max(num_samples, 1),
+        epistemic_variance=epistemic,
         expected_entropy=entropy if known else None,
         num_samples=num_samples,
         likelihood=likelihood,

@@ -7,9 +7,9 @@ import math
 import keras
 import tensorflow as tf
 
-from tfbdl import random
 from tfbdl.arguments import number
 from tfbdl.priors.base import Prior
+from tfbdl.priors.gamma import log_gamma
 from tfbdl.probability import tfp
 
 
@@ -41,9 +41,10 @@ class GammaScale(Prior):
         return tfp.distributions.Gamma(a, b).log_prob(tf.math.softplus(w)) + tf.math.log_sigmoid(w)
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-        gamma = tfp.distributions.Gamma(tf.constant(self.concentration), self.rate)
-        scale = gamma.quantile(random.uniform(key, shape))
-        return scale + tf.math.log(-tf.math.expm1(-scale))
+        log_scale = log_gamma(key, self.concentration, shape) - math.log(self.rate)
+        scale = tf.exp(log_scale)
+        exact = scale + tf.math.log(-tf.math.expm1(-scale))
+        return tf.where(scale < 1e-3, log_scale + 0.5 * scale, exact)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "concentration": self.concentration, "rate": self.rate}

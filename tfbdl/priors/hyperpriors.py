@@ -76,5 +76,5 @@ class HalfCauchy(Hyperprior):
         return -math.log(math.pi) - tf.linalg.matvec(tfp.math.log_cosh(x), weights)
 
     def sample(self, key: tf.Tensor, shape: Sequence[int]) -> tf.Tensor:
-        u = random.uniform(key, shape)
-        return self.mode + tf.math.log(tf.tan(0.5 * math.pi * u))
+        below, above = (tf.sin(0.5 * math.pi * u) for u in random.tails(key, shape))
+        return self.mode + tf.math.log(below / above)

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.elementary import log
 from tfbdl.priors.base import Prior
 from tfbdl.priors.scale import Scale
 
@@ -40,8 +41,8 @@ class Laplace(Prior):
         return -tf.abs(w) / scale - tf.math.log(2.0 * scale)
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-        u = random.uniform(key, shape) - 0.5
-        return -self.scale * tf.sign(u) * tf.math.log1p(-2.0 * tf.abs(u))
+        below, above = random.tails(key, shape)
+        return self.scale * tf.where(below < above, log(2.0 * below), -log(2.0 * above))
 
     def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
         """Through the mean of the folded normal, sigma sqrt(2/pi) exp(-z^2) + mu erf(z)."""

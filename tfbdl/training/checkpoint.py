@@ -47,20 +47,29 @@ def save(
         write_whole(Path(path), lambda file: np.savez(file, **arrays))
 
 
-def restore(path: str | os.PathLike[str], model: keras.Model, content: bytes | None = None) -> None:
+def restore(
+    path: str | os.PathLike[str],
+    model: keras.Model,
+    content: bytes | None = None,
+    *,
+    optimizer: bool = True,
+) -> None:
     """Puts the variables of a checkpoint into `model` and its built optimizer.
 
     Args:
         path: of the file.
         model: compiled, with the variables that the file holds.
         content: of the file, if another worker has read it.
+        optimizer: whether the optimizer's variables are taken too, or left as they are.
 
     Raises:
         CheckpointError: if the file is not a checkpoint or holds another model; then no variable
             has changed.
     """
-    variables = _variables(model)
+    variables = _variables(model) if optimizer else model.variables
     arrays = _read(path, content, _arrays_of_model)
+    if not optimizer:
+        arrays = arrays[: len(variables)]
     if [a.shape for a in arrays] != [tuple(v.shape) for v in variables]:
         raise CheckpointError(
             f"{path} holds another model or optimizer ({len(arrays)} variables, this one has "

@@ -11,7 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import likelihoods
 from tfbdl.arguments import output_on
+from tfbdl.random import word
 from tfbdl.training import inputs, workers
 
 DataOfEpoch: TypeAlias = Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
@@ -61,7 +63,8 @@ class Arrays:
     def epoch(self, number: int) -> tf.Tensor:
         """The order of the examples, shape (N,)."""
         order = tf.range(self.num_data)
-        return tf.random.experimental.stateless_shuffle(order, seed=(self.seed, number))
+        seed = tf.constant([word(self.seed), number], tf.int64)
+        return tf.random.experimental.stateless_shuffle(order, seed)
 
     def on_replicas(self, function: Step, epoch: tf.Tensor, step: tf.Tensor) -> Any:
         """What `function` gives for its part of a batch, on each replica."""
@@ -179,8 +182,9 @@ def feed_of(
         inputs.check_examples(model, *arrays)
         batch_size = inputs.check_batch_size(strategy, batch_size, len(arrays[0]))
         feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
-    labels = arrays[1] if len(arrays) > 1 else None
-    inputs.check_labels(model, labels, output_on(model, feed.first[0][:1]))
+    output = output_on(model, feed.first[0][:1])
+    for targets in arrays[1:]:
+        likelihoods.check_targets(model.loss, targets, output)
     return feed
 
 

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import random
-from tfbdl.arguments import integer, positive_integer
+from tfbdl import arguments, likelihoods, random
+from tfbdl.arguments import positive_integer
 from tfbdl.keras_private import takes_training, walk
 
 
@@ -19,8 +19,9 @@ def check(model: keras.Model, *, epochs: int, batch_size: int, seed: int) -> Non
         raise ValueError(f"model={model.name} is not compiled; call model.compile(optimizer, loss)")
     positive_integer("epochs", epochs)
     positive_integer("batch_size", batch_size)
-    integer("seed", seed)
+    arguments.seed("seed", seed)
     check_told_of_training(model)
+    likelihoods.check_metrics(model)
 
 
 def check_function(y: Any, num_data: int | None) -> int:
@@ -88,23 +89,3 @@ def check_batch_size(strategy: tf.distribute.Strategy, batch_size: int, num_data
     if batch_size % replicas:
         raise ValueError(f"batch_size={batch_size} must be a multiple of the {replicas} replicas")
     return batch_size
-
-
-def check_labels(model: keras.Model, y: np.ndarray | None, output: tf.Tensor) -> None:
-    """Raises ValueError where a sparse categorical loss would meet a label it has no class for."""
-    loss = None if model.loss is None or isinstance(model.loss, (list, dict)) else model.loss
-    loss = None if loss is None else keras.losses.get(loss)
-    sparse = keras.losses.SparseCategoricalCrossentropy
-    if y is None or not (
-        isinstance(loss, sparse) or loss is keras.losses.sparse_categorical_crossentropy
-    ):
-        return
-    if y.dtype.kind == "f" and not np.array_equal(y, np.floor(y)):
-        raise ValueError(f"y has values that are no class labels 0, 1, ... (dtype {y.dtype})")
-    labels = y[y != getattr(loss, "ignore_class", None)]
-    classes = output.shape[-1]
-    if labels.size and (labels.min() < 0 or labels.max() >= classes):
-        raise ValueError(
-            f"y has labels from {labels.min()} to {labels.max()}; the model's {classes} classes "
-            f"are 0 to {classes - 1}"
-        )

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import option
 from tfbdl.keras_private import build_all
 from tfbdl.training import inputs, workers
+from tfbdl.training.description import PARTS
 from tfbdl.training.feed import DataOfEpoch, feed_of
-from tfbdl.training.kl_weight import MinibatchKL
+from tfbdl.training.kl_schedule import KLSchedule
 from tfbdl.training.progress import Progress
 from tfbdl.training.run import Run, open_run
 from tfbdl.training.steps import Steps
@@ -40,6 +42,7 @@ def train(
     savedir: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    changed: str | Collection[str] = (),
     seed: int = 0,
     jit_compile: bool | None = None,
     verbose: int = 1,
@@ -61,13 +64,17 @@ def train(
         num_data: N, the examples of an epoch over all workers, if x is a function.
         batch_size: examples a step, over all replicas; N if that is less.
         savedir: folder for `train.log` and `checkpoint.npz`. A run found there with the same N,
-            batch size and seed goes on behind its last checkpoint as if it had not stopped; a
-            finished one is left as it is. None writes nothing.
+            batch size and seed, and of the same layers, loss and optimizer with the same settings,
+            goes on behind its last checkpoint as if it had not stopped; a finished one is left as
+            it is. None writes nothing.
         columns: of the log. By default the loss, the compiled metrics, and the terms of the
             layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's batches.
-        callbacks: Keras callbacks, called around training and epochs (not batches, but
-            `MinibatchKL` holds). The checkpoint keeps the state of those that have a `get_state`
-            and a `set_state`, such as `inference.MarginalLikelihood`.
+        callbacks: Keras callbacks, called around training and epochs, not batches; each
+            `KLSchedule` among them is part of the compiled steps. The checkpoint keeps the state of
+            those that have a `get_state` and a `set_state`, such as `inference.MarginalLikelihood`.
+        changed: what is other than in the run found in `savedir`, on purpose: any of "model",
+            "loss" and "optimizer". The model must have weights of the same shapes; an optimizer
+            begins anew.
         seed: of the order of arrays.
         jit_compile: whether XLA compiles the steps; by default unless they convolve on a CPU, where
             XLA is slow. Under several replicas it never does.
@@ -81,6 +88,9 @@ def train(
             last good checkpoint stays.
     """
     inputs.check(model, epochs=epochs, batch_size=batch_size, seed=seed)
+    changed = [changed] if isinstance(changed, str) else changed
+    for part in changed:
+        option("changed", part, PARTS)
     strategy = model.distribute_strategy
     with (
         workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))),
@@ -88,17 +98,20 @@ def train(
     ):
         feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)
         build_all(model, tuple(part[:1] for part in feed.first))
-        minibatch_kl = next((c for c in callbacks if isinstance(c, MinibatchKL)), None)
-        steps = Steps(model, feed, jit_compile, minibatch_kl)
+        schedules = [c for c in callbacks if isinstance(c, KLSchedule)]
+        steps = Steps(model, feed, jit_compile, schedules)
         unknown = [name for name in columns or () if name not in steps.names]
         if unknown:
             raise ValueError(f"columns has {unknown[0]!r}; this model has {', '.join(steps.names)}")
         settings = {"num_data": feed.num_data, "batch_size": feed.batch_size, "seed": seed}
         workers.check_alike(strategy, {**settings, "epochs": epochs})
-        called = keras.callbacks.CallbackList(list(callbacks), model=model, epochs=epochs)
+        others = [c for c in callbacks if not isinstance(c, KLSchedule)]
+        called = keras.callbacks.CallbackList(others, model=model, epochs=epochs)
         with (
             Progress(epochs, steps.number, verbose * workers.is_chief(strategy)) as progress,
-            open_run(model, savedir, settings, progress.echo, callbacks) as run,
+            open_run(
+                model, savedir, settings, progress.echo, callbacks=callbacks, changed=changed
+            ) as run,
         ):
             return _train(
                 model, steps, run, progress, epochs=epochs, columns=columns, callbacks=called

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from tfbdl import complexity
+from tfbdl import complexity, likelihoods
 from tfbdl.training.inputs import check_told_of_training
 
 
@@ -13,11 +13,13 @@ class Observer(keras.callbacks.Callback):
     """Base of the callbacks that report the layers' costs.
 
     Raises:
-        ValueError: if the model is subclassed and its `call` takes no `training`.
+        ValueError: if the model is subclassed and its `call` takes no `training`, or a metric of
+            Keras' own compares y with outputs that are no predictions.
     """
 
     def set_model(self, model: keras.Model) -> None:
         check_told_of_training(model)
+        likelihoods.check_metrics(model)
         super().set_model(model)
         with model.distribute_strategy.scope():
             self._observed = [(cost, _Means(cost)) for cost in complexity.costs(model)]

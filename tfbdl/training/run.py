@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -12,11 +13,17 @@ import keras
 
 from tfbdl.run_folder import held
 from tfbdl.training import checkpoint, workers
+from tfbdl.training.description import Description, describe, first_change
 from tfbdl.training.log import epoch_header, epoch_line
 from tfbdl.training.log_writer import LogWriter
 
 LOG = "train.log"
 CHECKPOINT = "checkpoint.npz"
+_RATE = "optimizer.learning_rate"
+
+_rates: weakref.WeakKeyDictionary[keras.optimizers.Optimizer, tuple[str, str]]
+_rates = weakref.WeakKeyDictionary()
+"""The learning rates with which optimizers came to their first run, and left their last one."""
 
 
 @runtime_checkable
@@ -45,13 +52,17 @@ class Run:
         folder: Path | None,
         settings: Mapping[str, int],
         echo: Callable[[str], None],
+        *,
         callbacks: Sequence[keras.callbacks.Callback] = (),
+        changed: Collection[str] = (),
     ) -> None:
         self.model = model
         self.folder = folder
         self.stateful = [c for c in callbacks if isinstance(c, Stateful)]
         names = [type(c).__name__ for c in self.stateful]
         self.settings: dict[str, Any] = {"callbacks": names, **settings}
+        self.changed = changed
+        self.description = _description(model)
         self.echo = echo
         self.epochs_done = 0
         self.log: LogWriter | None = None
@@ -79,6 +90,8 @@ class Run:
 
     def close(self) -> None:
         """Leaves a log of whole epochs."""
+        if _RATE in self.description:
+            _rates[self.model.optimizer] = self.description[_RATE], describe(self.model)[_RATE]
         if self.log is not None:
             self.log.close()
 
@@ -114,10 +127,16 @@ class Run:
                     f"savedir={self.folder} holds a run with {name}={found.get(name)}, not "
                     f"{value}; name another savedir"
                 )
+        change = first_change(found.get("made of", {}), self.description, self.changed)
+        if change is not None:
+            raise ValueError(
+                f"savedir={self.folder} holds a run with {change}; name another savedir, or say "
+                "what you have changed on purpose, as in changed=['optimizer']"
+            )
         states = checkpoint.read_states(path, content)
         if not isinstance(found.get("epoch"), int) or len(states) != len(self.stateful):
             raise checkpoint.CheckpointError(f"{path} lacks its epoch, or the state of a callback")
-        checkpoint.restore(path, self.model, content)
+        checkpoint.restore(path, self.model, content, optimizer="optimizer" not in self.changed)
         for callback, state in zip(self.stateful, states, strict=True):
             callback.set_state(state)
         self.epochs_done = found["epoch"]
@@ -126,7 +145,7 @@ class Run:
     def _save(self, epoch: int) -> None:
         assert self.folder is not None
         path = self.folder / CHECKPOINT if self._writes else None
-        meta = {**self.settings, "epoch": epoch}
+        meta = {**self.settings, "made of": self.description, "epoch": epoch}
         states = [callback.get_state() for callback in self.stateful]
         checkpoint.save(path, self.model, meta, states)
 
@@ -137,9 +156,13 @@ def open_run(
     savedir: str | os.PathLike[str] | None,
     settings: Mapping[str, int],
     echo: Callable[[str], None],
+    *,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    changed: Collection[str] = (),
 ) -> Iterator[Run]:
     """The run in `savedir`, put into `model` and `callbacks` if it has begun, and closed at last.
+
+    What is among `changed` may be other than in that run; an optimizer that is begins anew.
 
     Raises:
         OSError: if the folder or its files cannot be written, or another process writes them.
@@ -147,8 +170,17 @@ def open_run(
     """
     folder = None if savedir is None else Path(savedir)
     with held(folder if workers.is_chief(model.distribute_strategy) else None):
-        run = Run(model, folder, settings, echo, callbacks)
+        run = Run(model, folder, settings, echo, callbacks=callbacks, changed=changed)
         try:
             yield run
         finally:
             run.close()
+
+
+def _description(model: keras.Model) -> Description:
+    """As the model came to its first run: callbacks may have changed the rate since."""
+    found = describe(model)
+    came, left = _rates.get(model.optimizer, ("", ""))
+    if _RATE in found and found[_RATE] == left:
+        found[_RATE] = came
+    return found

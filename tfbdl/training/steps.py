@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -12,7 +13,7 @@ import tensorflow as tf
 from tfbdl import complexity
 from tfbdl.graphs import Compiled
 from tfbdl.training.feed import Feed
-from tfbdl.training.kl_weight import MinibatchKL
+from tfbdl.training.kl_schedule import KLSchedule
 
 STEPS_PER_CALL = 100
 """Steps between two looks of the Python side: Ctrl-C and the progress bar wait so long at most."""
@@ -25,7 +26,7 @@ class Steps:
         model: compiled and built.
         feed: of the batches.
         jit_compile: whether XLA compiles the steps, as in `Compiled`; several replicas it cannot.
-        minibatch_kl: weighs the KL of each batch; None leaves the weight as it is.
+        schedules: of the KL's weight, whose factors multiply.
 
     Attributes:
         number: of steps in an epoch.
@@ -37,12 +38,14 @@ class Steps:
         model: keras.Model,
         feed: Feed,
         jit_compile: bool | None,
-        minibatch_kl: MinibatchKL | None = None,
+        schedules: Sequence[KLSchedule] = (),
     ) -> None:
         self.model = model
         self.feed = feed
         self.number = feed.num_data // feed.batch_size
-        self.minibatch_kl = minibatch_kl
+        self.schedules = schedules
+        if schedules:
+            complexity.schedule(model)
         self.strategy = model.distribute_strategy
         self.replicas = self.strategy.num_replicas_in_sync
         self.finite = True
@@ -59,7 +62,7 @@ class Steps:
         self._watched = [v for v in weights if _is_finite(v)]  # not a mask of infinities, say
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
         run = Compiled(self._run_steps, False if each else jit_compile, autograph=True)
-        self._run = run.graph(feed.epoch(1), scalar, scalar)
+        self._run = run.graph(feed.epoch(1), scalar, scalar, scalar)
 
     @property
     def names(self) -> list[str]:
@@ -78,7 +81,12 @@ class Steps:
         done = 0
         while done < self.number and self.finite:
             stop = min(done + STEPS_PER_CALL, self.number)
-            done, finite, sums = self._run(batches, tf.constant(done), tf.constant(stop))
+            numbers = (tf.constant(n) for n in (number - 1, done, stop))
+            try:
+                done, finite, sums = self._run(batches, *numbers)
+            finally:
+                if self.schedules:
+                    complexity.set_factor(self.model, 1.0)
             done, self.finite = int(done), bool(finite)
             self._sums += sums
             if done == self.number:
@@ -104,15 +112,15 @@ class Steps:
         return tf.reduce_all(tf.stack([True, *map(_is_finite, self._watched)]))
 
     def _run_steps(
-        self, batches: Any, start: tf.Tensor, stop: tf.Tensor
+        self, batches: Any, epoch: tf.Tensor, start: tf.Tensor, stop: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         sums = tf.zeros([len(self._names)])
         finite = True
         step = start
         while step < stop and finite:
-            if self.minibatch_kl is not None:
-                weight = self.minibatch_kl.weight(step, self.number)
-                complexity.set_weight(self.model, weight)
+            if self.schedules:
+                factors = [s.factor(epoch, step, self.number) for s in self.schedules]
+                complexity.set_factor(self.model, math.prod(factors))
             loss, terms = self._mean(self.feed.on_replicas(self._step, batches, step))
             finite = tf.math.is_finite(loss)
             sums += terms

@@ -71,9 +71,8 @@ class Agent(keras.Model):
     def meet_one(self) -> None:
         """Chooses, sees what happens, keeps it, and learns from what is kept."""
         t = tf.identity(self.t.value)
-        which, luck, whim, batches = (
-            random.fold_in(tf.stack([self.seed, t, 0]), stream) for stream in range(4)
-        )
+        key = random.fold_in(random.key_of(self.seed, "bandit"), t)
+        which, luck, whim, batches = (random.fold_in(key, stream) for stream in range(4))
         mushroom = integers(which, [], len(self.x))
         edible = tf.gather(self.edible, mushroom)
         eat = self.choose(mushroom, t, whim)

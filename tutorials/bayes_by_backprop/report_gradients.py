@@ -96,8 +96,8 @@ def differences(model: keras.Model, x: np.ndarray, y: np.ndarray) -> dict[str, f
 
 def next_noise(layer: Any) -> Arrays:
     """The eps of a layer's kernel and bias in its next training step."""
-    seed, step = layer.seed.state.numpy()
-    key = tf.constant([seed, step, 0])
+    key, step = layer.seed.state.numpy()
+    key = random.fold_in(random.fold_in(key, step), 0)
     return [
         random.normal(random.fold_in(key, i), q.mu.shape, "float64").numpy()
         for i, q in enumerate(layer.random_weights)

@@ -34,6 +34,7 @@ import scipy.stats
 import tensorflow as tf
 
 import tfbdl
+from tfbdl import random
 from tfbdl.layers import BayesDense
 from tfbdl.priors import Normal, Prior, StudentT
 
@@ -106,7 +107,7 @@ def largest_shares(width: int, seed: int) -> dict[str, float]:
     h = drawn(keras.Sequential([keras.Input((1,)), layer]), LINE[-1:], NETWORKS, seed)[:, 0]
     found = {}
     for family, prior in OUTPUT.items():
-        v = prior(width).sample(tf.constant([seed, 0, 0]), (width, NETWORKS))
+        v = prior(width).sample(random.key_of(seed, "limit"), (width, NETWORKS))
         squares = np.square(h.astype(float) * np.transpose(v))
         found[family] = float(np.mean(squares.max(-1) / squares.sum(-1)))
     return found

@@ -19,6 +19,7 @@ import tensorflow as tf
 from run import CLASSIFICATION, Run
 
 import tfbdl
+from tfbdl import random
 from tfbdl.layers import BayesConv2D, BayesDense, BayesLSTM
 from tfbdl.posteriors import MeanFieldNormal
 from tfbdl.priors import Horseshoe, InverseGammaScale, Normal, Prior, SpatialNormal
@@ -146,7 +147,7 @@ def filters(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
     """Drawn from the priors, and learned under them."""
     figure, axes = plt.subplots(len(DRAWN), 2, figsize=(13, 4.2), layout="constrained")
     for ax, (name, prior) in zip(axes[:, 0], DRAWN.items(), strict=True):
-        w = prior.sample(tf.constant([seed, 0, 0]), (SIZE, SIZE, 1, 8))
+        w = prior.sample(random.key_of(seed, "structure"), (SIZE, SIZE, 1, 8))
         ax.imshow(tiles(np.asarray(w)), cmap="RdBu_r", vmin=-1, vmax=1)
         ax.set_title(f"drawn: {name}")
     for ax, name in zip(axes[:, 1], CONVOLUTIONS, strict=True):

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import random
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.batches import NUMBERS, Batch, batches, elements
@@ -90,7 +91,7 @@ class Fit:
         data = batches(x, y, min(size, batch_size or size), self._flat.dtype)
         for number, batch in enumerate(data):
             self._observed.unit.check_targets(batch.y.numpy(), self._example_outputs)
-            key = tf.constant([0, number, 0])
+            key = random.fold_in(random.key_of(0, "labels"), number)
             statistics, batch_sums = self._step(theta, state, batch, key)
             total = precision.add(total, statistics)
             sums += batch_sums.numpy()

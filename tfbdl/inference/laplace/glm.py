@@ -14,6 +14,7 @@ from tfbdl.inference.laplace.links import mean_of_classes
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.predictive import Prediction
+from tfbdl.predictive.finite import check_finite
 from tfbdl.probability import tfp
 
 _NUMBERS = 10_000_000
@@ -60,11 +61,15 @@ def prediction(
     average, aleatoric, epistemic, entropy = map(np.concatenate, zip(*moments, strict=True))
     if link_approx != "mc":
         average = mean_of_classes(likelihood, link_approx, mean, covariance)
+    moments_of_y = {
+        "mean": _single(average),
+        "aleatoric_variance": _single(aleatoric),
+        "epistemic_variance": _single(epistemic),
+        "expected_entropy": _single(entropy),
+    }
+    check_finite(None, likelihood, **moments_of_y)
     return Prediction(
-        mean=_single(average),
-        aleatoric_variance=_single(aleatoric),
-        epistemic_variance=_single(epistemic),
-        expected_entropy=_single(entropy),
+        **moments_of_y,
         num_samples=num_samples,
         likelihood=likelihood,
         outputs=np.concatenate(kept, axis=1) if return_samples else None,
@@ -80,7 +85,7 @@ def _draw(
         part = slice(start, start + size)
         values, vectors = np.linalg.eigh(covariance[part])
         root = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis]
-        key = tf.constant([seed, number, 0])
+        key = random.fold_in(random.key_of(seed, "outputs"), number)
         noise = random.normal(key, [num_samples, *values.shape], "float64").numpy()
         deviations = np.einsum("nij,snj->sni", root, noise)
         yield _single(mean[part] + deviations.reshape(num_samples, *mean[part].shape))
@@ -93,7 +98,8 @@ def _moments(likelihood: Likelihood, draws: np.ndarray) -> tuple[np.ndarray, ...
         v.numpy().reshape(len(draws), -1, *v.shape[1:]).astype(np.float64)
         for v in (likelihood.mean(f), likelihood.variance(f), likelihood.entropy(f))
     )
-    return mean.mean(axis=0), variance.mean(axis=0), mean.var(axis=0), entropy.mean(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of what `check_finite` refuses
+        return mean.mean(axis=0), variance.mean(axis=0), mean.var(axis=0), entropy.mean(axis=0)
 
 
 def _exact(
@@ -124,4 +130,5 @@ def _exact(
 
 
 def _single(values: Any) -> np.ndarray:
-    return np.asarray(values, np.float32)
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float32)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, option, positive_integer
+from tfbdl import arguments
+from tfbdl.arguments import option, positive_integer
 from tfbdl.inference.laplace import glm, prior, tuning
 from tfbdl.inference.laplace.links import LINKS
 from tfbdl.inference.laplace.normal_posterior import NormalPosterior
@@ -146,7 +147,7 @@ class Laplace(NormalPosterior):
             ValueError: if there is no fit yet, an argument is unknown, or does not go with others.
         """
         num_samples = positive_integer("n_samples", n_samples)
-        seed = integer("seed", seed)
+        seed = arguments.seed("seed", seed)
         if option("pred_type", pred_type, ("glm", "nn")) == "nn":
             if link_approx is not None:
                 raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import random
-from tfbdl.arguments import integer, number, option, positive_integer
+from tfbdl import arguments, random
+from tfbdl.arguments import number, option, positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.laplace import prior
 from tfbdl.inference.laplace.blocks.base import Tensors
@@ -159,7 +159,8 @@ class NormalPosterior:
         fit = self._fitted
         shape = positive_integer("n_samples", n_samples), self._subset.size
         require(16 * shape[0] * shape[1], f"n_samples={n_samples}", "draw fewer")
-        noise = random.normal(tf.constant([integer("seed", seed), 0, 0]), shape, "float64")
+        key = random.key_of(arguments.seed("seed", seed), "laplace")
+        noise = random.normal(key, shape, "float64")
         return fit.mean + fit.precision.sample(noise, self._posterior_factors).numpy()
 
     def _checked_precision(self, value: Any) -> tf.Tensor:

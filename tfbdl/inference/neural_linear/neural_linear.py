@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import integer, option, positive_integer
+from tfbdl.arguments import generator, option, positive_integer
 from tfbdl.inference.closed_form import ClosedFormPrediction
 from tfbdl.inference.laplace import prior, tuning
 from tfbdl.inference.laplace.memory import require
@@ -261,7 +261,7 @@ class NeuralLinear:
         """Draws of the weights, shape (S, M, F), and of the noise, shape (S, F)."""
         size = positive_integer("n_samples", n_samples) * sum(self._sizes) * self._outputs
         require(3 * 8 * size, f"n_samples={n_samples}", "draw fewer")
-        rng = np.random.default_rng(integer("seed", seed))
+        rng = generator("seed", seed)
         sigma = self._noise.draw(self._posterior, rng, n_samples)
         return self._posterior.draw(rng, sigma), sigma
 

@@ -1,0 +1,289 @@
+"""Which programs `predict` compiles: few, for models of all kinds, and never of an older model."""
+
+import tempfile
+
+import keras
+import numpy as np
+import tensorflow as tf
+import two_replicas
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout
+from tfbdl.predictive.batches import padded_size
+from tfbdl.predictive.functions import DRAWS_PER_CALL, Functions
+
+RNG = np.random.default_rng(0)
+D = 4
+
+
+def network(*layers):
+    model = keras.Sequential([keras.Input((D,)), *layers, keras.layers.Dense(2)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def count_traces(layer):
+    """A list that grows with each tracing of `layer`."""
+    traces, call = [], layer.call
+
+    def traced(x, *args, **kwargs):
+        if not tf.executing_eagerly():
+            traces.append(x.shape)
+        return call(x, *args, **kwargs)
+
+    layer.call = traced
+    return traces
+
+
+class NumberTest(tf.test.TestCase, parameterized.TestCase):
+    def test_any_number_of_examples(self):
+        """11 programs at most for 1 to 5,000 examples, and answers of the right ones."""
+        drop = MCDropout(0.5, seed=1)
+        model = network(drop)
+        traces = count_traces(drop)
+        x = RNG.normal(size=(5000, D)).astype("float32")
+        kwargs = {"likelihood": None, "seed": 3, "verbose": 0}
+        whole = tfbdl.predict(model, x, 7, **kwargs)
+        numbers = [1, 2, 3, 7, 8, 9, 31, 100, 255, 256, 257, 999, 1000, 1001, 2500, 4999, 5000]
+        for number in [*numbers, *RNG.integers(1, 5000, 30)]:
+            found = tfbdl.predict(model, x[:number], 7, **kwargs)
+            self.assertAllClose(found.mean, whole.mean[:number], 1e-5, 1e-6)
+            self.assertAllClose(
+                found.epistemic_variance, whole.epistemic_variance[:number], 1e-4, 1e-6
+            )
+        sizes = {shape[0] for shape in traces}
+        self.assertLessEqual(sizes, {*(2**i for i in range(10)), 1000})
+
+    @parameterized.parameters(*range(1, 20), 255, 256, 257, 1000)
+    def test_padded_size(self, size):
+        self.assertEqual(padded_size(size), min(2**i for i in range(11) if 2**i >= size))
+
+    def test_any_number_of_draws(self):
+        """Kept functions and bounds have room for a few more draws than they are asked for."""
+        drop = MCDropout(0.5, seed=1)
+        model = network(drop)
+        traces = count_traces(drop)
+        x, y = RNG.normal(size=(6, D)).astype("float32"), np.arange(6) % 2
+        every = tfbdl.predict(model, x, 250, seed=3, return_samples=True, verbose=0)
+        for number in range(1, 251, 7):
+            found = tfbdl.predict(model, x, number, seed=3, return_samples=True, verbose=0)
+            self.assertAllClose(found.outputs, every.outputs[:number], 1e-5, 1e-6)
+            self.assertAllClose(found.mean, every.samples[:number].mean(0), 1e-5, 1e-6)
+        self.assertLess(len(traces), 40)
+        for number in (1, 10, 37, 120):
+            logs = tfbdl.log_predictive_density(model, x, y, number, seed=3)
+            exact = np.log(every.samples[:number].mean(0)[np.arange(6), y])
+            self.assertAllClose(logs, exact, 1e-5, 1e-6)
+
+    @parameterized.parameters(1, 3, 7, 37, 199, 200, 201)
+    def test_draws_of_two_replicas(self, number):
+        with two_replicas.strategy().scope():
+            both = network(MCDropout(0.5, seed=1))
+        alone = network(MCDropout(0.5, seed=1))
+        alone.set_weights(both.get_weights())
+        x, kwargs = np.ones((5, D), "float32"), {"seed": 3, "return_samples": True, "verbose": 0}
+        found, expected = (tfbdl.predict(m, x, number, **kwargs) for m in (both, alone))
+        self.assertAllClose(found.outputs, expected.outputs, 1e-5, 1e-6)
+        self.assertAllClose(found.mean, expected.mean, 1e-5, 1e-6)
+
+    def test_rooms(self):
+        functions = Functions.of(network(MCDropout(0.5)), None)
+        rooms = {functions._room(range(n)) for n in range(1, DRAWS_PER_CALL + 1)}
+        self.assertLess(len(rooms), 25)
+        for n in range(1, DRAWS_PER_CALL + 1):
+            self.assertBetween(functions._room(range(n)), n, min(1.25 * n, DRAWS_PER_CALL))
+
+    def test_batches_of_a_data_set(self):
+        drop = MCDropout(0.5, seed=1)
+        model = network(drop)
+        traces = count_traces(drop)
+        x = RNG.normal(size=(1000, D)).astype("float32")
+        whole = tfbdl.predict(model, x, 5, seed=3, verbose=0).mean
+        traces.clear()
+        for number in (100, 101, 157, 499, 730):
+            data = tf.data.Dataset.from_tensor_slices(x[:number]).batch(100)
+            found = tfbdl.predict(model, data, 5, seed=3, verbose=0)
+            self.assertAllClose(found.mean, whole[:number], 1e-5, 1e-6)
+        self.assertLessEqual({shape[0] for shape in traces}, {1, 2, 32, 64, 100})
+
+
+def changed(layer, name, value):
+    setattr(layer, name, value)
+
+
+CHANGES = {
+    "activation": (
+        lambda: keras.layers.Dense(3, "relu"),
+        lambda layer: changed(layer, "activation", keras.activations.tanh),
+    ),
+    "activation of random weights": (
+        lambda: BayesDense(3, "relu", num_data=5, seed=0),
+        lambda layer: changed(layer, "activation", keras.activations.tanh),
+    ),
+    "per_example": (
+        lambda: MCDropout(0.5, seed=0),
+        lambda layer: changed(layer, "per_example", True),
+    ),
+    "rate": (lambda: MCDropout(0.5, seed=0), lambda layer: changed(layer, "rate", 0.1)),
+    "noise_shape": (
+        lambda: MCDropout(0.5, seed=0),
+        lambda layer: changed(layer, "noise_shape", (None, 1)),
+    ),
+    "temperature": (
+        lambda: ConcreteDropout(keras.layers.Dense(3), num_data=5, lengthscale=1.0, seed=0),
+        lambda layer: changed(layer, "temperature", 2.0),
+    ),
+    "inside": (
+        lambda: ConcreteDropout(keras.layers.Dense(3), num_data=5, lengthscale=1.0, seed=0),
+        lambda layer: changed(layer.layer, "activation", keras.activations.relu),
+    ),
+    "epsilon": (
+        keras.layers.LayerNormalization,
+        lambda layer: changed(layer, "epsilon", 3.0),
+    ),
+    "slope": (
+        lambda: keras.layers.LeakyReLU(0.1),
+        lambda layer: changed(layer, "negative_slope", 0.9),
+    ),
+}
+
+
+class StaleTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.named_parameters((name, *change) for name, change in CHANGES.items())
+    def test_a_changed_setting_is_seen(self, make, change):
+        keras.utils.set_random_seed(1)
+        layer = make()
+        model = network(layer, MCDropout(0.1, seed=7))
+        x, kwargs = RNG.normal(size=(6, D)).astype("float32"), {"seed": 3, "verbose": 0}
+        before = tfbdl.predict(model, x, 5, **kwargs).mean
+        change(layer)
+        after = tfbdl.predict(model, x, 5, **kwargs).mean
+        self.assertNotAllClose(before, after, 1e-4, 1e-4)
+        model.__dict__.pop("_tfbdl_functions")
+        self.assertAllEqual(after, tfbdl.predict(model, x, 5, **kwargs).mean)
+
+    def test_nothing_is_compiled_where_nothing_has_changed(self):
+        drop = MCDropout(0.5)
+        layers = [BayesDense(3, num_data=5), keras.layers.BatchNormalization(), drop]
+        model = network(*layers)
+        x, y = np.ones((6, D), "float32"), np.zeros(6, int)
+        tfbdl.predict(model, x, 3, verbose=0)
+        traces = count_traces(drop)
+        tfbdl.predict(model, x, 3, verbose=0)  # the layer's `call` is another
+        number = len(traces)
+        model.evaluate(x, y, verbose=0)
+        model.predict(x, verbose=0)
+        model(x)
+        model.optimizer.learning_rate = 0.5
+        model.fit(x, y, verbose=0)
+        model.compile("adam", model.loss)
+        in_fit = len(traces)
+        self.assertGreater(in_fit, number)
+        tfbdl.predict(model, x, 4, verbose=0)
+        self.assertLen(traces, in_fit)
+
+
+class Hashed(keras.layers.Layer):
+    """An operation for which XLA has no kernel, on numbers."""
+
+    def call(self, x):
+        return tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.as_string(x), 7), "float32")
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+def on(dtype, *layers):
+    """A network whose dropout stands behind layers on inputs of that type."""
+    x = h = keras.Input((1,), dtype=dtype)
+    for layer in (*layers, keras.layers.Dense(4), MCDropout(0.5, seed=1), keras.layers.Dense(2)):
+        h = layer(h)
+    return keras.Model(x, h)
+
+
+def on_strings():
+    lookup = keras.layers.StringLookup(vocabulary=["a", "b", "c"], output_mode="one_hot")
+    return on("string", lookup)
+
+
+def on_text():
+    words = keras.layers.TextVectorization(vocabulary=["a", "b", "c"], output_sequence_length=3)
+    return on("string", words, keras.layers.Embedding(5, 4), keras.layers.Flatten())
+
+
+def on_numbers():
+    return on("int64", keras.layers.IntegerLookup(vocabulary=[3, 5, 7], output_mode="multi_hot"))
+
+
+def on_hashes():
+    return on("int64", Hashed())
+
+
+def on_hashed_strings():
+    return on("string", keras.layers.Hashing(5, output_mode="one_hot"))
+
+
+WORDS = np.array([["a"], ["b"], ["unknown"], ["c"], ["a"]])
+NUMBERS = np.array([[3], [5], [4], [7], [3]])
+MODELS = (
+    (on_strings, WORDS),
+    (on_text, WORDS),
+    (on_hashed_strings, WORDS),
+    (on_numbers, NUMBERS),
+    (on_hashes, NUMBERS),
+)
+
+
+class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
+    """What XLA cannot compile runs as a graph."""
+
+    @parameterized.parameters(*MODELS)
+    def test_predict(self, make, x):
+        model = make()
+        data = tf.data.Dataset.from_tensor_slices(x).batch(3)
+        found = tfbdl.predict(model, data, 40, seed=1, return_samples=True, verbose=0)
+        self.assertAllClose(found.samples[:, 0], found.samples[:, 4], 1e-5, 1e-6)
+        self.assertGreater(found.epistemic_stddev.min(), 0.0)
+        dense, drop = model.layers[-1], model.layers[-2]
+        features = keras.Model(model.input, drop.input)(tf.constant(x))
+        kept = [drop(features, draw=tfbdl.sampling.make_draw(1, s)) for s in range(40)]
+        self.assertAllClose(found.mean, np.mean([dense(h) for h in kept], 0), 1e-5, 1e-6)
+
+    @parameterized.parameters(*MODELS)
+    def test_bound(self, make, x):
+        model, y = make(), np.arange(5) % 2
+        likelihood = tfbdl.likelihoods.Categorical()
+        data = tf.data.Dataset.from_tensor_slices((x, y)).batch(5)
+        logs = tfbdl.log_predictive_density(
+            model, data, num_samples=9, seed=1, likelihood=likelihood
+        )
+        inputs = tf.data.Dataset.from_tensor_slices(x).batch(5)
+        found = tfbdl.predict(model, inputs, 9, seed=1, likelihood=likelihood, return_samples=True)
+        self.assertAllClose(logs, found.log_prob(y), 1e-5, 1e-6)
+
+    @parameterized.parameters(*MODELS)
+    def test_export(self, make, x):
+        model = make()
+        folder = self.enter_context(tempfile.TemporaryDirectory())
+        tfbdl.export(model, f"{folder}/served", num_samples=9, seed=1)
+        served = tf.saved_model.load(f"{folder}/served").signatures["serving_default"]
+        answer = served(x=tf.constant(x))
+        data = tf.data.Dataset.from_tensor_slices(x).batch(5)
+        found = tfbdl.predict(model, data, 9, seed=1, verbose=0)
+        self.assertAllClose(answer["mean"], found.mean, 1e-5, 1e-6)
+        self.assertAllClose(answer["stddev"], found.stddev, 1e-4, 1e-5)
+
+    def test_one_may_say_so(self):
+        model = network(MCDropout(0.5, seed=1))
+        x = np.ones((3, D), "float32")
+        means = [
+            tfbdl.predict(model, x, 5, seed=1, jit_compile=jit, verbose=0).mean
+            for jit in (None, True, False)
+        ]
+        self.assertAllClose(means[1], means[0], 1e-6)
+        self.assertAllClose(means[2], means[0], 1e-5, 1e-6)
+
+
+if __name__ == "__main__":
+    tf.test.main()

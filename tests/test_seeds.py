@@ -1,0 +1,232 @@
+"""Whatever takes a seed takes all 64 bits of it: seeds that differ give results that differ."""
+
+import functools
+import inspect
+import itertools
+import tempfile
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import data, inference, layers, likelihoods, models, optimizers, priors
+
+RNG = np.random.default_rng(0)
+N, D = 12, 3
+X = RNG.normal(size=(N, D)).astype("float32")
+Y = RNG.normal(size=(N, 1)).astype("float32")
+GREY = np.full((N, 2, 3), 0.5, "float32")
+SEEDS = (3, 3 + 2**31, 3 + 2**32, -3)
+
+
+def regression():
+    """Alike in all calls."""
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(4), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.1), likelihoods.Normal(0.5))
+    return model
+
+
+@functools.cache
+def bayesian():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((D,)), layers.BayesDense(1, num_data=N, seed=1)])
+    model.compile("sgd", likelihoods.Normal(0.5))
+    return model
+
+
+@functools.cache
+def vae():
+    model = models.VAE(2, (4,), seed=1)
+    model.build((None, 2, 3))
+    return model
+
+
+def trained(seed):
+    model = regression()
+    tfbdl.train(model, X, Y, epochs=1, batch_size=4, seed=seed, verbose=0)
+    return model.get_weights()[0]
+
+
+def exported(seed):
+    with tempfile.TemporaryDirectory() as folder:
+        tfbdl.export(bayesian(), Path(folder) / "1", 3, seed=seed)
+        loaded = tf.saved_model.load(f"{folder}/1")
+        return loaded.signatures["serving_default"](tf.constant(X))["mean"]
+
+
+def in_training(make, x):
+    """What a layer of weights with means that are equal in all calls gives in training."""
+
+    def output(seed):
+        keras.utils.set_random_seed(1)
+        return make(seed=seed)(tf.ones(x), training=True)
+
+    return output
+
+
+def stepped(make):
+    def weights(seed):
+        model = regression()
+        optimizer = make(0.1, num_data=N, seed=seed)
+        optimizer.build(model.trainable_variables)
+        optimizer.apply([tf.zeros(v.shape) for v in model.trainable_variables])
+        return model.get_weights()[0]
+
+    return weights
+
+
+def target():
+    return inference.LogPosterior(regression(), likelihoods.Normal(0.5), 1.0, X, Y)
+
+
+def chains(seed):
+    kernel = inference.Langevin(step_size=0.01)
+    found = inference.MCMC(
+        *(target(), kernel), num_warmup=0, num_samples=4, num_chains=1, seed=seed, verbose=0
+    )
+    return found.run().theta
+
+
+def members(seed):
+    ensemble = inference.DeepEnsemble(regression, 1, seed=seed)
+    ensemble.fit(X, Y, epochs=1, batch_size=4, verbose=0)
+    return ensemble.ensemble().members
+
+
+@functools.cache
+def swag():
+    path = inference.PosteriorSamples(1)
+    tfbdl.train(regression(), X, Y, epochs=3, batch_size=4, callbacks=[path], verbose=0)
+    return inference.SWAG(path)
+
+
+@functools.cache
+def laplace():
+    return inference.Laplace(regression(), "regression").fit(X, Y)
+
+
+@functools.cache
+def neural_linear():
+    return inference.NeuralLinear(regression(), sigma_noise=0.5).fit(X, Y)
+
+
+def lots(n_samples=3):
+    return {"return_samples": True, "n_samples": n_samples}
+
+
+DENSE = {
+    "BayesDense": ((2, D), lambda **k: layers.BayesDense(2, num_data=N, **k)),
+    "BayesEmbedding": ((2,), lambda **k: layers.BayesEmbedding(5, 2, num_data=N, **k)),
+    "BayesGRU": ((2, 4, D), lambda **k: layers.BayesGRU(2, num_data=N, **k)),
+    "BayesLSTM": ((2, 4, D), lambda **k: layers.BayesLSTM(2, num_data=N, **k)),
+    "ConcreteDropout": (
+        (9, D),
+        lambda **k: layers.ConcreteDropout(
+            keras.layers.Dense(2), num_data=N, initial_rate=0.5, **k
+        ),
+    ),
+    "MCDropout": ((9, 9), lambda **k: layers.MCDropout(0.5, **k)),
+    "MCGaussianDropout": ((2, D), lambda **k: layers.MCGaussianDropout(0.5, **k)),
+    "VariationalDropout": ((2, D), lambda **k: layers.VariationalDropout(2, num_data=N, **k)),
+    "VAE": ((N, 2, 3), lambda **k: models.VAE(2, (4,), **k)),
+}
+CONVOLUTIONS = {
+    f"BayesConv{n}D{kind}": (
+        (2, *n * (4,), 2),
+        lambda n=n, kind=kind, **k: getattr(layers, f"BayesConv{n}D{kind}")(2, 3, num_data=N, **k),
+    )
+    for n, kind in itertools.product((1, 2, 3), ("", "Transpose"))
+}
+SAMPLERS = ("SGLD", "SGHMC", "PreconditionedSGLD", "PreconditionedSGHMC")
+
+CASES = {
+    **{name: in_training(make, x) for name, (x, make) in (DENSE | CONVOLUTIONS).items()},
+    **{name: stepped(getattr(optimizers, name)) for name in SAMPLERS},
+    "train": trained,
+    "predict": lambda seed: tfbdl.predict(bayesian(), X, 3, seed=seed, verbose=0).mean,
+    "elbo": lambda seed: tfbdl.elbo(bayesian(), X, Y, 3, seed=seed).log_likelihood,
+    "log_predictive_density": lambda seed: tfbdl.log_predictive_density(
+        bayesian(), X, Y, 3, seed=seed
+    ),
+    "export": exported,
+    "VAE.elbo": lambda seed: vae().elbo(GREY, 2, seed=seed),
+    "VAE.log_likelihood": lambda seed: vae().log_likelihood(GREY, 2, seed=seed),
+    "VAE.sample": lambda seed: vae().sample(N, mean=True, seed=seed),
+    "MCMC": chains,
+    "MAP": lambda seed: inference.MAP(target(), initial="prior", seed=seed).theta,
+    "DeepEnsemble": members,
+    "SWAG.sample": lambda seed: swag().sample(2, seed=seed),
+    "SWAG.ensemble": lambda seed: swag().ensemble(2, seed=seed).members,
+    "Laplace.sample": lambda seed: laplace().sample(2, seed=seed),
+    "Laplace.ensemble": lambda seed: laplace().ensemble(2, seed=seed).members,
+    "Laplace.predict": lambda seed: laplace().predict(X, seed=seed, **lots()).outputs,
+    "NeuralLinear.sample": lambda seed: neural_linear().sample(2, seed=seed),
+    "NeuralLinear.ensemble": lambda seed: neural_linear().ensemble(2, seed=seed).members,
+    "NeuralLinear.predict": lambda seed: neural_linear().predict(X, seed=seed, **lots()).outputs,
+    "binarize": lambda seed: data.binarize(GREY, seed),
+    "noise": lambda seed: data.noise(2, seed),
+    "gal_linear": lambda seed: data.gal_linear(5, seed)[1],
+    "blundell_curve": lambda seed: data.blundell_curve(5, seed)[1],
+    "gapped_sine": lambda seed: data.gapped_sine(5, seed)[1],
+}
+NO_SEED = {"HMC", "MALA", "NUTS", "Flip", "Langevin", "RandomWalk"}
+"""Kernels of chains: the seed of their steps is a tensor that `MCMC` makes."""
+
+
+def takes_seed(function):
+    return "seed" in inspect.signature(function).parameters
+
+
+def of_class(kind):
+    """The class itself, if a constructor of it takes a seed, and its public methods that do."""
+    own = [c for c in kind.__mro__ if c.__module__.startswith("tfbdl") and "__init__" in vars(c)]
+    names = {""} if any(takes_seed(c.__init__) for c in own) else set()
+    methods = inspect.getmembers(kind, inspect.isfunction)
+    return names | {
+        name
+        for name, method in methods
+        if name[0] != "_" and method.__module__.startswith("tfbdl") and takes_seed(method)
+    }
+
+
+def public():
+    """All that takes a seed, by its name."""
+    for room in (tfbdl, data, inference, layers, models, optimizers, priors):
+        for name in room.__all__:
+            value = getattr(room, name)
+            if inspect.isfunction(value) and takes_seed(value):
+                yield name
+            elif inspect.isclass(value) and name not in NO_SEED:
+                yield from (f"{name}.{method}".rstrip(".") for method in of_class(value))
+
+
+class SeedsTest(tf.test.TestCase, parameterized.TestCase):
+    def test_all_that_takes_a_seed_is_tried(self):
+        self.assertEqual(set(public()), CASES.keys())
+
+    @parameterized.parameters(*CASES)
+    def test_all_bits_count(self, name):
+        """Or the seed is refused."""
+        found = {}
+        for seed in SEEDS:
+            try:
+                found[seed] = np.asarray(CASES[name](seed))
+            except ValueError as error:
+                self.assertRegex(str(error), "^seed=|^expected non-negative integer$")
+        self.assertAllEqual(found[SEEDS[0]], CASES[name](SEEDS[0]))
+        for a, b in itertools.combinations(found, 2):
+            self.assertNotAllClose(found[a], found[b], msg=f"seeds {a} and {b} of {name}")
+
+    @parameterized.parameters(*(name for name in CASES if not hasattr(data, name)))
+    def test_nothing_else_is_a_seed(self, name):
+        for seed in (2**64, -(2**63) - 1, 0.5, "1"):
+            with self.assertRaisesRegex(ValueError, "^seed="):
+                CASES[name](seed)
+
+
+if __name__ == "__main__":
+    tf.test.main()

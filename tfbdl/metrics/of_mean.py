@@ -1,0 +1,85 @@
+"""Any metric, of the mean that a likelihood predicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods.base import aligned
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class OfMean(keras.metrics.Metric):
+    """A metric that compares y with the mean that `likelihood` makes of the model's outputs.
+
+    What a network gives need not be what it predicts: of `Normal("predicted")` half of the columns
+    are raw scales, of `Poisson` the outputs are log rates, of `Categorical()` logits. Their means
+    are E[y], rates, and class probabilities, and those this metric passes on:
+
+        likelihood = tfbdl.likelihoods.Normal("predicted")
+        rmse = tfbdl.metrics.OfMean(keras.metrics.RootMeanSquaredError(), likelihood)
+        model.compile("adam", likelihood, metrics=[rmse])
+
+    y of shape (N,) stands for (N, 1). Sample weights count where the metric counts them.
+
+    Args:
+        metric: of y and its mean, such as `keras.metrics.RootMeanSquaredError()`; where there are
+            classes, one of probabilities.
+        likelihood: p(y | f(x)), as in `compile`.
+        name: the name in logs; by default that of `metric`.
+
+    Raises:
+        ValueError: if `metric` is no metric, or one of logits, or `likelihood` none.
+    """
+
+    def __init__(
+        self, metric: keras.metrics.Metric, likelihood: Likelihood, name: str | None = None
+    ) -> None:
+        if not isinstance(metric, keras.metrics.Metric):
+            raise ValueError(
+                f"metric={metric!r} must be an object, such as keras.metrics.RootMeanSquaredError()"
+            )
+        if not isinstance(likelihood, Likelihood):
+            raise ValueError(f"likelihood={likelihood!r} must be an object of tfbdl.likelihoods")
+        if metric.get_config().get("from_logits"):
+            raise ValueError(
+                f"metric={type(metric).__name__}(from_logits=True) takes logits, and the mean of "
+                "classes is their probabilities; leave from_logits out"
+            )
+        super().__init__(name=name or metric.name, dtype=metric.dtype)
+        self.metric = metric
+        self.likelihood = likelihood
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: targets, as the likelihood takes them.
+            y_pred: the model's outputs, shape (B, ...).
+            sample_weight: a weight an example, or None.
+        """
+        y, mean = tf.convert_to_tensor(y_true), self.likelihood.mean(y_pred)
+        if mean.shape[-1] == 1 or y.shape.rank == mean.shape.rank + 1:
+            y = aligned(y, mean.shape)
+        self.metric.update_state(y, mean, sample_weight)
+
+    def result(self) -> Any:
+        return self.metric.result()
+
+    def reset_state(self) -> None:
+        self.metric.reset_state()
+
+    def get_config(self) -> dict:
+        return {
+            "metric": keras.saving.serialize_keras_object(self.metric),
+            "likelihood": keras.saving.serialize_keras_object(self.likelihood),
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict) -> OfMean:
+        """The metric of a config, as `get_config` gives it."""
+        return cls(**keras.saving.deserialize_keras_object(config))

@@ -1,0 +1,107 @@
+"""What a training is made of, in plain values, so that a run can tell whether it is the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+
+from tfbdl.keras_private import compiled_with, walk
+
+Description: TypeAlias = dict[str, str]
+"""Plain values, as JSON, by names such as "model.Dense[2].units" or "optimizer.learning_rate"."""
+
+PARTS = ("model", "loss", "optimizer")
+_WITHOUT_EFFECT = ("module", "registered_name", "shared_object_id")
+
+
+def describe(model: keras.Model) -> Description:
+    """What decides how a compiled model trains, but for its weights and its data.
+
+    The layers with their settings, in the order in which the model holds them, and where Keras
+    knows the graph of the model how they are connected; the losses with their weights; and the
+    optimizer. Names that Keras makes up do not count, so that a model that is built again by the
+    same code has the same description. Of functions it is the name alone.
+    """
+    layers = list(walk(model))
+    numbers = {layer.name: f"#{i}" for i, layer in reversed(list(enumerate(layers)))}
+    compiled = compiled_with(model)
+    losses = {"loss": compiled.get("loss"), "weights": compiled.get("loss_weights")}
+    made_of = {
+        "model.layers": [type(layer).__name__ for layer in layers],
+        **{
+            f"model.{type(layer).__name__}[{i}]": _settings(layer) for i, layer in enumerate(layers)
+        },
+        "loss": losses,
+        "optimizer": {"class": type(model.optimizer).__name__, **_settings(model.optimizer)},
+    }
+    leaves = _leaves("", _plain(made_of))
+    return {name: json.dumps(_renamed(value, numbers)) for name, value in leaves}
+
+
+def first_change(
+    before: Mapping[str, str], now: Mapping[str, str], but: Collection[str] = ()
+) -> str | None:
+    """The first difference, as "name=value, not value"; None if there is none.
+
+    Args:
+        before: a description.
+        now: another.
+        but: those of `PARTS` in which they may differ.
+    """
+    for name in dict.fromkeys((*before, *now)):
+        was, value = before.get(name, "none"), now.get(name, "none")
+        if was != value and name.split(".")[0] not in but:
+            return f"{name}={was}, not {value}"
+    return None
+
+
+def _settings(thing: Any) -> dict[str, Any]:
+    """The config, but for the name; nothing where there is none to be had."""
+    try:
+        config = dict(thing.get_config())
+    except (NotImplementedError, TypeError, ValueError):
+        return {}
+    config.pop("name", None)
+    if "input_layers" in config:  # the layers are described one by one
+        config["connections"] = [layer.get("inbound_nodes") for layer in config["layers"]]
+    if isinstance(thing, keras.Model):
+        config.pop("layers", None)
+    return config
+
+
+def _plain(value: Any) -> Any:
+    """Values that JSON can hold."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if value is None or isinstance(value, (int, float, str)):
+        return float(f"{value:.7g}") if isinstance(value, float) else value  # digits of float32
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items() if k not in _WITHOUT_EFFECT}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if hasattr(value, "get_config"):
+        return _plain({"class": type(value).__name__, **_settings(value)})
+    return getattr(value, "__qualname__", type(value).__name__)
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The plain values inside, each by its full name."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}" if name else key, inner)
+    elif isinstance(value, list) and any(isinstance(v, (dict, list)) for v in value):
+        for i, inner in enumerate(value):
+            yield from _leaves(f"{name}.{i}", inner)
+    else:
+        yield name, value
+
+
+def _renamed(value: Any, numbers: Mapping[str, str]) -> Any:
+    """The value, names of layers in it replaced by their numbers."""
+    if isinstance(value, list):
+        return [_renamed(v, numbers) for v in value]
+    return numbers.get(value, value) if isinstance(value, str) else value
