@@ -151,7 +151,9 @@ def _archives(sample: bytes, member: str) -> Iterator[tuple[str, bytes]]:
     yield "a pickle in an array", of_zip({**members, member: _npy(_claims()["objects"], trap)})
     yield "a pickle in a member", of_zip({**members, member: pickle.dumps(Trap())})
     yield "a pickle alone", pickle.dumps(Trap())
-    zeros = _npy("{'descr': '|u1', 'fortran_order': False, 'shape': (400000000,), }", bytes(4 * 10**8))
+    zeros = _npy(
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (400000000,), }", bytes(4 * 10**8)
+    )
     yield "400 MB in 400 kB", _compressed({**members, member: zeros}, zipfile.ZIP_DEFLATED)
     small = {**members, member: zeros[: 2**22]}
     yield "LZMA", _compressed(small, zipfile.ZIP_LZMA)
@@ -177,7 +179,11 @@ def _models() -> Iterator[tuple[str, str, bytes]]:
 
     bomb = bytes(2**28)
     for name in ("config.json", "metadata.json", "model.weights.h5", "assets/a"):
-        yield ".keras", f"256 MB in {name}", _compressed({**whole, name: bomb}, zipfile.ZIP_DEFLATED)
+        yield (
+            ".keras",
+            f"256 MB in {name}",
+            _compressed({**whole, name: bomb}, zipfile.ZIP_DEFLATED),
+        )
     for name in ("../../evil", "/tmp/evil", "assets/../../evil"):
         yield ".keras", f"a member {name}", of_zip({**whole, name: b"evil"})
     yield ".keras", "weights that claim 4 TB", weights(shape=(TB,), chunks=True)

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfbdl
+from tfbdl import complexity
 from tfbdl.complexity import Complexity
 
 N, BATCH = 40, 16
@@ -390,6 +391,33 @@ class TrainLoggerTest(CallbackCase):
         again = self.folder / "again.log"
         self.fit(model, callbacks=[tfbdl.TrainLogger(again), hand])
         self.assertAllClose(tfbdl.read_log(again).metrics["kl"], hand.means, 1e-5)
+
+    def test_nothing_of_it_is_left_on_the_model(self):
+        """However a training ends, at its beginning, in a step, or after an epoch."""
+
+        def fail(*_, **__):
+            raise KeyboardInterrupt
+
+        moments = ("train_begin", "epoch_begin", "train_batch_end", "epoch_end", "train_end")
+        model = bayes()
+        for i, moment in enumerate(moments):
+            failing = keras.callbacks.Callback()
+            setattr(failing, f"on_{moment}", fail)
+            logger = tfbdl.TrainLogger(self.folder / f"{i}.log")
+            for callbacks in ([tfbdl.Bound(), logger, failing], [tfbdl.Bound(), failing, logger]):
+                with self.subTest(moment), self.assertRaises(KeyboardInterrupt):
+                    self.fit(model, callbacks=callbacks)
+                self.assertEqual([cost.observe for cost in complexity.costs(model)], [None])
+                self.assertNotIn("kl", self.fit(model, epochs=1))
+                (self.folder / f"{i}.log").unlink(missing_ok=True)
+
+    def test_the_loop_has_the_terms_by_itself(self):
+        """Observers see `fit` alone: in the loop they would report a KL of 0."""
+        for callback in (tfbdl.Bound(), tfbdl.TrainLogger(self.path)):
+            name = type(callback).__name__
+            message = f"callbacks has {name}, which is for model.fit; tfbdl.train.* by itself"
+            with self.assertRaisesRegex(ValueError, message):
+                tfbdl.train(bayes(), X, Y, epochs=1, callbacks=[callback], verbose=0)
 
     def test_no_package_layers(self):
         log, _ = self.log(classifier())

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tfbdl import arguments, random
 from tfbdl.arguments import positive_integer
+from tfbdl.calls import OfCall
 from tfbdl.models import pixels
 from tfbdl.sampling import accept_draws, make_draw
 
@@ -60,6 +61,9 @@ class VAE(keras.Model):
     Raises:
         ValueError: if an argument is unknown or out of its range.
     """
+
+    bound = OfCall(lambda: None)
+    _losses = OfCall(list)
 
     def __init__(
         self,

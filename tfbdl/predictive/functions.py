@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl import complexity, likelihoods
 from tfbdl.arguments import output_on
+from tfbdl.calls import apart
 from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
@@ -22,6 +23,7 @@ DRAWS_PER_CALL = 100
 """Of a replica, between two looks of the Python side: Ctrl-C waits so long at most."""
 
 _CACHE = "_tfbdl_functions"
+_output_on = apart()(output_on)
 
 
 def known_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood | None:
@@ -47,7 +49,7 @@ def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None)
     Raises:
         ValueError: unless the model takes the batch and its outputs are as expected.
     """
-    output = output_on(model, batch)
+    output = _output_on(model, batch)
     if not tf.is_tensor(output):
         raise ValueError(
             f"model={model.name} has several outputs; make a keras.Model of one of them"
@@ -125,7 +127,7 @@ class Functions:
         """`moments`, each with the outputs of its draws, shape (S, B, ...); S = 1 for no draws."""
         if num_samples == 0:
             (moments,) = self.moments(batch, seed, 0)
-            yield moments, tf.cast(output_on(self.model, batch), tf.float32).numpy()[None]
+            yield moments, tf.cast(_output_on(self.model, batch), tf.float32).numpy()[None]
         for draws in self._parts(num_samples):
             moments, outputs = self._run(
                 self._moments_and_outputs, (batch,), seed, draws, self._room(draws)
@@ -180,7 +182,8 @@ class Functions:
         ends = np.minimum(ends, draws.stop).astype(np.int32)
         key = (function.__name__, *static)
         if key not in self._compiled:
-            self._compiled[key] = self._spread.compile(lambda *args: function(*args, *static))
+            alone = apart()(function)
+            self._compiled[key] = self._spread.compile(lambda *args: alone(*args, *static))
         own = self._spread.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
         return self._spread.gather(
             self._compiled[key](*tensors, tf.constant(word(seed), tf.int64), own)

@@ -22,6 +22,7 @@ from tfbdl.training import inputs, workers
 from tfbdl.training.description import PARTS
 from tfbdl.training.feed import DataOfEpoch, feed_of
 from tfbdl.training.kl_schedule import KLSchedule
+from tfbdl.training.observer import Observer
 from tfbdl.training.progress import Progress
 from tfbdl.training.run import Run, open_run
 from tfbdl.training.steps import Steps
@@ -70,7 +71,8 @@ def train(
         columns: of the log. By default the loss, the compiled metrics, and the terms of the
             layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's batches.
         callbacks: Keras callbacks, called around training and epochs, not batches; each
-            `KLSchedule` among them is part of the compiled steps. The checkpoint keeps the state of
+            `KLSchedule` among them is part of the compiled steps. `Bound`, `TrainLogger` and
+            `PosteriorBoard` are for `model.fit` alone. The checkpoint keeps the state of
             those that have a `get_state` and a `set_state`, such as `inference.MarginalLikelihood`.
         changed: what is other than in the run found in `savedir`, on purpose: any of "model",
             "loss" and "optimizer". The model must have weights of the same shapes; an optimizer
@@ -91,6 +93,12 @@ def train(
     changed = [changed] if isinstance(changed, str) else changed
     for part in changed:
         option("changed", part, PARTS)
+    for callback in callbacks:
+        if isinstance(callback, Observer):
+            raise ValueError(
+                f"callbacks has {type(callback).__name__}, which is for model.fit; tfbdl.train "
+                "logs the terms of the layers by itself"
+            )
     strategy = model.distribute_strategy
     with (
         workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))),
