@@ -136,30 +136,30 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(a, b)
 
 
-class PredictionsTest(tf.test.TestCase):
-    def test_one_inside_the_other(self):
+QUESTIONS = {
+    "predict": lambda m: tfbdl.predict(m, X[:5], 3, seed=0, verbose=0).mean,
+    "elbo": lambda m: np.array(tfbdl.elbo(m, X, Y, 3, seed=0)),
+}
+
+
+class PredictionsTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(("predict", "elbo"), ("elbo", "predict"))
+    def test_one_inside_the_other(self, first, second):
         """A layer between whose call and the use of what it has left comes that of the other."""
-        kinds = {
-            "predict": lambda m: tfbdl.predict(m, X[:5], 3, seed=0, verbose=0).mean,
-            "elbo": lambda m: np.array(tfbdl.elbo(m, X, Y, 3, seed=0)),
-        }
-        for first, second in (("predict", "elbo"), ("elbo", "predict")):
-            found = {}
-            model = None
+        found = {}
 
-            def tanh(x):
-                if not tf.executing_eagerly() and second not in found:
-                    found[second] = None
-                    in_thread(lambda: found.update({second: kinds[second](model)}))
-                return tf.tanh(x)
+        def tanh(x):
+            if not tf.executing_eagerly() and second not in found:
+                found[second] = None
+                in_thread(lambda: found.update({second: QUESTIONS[second](model)}))
+            return tf.tanh(x)
 
-            keras.utils.set_random_seed(0)
-            model = network(
-                keras.layers.Reshape((2, 2)), tfbdl.layers.BayesLSTM(3, tanh, num_data=N, seed=1)
-            )
-            found[first] = kinds[first](model)
-            for kind in kinds:
-                self.assertAllClose(found[kind], kinds[kind](model), 1e-6, 1e-6)
+        keras.utils.set_random_seed(0)
+        lstm = tfbdl.layers.BayesLSTM(3, tanh, num_data=N, seed=1)
+        model = network(keras.layers.Reshape((2, 2)), lstm)
+        found[first] = QUESTIONS[first](model)
+        for name, ask in QUESTIONS.items():
+            self.assertAllClose(found[name], ask(model), 1e-6, 1e-6)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import secrets
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -67,6 +68,21 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             os.replace(file.name, path)
         finally:
             Path(file.name).unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def new_folder(path: Path, write: Callable[[Path], Any]) -> None:
+    """Calls `write` with the path of a folder to make, which becomes `path` when it is done.
+
+    Whatever `write` raises leaves nothing behind; a kill may leave a folder of a name of its own.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = path.with_name(_UNFINISHED.format(secrets.token_hex(8)))
+    try:
+        write(folder)
+        os.rename(folder, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     _sync(path.parent)
 
 

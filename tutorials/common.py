@@ -10,6 +10,7 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -111,8 +112,11 @@ def classification(model: keras.Model, optimizer: keras.optimizers.Optimizer) ->
 
 
 def save(model: keras.Model, savedir: Path) -> None:
-    """Keeps the trained model beside its log."""
-    model.save(savedir / "model.keras")
+    """Keeps the trained model beside its log, whole or not at all."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.keras"
+        model.save(path)
+        write_whole(savedir / path.name, lambda file: file.write(path.read_bytes()))
 
 
 def trained(savedir: Path) -> keras.Model:

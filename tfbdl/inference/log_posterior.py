@@ -12,11 +12,13 @@ import tensorflow as tf
 from tfbdl import priors
 from tfbdl.arguments import positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.graphs import as_graph, has_loops
+from tfbdl.graphs import has_loops
 from tfbdl.inference.laplace.batches import whole
 from tfbdl.inference.over_chains import over_chains
 from tfbdl.likelihoods import Likelihood
 from tfbdl.priors import Prior
+from tfbdl.programs import Programs, as_graph
+from tfbdl.tensorflow_private import custom_gradient
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 PriorLike: TypeAlias = float | str | Prior
@@ -69,6 +71,7 @@ class LogPosterior:
         dtype: str = "float32",
     ) -> None:
         self.flat = FlatModel(in_precision(model, dtype))
+        self.programs = Programs(self.flat.model)
         self.size = self.flat.size
         if not isinstance(likelihood, Likelihood):
             raise ValueError(f"likelihood={likelihood!r} must be an object of tfbdl.likelihoods")
@@ -125,7 +128,7 @@ class LogPosterior:
         size = self.chunk_size or self.num_data
         count, rest = divmod(self.num_data, size)
 
-        @tf.custom_gradient
+        @custom_gradient
         def total(theta: tf.Tensor) -> tuple[tf.Tensor, Density]:
             def add(x: tf.Tensor, y: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
                 with tf.GradientTape() as tape:

@@ -23,6 +23,8 @@ from tfbdl.probability import tfp
 
 STEPS_PER_CALL = 100
 """Steps of a Keras optimizer between two looks at the gradient."""
+ROUNDINGS = 10.0
+"""How many times what rounding does to a gradient counts as none."""
 
 
 class MAP:
@@ -38,7 +40,8 @@ class MAP:
             all the data, such as `keras.optimizers.Adam(1e-2)`.
         max_iterations: of the optimizer.
         tolerance: where the largest element of the gradient is less, in nats per unit of a weight,
-            the search ends. In float32 it may never be: then it ends where steps gain nothing.
+            the search ends; or no more than what rounding the weights does to it, ten times over,
+            which in float32 may be far more.
         initial: where the search starts: "model" at the weights that the model has, "prior" at a
             draw from it; or theta, shape (D,).
         seed: of a draw from the prior.
@@ -91,15 +94,20 @@ class MAP:
             self._follow_curvature()
         else:
             self._descend()
-        exhausted = self.num_iterations >= self.max_iterations
-        rounded = self.theta.dtype == np.float32 and not exhausted
-        if self.gradient_norm > self.tolerance and not rounded:
+        if not self._at_mode():
             warnings.warn(
                 f"no mode after {self.num_iterations} iterations: the gradient is "
-                f"{self.gradient_norm:.2g}; raise max_iterations, or take another optimizer",
+                f"{self.gradient_norm:.2g}; {self._advice()}",
                 stacklevel=2,
             )
         return self
+
+    def _advice(self) -> str:
+        if self.num_iterations >= self.max_iterations:
+            return "raise max_iterations, or take another optimizer"
+        if self.theta.dtype == np.float32:
+            return "steps gain nothing in float32; give a LogPosterior of dtype='float64'"
+        return "steps gain nothing; take another optimizer"
 
     @functools.cached_property
     def model(self) -> Ensemble:
@@ -135,19 +143,39 @@ class MAP:
     def _compiled_loss(self) -> Compiled:
         return Compiled(self._loss, self.jit_compile)
 
+    def _at_mode(self) -> bool:
+        """Whether the gradient is within the tolerance, or of the size of what rounding does."""
+        if self.gradient_norm <= self.tolerance:
+            return True
+        signs = np.random.default_rng(0).choice([-np.inf, np.inf], self.theta.shape)
+        beside = np.nextafter(self.theta, signs.astype(self.theta.dtype))
+        here, there = (self._compiled_loss(tf.constant(t))[1] for t in (self.theta, beside))
+        return self.gradient_norm <= ROUNDINGS * float(np.max(np.abs(here - there)))
+
     def _follow_curvature(self) -> None:
-        def search(theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Searches until it is at the mode, and from where a search ended as long as that gains.
+
+        In float32 a line search may end by the rounding of one density long before that.
+        """
+
+        def search(theta: tf.Tensor, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             found = tfp.optimizer.lbfgs_minimize(
-                self._loss,
-                theta,
-                tolerance=self.tolerance,
-                max_iterations=self.max_iterations,
+                self._loss, theta, tolerance=self.tolerance, max_iterations=most
             )
             return found.position, found.num_iterations
 
-        theta, num_iterations = Compiled(search, self.jit_compile)(tf.constant(self.theta))
-        self.theta = theta.numpy()
-        self._look(int(num_iterations))
+        run = Compiled(search, self.jit_compile)
+        gain, left = np.inf, self.max_iterations
+        while gain > 0 and left > 0 and not self._at_mode():
+            before, theta = self.log_prob, self.theta
+            found, count = run(tf.constant(theta), tf.constant(left))
+            self.theta = found.numpy()
+            left -= int(count)
+            self._look(self.max_iterations - left)
+            gain = self.log_prob - before
+            if not gain > 0:
+                self.theta = theta
+                self._look(self.num_iterations)
 
     def _descend(self) -> None:
         assert not isinstance(self.optimizer, str)
@@ -165,7 +193,7 @@ class MAP:
             self.jit_compile,
         )
         done = 0
-        while done < self.max_iterations and self.gradient_norm > self.tolerance:
+        while done < self.max_iterations and not self._at_mode():
             count = min(STEPS_PER_CALL, self.max_iterations - done)
             run(tf.constant(count))
             done += count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ import tensorflow as tf
 from tfbdl.copying import lora_of, set_lora
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.keras_private import own_variables, walk
+from tfbdl.programs import Programs
 from tfbdl.sampling import accept_draws
 
 
@@ -44,6 +44,7 @@ class Ensemble(keras.Model):
     ) -> None:
         super().__init__(**kwargs)
         self._flat = FlatModel(model)
+        self._programs = Programs(model)
         states = floats(self._flat.state)[None] if states is None else states
         self.members = self._hold("members", members, self._flat.size)
         self.states = self._hold("states", states, int(floats(self._flat.state).shape[0]))
@@ -135,11 +136,10 @@ class Ensemble(keras.Model):
         if draw is not None:
             return self._member(tf.cast(draw[1] % self.num_functions, tf.int32), x)
         if tf.executing_eagerly():  # op by op, a thousand members would take seconds
-            return self._compiled_mean.get_concrete_function(x)(x)
+            return self._programs.of("mean", self._graphs_of_mean).get_concrete_function(x)(x)
         return self._mean(x)
 
-    @functools.cached_property
-    def _compiled_mean(self) -> Any:
+    def _graphs_of_mean(self) -> Any:
         return tf.function(self._mean, autograph=False, reduce_retracing=True)
 
     def _mean(self, x: Any) -> Any:

@@ -12,9 +12,9 @@ import tensorflow as tf
 from tfbdl import complexity, likelihoods
 from tfbdl.arguments import output_on
 from tfbdl.calls import apart
-from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
+from tfbdl.programs import Programs
 from tfbdl.random import word
 from tfbdl.sampling import Sampler, make_draw
 from tfbdl.spread import Spread
@@ -75,8 +75,7 @@ class Functions:
         self._sampler = Sampler(model)
         self._spread = Spread(model.distribute_strategy, jit_compile, convolutions=True)
         self._draws_per_call = DRAWS_PER_CALL * self._spread.num_replicas
-        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
-        self._compiled_for: list[Any] = []
+        self._programs = Programs(model)
 
     @classmethod
     def of(
@@ -93,8 +92,6 @@ class Functions:
     def check(self, batch: Any) -> tf.Tensor:
         """The outputs at the mean weights for the first examples of a batch.
 
-        What was compiled is forgotten if layers or their settings are others since.
-
         Raises:
             ValueError: as `check_outputs`, and if the outputs are NaN.
         """
@@ -104,10 +101,6 @@ class Functions:
             raise ValueError(
                 f"model={self.model.name} has outputs that are NaN; its training has diverged"
             )
-        settings = [(layer, settings_of(layer)) for layer in walk(self.model)]
-        if settings != self._compiled_for:
-            self._compiled.clear()
-            self._compiled_for = settings
         return output
 
     def calls(self, num_samples: int) -> int:
@@ -180,14 +173,14 @@ class Functions:
         """
         ends = draws.start + self._share(draws) * np.arange(self._spread.num_replicas + 1)
         ends = np.minimum(ends, draws.stop).astype(np.int32)
-        key = (function.__name__, *static)
-        if key not in self._compiled:
+
+        def make() -> Callable[..., Any]:
             alone = apart()(function)
-            self._compiled[key] = self._spread.compile(lambda *args: alone(*args, *static))
+            return self._spread.compile(lambda *args: alone(*args, *static))
+
+        program = self._programs.of((function.__name__, *static), make)
         own = self._spread.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
-        return self._spread.gather(
-            self._compiled[key](*tensors, tf.constant(word(seed), tf.int64), own)
-        )
+        return self._spread.gather(program(*tensors, tf.constant(word(seed), tf.int64), own))
 
     def _naive_moments(self, batch: Any, *_: tf.Tensor) -> Moments:
         return stacked(of_one(self.model(batch, training=False), self.likelihood))

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import option
 from tfbdl.keras_private import build_all
+from tfbdl.tensorflow_private import gradients_die
 from tfbdl.training import inputs, workers
 from tfbdl.training.description import PARTS
 from tfbdl.training.feed import DataOfEpoch, feed_of
@@ -105,7 +106,8 @@ def train(
         _python_raises(savedir),
     ):
         feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)
-        build_all(model, tuple(part[:1] for part in feed.first))
+        with gradients_die():
+            build_all(model, tuple(part[:1] for part in feed.first))
         schedules = [c for c in callbacks if isinstance(c, KLSchedule)]
         steps = Steps(model, feed, jit_compile, schedules)
         unknown = [name for name in columns or () if name not in steps.names]

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import complexity, likelihoods
+from tfbdl.tensorflow_private import custom_gradients, let_gradients_die
 from tfbdl.training.inputs import check_told_of_training
 from tfbdl.training.steps_of_fit import StepsOfFit
 
@@ -29,12 +30,14 @@ class Observer(keras.callbacks.Callback):
         with model.distribute_strategy.scope():
             self._observed = [(cost, _Means(cost)) for cost in complexity.costs(model)]
         model.train_function = None
+        self._gradients = custom_gradients()
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         StepsOfFit(self.model, self._observing)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self.model.train_function = None
+        let_gradients_die(self._gradients)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         for _, means in self._observed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -20,6 +21,7 @@ from tfbdl.inference.laplace.precision import JOINT, precision_of
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.laplace.subset import Subset
 from tfbdl.models.ensemble import floats
+from tfbdl.programs import Programs
 
 _FEW = 3
 _LARGEST = 2000
@@ -60,10 +62,7 @@ class Fit:
     ) -> None:
         self._flat, self._subset, self._observed = flat, subset, observed
         self._structure, self._kind, self._rank = structure, kind, rank
-        self._jacobian: Any = None
-        step = self._hessian if kind == "hessian" else self._statistics
-        self._step = Compiled(step, jit_compile)
-        self._moments = Compiled(self._function_moments, jit_compile)
+        self._programs, self._jit_compile = Programs(flat.model), jit_compile
 
     def gather(self, x: Any, y: Any, batch_size: int | None) -> None:
         """Goes through the data, at the network's weights and state as they are.
@@ -79,20 +78,23 @@ class Fit:
         theta = tf.constant(self._flat.theta.numpy())
         state = [tf.constant(v.numpy()) for v in self._flat.state]
         few = self._first(theta, state, x, y)
-        if self._jacobian is None:
-            self._jacobian = Jacobian(
+        self._jacobian = self._programs.of(
+            Jacobian,
+            lambda: Jacobian(
                 self._flat, self._subset, self._observed.link, theta=theta, state=state, x=few
-            )
+            ),
+        )
         precision = precision_of(self._structure, self._subset, self._jacobian, self._rank)
         self._form = precision
         k = self._outputs if self._kind == "ggn" else 1
         size = self._batch_size(k, self._kind == "hessian")
+        step = self._compiled(self._hessian if self._kind == "hessian" else self._statistics)
         total, sums = None, np.zeros(3)
         data = batches(x, y, min(size, batch_size or size), self._flat.dtype)
         for number, batch in enumerate(data):
             self._observed.unit.check_targets(batch.y.numpy(), self._example_outputs)
             key = random.fold_in(random.key_of(0, "labels"), number)
-            statistics, batch_sums = self._step(theta, state, batch, key)
+            statistics, batch_sums = step(theta, state, batch, key)
             total = precision.add(total, statistics)
             sums += batch_sums.numpy()
         assert total is not None
@@ -121,13 +123,17 @@ class Fit:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean, shape (N, ...), and covariance at each x, (N, F, F), of the linearised outputs."""
         size = self._batch_size(self._outputs, False)
+        moments = self._compiled(self._function_moments)
         means, covariances = [], []
         for batch in batches(x, None, min(size, batch_size or size), self._flat.dtype):
-            mean, covariance = self._moments(self.theta, self._state, batch.x, factors)
+            mean, covariance = moments(self.theta, self._state, batch.x, factors)
             count = int(tf.reduce_sum(batch.mask))
             means.append(mean[:count].numpy().astype(np.float64))
             covariances.append(covariance[:count].numpy())
         return np.concatenate(means), np.concatenate(covariances)
+
+    def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return self._programs.of(function.__name__, lambda: Compiled(function, self._jit_compile))
 
     def _first(self, theta: tf.Tensor, state: Any, x: Any, y: Any) -> Any:
         """A few inputs, after checks of the first batch."""
