@@ -17,6 +17,8 @@ import tfbdl
 from soak.jobs import N, X, Y
 from soak.memory import Growth, megabytes
 
+ALLOWED = 50.0
+"""Megabytes by which a process may grow from the first tenth of 500 calls on."""
 SERVICE = 50.0
 """Megabytes by which a service may grow after its first minute."""
 MINUTE = 60.0
@@ -53,7 +55,7 @@ def _laplace(model: keras.Model) -> None:
 def _chains(model: keras.Model) -> None:
     target = tfbdl.inference.LogPosterior(model, tfbdl.likelihoods.Categorical(), 1.0, X, Y)
     tfbdl.inference.MCMC(
-        target, "hmc", num_warmup=3, num_samples=3, jit_compile=False, verbose=0
+        target, "rwmh", step_size=1e-3, num_warmup=20, num_samples=20, jit_compile=False, verbose=0
     ).run()
 
 
@@ -82,6 +84,14 @@ def again(name: str, calls: int) -> Growth:
             gc.collect()
             seen[done] = megabytes()
     return Growth(calls, seen[max(calls // 10, 1)], seen[calls])
+
+
+def checked(name: str, calls: int) -> str:
+    """Raises AssertionError where a process grows by more than `ALLOWED`."""
+    growth = again(name, calls)
+    if growth.late - growth.early > ALLOWED:
+        raise AssertionError(f"{name}: from {growth.early:.0f} to {growth.late:.0f} MB")
+    return f"{calls} calls, {growth.early:.0f} MB to {growth.late:.0f} MB"
 
 
 def service(questions: int, seed: int) -> str:

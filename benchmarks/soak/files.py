@@ -24,9 +24,10 @@ from tfbdl import cli
 from tfbdl.inference.samples import Samples
 from tfbdl.inference.transitions import Draws
 from tfbdl.training import checkpoint
+from tfbdl.training.log import epoch_header, epoch_line
 from tfbdl.training.log_writer import LogWriter
 
-LOG = "\nEpoch 1 start, learning rate 0.1\ntrain: epoch 1, (0.5 secs), loss 0.25\n"
+LOG = epoch_header(1, 0.1) + epoch_line(1, 0.5, {"loss": 0.25})
 
 
 class Kind(NamedTuple):

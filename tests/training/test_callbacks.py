@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import io
+import resource
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -487,6 +488,21 @@ class PosteriorBoardTest(CallbackCase):
             self.assertAllClose(buckets[[0, -1], [0, 1]], [np.min(values), np.max(values)], 1e-5)
             self.assertEqual(buckets[:, 2].sum(), 48)
         self.assertIn(("bayes/kernel/signal_to_noise_db", 1), found)
+
+    def test_a_log_dir_that_cannot_be_written(self):
+        """TensorFlow has errors of its own, and of several lines."""
+        file = self.folder / "file"
+        file.touch()
+        message = r"^log_dir=.* cannot be written \([A-Z][^;:]*\); name another$"
+        with self.assertRaisesRegex(OSError, message):
+            self.fit(bayes(), epochs=1, callbacks=[tfbdl.PosteriorBoard(file / "board")])
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            with self.assertRaisesRegex(OSError, message):
+                self.fit(bayes(), epochs=1, callbacks=[tfbdl.PosteriorBoard(self.folder / "board")])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     def test_a_spread_that_is_not_known_is_left_out(self):
         model = classifier(
