@@ -76,7 +76,8 @@ class PosteriorBoard(Bound):
         try:
             yield
         except tf.errors.OpError as error:
-            reason = re.sub(r" \[Op:.*", "", error.message.splitlines()[0]).rpartition("; ")[2]
+            reason = re.sub(r"\{\{.*?\}\} | \[Op:.*", "", error.message.splitlines()[0])
+            reason = reason.rpartition("; ")[2]
             raise OSError(
                 f"log_dir={self.log_dir} cannot be written ({reason}); name another"
             ) from None
