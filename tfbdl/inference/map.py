@@ -23,7 +23,7 @@ from tfbdl.probability import tfp
 
 STEPS_PER_CALL = 100
 """Steps of a Keras optimizer between two looks at the gradient."""
-ROUNDINGS = 10.0
+ROUNDINGS = 5.0
 """How many times what rounding does to a gradient counts as none."""
 
 
@@ -40,7 +40,7 @@ class MAP:
             all the data, such as `keras.optimizers.Adam(1e-2)`.
         max_iterations: of the optimizer.
         tolerance: where the largest element of the gradient is less, in nats per unit of a weight,
-            the search ends; or no more than what rounding the weights does to it, ten times over,
+            the search ends; or no more than what rounding the weights does to it, five times over,
             which in float32 may be far more.
         initial: where the search starts: "model" at the weights that the model has, "prior" at a
             draw from it; or theta, shape (D,).
