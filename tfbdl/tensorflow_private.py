@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache
 from typing import Any
 
 import tensorflow as tf
@@ -81,7 +81,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
     """As `tf.custom_gradient`, of graphs that are given back when nobody needs them any more."""
     known = tf.custom_gradient(function)
 
-    @wraps(function)
+    @tf.autograph.experimental.do_not_convert  # which would call the function without its gradient
     def call(*args: Any) -> Any:
         if tf.executing_eagerly():
             return known(*args)
