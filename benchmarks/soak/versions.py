@@ -3,10 +3,10 @@
 python benchmarks/soak/versions.py                        # all, into results/soak/versions.md
 python benchmarks/soak/versions.py --pythons 3.12 --tests tests      # one, with every test
 
-Each has an environment of its own, made by uv, in a folder whose name has blanks and letters beyond
-ASCII, with a fresh clone of this checkout: some 2 GB and 20 minutes each on two cores. A Python that
-is not found here is fetched by uv where there is a network for it, and named as missing otherwise.
-What has been done with this commit is not done again.
+Each has an environment of its own, made by uv, in a folder whose name has blanks and letters
+beyond ASCII, with a fresh clone of this checkout: some 2 GB and 20 minutes each on two cores. A
+Python that is not found here is fetched by uv where there is a network for it, and named as missing
+otherwise. What has been done with this commit is not done again.
 """
 
 from __future__ import annotations
@@ -29,17 +29,33 @@ PYTHONS = ("3.10", "3.12", "3.13")
 RESOLUTIONS = {"lowest": "lowest-direct", "newest": "highest"}
 SHOWN = ("tensorflow", "keras", "tensorflow-probability", "numpy", "scipy")
 MINUTES = 90
-TESTS = """
-    tests/test_keras_private.py tests/test_graphs.py tests/test_graphs_given_back.py
-    tests/test_calls.py tests/test_programs_of_models.py tests/test_whole_file.py
-    tests/test_run_folder.py tests/test_cli_log.py tests/test_cli_model.py tests/test_convert.py
-    tests/test_serving.py tests/test_random.py tests/layers/test_contract.py
-    tests/layers/test_saving.py tests/layers/test_bayes_recurrent.py
-    tests/likelihoods/test_likelihoods.py tests/priors/test_every_prior.py
-    tests/training/test_callbacks.py tests/training/test_checkpoint.py
-    tests/training/test_resume.py tests/predictive/test_predict.py tests/data
-    tests/inference/test_map.py tests/inference/test_log_posterior.py tests/plots
-""".split()
+TESTS = [
+    "tests/test_keras_private.py",
+    "tests/test_graphs.py",
+    "tests/test_graphs_given_back.py",
+    "tests/test_calls.py",
+    "tests/test_programs_of_models.py",
+    "tests/test_whole_file.py",
+    "tests/test_run_folder.py",
+    "tests/test_cli_log.py",
+    "tests/test_cli_model.py",
+    "tests/test_convert.py",
+    "tests/test_serving.py",
+    "tests/test_random.py",
+    "tests/layers/test_contract.py",
+    "tests/layers/test_saving.py",
+    "tests/layers/test_bayes_recurrent.py",
+    "tests/likelihoods/test_likelihoods.py",
+    "tests/priors/test_every_prior.py",
+    "tests/training/test_callbacks.py",
+    "tests/training/test_checkpoint.py",
+    "tests/training/test_resume.py",
+    "tests/predictive/test_predict.py",
+    "tests/data",
+    "tests/inference/test_map.py",
+    "tests/inference/test_log_posterior.py",
+    "tests/plots",
+]
 """Those that use most of Keras, TensorFlow and Python's own library."""
 
 
