@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,20 @@ class LogCommandTest(unittest.TestCase):
         code, _, err = self.run_log(path, "--figure", figure, "--force")
         self.assertEqual((code, err), (0, ""))
         self.assertTrue(figure.read_bytes().startswith(PNG))
+
+    def test_a_full_disk_costs_no_figure(self) -> None:
+        path = self.write("run", elbo=[1.0, 2.0])
+        figure = self.root / "curves.png"
+        figure.write_text("precious")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            code, _, err = self.run_log(path, "--figure", figure, "--force")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        self.assertEqual((code, figure.read_text()), (1, "precious"))
+        self.assert_one_error(err, f"{figure}: cannot write, File too large")
+        self.assertEqual({p.name for p in self.root.iterdir()}, {"run", "curves.png"})
 
     def test_figures_that_cannot_be_drawn(self) -> None:
         path = self.write("run", elbo=[1.0])

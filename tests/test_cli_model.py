@@ -7,10 +7,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 from unittest import mock
 
+import h5py
 import keras
 import numpy as np
 import tensorflow as tf
@@ -297,6 +299,54 @@ class SummaryTest(CommandCase):
         for place in (config - 30, config + 20):
             self.model.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
             self.refuse(2, "cannot be loaded: it is damaged; save", "summary", self.model)
+
+    def test_hostile_files(self):
+        """Nothing is unfolded that takes far more memory than the file, or lands elsewhere."""
+        classifier().save(self.model)
+        with zipfile.ZipFile(self.model) as whole:
+            members = {name: whole.read(name) for name in whole.namelist()}
+
+        def weights(**dataset):
+            raw = io.BytesIO()
+            with h5py.File(raw, "w") as file:
+                file.create_dataset("layers/dense/vars/0", dtype="float32", **dataset)
+            return {"model.weights.h5": raw.getvalue()}
+
+        bomb = b"0" * 2**20
+        cases = {
+            "it claims to hold 1[0-9]{8} bytes, in a file of": {"config.json": bomb * 100},
+            "it claims to hold [0-9]{9} bytes": {f"assets/{i}": bomb for i in range(100)},
+            r"it has the member '\.\./\.\./evil', which lies outside": {"../../evil": b"x"},
+            r"it has the member '/tmp/evil', which lies outside": {"/tmp/evil": b"x"},
+            "its weights claim 4000000000000 bytes, in a file of": weights(
+                shape=(10**12,), chunks=True
+            ),
+            "its weights claim 8000000 bytes": weights(
+                shape=(2 * 10**6,), chunks=True, fillvalue=1.0
+            ),
+        }
+        keras.models.load_model(self.model)
+        for message, changes in cases.items():
+            with self.subTest(message):
+                hostile = self.folder / "hostile.keras"
+                with zipfile.ZipFile(hostile, "w", zipfile.ZIP_DEFLATED) as file:
+                    for name, content in {**members, **changes}.items():
+                        file.writestr(name, content)
+                tracemalloc.start()
+                self.refuse(2, f"hostile.keras cannot be loaded: {message}", "summary", hostile)
+                self.refuse(2, message, "predict", hostile, self.inputs)
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+                self.assertLess(peak, 2**24)
+        self.assertFalse((self.folder.parent / "evil").exists())
+
+    def test_hostile_inputs(self):
+        classifier().save(self.model)
+        bomb = self.folder / "bomb.npz"
+        np.savez_compressed(bomb, x=np.zeros((10, 8_000_000), np.float32))
+        self.refuse(2, "bomb.npz is damaged .it claims to hold 320", "predict", self.model, bomb)
+        np.savez_compressed(bomb, x=X)
+        self.assertEqual(self.run_command("predict", self.model, bomb)[0], 0)
 
 
 class ProcessTest(CommandCase):

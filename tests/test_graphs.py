@@ -1,7 +1,5 @@
 """Who compiles what: XLA everywhere, but for convolutions on a CPU."""
 
-import gc
-import weakref
 from unittest import mock
 
 import keras
@@ -11,7 +9,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import tfbdl
-from tfbdl.graphs import Compiled, as_graph, convolves, has_loops, operations
+from tfbdl.graphs import Compiled, convolves, has_loops, operations
 from tfbdl.inference import MAP, MCMC, Laplace, LogPosterior
 from tfbdl.training.feed import Arrays
 from tfbdl.training.steps import Steps
@@ -168,41 +166,6 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
         feed = Arrays(tf.distribute.get_strategy(), (X, Y), batch_size=3, seed=0)
         for jit_compile, by in ((None, expected), (True, True), (False, False)):
             self.assertEqual(by_xla(Steps(make(), feed, jit_compile)._run), by)
-
-
-class Scaled:
-    def __init__(self, scale):
-        self.scale = scale
-        self.ran = 0
-
-    @as_graph
-    def times(self, x):
-        self.ran += 1
-        return self.scale * x
-
-
-class AsGraphTest(tf.test.TestCase):
-    def test_a_graph_for_each_object_and_shape(self):
-        two, three = Scaled(2.0), Scaled(3.0)
-        for _ in range(3):
-            for shape in ([], [4]):
-                x = tf.ones(shape)
-                self.assertAllEqual(two.times(x), 2.0 * x)
-                self.assertAllEqual(three.times(x), 3.0 * x)
-        self.assertEqual((two.ran, three.ran), (2, 2))
-
-    def test_in_a_graph_it_is_part_of_it(self):
-        scaled = Scaled(2.0)
-        graph = tf.function(scaled.times).get_concrete_function(tf.ones([4])).graph
-        self.assertNotIn("PartitionedCall", operations(graph))
-
-    def test_an_object_is_given_back(self):
-        scaled = Scaled(2.0)
-        scaled.times(tf.ones([]))
-        found = weakref.ref(scaled)
-        del scaled
-        gc.collect()
-        self.assertIsNone(found())
 
 
 if __name__ == "__main__":

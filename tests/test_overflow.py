@@ -39,7 +39,7 @@ def batches(x, y):
 
 
 def path():
-    samples = inference.PosteriorSamples()
+    samples = inference.WeightSnapshots()
     model = keras.Sequential(
         [keras.Input((4,)), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
     )

@@ -1,6 +1,7 @@
 """An exported model answers as `predict` does, in a process that has only TensorFlow."""
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -226,6 +227,20 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(FileExistsError, "exists; name a new folder"):
             tfbdl.export(model, self.path)
         self.assertEqual(list(self.path.iterdir()), [])
+
+    def test_a_full_disk_leaves_no_half_of_it(self):
+        model = stack(keras.Input((D,)))
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            with self.assertRaisesRegex(OSError, "^path=.* cannot be written .*; name another$"):
+                tfbdl.export(model, self.path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        self.assertFalse(self.path.exists())
+        self.assertEqual([p for p in self.folder.rglob("*") if p.is_file()], [])
+        tfbdl.export(model, self.path)
+        self.assertTrue((self.path / "saved_model.pb").exists())
 
     @parameterized.parameters(
         (None, likelihoods.Categorical(from_logits=False), "logits; use from_logits=True$"),

@@ -13,7 +13,7 @@ from functools import reduce
 
 import tensorflow as tf
 
-from tfbdl.tensorflow_private import bitcast
+from tfbdl.tensorflow_private import bitcast, custom_gradient
 
 Gradient = Callable[[tf.Tensor], tf.Tensor]
 
@@ -90,7 +90,7 @@ def _normal_quantile(below: tf.Tensor, above: tf.Tensor) -> tf.Tensor:
     return (below - above) * tf.where(w < 5.0, centre, tail)
 
 
-@tf.custom_gradient
+@custom_gradient
 def _softplus(x: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
     return _value_of_softplus(x), lambda upstream: upstream * tf.sigmoid(x)
 
@@ -102,7 +102,7 @@ def _value_of_softplus(x: tf.Tensor) -> tf.Tensor:
     return tf.maximum(x, 0.0) + t * _polynomial(_ARTANH, t * t)
 
 
-@tf.custom_gradient
+@custom_gradient
 def _log(x: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
     return _value_of_log(x), lambda upstream: upstream / x
 

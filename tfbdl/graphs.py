@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from functools import partial
+from typing import Any
 
 import tensorflow as tf
 
-from tfbdl.tensorflow_private import operations_of_xla
-
-P = ParamSpec("P")
-Owner = TypeVar("Owner")
-Result = TypeVar("Result")
+from tfbdl.tensorflow_private import gradients_die, operations_of_xla
 
 
 class Compiled:
@@ -55,11 +51,12 @@ class Compiled:
 
     def graph(self, *args: Any) -> tf.types.experimental.ConcreteFunction:
         """The graph for such arguments."""
-        if self._jit_compile is not False:
-            graph = self._by_xla.get_concrete_function(*args)
-            if self._jit_compile or self._is_for_xla(graph):
-                return graph
-        return self._by_tensorflow.get_concrete_function(*args)
+        with gradients_die():
+            if self._jit_compile is not False:
+                graph = self._by_xla.get_concrete_function(*args)
+                if self._jit_compile or self._is_for_xla(graph):
+                    return graph
+            return self._by_tensorflow.get_concrete_function(*args)
 
     def _is_for_xla(self, graph: tf.types.experimental.ConcreteFunction) -> bool:
         if graph not in self._takes_xla:
@@ -67,21 +64,6 @@ class Compiled:
             is_slow = device == "CPU" and not self._convolutions and convolves(graph.graph)
             self._takes_xla[graph] = not is_slow and _can_be_compiled(graph.graph, device)
         return self._takes_xla[graph]
-
-
-def as_graph(
-    method: Callable[Concatenate[Owner, P], Result],
-) -> Callable[Concatenate[Owner, P], Result]:
-    """A method whose eager calls run as graphs: one for each object and kind of arguments."""
-    graphs = tf.function(method, autograph=False)
-
-    @wraps(method)
-    def call(self: Owner, *args: P.args, **kwargs: P.kwargs) -> Result:
-        if tf.executing_eagerly():
-            return graphs.__get__(self, type(self))(*args, **kwargs)
-        return method(self, *args, **kwargs)
-
-    return call
 
 
 def convolves(graph: tf.Graph) -> bool:

@@ -40,9 +40,9 @@ __all__ = [
 _OF_TRAINING = {
     *vars(Trainer()),
     *("history", "optimizer", "stop_evaluating", "stop_predicting", "stop_training"),
-    "_eval_epoch_iterator",
+    *("_eval_epoch_iterator", "_called"),
 }
-"""Attributes of a model that `compile`, `fit` and their like set."""
+"""Attributes of a model that `compile`, `fit`, calls and their like set."""
 _PLAIN = (bool, int, float, str, tuple, type(None))
 
 

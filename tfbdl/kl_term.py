@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import not_negative, positive_integer
+from tfbdl.calls import OfCall
 from tfbdl.keras_private import set_loss, walk
 from tfbdl.model_arguments import keras_model
 
@@ -33,12 +34,13 @@ class LossTerm(keras.layers.Layer):
             weighted part of the loss in nats per example, as "cost" and "loss".
     """
 
-    per_example: tf.Tensor | float = 0.0
+    per_example = OfCall(float)
+    terms = OfCall(dict)
+    _losses = OfCall(list)
 
     def __init__(self, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.names = tuple(names)
-        self.terms: dict[str, tf.Tensor] = {}
         self.factor: tf.Variable | None = None
         self.observe: Callable[[dict[str, tf.Tensor]], None] | None = None
         self.built = True

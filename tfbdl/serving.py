@@ -11,12 +11,14 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import positive_integer
+from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.likelihoods import Likelihood
 from tfbdl.model_arguments import keras_model, only_input_shape
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
 from tfbdl.predictive.predict import Predictive, is_random, num_functions
+from tfbdl.whole_file import new_folder
 
 
 def export(
@@ -94,11 +96,12 @@ def export(
 
     archive = keras.export.ExportArchive()
     archive.track(model)
-    archive.add_endpoint("serve", serve, input_signature=specs)
+    archive.add_endpoint("serve", apart()(serve), input_signature=specs)
     try:
-        archive.write_out(str(path), verbose=False)
-    except tf.errors.OpError as error:
-        raise OSError(f"path={path} cannot be written ({error.message}); name another") from None
+        new_folder(path, lambda folder: archive.write_out(str(folder), verbose=False))
+    except (OSError, tf.errors.OpError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.message.splitlines()[0]
+        raise OSError(f"path={path} cannot be written ({reason}); name another") from None
 
 
 def _input_specs(model: keras.Model) -> list[tf.TensorSpec]:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import kernels
+from tensorflow.python.framework import kernels, ops
+from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops.parallel_for import pfor
 
-__all__ = ["bitcast", "operations_of_xla"]
+__all__ = [
+    "bitcast",
+    "custom_gradient",
+    "custom_gradients",
+    "gradients_die",
+    "let_gradients_die",
+    "operations_of_xla",
+]
+
+_gradients: dict[str, dict[str, Any]] = ops.gradient_registry._registry
 
 _NOT_RUN = frozenset({"Placeholder"})
 """What stands in graphs for arguments."""
@@ -28,6 +42,76 @@ def operations_of_xla(device: str) -> frozenset[str]:
     tf.function(lambda x: x, jit_compile=True)(tf.constant(0.0))  # its kernels come with first use
     found = kernels.get_all_registered_kernels().kernel
     return _NOT_RUN | {kernel.op for kernel in found if kernel.device_type == f"XLA_{device}_JIT"}
+
+
+def custom_gradients() -> set[str]:
+    """The names of the functions of `tf.custom_gradient` that TensorFlow keeps."""
+    return {name for name in list(_gradients) if name.startswith("CustomGradient-")}
+
+
+def let_gradients_die(older: set[str]) -> None:
+    """Lets custom gradients go with the graphs in which they were traced, all but `older` ones.
+
+    TensorFlow keeps them for ever, and each keeps its graph, with the constants, variables and data
+    that this has captured. It asks for them by the name that an operation of the graph has, so
+    that the graph, and those around it, may be the ones that keep them.
+    """
+    for name in custom_gradients() - older:
+        function = _gradients[name]["type"]
+        graph = _graph_of(function)
+        if graph is None:
+            continue
+        while isinstance(graph, FuncGraph):
+            graph._tfbdl_gradients = [*getattr(graph, "_tfbdl_gradients", ()), function]
+            graph = graph.outer_graph
+        _gradients[name]["type"] = _weakly(function, name)
+
+
+@contextmanager
+def gradients_die() -> Iterator[None]:
+    """As `let_gradients_die`, for graphs that are traced inside the context."""
+    older = custom_gradients()
+    try:
+        yield
+    finally:
+        let_gradients_die(older)
+
+
+def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `tf.custom_gradient`, of graphs that are given back when nobody needs them any more."""
+    known = tf.custom_gradient(function)
+
+    @tf.autograph.experimental.do_not_convert  # which would call the function without its gradient
+    def call(*args: Any) -> Any:
+        if tf.executing_eagerly():
+            return known(*args)
+        with gradients_die():
+            return known(*args)
+
+    return call
+
+
+def _weakly(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    found = weakref.ref(function, lambda _: _gradients.pop(name, None))
+
+    def gradient(op: tf.Operation, *upstream: tf.Tensor) -> Any:
+        alive = found()
+        assert alive is not None, "an operation without its graph"
+        return alive(op, *upstream)
+
+    return gradient
+
+
+def _graph_of(function: Callable[..., Any], depth: int = 3) -> tf.Graph | None:
+    """That of the tensors around which `function`, or one that it calls, is closed."""
+    for cell in getattr(function, "__closure__", None) or ():
+        for part in tf.nest.flatten(cell.cell_contents):
+            if isinstance(part, tf.Tensor) and hasattr(part, "graph"):
+                return part.graph
+            graph = _graph_of(part, depth - 1) if depth and callable(part) else None
+            if graph is not None:
+                return graph
+    return None
 
 
 if "Bitcast" not in pfor._pfor_converter_registry:

@@ -33,7 +33,7 @@ def with_limits(name: str, times: int, folder: Path, seed: int) -> Counter[str]:
 
     def at_random(chance: random.Random) -> contextlib.AbstractContextManager[None]:
         sizes = [path.stat().st_size for path in (folder / WHOLE).rglob("*") if path.is_file()]
-        return _largest_file(chance.randrange(max(sizes)))
+        return largest_file(chance.randrange(max(sizes)))
 
     return _broken(name, times, folder, seed, at_random)
 
@@ -104,7 +104,7 @@ def _run(name: str, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _largest_file(size: int) -> Iterator[None]:
+def largest_file(size: int) -> Iterator[None]:
     """Writing beyond that fails, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

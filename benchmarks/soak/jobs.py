@@ -17,16 +17,22 @@ import tfbdl
 from tfbdl.training import checkpoint
 from tfbdl.whole_file import read_npz, write_whole
 
+ROOT = Path(__file__).parents[2]
 N, BATCH, WARMUP = 50, 16, 50
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, 4)).astype("float32")
 Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
 
 
+class Refused(Exception):
+    """A run says in one line that it does not go on in the folder that it was given."""
+
+
 class Job(NamedTuple):
     """A run in a folder.
 
     run: starts it, or goes on; calls its second argument when all is compiled that can be before.
+        Only `Refused` may be raised.
     check: raises unless what a broken run has left is in order.
     outcome: of a run that has ended, the same whether it was broken or not.
     """
@@ -70,6 +76,49 @@ def _training(folder: Path, begun: Callable[[], None]) -> None:
     _train(model, folder / "run", begun)
 
 
+def _fit(folder: Path, begun: Callable[[], None]) -> None:
+    """`fit` with a log, which cannot be taken up: each time into a folder of its own."""
+    keras.utils.set_random_seed(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    run = folder / f"{len(list(folder.iterdir())):03d}"
+    run.mkdir()
+    model = _classifier(keras.optimizers.Adam(0.01), tfbdl.layers.BayesDense(8, num_data=N))
+    begin = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: begun())
+    log = tfbdl.TrainLogger(run / "train.log")
+    model.fit(X, Y, BATCH, epochs=60, verbose=0, callbacks=[begin, log])
+
+
+def check_logs(folder: Path) -> None:
+    """Raises unless each log in the folder can be read and has all epochs up to its last."""
+    for log in folder.rglob("train.log"):
+        epochs = tfbdl.read_log(log).epochs.tolist()
+        if epochs != list(range(1, len(epochs) + 1)):
+            raise AssertionError(f"{log} has epochs {epochs}")
+
+
+def _outcome_of_fit(folder: Path) -> Any:
+    return without_seconds(max(folder.glob("*/train.log")))
+
+
+def _ensemble(folder: Path, begun: Callable[[], None]) -> None:
+    """Networks one after the other, each with a folder in the folder."""
+
+    def build() -> keras.Model:
+        return _classifier(keras.optimizers.Adam(0.01), keras.layers.Dense(8, "tanh"))
+
+    begin = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: begun())
+    tfbdl.inference.DeepEnsemble(build, 3, seed=1).fit(
+        X, Y, epochs=30, batch_size=BATCH, savedir=folder, verbose=0, callbacks=[begin]
+    )
+
+
+def _outcome_of_ensemble(folder: Path) -> Any:
+    return [
+        (without_seconds(member / "train.log"), arrays(member / "checkpoint.npz"))
+        for member in sorted(folder.glob("member_*"))
+    ]
+
+
 def _check_training(folder: Path) -> None:
     log, kept = folder / "run" / "train.log", folder / "run" / "checkpoint.npz"
     epochs = tfbdl.read_log(log).epochs.tolist() if log.exists() else []
@@ -79,8 +128,8 @@ def _check_training(folder: Path) -> None:
 
 
 def _outcome_of_training(folder: Path) -> Any:
-    log = re.sub(r"\(\d+\.\d{3} secs\)", "", (folder / "run" / "train.log").read_text())
-    return log, _arrays(folder / "run" / "checkpoint.npz")
+    run = folder / "run"
+    return without_seconds(run / "train.log"), arrays(run / "checkpoint.npz")
 
 
 def _sampling(folder: Path, begun: Callable[[], None]) -> None:
@@ -93,12 +142,12 @@ def _sampling(folder: Path, begun: Callable[[], None]) -> None:
 def _check_sampling(folder: Path) -> None:
     _check_training(folder)
     for path in folder.glob("samples/*.npz"):
-        _arrays(path)
+        arrays(path)
 
 
 def _outcome_of_sampling(folder: Path) -> Any:
     samples = sorted((folder / "samples").glob("*.npz"))
-    return _outcome_of_training(folder), {path.name: _arrays(path) for path in samples}
+    return _outcome_of_training(folder), {path.name: arrays(path) for path in samples}
 
 
 def _chains(folder: Path, begun: Callable[[], None]) -> None:
@@ -120,7 +169,7 @@ def _chains(folder: Path, begun: Callable[[], None]) -> None:
 def _check_chains(folder: Path) -> None:
     path = folder / "run" / "checkpoint.npz"
     if path.exists():
-        steps = json.loads(_arrays(path)["meta"][2])["steps"]
+        steps = json.loads(arrays(path)["meta"][2])["steps"]
         for draws in (folder / "run").glob("*.npy"):
             if len(np.load(draws)) < steps - WARMUP:
                 raise AssertionError(f"{draws} is shorter than the checkpoint says")
@@ -154,10 +203,15 @@ def _check_results(folder: Path) -> None:
 
 
 def _outcome_of_results(folder: Path) -> Any:
-    return (folder / "metrics.json").read_text(), _arrays(folder / "outputs.npz")
+    return (folder / "metrics.json").read_text(), arrays(folder / "outputs.npz")
 
 
-def _arrays(path: Path) -> dict[str, Any]:
+def without_seconds(log: Path) -> str:
+    """The text of a log without the times that epochs took."""
+    return re.sub(r"\(\d+\.\d{3} secs\)", "", log.read_text())
+
+
+def arrays(path: Path) -> dict[str, Any]:
     """Shape, type and bytes of each array; the text of those of text."""
 
     def content(a: np.ndarray) -> Any:
@@ -170,5 +224,7 @@ JOBS = {
     "training": Job(_training, _check_training, _outcome_of_training),
     "chains": Job(_chains, _check_chains, _outcome_of_chains),
     "samples of SGLD": Job(_sampling, _check_sampling, _outcome_of_sampling),
+    "fit with a log": Job(_fit, check_logs, _outcome_of_fit),
+    "deep ensemble": Job(_ensemble, check_logs, _outcome_of_ensemble),
     "results": Job(_results, _check_results, _outcome_of_results),
 }

@@ -1,9 +1,12 @@
-"""SIGKILL at random moments of runs, which then go on."""
+"""Signals at random moments of runs, which then go on."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
+import signal
+import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -12,57 +15,82 @@ from typing import NamedTuple
 
 import keras
 
-from soak.jobs import JOBS
+from soak import scripts
+from soak.jobs import JOBS, Job, Refused
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tfbdl"])
 PATIENCE = 300.0
 """Seconds after which a process counts as hanging."""
+INTERRUPTED, REFUSED = 130, 3
+"""How processes end that were told of Ctrl-C by KeyboardInterrupt, or that refuse to go on."""
 
 
 class Kills(NamedTuple):
     """What became of a job.
 
-    kills: how many there were.
-    finished: runs that went on to their end.
+    kills: how many signals ended a process.
+    refused: runs that would not go on in the folder of a killed one, in one line of error.
+    finished: runs that came to their end.
     seconds: that a run takes which is let alone, once it has begun.
     """
 
     kills: int
+    refused: int
     finished: int
     seconds: float
 
 
-def survive(name: str, kills: int, folder: Path, seed: int) -> Kills:
-    """Kills processes of a job, each at a random moment; a run that ends in between starts anew.
+def survive(
+    name: str, kills: int, folder: Path, seed: int, by: signal.Signals = signal.SIGKILL
+) -> Kills:
+    """Ends processes of a job, each at a random moment; a run that ends in between starts anew.
 
-    After each kill what is left must be in order, and each run that ends must have the outcome of
+    After each signal what is left must be in order, and each run that ends must have the outcome of
     one that was let alone.
 
     Raises:
         AssertionError: if that is not so, or a process hangs or fails.
     """
-    job, moments = JOBS[name], random.Random(seed)
+    job, moments = job_of(name), random.Random(seed)
     whole = folder / "whole"
     seconds = _process(name, whole, 0, None)
-    assert seconds is not None
+    assert isinstance(seconds, float)
     expected = job.outcome(whole)
-    done = finished = 0
+    done = refused = finished = 0
     while done < kills or not finished:
-        run = folder / f"run_{finished}"
+        run = folder / f"run_{refused + finished}"
         delay = moments.uniform(0, 0.6 * seconds) if done < kills else None
-        if _process(name, run, 1 + done + finished, delay) is None:
+        ended = _process(name, run, 1 + done + refused + finished, delay, by)
+        if ended == "killed":
             done += 1
             job.check(run)
-            continue
-        finished += 1
-        if job.outcome(run) != expected:
-            raise AssertionError(f"{name}: {run} has another outcome after {done} kills")
-    return Kills(done, finished, seconds)
+        elif ended == "refused":
+            refused += 1
+        else:
+            finished += 1
+            if job.outcome(run) != expected:
+                raise AssertionError(f"{name}: {run} has another outcome after {done} kills")
+    return Kills(done, refused, finished, seconds)
 
 
-def _process(name: str, folder: Path, seed: int, delay: float | None) -> float | None:
-    """Seconds of a process of the job; None if it was killed, `delay` seconds after its begin."""
+def job_of(name: str) -> Job:
+    """A job of `JOBS`, or a tutorial script."""
+    return JOBS[name] if name in JOBS else scripts.job(name)
+
+
+def _process(
+    name: str,
+    folder: Path,
+    seed: int,
+    delay: float | None,
+    by: signal.Signals = signal.SIGKILL,
+) -> float | str:
+    """Seconds of a process of the job; "refused", or "killed" `delay` seconds after it began.
+
+    Raises:
+        AssertionError: if it hangs, fails, or ends otherwise than by the signal.
+    """
     ours, theirs = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=_run, args=(name, folder, seed, theirs))
     process.start()
@@ -76,9 +104,15 @@ def _process(name: str, folder: Path, seed: int, delay: float | None) -> float |
         if process.is_alive():
             if delay is None:
                 raise AssertionError(f"{name}: a process hangs")
-            process.kill()
+            assert process.pid is not None
+            os.kill(process.pid, by)
             process.join(PATIENCE)
-            return None
+            if process.exitcode == (INTERRUPTED if by == signal.SIGINT else -by):
+                return "killed"
+            if process.is_alive():
+                raise AssertionError(f"{name}: a process hangs after {by.name}")
+        if process.exitcode == REFUSED:
+            return "refused"
         if process.exitcode:
             raise AssertionError(f"{name}: a process ended with {process.exitcode}")
         return time.monotonic() - begun
@@ -90,4 +124,9 @@ def _process(name: str, folder: Path, seed: int, delay: float | None) -> float |
 def _run(name: str, folder: Path, seed: int, pipe: Connection) -> None:
     keras.utils.set_random_seed(1 if folder.name == "whole" or not folder.exists() else seed + 2)
     begun: Callable[[], None] = lambda: pipe.send("begun")  # noqa: E731
-    JOBS[name].run(folder, begun)
+    try:
+        job_of(name).run(folder, begun)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Refused as refusal:
+        sys.exit(1 if "\n" in str(refusal) else REFUSED)

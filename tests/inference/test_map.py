@@ -1,10 +1,12 @@
 """The mode of the posterior: of a linear regression by hand, and as weight decay finds it."""
 
+import warnings
 from unittest import mock
 
 import keras
 import numpy as np
 import tensorflow as tf
+import tensorflow_probability as tfp
 from absl.testing import parameterized
 
 import tfbdl
@@ -69,6 +71,50 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         with mock.patch.object(map_file, "STEPS_PER_CALL", 10), self.assertWarns(UserWarning):
             MAP(density, optimizer=optimizer, **start).fit()
         self.assertLess(len(traces), 6)
+
+    def test_searches_that_end_early_go_on(self):
+        """As those do whose line search finds nothing, at the rounding of one density."""
+        minimize = tfp.optimizer.lbfgs_minimize
+
+        def ends_early(*args, max_iterations, **kwargs):
+            return minimize(*args, max_iterations=tf.minimum(max_iterations, 2), **kwargs)
+
+        start = {"tolerance": 1e-6, "jit_compile": False}
+        target = target_of(network())
+        whole = MAP(target, **start).run()
+        with mock.patch.object(tfp.optimizer, "lbfgs_minimize", ends_early):
+            found = MAP(target, **start).run()
+            self.assertAllClose(found.theta, whole.theta, 1e-8, 1e-8)
+            self.assertGreater(found.num_iterations, 2)
+            with self.assertWarnsRegex(UserWarning, "^no mode after 3 iter.* raise max_iterations"):
+                MAP(target, max_iterations=3, **start).run()
+
+    @parameterized.parameters((1, 20, 0.01, 30), (3, 20, 0.001, 100), (4, 50, 1e-4, 1))
+    def test_single_precision_is_near_the_mode_or_says_so(self, seed, size, sigma, spread):
+        """Of linear regressions whose inputs are of very different sizes."""
+        rng = np.random.default_rng(seed)
+        scales = np.geomspace(1, spread, size)
+        x = rng.normal(size=(1000, size)) * scales
+        y = x @ (rng.normal(size=size) / scales) + rng.normal(0, sigma, 1000)
+
+        def log_prob(theta, x, y):
+            z = (tf.linalg.matvec(x, theta) - y) / sigma
+            return -0.5 * (tf.reduce_sum(z**2) + tf.reduce_sum(theta**2))
+
+        mode = np.linalg.solve(x.T @ x + sigma**2 * np.eye(size), x.T @ y)
+        single = (tf.constant(x, "float32"), tf.constant(y, "float32"))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = MAP(
+                lambda theta: tf.map_fn(lambda t: log_prob(t, *single), theta),
+                initial=np.zeros(size, "float32"),
+                jit_compile=False,
+            ).run()
+        gap = log_prob(mode, x, y) - log_prob(found.theta.astype(np.float64), x, y)
+        said = [str(w.message) for w in caught if "mode" in str(w.message)]
+        self.assertTrue(said or gap < 0.05, (gap, found.gradient_norm))
+        for message in said:
+            self.assertRegex(message, "^no mode after .*: the gradient is .* dtype='float64'$")
 
     def test_refusals(self):
         target = target_of(network())

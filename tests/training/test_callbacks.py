@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import io
+import resource
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -391,6 +392,36 @@ class TrainLoggerTest(CallbackCase):
         self.fit(model, callbacks=[tfbdl.TrainLogger(again), hand])
         self.assertAllClose(tfbdl.read_log(again).metrics["kl"], hand.means, 1e-5)
 
+    def test_nothing_of_it_is_left_on_the_model(self):
+        """However a training ends, at its beginning, in a step, or after an epoch."""
+
+        def fail(*_, **__):
+            raise KeyboardInterrupt
+
+        moments = ("train_begin", "epoch_begin", "train_batch_end", "epoch_end", "train_end")
+        model = bayes()
+        for i, moment in enumerate(moments):
+            failing = keras.callbacks.Callback()
+            setattr(failing, f"on_{moment}", fail)
+            logger = tfbdl.TrainLogger(self.folder / f"{i}.log")
+            for callbacks in (
+                [tfbdl.ELBOLogger(), logger, failing],
+                [tfbdl.ELBOLogger(), failing, logger],
+            ):
+                with self.subTest(moment), self.assertRaises(KeyboardInterrupt):
+                    self.fit(model, callbacks=callbacks)
+                self.assertEqual([cost.observe for cost in kl_term.loss_terms(model)], [None])
+                self.assertNotIn("kl", self.fit(model, epochs=1))
+                (self.folder / f"{i}.log").unlink(missing_ok=True)
+
+    def test_the_loop_has_the_terms_by_itself(self):
+        """Observers see `fit` alone: in the loop they would report a KL of 0."""
+        for callback in (tfbdl.ELBOLogger(), tfbdl.TrainLogger(self.path)):
+            name = type(callback).__name__
+            message = f"callbacks has {name}, which is for model.fit; tfbdl.train.* by itself"
+            with self.assertRaisesRegex(ValueError, message):
+                tfbdl.train(bayes(), X, Y, epochs=1, callbacks=[callback], verbose=0)
+
     def test_no_package_layers(self):
         log, _ = self.log(classifier())
         self.assertEqual(set(log.metrics), {"loss", "cent", "acc"})
@@ -431,7 +462,7 @@ class BoundTest(CallbackCase):
         self.assertEqual(history["kl_per_example"], [0.0])
 
 
-class PosteriorBoardTest(CallbackCase):
+class PosteriorTensorBoardTest(CallbackCase):
     def events(self):
         """What was written: values by name and step; histograms as their counts and bounds."""
         found = {}
@@ -461,6 +492,23 @@ class PosteriorBoardTest(CallbackCase):
             self.assertAllClose(buckets[[0, -1], [0, 1]], [np.min(values), np.max(values)], 1e-5)
             self.assertEqual(buckets[:, 2].sum(), 48)
         self.assertIn(("bayes/kernel/signal_to_noise_db", 1), found)
+
+    def test_a_log_dir_that_cannot_be_written(self):
+        """TensorFlow has errors of its own, and of several lines."""
+        file = self.folder / "file"
+        file.touch()
+        message = r"^log_dir=[^\n{]* cannot be written \([^\n{]+\); name another$"
+        with self.assertRaisesRegex(OSError, message):
+            self.fit(bayes(), epochs=1, callbacks=[tfbdl.PosteriorTensorBoard(file / "board")])
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        try:
+            with self.assertRaisesRegex(OSError, message):
+                self.fit(
+                    bayes(), epochs=1, callbacks=[tfbdl.PosteriorTensorBoard(self.folder / "board")]
+                )
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     def test_a_spread_that_is_not_known_is_left_out(self):
         model = classifier(

@@ -46,7 +46,7 @@ def by_members(folder, callback):
 
 
 def by_samples(folder, callback):
-    kept = tfbdl.inference.PosteriorSamples(savedir=folder)
+    kept = tfbdl.inference.WeightSnapshots(savedir=folder)
     classifier().fit(X, Y, 6, 3, callbacks=[kept, callback], verbose=0)
 
 

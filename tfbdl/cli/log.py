@@ -17,6 +17,7 @@ from tfbdl.cli import values
 from tfbdl.cli.errors import NotSaved
 from tfbdl.plots.logs import log_curves
 from tfbdl.training.log import TrainLog, read_log
+from tfbdl.whole_file import replacing
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOT_FINITE = "!"
@@ -147,6 +148,7 @@ def _draw(logs: dict[str, TrainLog], path: Path, replace: bool) -> None:
     for ax in axes[len(metrics) :]:
         ax.remove()
     try:
-        figure.savefig(path, format=path.suffix[1:] or "png", dpi=150)
+        with replacing(path) as file:
+            figure.savefig(file, format=path.suffix[1:] or "png", dpi=150)
     except ValueError as error:
         raise NotSaved(str(error)) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import tfbdl
 from tfbdl import startup
+from tfbdl.cli.archive import Unbelievable, check_archive
 from tfbdl.cli.values import check_regular
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ def load_model(path: Path, *, compiled: bool) -> keras.Model:
 
     from tfbdl import layers, likelihoods, metrics, models  # noqa: F401, PLC0415 (registers them)
 
+    try:
+        check_archive(path)
+    except Unbelievable as error:
+        raise ValueError(f"{path} cannot be loaded: {error}") from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Keras': of the optimizer, which is not used

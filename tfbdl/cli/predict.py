@@ -63,7 +63,7 @@ def add_command(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _predict(args: argparse.Namespace) -> int:
-    arrays = _read(args.inputs)
+    arrays = read_inputs(args.inputs)
     output = args.output or args.inputs.with_name(f"{args.inputs.stem}_predicted.npz")
     if output.exists() and not args.force:
         raise NotSaved(f"{output}: already exists; add --force or give another --output")
@@ -91,7 +91,7 @@ def _predict(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
+def read_inputs(path: Path) -> dict[str, np.ndarray]:
     """The arrays of the file by name, at least one."""
     if not path.exists():
         raise ValueError(
@@ -103,7 +103,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             f"{path} is no .npz file, or is cut off; write it with numpy.savez(path, x=x)"
         )
     try:
-        arrays = read_npz(path, dict)
+        arrays = read_npz(path, dict, compressed=True)
     except ValueError as error:
         if "allow_pickle" in str(error):
             raise ValueError(f"{path} holds Python objects; give arrays of numbers") from None

@@ -13,11 +13,13 @@ from tfbdl import priors
 from tfbdl.arguments import optional, positive_integer, shown
 from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.graphs import as_graph, has_loops
+from tfbdl.graphs import has_loops
 from tfbdl.inference.batches import whole
 from tfbdl.inference.over_chains import over_chains
 from tfbdl.likelihoods import Likelihood, required_likelihood
 from tfbdl.priors import Prior
+from tfbdl.programs import Programs, as_graph
+from tfbdl.tensorflow_private import custom_gradient
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 PriorLike: TypeAlias = float | str | Prior
@@ -83,6 +85,7 @@ class LogPosterior:
         dtype: str = "float32",
     ) -> None:
         self.flat = FlatModel(in_precision(model, dtype))
+        self.programs = Programs(self.flat.model)
         self.size = self.flat.size
         self.likelihood = likelihood = required_likelihood(model, likelihood)
         self.dtype = tf.as_dtype(dtype)
@@ -160,7 +163,7 @@ class LogPosterior:
         size = self.batch_size or self.num_data
         count, rest = divmod(self.num_data, size)
 
-        @tf.custom_gradient
+        @custom_gradient
         def total(theta: tf.Tensor) -> tuple[tf.Tensor, Density]:
             def add(x: tf.Tensor, y: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
                 with tf.GradientTape() as tape:

@@ -24,6 +24,8 @@ from tfbdl.probability import tfp
 
 STEPS_PER_CALL = 100
 """Steps of a Keras optimizer between two looks at the gradient."""
+ROUNDINGS = 5.0
+"""How many times what rounding does to a gradient counts as none."""
 
 
 class Mode(NamedTuple):
@@ -58,7 +60,8 @@ class MAP(TargetMethod):
             all the data, such as `keras.optimizers.Adam(1e-2)`.
         max_iterations: of the optimizer.
         tolerance: where the largest element of the gradient is less, in nats per unit of a weight,
-            the search ends. In float32 it may never be: then it ends where steps gain nothing.
+            the search ends; or no more than what rounding the weights does to it, five times over,
+            which in float32 may be far more.
         initial: where the search starts: "model" at the weights that the model has, "prior" at a
             draw from it; or theta, shape (D,), which a log density needs.
         seed: of a draw from the prior.
@@ -128,20 +131,25 @@ class MAP(TargetMethod):
         if not np.isfinite(start.log_prob):
             raise ValueError(f"initial has a log density of {start.log_prob}; start elsewhere")
         if isinstance(self.optimizer, str):
-            mode = search.follow_curvature(theta)
+            mode = search.follow_curvature(start)
         else:
             mode = search.descend(start, self.optimizer)
-        exhausted = mode.num_iterations >= self.max_iterations
-        rounded = mode.theta.dtype == np.float32 and not exhausted
-        if mode.gradient_norm > self.tolerance and not rounded:
+        if not search.at_mode(mode):
             warnings.warn(
                 f"no mode after {mode.num_iterations} iterations: the gradient is "
-                f"{mode.gradient_norm:.2g}; raise max_iterations, or take another optimizer",
+                f"{mode.gradient_norm:.2g}; {self._advice(mode)}",
                 stacklevel=2,
             )
         self._result = mode
         self._hold(target)
         return self
+
+    def _advice(self, mode: Mode) -> str:
+        if mode.num_iterations >= self.max_iterations:
+            return "raise max_iterations, or take another optimizer"
+        if mode.theta.dtype == np.float32:
+            return "steps gain nothing in float32; give dtype='float64'"
+        return "steps gain nothing; take another optimizer"
 
     @property
     def theta(self) -> np.ndarray:
@@ -218,17 +226,36 @@ class _Search:
         loss, gradient = self._compiled_loss(tf.constant(theta))
         return Mode(theta, -float(loss), float(np.max(np.abs(gradient))), num_iterations)
 
-    def follow_curvature(self, theta: np.ndarray) -> Mode:
-        """By L-BFGS."""
+    def at_mode(self, mode: Mode) -> bool:
+        """Whether the gradient is within the tolerance, or of the size of what rounding does."""
+        if mode.gradient_norm <= self._tolerance:
+            return True
+        signs = np.random.default_rng(0).choice([-np.inf, np.inf], mode.theta.shape)
+        beside = np.nextafter(mode.theta, signs.astype(mode.theta.dtype))
+        here, there = (self._compiled_loss(tf.constant(t))[1] for t in (mode.theta, beside))
+        return mode.gradient_norm <= ROUNDINGS * float(np.max(np.abs(here - there)))
 
-        def search(theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def follow_curvature(self, start: Mode) -> Mode:
+        """By L-BFGS, begun anew where a search has ended, as long as that gains.
+
+        In float32 a line search may end by the rounding of one density long before the mode.
+        """
+
+        def search(theta: tf.Tensor, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             found = tfp.optimizer.lbfgs_minimize(
-                self._loss, theta, tolerance=self._tolerance, max_iterations=self._max_iterations
+                self._loss, theta, tolerance=self._tolerance, max_iterations=most
             )
             return found.position, found.num_iterations
 
-        position, num_iterations = Compiled(search, self._jit_compile)(tf.constant(theta))
-        return self.at(position.numpy(), int(num_iterations))
+        run = Compiled(search, self._jit_compile)
+        mode, gain = start, np.inf
+        while gain > 0 and mode.num_iterations < self._max_iterations and not self.at_mode(mode):
+            left = self._max_iterations - mode.num_iterations
+            theta, count = run(tf.constant(mode.theta), tf.constant(left))
+            found = self.at(theta.numpy(), mode.num_iterations + int(count))
+            gain = found.log_prob - mode.log_prob
+            mode = found if gain > 0 else mode._replace(num_iterations=found.num_iterations)
+        return mode
 
     def descend(self, start: Mode, optimizer: keras.optimizers.Optimizer) -> Mode:
         """By a copy of a Keras optimizer."""
@@ -246,7 +273,7 @@ class _Search:
             self._jit_compile,
         )
         mode = start
-        while mode.num_iterations < self._max_iterations and mode.gradient_norm > self._tolerance:
+        while mode.num_iterations < self._max_iterations and not self.at_mode(mode):
             count = min(STEPS_PER_CALL, self._max_iterations - mode.num_iterations)
             run(tf.constant(count))
             mode = self.at(variable.numpy(), mode.num_iterations + count)

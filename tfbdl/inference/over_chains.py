@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tfbdl.tensorflow_private import custom_gradient
+
 
 def over_chains(
     function: Callable[[tf.Tensor], tf.Tensor], theta: tf.Tensor, *, one_by_one: bool = False
@@ -30,7 +32,7 @@ def over_chains(
             value = function(theta)
         return value, tape.gradient(value, theta, unconnected_gradients="zero")
 
-    @tf.custom_gradient
+    @custom_gradient
     def of_each(theta: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         if one_by_one:
             types = (theta.dtype, theta.dtype)

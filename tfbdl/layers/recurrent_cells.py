@@ -10,17 +10,21 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.calls import OfCall
 from tfbdl.keras_private import drop_seed_generator
 
 
 class _Given(keras.layers.Layer):
     """Stands before a cell of Keras among the bases, and takes its variables and noise from it."""
 
+    kernel = OfCall(lambda: None)
+    recurrent_kernel = OfCall(lambda: None)
+    bias = OfCall(lambda: None)
+    _masks = OfCall(lambda: (None, None))
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         drop_seed_generator(self)
-        self.kernel = self.recurrent_kernel = self.bias = None
-        self._masks: tuple[Any, Any] = (None, None)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         self.built = True

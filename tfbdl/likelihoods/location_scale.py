@@ -9,6 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfbdl.likelihoods.base import positive, split_halves, wide
+from tfbdl.tensorflow_private import custom_gradient
 
 MEANS_AND_SCALES = "means and raw scales"
 
@@ -57,7 +58,7 @@ class LocationScale(NamedTuple):
         return tf.where(beyond, tf.cast(y > self.loc, p.dtype), p)
 
 
-@tf.custom_gradient
+@custom_gradient
 def _log_positive(raw: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     """The logarithm of `positive(raw)`."""
     scale = positive(raw)

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, match, sum_over_example, wide
 from tfbdl.probability import tfp
+from tfbdl.tensorflow_private import custom_gradient
 
 _SUMMED_BELOW = math.log(30.0)
 _TERMS = 120
@@ -102,7 +103,7 @@ def _log_prob(y: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
 def _cdf(k: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
     """P(Y <= k) for k = 0, 1, ..., of which k terms cancel to one in the derivative."""
 
-    @tf.custom_gradient
+    @custom_gradient
     def of_rate(log_rate: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         finite = tf.minimum(log_rate, math.log(log_rate.dtype.max) - 1e-3)
         p = tf.math.igammac(k + 1.0, tf.exp(finite))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from tfbdl.draws import accept_draws
 from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.keras_private import own_variables, walk
+from tfbdl.programs import Programs
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -47,6 +47,7 @@ class WeightEnsemble(keras.Model):
     ) -> None:
         super().__init__(**kwargs)
         self._flat = FlatModel(model)
+        self._programs = Programs(model)
         states = floats(self._flat.state)[None] if states is None else states
         self.members = self._hold("members", members, self._flat.size)
         self.states = self._hold("states", states, int(floats(self._flat.state).shape[0]))
@@ -139,11 +140,10 @@ class WeightEnsemble(keras.Model):
         if draw is not None:
             return self._member(tf.cast(draw[1] % self.num_functions, tf.int32), x)
         if tf.executing_eagerly():  # op by op, a thousand members would take seconds
-            return self._compiled_mean.get_concrete_function(x)(x)
+            return self._programs.of("mean", self._graphs_of_mean).get_concrete_function(x)(x)
         return self._mean(x)
 
-    @functools.cached_property
-    def _compiled_mean(self) -> Any:
+    def _graphs_of_mean(self) -> Any:
         return tf.function(self._mean, autograph=False, reduce_retracing=True)
 
     def _mean(self, x: Any) -> Any:

@@ -17,14 +17,15 @@ import tensorflow as tf
 
 from tfbdl import arguments, random
 from tfbdl.arguments import boolean, option, positive_integer, shown
+from tfbdl.calls import OfCall
 from tfbdl.draws import accept_draws, make_draw
 from tfbdl.identifiers import of_keras
 from tfbdl.memory import require
 from tfbdl.models import pixels
 from tfbdl.models.latent import Latent, kl_to_standard_normal
+from tfbdl.programs import Programs
 
-BATCH = 1000
-"""Examples at a time in `elbo` and `log_likelihood`."""
+BATCH = 1000  # examples at a time in `elbo` and `log_likelihood`
 
 
 class ELBOTerms(NamedTuple):
@@ -57,6 +58,9 @@ class VAE(keras.Model):
     Raises:
         ValueError: if an argument is unknown or out of its range.
     """
+
+    bound = OfCall(lambda: None)
+    _losses = OfCall(list)
 
     def __init__(
         self,
@@ -97,6 +101,7 @@ class VAE(keras.Model):
         self.elbo_tracker = keras.metrics.Mean(name="elbo")
         self.log_likelihood_tracker = keras.metrics.Mean(name="log_likelihood")
         self.kl_tracker = keras.metrics.Mean(name="kl")
+        self._programs = Programs(self)
         accept_draws(self)
 
     def build(self, input_shape: tuple[int, ...]) -> None:
@@ -142,7 +147,7 @@ class VAE(keras.Model):
             rows = tf.shape(z)[0] if draw is None else 1
             z += q.sigma * random.normal(key, [rows, self.latent_dim], z.dtype)
         logits = self._decode(z)
-        self.bound = ELBOTerms(self._log_likelihood(x, logits), kl_to_standard_normal(q))
+        self.bound = ELBOTerms(self._pixels.log_prob(x, logits), kl_to_standard_normal(q))
         self.add_loss(tf.reduce_mean(self.bound.kl))
         return self._shaped(self._pixels.mean(logits))
 
@@ -167,8 +172,8 @@ class VAE(keras.Model):
     ) -> keras.callbacks.History:
         """As `keras.Model.fit`, without targets; arrays and tensors are checked first."""
         held_out = validation_data[0] if isinstance(validation_data, tuple) else validation_data
-        for data in (x, held_out):
-            self._check_array(data)
+        self._check_array(x)
+        self._check_array(held_out)
         return super().fit(x, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -220,9 +225,9 @@ class VAE(keras.Model):
             raise ValueError(f"model={self.name} is not built; fit it, or call it on data, first")
         key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         logits = self._decode(random.normal(key, [n, self.latent_dim]))
-        if mean:
-            return self._shaped(self._pixels.mean(logits)).numpy()
-        return self._shaped(self._pixels.sample(random.fold_in(key, 1), logits)).numpy()
+        key = random.fold_in(key, 1)
+        x = self._pixels.mean(logits) if mean else self._pixels.sample(key, logits)
+        return self._shaped(x).numpy()
 
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
         x = self.check_data(x)
@@ -230,8 +235,9 @@ class VAE(keras.Model):
         num_samples = positive_integer("num_samples", num_samples)
         if not self.built:
             self.build(x.shape)
+        bounds = self._programs.of("bounds", lambda: tf.function(self._bounds, jit_compile=True))
         batches = [
-            self._bounds(
+            bounds(
                 tf.constant(x[start : start + BATCH], tf.float32),
                 random.fold_in(key, start),
                 tf.constant(num_samples),
@@ -240,7 +246,6 @@ class VAE(keras.Model):
         ]
         return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
 
-    @tf.function(jit_compile=True, reduce_retracing=False)
     def _bounds(
         self, x: tf.Tensor, key: tf.Tensor, num_samples: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -256,7 +261,7 @@ class VAE(keras.Model):
         while s < num_samples:  # a tf.range would be compiled anew for each num_samples
             eps = random.normal(random.fold_in(key, s + 1), tf.shape(q.mu))
             z = q.mu + q.sigma * eps
-            ll = self._log_likelihood(x, self._decode(z))
+            ll = self._pixels.log_prob(x, self._decode(z))
             log_ratio = tf.reduce_sum(
                 tf.math.log(q.sigma) + 0.5 * (tf.square(eps) - tf.square(z)), axis=-1
             )
@@ -271,18 +276,14 @@ class VAE(keras.Model):
     def _target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
         """What is to be explained: x, flat, or its binarisation."""
         x = tf.cast(tf.reshape(x, [-1, math.prod(self.data_shape)]), tf.float32)
-        if self.binarize is None:
-            return x
-        return tf.cast(random.uniform(key, tf.shape(x)) < x, tf.float32)
+        binary = tf.cast(random.uniform(key, tf.shape(x)) < x, tf.float32)
+        return x if self.binarize is None else binary
 
     def _decode(self, z: tf.Tensor) -> tf.Tensor:
         h = z
         for layer in (*self.decoder_hidden, self.logits):
             h = layer(h)
         return tf.cast(h, tf.float32)
-
-    def _log_likelihood(self, x: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-        return self._pixels.log_prob(x, logits)
 
     def _shaped(self, flat: tf.Tensor) -> tf.Tensor:
         return tf.reshape(flat, [-1, *self.data_shape])

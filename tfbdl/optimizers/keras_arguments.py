@@ -11,7 +11,7 @@ _CLIPPED = (
     "changes the gradients, and so the posterior that is sampled; take a smaller learning_rate"
 )
 _AVERAGED = (
-    "averages weights, which is no sample; keep samples by tfbdl.inference.PosteriorSamples, and "
+    "averages weights, which is no sample; keep samples by tfbdl.inference.WeightSnapshots, and "
     "average their predictions"
 )
 _REASONS = {

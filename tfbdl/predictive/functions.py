@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from tfbdl import kl_term, likelihoods
 from tfbdl.arguments import shown
+from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel, make_draw
-from tfbdl.keras_private import settings_of, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.model_arguments import output_on
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
+from tfbdl.programs import Programs
 from tfbdl.random import word
 from tfbdl.replicas import Replicas
 
@@ -23,6 +24,7 @@ DRAWS_PER_CALL = 100
 """Of a replica, between two looks of the Python side: Ctrl-C waits so long at most."""
 
 _CACHE = "_tfbdl_functions"
+_output_on = apart()(output_on)
 
 
 def known_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood | None:
@@ -49,7 +51,7 @@ def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None)
     Raises:
         ValueError: unless the model takes the batch and its outputs are as expected.
     """
-    output = output_on(model, batch)
+    output = _output_on(model, batch)
     if not tf.is_tensor(output):
         raise ValueError(
             f"model={model.name} has several outputs; make a keras.Model of one of them"
@@ -75,8 +77,7 @@ class Functions:
         self._sampler = DrawnModel(model)
         self._replicas = Replicas(model.distribute_strategy, jit_compile, convolutions=True)
         self._draws_per_call = DRAWS_PER_CALL * self._replicas.num_replicas
-        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
-        self._compiled_for: list[Any] = []
+        self._programs = Programs(model)
 
     @classmethod
     def of(
@@ -93,8 +94,6 @@ class Functions:
     def check(self, batch: Any) -> tf.Tensor:
         """The outputs at the mean weights for the first examples of a batch.
 
-        What was compiled is forgotten if layers or their settings are others since.
-
         Raises:
             ValueError: as `check_outputs`, and if the outputs are NaN.
         """
@@ -104,10 +103,6 @@ class Functions:
             raise ValueError(
                 f"model={self.model.name} has outputs that are NaN; its training has diverged"
             )
-        settings = [(layer, settings_of(layer)) for layer in walk(self.model)]
-        if settings != self._compiled_for:
-            self._compiled.clear()
-            self._compiled_for = settings
         return output
 
     def calls(self, num_samples: int) -> int:
@@ -127,7 +122,7 @@ class Functions:
         """`moments`, each with the outputs of its draws, shape (S, B, ...); S = 1 for no draws."""
         if num_samples == 0:
             (moments,) = self.moments(batch, seed, 0)
-            yield moments, tf.cast(output_on(self.model, batch), tf.float32).numpy()[None]
+            yield moments, tf.cast(_output_on(self.model, batch), tf.float32).numpy()[None]
         for draws in self._parts(num_samples):
             moments, outputs = self._run(
                 self._moments_and_outputs, (batch,), seed, draws, self._room(draws)
@@ -180,13 +175,14 @@ class Functions:
         """
         ends = draws.start + self._share(draws) * np.arange(self._replicas.num_replicas + 1)
         ends = np.minimum(ends, draws.stop).astype(np.int32)
-        key = (function.__name__, *static)
-        if key not in self._compiled:
-            self._compiled[key] = self._replicas.compile(lambda *args: function(*args, *static))
+
+        def make() -> Callable[..., Any]:
+            alone = apart()(function)
+            return self._replicas.compile(lambda *args: alone(*args, *static))
+
+        program = self._programs.of((function.__name__, *static), make)
         own = self._replicas.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
-        return self._replicas.gather(
-            self._compiled[key](*tensors, tf.constant(word(seed), tf.int64), own)
-        )
+        return self._replicas.gather(program(*tensors, tf.constant(word(seed), tf.int64), own))
 
     def _naive_moments(self, batch: Any, *_: tf.Tensor) -> Moments:
         return stacked(of_one(self.model(batch, training=False), self.likelihood))

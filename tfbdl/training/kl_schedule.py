@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from contextlib import AbstractContextManager, nullcontext
 from types import GeneratorType
 from typing import Any
 
@@ -10,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import kl_term
+from tfbdl.training.steps_of_fit import StepsOfFit
 
 
 class KLSchedule(keras.callbacks.Callback, abc.ABC):
@@ -34,52 +36,33 @@ class KLSchedule(keras.callbacks.Callback, abc.ABC):
             num_batches: M, in an epoch; None where `fit` does not know it.
         """
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
-        model = self.model
+    def set_model(self, model: keras.Model) -> None:
+        super().set_model(model)
         if not kl_term.is_scheduled(model):
             kl_term.schedule(model)
-            model.make_train_function(force=True)
-        self._steps = _ScheduledSteps(model, model.train_function)
-        model.train_function = self._steps
+            model.train_function = None
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        self._factor_of_next: float | tf.Tensor | None = None
+        self._steps = StepsOfFit(self.model, self._scheduled)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._epoch = epoch
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         num_batches = (self.params or {}).get("steps")
-        self._steps.factor_of_next = self.factor(self._epoch, batch, num_batches)
+        self._factor_of_next = self.factor(self._epoch, batch, num_batches)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         if self.model.train_function is self._steps:
             self.model.train_function = self._steps.inner
 
-
-class _ScheduledSteps:
-    """The train function of one call of `fit`, under a schedule.
-
-    The model's factor differs from 1 only while the train function runs, and only where the
-    callback has been asked just before, in the same call of `fit`. So nothing is left behind by a
-    call that ends where no callback is told of it.
-    """
-
-    def __init__(self, model: keras.Model, inner: Any) -> None:
-        self.inner = inner
-        self.factor_of_next: float | tf.Tensor | None = None
-        self._model = model
-        self._fit = _this_fit(model)
-
-    def __call__(self, iterator: Any) -> Any:
-        factor, self.factor_of_next = self.factor_of_next, None
-        of_this_fit = _this_fit(self._model) is self._fit and not _is_single_batch(iterator)
-        if factor is None or not of_this_fit:
-            return self.inner(iterator)
-        with kl_term.scheduled(self._model, factor):
-            return self.inner(iterator)
-
-
-def _this_fit(model: keras.Model) -> Any:
-    """What Keras makes anew in each call of `fit`."""
-    return getattr(model, "history", None)
+    def _scheduled(self, iterator: Any) -> AbstractContextManager[None]:
+        """Multiplies the factor, where this callback has been asked for it just before."""
+        factor, self._factor_of_next = self._factor_of_next, None
+        if factor is None or _is_single_batch(iterator):
+            return nullcontext()
+        return kl_term.scheduled(self.model, factor)
 
 
 def _is_single_batch(iterator: Any) -> bool:

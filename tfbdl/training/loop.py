@@ -19,10 +19,12 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.arguments import option, optional, shown
 from tfbdl.keras_private import build_all
+from tfbdl.tensorflow_private import gradients_die
 from tfbdl.training import checks, workers
 from tfbdl.training.description import PARTS
 from tfbdl.training.feed import DataOfEpoch, feed_of
 from tfbdl.training.kl_schedule import KLSchedule
+from tfbdl.training.observer import Observer
 from tfbdl.training.progress import Progress
 from tfbdl.training.run import Run, open_run
 from tfbdl.training.steps import Steps
@@ -71,7 +73,8 @@ def train(
         columns: of the log. By default the loss, the compiled metrics, and the terms of the
             layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's batches.
         callbacks: Keras callbacks, called around training and epochs, not batches; each
-            `KLSchedule` among them is part of the compiled steps. The checkpoint keeps the state of
+            `KLSchedule` among them is part of the compiled steps. `ELBOLogger`, `TrainLogger` and
+            `PosteriorTensorBoard` are for `model.fit` alone. The checkpoint keeps the state of
             those that have a `get_state` and a `set_state`, such as `inference.EmpiricalBayes`.
         changed: what is other than in the run found in `savedir`, on purpose: any of "model",
             "loss" and "optimizer". The model must have weights of the same shapes; an optimizer
@@ -104,13 +107,20 @@ def train(
         option("changed", part, PARTS)
     if changed and savedir is None:
         raise ValueError(f"changed={shown(changed)} is said of the run in savedir; give savedir")
+    for callback in callbacks:
+        if isinstance(callback, Observer):
+            raise ValueError(
+                f"callbacks has {type(callback).__name__}, which is for model.fit; tfbdl.train "
+                "logs the terms of the layers by itself"
+            )
     strategy = model.distribute_strategy
     with (
         workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))),
         _python_raises(savedir),
     ):
         feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)
-        build_all(model, tuple(part[:1] for part in feed.first))
+        with gradients_die():
+            build_all(model, tuple(part[:1] for part in feed.first))
         schedules = [c for c in callbacks if isinstance(c, KLSchedule)]
         others = [c for c in callbacks if not isinstance(c, KLSchedule)]
         called = keras.callbacks.CallbackList(others, model=model, epochs=epochs)

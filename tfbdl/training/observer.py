@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tfbdl import kl_term, likelihoods
+from tfbdl.tensorflow_private import custom_gradients, let_gradients_die
 from tfbdl.training.checks import check_told_of_training
+from tfbdl.training.steps_of_fit import StepsOfFit
 
 
 class Observer(keras.callbacks.Callback):
@@ -23,18 +29,15 @@ class Observer(keras.callbacks.Callback):
         super().set_model(model)
         with model.distribute_strategy.scope():
             self._observed = [(cost, _Means(cost)) for cost in kl_term.loss_terms(model)]
-        for cost, _ in self._observed:
-            cost.observe = None  # of a `fit` that was interrupted, which has let it be
         model.train_function = None
+        self._gradients = custom_gradients()
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        for cost, means in self._observed:
-            means.inner, cost.observe = cost.observe, means.update
+        StepsOfFit(self.model, self._observing)
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        for cost, means in self._observed:
-            cost.observe = means.inner
         self.model.train_function = None
+        let_gradients_die(self._gradients)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         for _, means in self._observed:
@@ -51,6 +54,17 @@ class Observer(keras.callbacks.Callback):
     def per_example(self, name: str) -> float:
         """Means of "cost", KL / N, or "loss", the weighted KL / N, over all layers, in nats."""
         return sum(means.result(name) for _, means in self._observed)
+
+    @contextmanager
+    def _observing(self, iterator: Any) -> Iterator[None]:
+        """Lets costs tell what they are, and those who listened before as well."""
+        for cost, means in self._observed:
+            means.inner, cost.observe = cost.observe, means.update
+        try:
+            yield
+        finally:
+            for cost, means in self._observed:
+                cost.observe, means.inner = means.inner, None
 
 
 class ELBOLogger(Observer):
@@ -75,7 +89,7 @@ class _Means:
 
     def __init__(self, cost: kl_term.KLTerm) -> None:
         names = (*cost.names, "cost", "loss")
-        self.inner = cost.observe
+        self.inner: Callable[[dict[str, tf.Tensor]], None] | None = None
         self._means = {name: keras.metrics.Mean(name=name) for name in names}
 
     def update(self, terms: dict[str, tf.Tensor]) -> None:

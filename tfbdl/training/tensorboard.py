@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +30,7 @@ class PosteriorTensorBoard(ELBOLogger):
 
     Raises:
         ImportError: if the package tensorboard is missing; TensorFlow comes without it.
+        OSError: if `log_dir` cannot be written.
     """
 
     def __init__(self, log_dir: str | os.PathLike[str]) -> None:
@@ -39,12 +43,13 @@ class PosteriorTensorBoard(ELBOLogger):
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         super().on_train_begin(logs)
-        self._writer = tf.summary.create_file_writer(str(self.log_dir))
+        with self._writing():
+            self._writer = tf.summary.create_file_writer(str(self.log_dir))
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = {} if logs is None else logs
         super().on_epoch_end(epoch, logs)
-        with self._writer.as_default(step=epoch + 1):
+        with self._writing(), self._writer.as_default(step=epoch + 1):
             for name, value in logs.items():
                 tf.summary.scalar(name, value)
             for layer in walk(self.model):
@@ -54,11 +59,28 @@ class PosteriorTensorBoard(ELBOLogger):
                     keep = layer.keep_prob
                     tf.summary.scalar(f"{layer.name}/keep", tf.reduce_mean(keep))
                     tf.summary.histogram(f"{layer.name}/keep_probabilities", keep)
-        self._writer.flush()
+            self._writer.flush()
 
     def on_train_end(self, logs: dict | None = None) -> None:
         super().on_train_end(logs)
-        self._writer.close()
+        with self._writing():
+            self._writer.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Says in one line what TensorFlow tells in several.
+
+        Raises:
+            OSError: in the place of TensorFlow's errors.
+        """
+        try:
+            yield
+        except tf.errors.OpError as error:
+            reason = re.sub(r"\{\{.*?\}\} | \[Op:.*", "", error.message.splitlines()[0])
+            reason = reason.rpartition("; ")[2]
+            raise OSError(
+                f"log_dir={self.log_dir} cannot be written ({reason}); name another"
+            ) from None
 
 
 def _write_posterior(posterior: Posterior) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -132,8 +133,9 @@ def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, keep: bool) ->
     if not keep:
         return _make(path, shape, dtype)
     try:
+        _check_whole(path)
         found: Any = np.lib.format.open_memmap(path, mode="r+")
-    except (OSError, ValueError) as error:
+    except Exception as error:  # damaged bytes make numpy raise nearly anything
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} cannot be read ({reason}); name another savedir") from None
     if found.dtype != dtype or found.shape[1:] != shape[1:]:
@@ -144,6 +146,19 @@ def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, keep: bool) ->
     if len(found) >= shape[0]:
         return found[: shape[0]]
     return _make(path, shape, dtype, found)
+
+
+def _check_whole(path: Path) -> None:
+    """Raises ValueError for a file that is cut off, which a memory map would fill with zeros."""
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"it has the version {version} of .npy files")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        due = file.tell() + math.prod(shape) * dtype.itemsize
+        size = file.seek(0, os.SEEK_END)
+    if size < due:
+        raise ValueError(f"it has {size} bytes where {due} are due")
 
 
 def _make(

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import number, option, positive, shown
 from tfbdl.priors import Prior
+from tfbdl.tensorflow_private import custom_gradient
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 
@@ -166,7 +167,7 @@ def one_step(kernel: Any, state: State, seed: tf.Tensor) -> tuple[State, Any]:
     from what is known of it: nothing is computed twice.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def known(theta: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         return tf.identity(state.log_prob), lambda upstream: upstream[:, None] * state.gradient
 

@@ -1,0 +1,146 @@
+"""What is compiled of a model is forgotten when a layer of it is changed, in all of the package."""
+
+import gc
+import weakref
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import tfbdl
+from tfbdl import likelihoods
+from tfbdl.graphs import operations
+from tfbdl.inference import Laplace, LogPosterior
+from tfbdl.models import VAE, Ensemble
+from tfbdl.programs import Programs, as_graph
+
+N = 12
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4)).astype("float32")
+Y = RNG.normal(size=(N, 1)).astype("float32")
+NOISE = likelihoods.Normal(0.5)
+
+
+class ProgramsTest(tf.test.TestCase):
+    def test_made_once_for_a_key_until_the_layer_changes(self):
+        layer, made = keras.layers.Dense(3), []
+        programs = Programs(layer)
+
+        def ask(key):
+            return programs.of(key, lambda: made.append(key) or len(made))
+
+        self.assertEqual([ask("a"), ask("b"), ask("a")], [1, 2, 1])
+        layer.activation = keras.activations.sigmoid
+        self.assertEqual([ask("b"), ask("a"), ask("b")], [3, 4, 3])
+        layer.build((None, 2))
+        built = ask("a")
+        layer(tf.ones([1, 2]))
+        self.assertEqual(ask("a"), built)
+
+
+class Scaled:
+    def __init__(self, scale):
+        self.scale = scale
+        self.ran = 0
+        self.programs = Programs(keras.layers.Dropout(0.5))
+
+    @as_graph
+    def times(self, x):
+        self.ran += 1
+        return self.scale * x
+
+
+class AsGraphTest(tf.test.TestCase):
+    def test_a_graph_for_each_object_and_shape(self):
+        two, three = Scaled(2.0), Scaled(3.0)
+        for _ in range(3):
+            for shape in ([], [4]):
+                x = tf.ones(shape)
+                self.assertAllEqual(two.times(x), 2.0 * x)
+                self.assertAllEqual(three.times(x), 3.0 * x)
+        self.assertEqual((two.ran, three.ran), (2, 2))
+
+    def test_in_a_graph_it_is_part_of_it(self):
+        scaled = Scaled(2.0)
+        graph = tf.function(scaled.times).get_concrete_function(tf.ones([4])).graph
+        self.assertNotIn("PartitionedCall", operations(graph))
+
+    def test_an_object_is_given_back(self):
+        scaled = Scaled(2.0)
+        scaled.times(tf.ones([]))
+        found = weakref.ref(scaled)
+        del scaled
+        gc.collect()
+        self.assertIsNone(found())
+
+
+def network(*layers):
+    model = keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
+    model.compile("sgd", NOISE)
+    return model
+
+
+def plain():
+    return network(keras.layers.Dense(3, "tanh"))
+
+
+def log_posterior():
+    target = LogPosterior(plain(), NOISE, 1.0, X, Y)
+    theta = target.theta[tf.newaxis]
+    return target.flat.model.layers[0], lambda: (target(theta), target.log_likelihood(theta))
+
+
+def in_chunks():
+    target = LogPosterior(plain(), NOISE, 1.0, X, Y, chunk_size=5)
+    return target.flat.model.layers[0], lambda: target(target.theta)
+
+
+def ensemble():
+    model = Ensemble(plain(), np.random.default_rng(1).normal(size=(3, 19)))
+    return model.network.layers[0], lambda: model(X)
+
+
+def autoencoder():
+    model = VAE(2, (3,), seed=1)
+    pixels = np.clip(np.abs(X), 0, 1)
+    model.build((None, 4))
+    return model.encoder_hidden[0], lambda: model.log_likelihood(pixels, 3, seed=0)
+
+
+def bound():
+    model = network(tfbdl.layers.BayesDense(3, "tanh", num_data=N, seed=1))
+    return model.layers[0], lambda: tfbdl.elbo(model, X, Y, 3, seed=0)
+
+
+def laplace(curvature="ggn"):
+    model = plain()
+    found = Laplace(model, NOISE, curvature=curvature, subset_of_weights="all")
+
+    def ask():
+        found.fit(X, Y)
+        return found.predict(X).epistemic_stddev
+
+    return model.layers[0], ask
+
+
+MAKERS = {f.__name__: f for f in (log_posterior, in_chunks, ensemble, autoencoder, bound, laplace)}
+
+
+class StaleTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(*MAKERS)
+    def test_a_changed_activation_is_seen(self, name):
+        keras.utils.set_random_seed(1)
+        layer, ask = MAKERS[name]()
+        before = ask()
+        layer.activation = keras.activations.sigmoid
+        after = ask()
+        self.assertNotAllClose(before, after, 1e-3, 1e-3)
+        keras.utils.set_random_seed(1)
+        fresh, ask_afresh = MAKERS[name]()
+        fresh.activation = keras.activations.sigmoid
+        self.assertAllClose(after, ask_afresh(), 1e-5, 1e-5)
+
+
+if __name__ == "__main__":
+    tf.test.main()

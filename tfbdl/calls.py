@@ -1,0 +1,62 @@
+"""What layers keep of their last call, and how calls of several threads are kept apart."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class OfCall:
+    """An attribute that a layer sets while it is called, for those who read it afterwards.
+
+    Inside `apart` it is an attribute of the thread as well: a prediction neither sees nor changes
+    what a training step in another thread has just put there, and is about to read.
+
+    Args:
+        start: makes the value that it has before the first call.
+    """
+
+    def __init__(self, start: Callable[[], Any]) -> None:
+        self._start = start
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, layer: Any, owner: type | None = None) -> Any:
+        if layer is None:
+            return self
+        values = _values(layer)
+        if self._name not in values:
+            values[self._name] = self._start()
+        return values[self._name]
+
+    def __set__(self, layer: Any, value: Any) -> None:
+        _values(layer)[self._name] = value
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Calls of layers in this thread, inside the context, leave no trace in others, or after it."""
+    before = _of_thread.values
+    _of_thread.values = {}
+    try:
+        yield
+    finally:
+        _of_thread.values = before
+
+
+class _OfThread(threading.local):
+    """Of layers inside `apart`, by the identity of the layer; None outside."""
+
+    values: dict[int, dict[str, Any]] | None = None
+
+
+_of_thread = _OfThread()
+
+
+def _values(layer: Any) -> dict[str, Any]:
+    if _of_thread.values is None:
+        return layer.__dict__.setdefault("_of_call", {})
+    return _of_thread.values.setdefault(id(layer), {})
