@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -22,8 +23,11 @@ matplotlib.use("Agg")
 
 
 def save(model: keras.Model, savedir: Path) -> None:
-    """Keeps the trained model beside its log."""
-    model.save(savedir / "model.keras")
+    """Keeps the trained model beside its log, whole or not at all."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.keras"
+        model.save(path)
+        write_whole(savedir / path.name, lambda file: file.write(path.read_bytes()))
 
 
 def trained(savedir: Path) -> keras.Model:

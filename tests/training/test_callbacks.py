@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfbdl
+from tfbdl import kl_term
 from tfbdl.kl_term import KLTerm
 
 N, BATCH = 40, 16

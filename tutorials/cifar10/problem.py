@@ -44,11 +44,11 @@ def network(precision: float | None = None) -> keras.Model:
     """
     penalty = None if precision is None else keras.regularizers.L2(0.5 * precision / NUM_DATA)
 
-    def convolution(x: keras.KerasTensor, filters: int, size: int, strides: int):
+    def convolution(x: keras.KerasTensor, filters: int, size: int, strides: int) -> keras.KerasTensor:
         x = layers.Conv2D(filters, size, strides, padding="same", kernel_initializer="he_normal")(x)
         return FilterResponseNormalization()(x)
 
-    def block(x: keras.KerasTensor, filters: int, strides: int):
+    def block(x: keras.KerasTensor, filters: int, strides: int) -> keras.KerasTensor:
         y = layers.Activation("swish")(convolution(x, filters, 3, strides))
         y = convolution(y, filters, 3, 1)
         if strides > 1:
