@@ -407,11 +407,8 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*PLAIN)
     def test_posterior_must_fit_the_estimator(self, kind):
-        class Correlated(posteriors.Posterior):
-            pass
-
         with self.assertRaisesRegex(ValueError, "^estimator='flipout' needs"):
-            kind(2, 3, num_data=10, estimator="flipout", posterior=Correlated())
+            kind(2, 3, num_data=10, estimator="flipout", posterior=posteriors.LowRankNormal(2))
 
     @parameterized.product(kind=tuple(PLAIN), num_data=(0, True, None))
     def test_num_data_is_checked(self, kind, num_data):

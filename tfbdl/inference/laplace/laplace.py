@@ -108,8 +108,7 @@ class Laplace(EvidenceMethod):
             raise ValueError(f"rank={rank} is for hessian_structure='lowrank'")
         self.temperature = positive("temperature", temperature)
         self.pred_type = option("pred_type", pred_type, ("glm", "nn"))
-        self.link_approx = link_approx
-        self.model, self.likelihood = model, likelihood
+        self.model, self.likelihood, self.link_approx = model, likelihood, link_approx
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self.subset_of_weights = subset_of_weights
         self._flat = FlatModel(in_precision(model, dtype))

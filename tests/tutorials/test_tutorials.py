@@ -19,7 +19,7 @@ import tfbdl
 from tutorials import image_data, many_seeds, uncertainty
 from tutorials.records import RecordFile
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SHORT = {
     "part2_mc_dropout.FIGURE_SAMPLES": 5,
     "part2_mc_dropout.REGRESSION_EPOCHS": 2,

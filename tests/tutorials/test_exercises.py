@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-COURSE = Path(__file__).parents[1] / "docs" / "course"
+COURSE = Path(__file__).parents[2] / "docs" / "course"
 PAGES = sorted(path.stem for path in (COURSE / "derivations").glob("*.md"))
 
 

@@ -18,7 +18,7 @@ from tutorials import records
 from tutorials.records import RecordFile
 from tutorials.uci import __main__ as uci
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 SETTINGS = {"steps": 5}
 
 
