@@ -6,11 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo test lint types wheel docs notebooks results soak bench clean
+.PHONY: help demo check test test-tutorials durations lint types wheel docs notebooks results soak bench clean
 
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
-	@echo "make test     run all tests"
+	@echo "make check    before a commit: style, types, the tests that a change needs (under 2 minutes)"
+	@echo "make test     run all tests but those of scripts, which make test-tutorials runs"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
 	@echo "make docs     build the documentation into site/;  make notebooks: run the tutorials as notebooks"
 	@echo "make results  train the tutorials on MNIST (TFBDL_DATA names its folder); days on 2 cores, a step at a time"
@@ -29,11 +30,31 @@ demo: $(INSTALLED)
 	@echo "==> training on scikit-learn's embedded digits (under 3 minutes on 2 cores)"
 	@$(BIN)/python -m tutorials.demo
 
+check: $(INSTALLED)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types
+	@echo "==> running the tests that the change needs"
+	@$(BIN)/python -m pytest $$($(BIN)/python tests/selection.py)
+
+# Graphs stay in memory: one process for all tests would need more than there may be.
+define run_tests
+	@$(BIN)/python -m pytest --junitxml=build/tests/$(1).xml $(2)
+endef
+
 test: $(INSTALLED)
-	@echo "==> running all tests (some 20 minutes on 2 cores)"
-	@$(BIN)/python -m pytest tests/[a-l]*/
-	@$(BIN)/python -m pytest tests/[m-z]*/
-	@$(BIN)/python -m pytest tests/*.py
+	@echo "==> running all tests but those of scripts (some 15 minutes on 2 cores)"
+	$(call run_tests,a-k,tests/[a-k]*/)
+	$(call run_tests,l-m,tests/[l-m]*/)
+	$(call run_tests,n-s,tests/[n-s]*/)
+	$(call run_tests,training,tests/training)
+	$(call run_tests,top,tests/*.py)
+
+test-tutorials: $(INSTALLED)
+	@echo "==> running tutorials, notebooks and exercises at a small size (some 8 minutes on 2 cores)"
+	$(call run_tests,tutorials,tests/tutorials)
+
+durations: $(INSTALLED)
+	@echo "==> noting how long tests took in 'make test', for 'make check'"
+	@$(BIN)/python tests/durations.py build/tests/*.xml
 
 lint: $(INSTALLED)
 	@echo "==> style"

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
+from durations import DURATIONS
 from imports import MODULES, ROOT, uses
 
 SECONDS = 150
@@ -28,8 +29,7 @@ SAMPLE = (
     "tests/training/test_log.py",
     "tests/predictive/test_moments.py",
 )
-DURATIONS = ROOT / "tests" / "durations.json"
-NEVER = 1_000
+UNREACHED = 1_000
 """Imports between a test and what it does not reach."""
 
 
@@ -65,7 +65,7 @@ def distances(changed: Iterable[str]) -> dict[str, int]:
     result = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         test = str(path.relative_to(ROOT))
-        nearest = min((far[name] + 1 for name in uses(path) if name in far), default=NEVER)
+        nearest = min((far[name] + 1 for name in uses(path) if name in far), default=UNREACHED)
         own = test in changed or any(_is_named_after(test, name) for name in modules)
         result[test] = 0 if own else nearest
     return result
@@ -75,7 +75,7 @@ def selected(far: dict[str, int], seconds: dict[str, float]) -> tuple[list[str],
     """The test files to run, and those left out though they reach what has changed."""
     chosen, left_out, total = list(SAMPLE), [], sum(seconds.get(test, 5.0) for test in SAMPLE)
     for test in sorted(far, key=lambda t: (far[t], seconds.get(t, 5.0))):
-        if far[test] == NEVER or test in chosen:
+        if far[test] == UNREACHED or test in chosen:
             continue
         total += seconds.get(test, 5.0)
         (chosen if total <= SECONDS or far[test] == 0 else left_out).append(test)

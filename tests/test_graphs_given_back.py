@@ -74,7 +74,7 @@ def chains():
 
 
 def mode():
-    MAP(lambda t: -tf.reduce_sum(t**2, 1), initial=[1.0], jit_compile=False).run()
+    MAP(lambda t: -tf.reduce_sum(t**2, 1), initial=[1.0], jit_compile=False).fit()
 
 
 def ensemble():

@@ -2,7 +2,7 @@
 
 import pytest
 from imports import MODULES, ROOT, uses
-from selection import NEVER, SAMPLE, SECONDS, distances, selected
+from selection import SAMPLE, SECONDS, UNREACHED, distances, selected
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ def test_the_tests_of_a_file_come_first(changed, own):
 
 def test_users_come_before_users_of_users():
     far = distances(["tfbdl/posteriors/low_rank.py"])
-    assert 0 < far["tests/layers/test_bayes_dense.py"] < NEVER
-    assert far["tests/training/test_log.py"] == NEVER
+    assert 0 < far["tests/layers/test_bayes_dense.py"] < UNREACHED
+    assert far["tests/training/test_log.py"] == UNREACHED
 
 
 def test_the_sample_exists_and_always_runs():

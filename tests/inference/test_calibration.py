@@ -38,7 +38,7 @@ class CalibrationTest(tf.test.TestCase):
 
         mcmc = MCMC(
             log_joint,
-            HMC(trajectory_length=1.5),
+            kernel=HMC(trajectory_length=1.5),
             initial=rng.normal(size=true.shape),
             num_warmup=150,
             num_samples=s,

@@ -7,7 +7,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from absl.testing import parameterized
 
-from tfbdl.inference import HMC, MALA, NUTS, Flip, Langevin, RandomWalk, kernels
+from tfbdl.inference import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.kernels.base import one_step
 
 NUM = 4000

@@ -51,7 +51,7 @@ class OutputFisherTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_families_without_one(self):
         class Own(likelihoods.Likelihood):
-            pass
+            distribution = None
 
         with self.assertRaisesRegex(ValueError, "^likelihood=Own has no Fisher information"):
             fisher_root(Own(), tf.zeros([2, 1]))

@@ -81,13 +81,13 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
 
         start = {"tolerance": 1e-6, "jit_compile": False}
         target = target_of(network())
-        whole = MAP(target, **start).run()
+        whole = MAP(target, **start).fit()
         with mock.patch.object(tfp.optimizer, "lbfgs_minimize", ends_early):
-            found = MAP(target, **start).run()
+            found = MAP(target, **start).fit()
             self.assertAllClose(found.theta, whole.theta, 1e-8, 1e-8)
             self.assertGreater(found.num_iterations, 2)
             with self.assertWarnsRegex(UserWarning, "^no mode after 3 iter.* raise max_iterations"):
-                MAP(target, max_iterations=3, **start).run()
+                MAP(target, max_iterations=3, **start).fit()
 
     @parameterized.parameters((1, 20, 0.01, 30), (3, 20, 0.001, 100), (4, 50, 1e-4, 1))
     def test_single_precision_is_near_the_mode_or_says_so(self, seed, size, sigma, spread):
@@ -109,7 +109,7 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
                 lambda theta: tf.map_fn(lambda t: log_prob(t, *single), theta),
                 initial=np.zeros(size, "float32"),
                 jit_compile=False,
-            ).run()
+            ).fit()
         gap = log_prob(mode, x, y) - log_prob(found.theta.astype(np.float64), x, y)
         said = [str(w.message) for w in caught if "mode" in str(w.message)]
         self.assertTrue(said or gap < 0.05, (gap, found.gradient_norm))

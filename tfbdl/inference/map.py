@@ -65,7 +65,8 @@ class MAP(TargetMethod):
         initial: where the search starts: "model" at the weights that the model has, "prior" at a
             draw from it; or theta, shape (D,), which a log density needs.
         seed: of a draw from the prior.
-        dtype: "float32" or "float64", as in `MCMC`.
+        dtype: "float64", or "float32" for large networks, where the search may end before the
+            mode, by the rounding of the density, and says so. A log density has that of `initial`.
         jit_compile: whether XLA compiles the search, as in `MCMC`.
 
     Attributes:
@@ -91,7 +92,7 @@ class MAP(TargetMethod):
         tolerance: float = 1e-3,
         initial: Any = "model",
         seed: int = 0,
-        dtype: str = "float32",
+        dtype: str = "float64",
         jit_compile: bool | None = None,
         name: str | None = None,
     ) -> None:

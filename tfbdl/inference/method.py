@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import inspect
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -193,4 +194,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, (np.ndarray, tf.Tensor)):
         shape = tuple(value.shape)
         return f"{float(value):g}" if not shape else f"<array of shape {shape}>"
-    return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!r}: {_shown(part)}" for key, part in value.items()) + "}"
+    if inspect.isfunction(value):
+        return value.__name__
+    return type(value).__name__ if repr(value).startswith("<") else repr(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -90,6 +91,7 @@ class WeightTable:
         with console.capture() as capture:
             console.print(table)
         lines = [line.rstrip() for line in capture.get().splitlines()]
-        return "\n".join([self.title, *lines, *self.remarks])
+        title = textwrap.fill(self.title, 120, subsequent_indent="    ")
+        return "\n".join([title, *lines, *self.remarks])
 
     __repr__ = __str__

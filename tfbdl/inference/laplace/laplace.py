@@ -21,6 +21,7 @@ from tfbdl.inference.laplace.gathering import GatheredCurvature
 from tfbdl.inference.laplace.links import check_link
 from tfbdl.inference.laplace.precision import STRUCTURES
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
+from tfbdl.inference.prior_precision import noise
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods import Likelihood
@@ -184,7 +185,7 @@ class Laplace(EvidenceMethod):
             delta = self._checked_precision(prior_precision)
         sigma = self.sigma_noise if sigma_noise is None else sigma_noise
         return self._fitted("log_marginal_likelihood").log_marginal_likelihood(
-            self._of_each_weight(delta), tf.cast(sigma, tf.float64), self.temperature
+            self._of_each_weight(delta), noise(sigma), self.temperature
         )
 
     def function_moments(
