@@ -59,6 +59,8 @@ def as_array(name: str, values: Any, wanted: str = "real numbers") -> np.ndarray
         raise ValueError(f"{name} has rows of different lengths; give one array") from None
     except Exception:  # of symbolic tensors, and of the user's own classes
         raise ValueError(f"{name}={shown(values)} is no array; give {wanted}") from None
+    if array.dtype.name == "bfloat16":  # which is no number to NumPy
+        return array.astype(np.float32)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} has dtype {array.dtype}; give {wanted}")
     return array

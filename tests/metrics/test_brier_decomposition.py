@@ -23,7 +23,7 @@ def parts_at_once(y, p, num_bins=15):
     return {f"brier_{name}": value for name, value in parts.items()}
 
 
-class BrierPartsTest(tf.test.TestCase, parameterized.TestCase):
+class BrierDecompositionTest(tf.test.TestCase, parameterized.TestCase):
     def feed(self, metric, y, outputs, weights=None, graph=False):
         """The metric's parts after unequal batches, reset once in between."""
         update = metric.update_state
@@ -112,7 +112,7 @@ class BrierPartsTest(tf.test.TestCase, parameterized.TestCase):
             metrics.BrierDecomposition(1)
         with self.assertRaisesRegex(ValueError, "^num_bins=0 must be a positive integer$"):
             metrics.BrierDecomposition(4, num_bins=0)
-        with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "looks like logits"):
+        with self.assertRaisesRegex(ValueError, "looks like logits"):
             metrics.BrierDecomposition(4).update_state(Y, LOGITS)
 
 

@@ -107,7 +107,9 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, expected, 1e-5)
 
     def test_refusals(self):
-        with self.assertRaisesRegex(ValueError, "^models is empty"):
+        with self.assertRaisesRegex(
+            ValueError, r"^models=\[\] must be a list of models, at least one$"
+        ):
             WeightEnsemble.of([])
         other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
         with self.assertRaisesRegex(ValueError, "^models differ in the shapes"):

@@ -449,7 +449,7 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         ({"likelihood": "normal"}, "^likelihood='normal' .*: bernoulli, continuous_bernoulli$"),
-        ({"binarize": "static"}, "^binarize='static' .* None or 'dynamic'$"),
+        ({"binarize": "static"}, "^binarize='static' is unknown; choose one of: dynamic$"),
         *[
             ({"latent_dim": d}, "^latent_dim=.* positive integer$")
             for d in (0, -1, 2.0, None, True)

@@ -74,8 +74,8 @@ class LogCurvesTest(unittest.TestCase):
         self.assertIs(plt.gcf(), ax.figure)
 
     def test_refuses_a_metric_that_no_run_has(self) -> None:
-        for logs, known in (({"a": made_log(cent=[1.0], acc=[1.0])}, "cent, acc"), ({}, "none")):
-            with self.assertRaisesRegex(
-                ValueError, f"^metric is 'elbo', but the logs have: {known}$"
-            ):
-                log_curves(logs, "elbo", self.ax)
+        logs = {"a": made_log(cent=[1.0], acc=[1.0])}
+        with self.assertRaisesRegex(ValueError, "^metric is 'elbo', but the logs have: cent, acc$"):
+            log_curves(logs, "elbo", self.ax)
+        with self.assertRaisesRegex(ValueError, "^logs is empty; give at least one to draw$"):
+            log_curves({}, "elbo", self.ax)

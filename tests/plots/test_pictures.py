@@ -89,7 +89,10 @@ def prediction(units=1, likelihood=None):
 REFUSED = {
     "grid: shape": (lambda: plots.image_grid(IMAGES[..., None], 2), r"^images has shape \(5, 3, 4"),
     "grid: none": (lambda: plots.image_grid(IMAGES[:0], 2), r"^images has shape \(0, 3, 4\); give"),
-    "grid: columns": (lambda: plots.image_grid(IMAGES, 0), "^columns=0, gap=1: need columns >= 1"),
+    "grid: columns": (
+        lambda: plots.image_grid(IMAGES, 0),
+        "^columns=0 must be a positive integer$",
+    ),
     "grid: 8 bits": (
         lambda: plots.image_grid(255 * IMAGES, 2),
         r"^images ranges from .*; give values in \[0, 1\] \(divide 8-bit pixels by 255\)$",
@@ -147,7 +150,7 @@ REFUSED = {
     ),
     "risk: lengths": (
         lambda: plots.risk_coverage({"a": (Y_OF_CLASSES, P_OF_CLASSES, X)}),
-        "^uncertainty has 7 examples and y has 3",
+        r"^methods\['a'\]: uncertainty has 7 examples and y has 3; give both",
     ),
     "risk: no names": (
         lambda: plots.risk_coverage([X]),

@@ -133,6 +133,9 @@ class KLTest(tf.test.TestCase, parameterized.TestCase):
                 joint = tfd.MultivariateNormalFullCovariance(np.zeros(6), self.COVARIANCE)
                 return joint.log_prob(tf.reshape(w, (6,)))
 
+            def sample(self, key, shape):
+                raise NotImplementedError
+
         q = make(family, Equicorrelated(), shape=SHAPE)
         self.assertIsNone(q.exact_kl())
         p = law(q)
