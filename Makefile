@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo check test test-tutorials durations lint types wheel docs notebooks results soak bench clean
+.PHONY: help demo check test test-slow durations lint types wheel docs notebooks results soak bench clean
 
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
 	@echo "make check    before a commit: style, types, the tests that a change needs (under 2 minutes)"
-	@echo "make test     run all tests but those of scripts, which make test-tutorials runs"
+	@echo "make test     run all tests but the slow ones, which make test-slow runs, and those of scripts"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
 	@echo "make docs     build the documentation into site/;  make notebooks: run the tutorials as notebooks"
 	@echo "make results  train the tutorials on MNIST (TFBDL_DATA names its folder); days on 2 cores, a step at a time"
@@ -37,23 +37,28 @@ check: $(INSTALLED)
 
 # Graphs stay in memory: one process for all tests would need more than there may be.
 define run_tests
-	@$(BIN)/python -m pytest --junitxml=build/tests/$(1).xml $(2)
+	@$(BIN)/python -m pytest --slow $(1) --junitxml=build/tests/$(1)-$(2).xml $(3)
+endef
+
+define run_all_tests
+	$(call run_tests,$(1),a-k,tests/[a-k]*/)
+	$(call run_tests,$(1),l-m,tests/[l-m]*/)
+	$(call run_tests,$(1),n-s,tests/[n-s]*/)
+	$(call run_tests,$(1),training,tests/training)
+	$(call run_tests,$(1),top,tests/*.py)
 endef
 
 test: $(INSTALLED)
-	@echo "==> running all tests but those of scripts (some 15 minutes on 2 cores)"
-	$(call run_tests,a-k,tests/[a-k]*/)
-	$(call run_tests,l-m,tests/[l-m]*/)
-	$(call run_tests,n-s,tests/[n-s]*/)
-	$(call run_tests,training,tests/training)
-	$(call run_tests,top,tests/*.py)
+	@echo "==> running all tests but those of tests/slow.txt and of scripts (some 15 minutes on 2 cores)"
+	$(call run_all_tests,none)
 
-test-tutorials: $(INSTALLED)
-	@echo "==> running tutorials, notebooks and exercises at a small size (some 8 minutes on 2 cores)"
-	$(call run_tests,tutorials,tests/tutorials)
+test-slow: $(INSTALLED)
+	@echo "==> running slow tests, tutorials, notebooks and exercises (some 30 minutes on 2 cores)"
+	$(call run_all_tests,only)
+	$(call run_tests,all,tutorials,tests/tutorials)
 
 durations: $(INSTALLED)
-	@echo "==> noting how long tests took in 'make test', for 'make check'"
+	@echo "==> noting how long tests took in 'make test test-slow'"
 	@$(BIN)/python tests/durations.py build/tests/*.xml
 
 lint: $(INSTALLED)

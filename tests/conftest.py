@@ -5,6 +5,7 @@ They must be configured before TensorFlow starts; nothing is placed on the secon
 
 import gc
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,12 +43,29 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", line)
 
 
+SLOW = Path(__file__).parent / "slow.txt"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slow",
+        choices=("all", "none", "only"),
+        default="all",
+        help="which of the tests that tests/slow.txt lists to run; 'only' leaves out all others",
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what `tf.test.TestCase` has under the name of a test: a context manager."""
-    own = [item for item in items if item.name != "test_session"]
-    if len(own) < len(items):
-        config.hook.pytest_deselected(items=[i for i in items if i.name == "test_session"])
-        items[:] = own
+    """Leaves out tests by `--slow`, and a context manager of `tf.test.TestCase` called as one."""
+    which, slow = config.getoption("slow"), set(SLOW.read_text().splitlines())
+
+    def is_wanted(item: pytest.Item) -> bool:
+        wanted_by = ("all", "only" if item.nodeid in slow else "none")
+        return item.name != "test_session" and which in wanted_by
+
+    out = [item for item in items if not is_wanted(item)]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if is_wanted(item)]
 
 
 @pytest.fixture(autouse=True)

@@ -1,39 +1,52 @@
-"""How long test files take: `python tests/durations.py REPORT.xml ...` keeps it for `selection`.
+"""How long tests take: `python tests/durations.py REPORT.xml ...` keeps it in two files.
 
-The reports are those that `make durations` has pytest write (`--junitxml`).
+`durations.json` has the seconds of each test file, for `selection`; `slow.txt` the tests that
+`make test` leaves to `make test-slow`. The reports are those that both have pytest write.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
 from imports import ROOT
 
 DURATIONS = ROOT / "tests" / "durations.json"
+SLOW = ROOT / "tests" / "slow.txt"
+LIMIT = 3.0
+"""Seconds from which on a test is slow."""
 
 
 def of_reports(paths: list[Path]) -> dict[str, float]:
-    """Seconds on one core, by test file."""
-    seconds: Counter[str] = Counter()
-    for path in paths:
-        for case in ElementTree.parse(path).iter("testcase"):
-            seconds[file_of(case.get("classname", ""))] += float(case.get("time", 0))
-    return {file: round(taken, 1) for file, taken in sorted(seconds.items())}
+    """Seconds on one core, by test."""
+    return {
+        f"{node_of(case.get('classname', ''))}::{case.get('name')}": float(case.get("time", 0))
+        for path in paths
+        for case in ElementTree.parse(path).iter("testcase")
+    }
 
 
-def file_of(classname: str) -> str:
-    """The file of a test whose class is called `tests.layers.test_contract.ContractTest`."""
+def node_of(classname: str) -> str:
+    """`tests/layers/test_a.py::ATest` of `tests.layers.test_a.ATest`."""
     parts = classname.split(".")
-    last = next(i for i, part in enumerate(parts) if part.startswith("test_"))
-    return "/".join(parts[: last + 1]) + ".py"
+    file = next(i for i, part in enumerate(parts) if part.startswith("test_")) + 1
+    return "::".join(["/".join(parts[:file]) + ".py", *parts[file:]])
+
+
+def main(reports: list[Path]) -> None:
+    """Takes up what the reports say; what they do not speak of stays as it was."""
+    seconds = of_reports(reports)
+    known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+    files = {file: taken for file, taken in known.items() if (ROOT / file).exists()}
+    for file in {test.partition("::")[0] for test in seconds}:
+        files[file] = round(sum(s for t, s in seconds.items() if t.startswith(f"{file}::")), 1)
+    DURATIONS.write_text(json.dumps(files, indent=1, sort_keys=True) + "\n")
+    slow = set(SLOW.read_text().splitlines()) - seconds.keys()
+    slow |= {test for test, taken in seconds.items() if taken > LIMIT}
+    SLOW.write_text("\n".join(sorted(slow)) + "\n")
 
 
 if __name__ == "__main__":
-    found = of_reports([Path(argument) for argument in sys.argv[1:]])
-    known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    known = {file: taken for file, taken in known.items() if (ROOT / file).exists()}
-    DURATIONS.write_text(json.dumps(known | found, indent=1, sort_keys=True) + "\n")
+    main([Path(argument) for argument in sys.argv[1:]])
