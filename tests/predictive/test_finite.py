@@ -27,9 +27,9 @@ def bayesian(units=1, loss=None):
     return model
 
 
-def refused(message, model, x=X, **arguments):
+def refused(message, model, x=X, call=tfbdl.predict, **arguments):
     with pytest.raises(ValueError, match=message) as caught:
-        tfbdl.predict(model, x, **arguments)
+        call(model, x, **arguments)
     assert "\n" not in str(caught.value)
 
 

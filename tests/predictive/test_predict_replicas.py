@@ -62,7 +62,7 @@ class ReplicasTest(tf.test.TestCase):
         with two():
             model = keras.Sequential([keras.Input((4,)), tfbdl.layers.MCDropout(0.5), Recorder()])
         functions = Functions(model, None)
-        functions._spread.jit_compile = False  # which takes no Python function
+        functions._replicas.jit_compile = False  # which takes no Python function
         (moments,) = functions.moments(tf.constant(X), 0, 10)
         self.assertEqual(moments.count, 10)
         self.assertEqual((replicas.count(0), replicas.count(1)), (5 + 1, 5 + 1))  # and the mean

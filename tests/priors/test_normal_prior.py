@@ -185,7 +185,9 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(0, -1.0, True, float("nan"))
     def test_what_is_no_scale(self, wrong):
-        with self.assertRaisesRegex(ValueError, "^scale=.* must be a positive number"):
+        with self.assertRaisesRegex(
+            ValueError, "^prior=.* must be a positive number: a|^prior=True is unknown"
+        ):
             priors.get(wrong)
 
     @parameterized.parameters(None, "", b"normal")

@@ -9,9 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
-from tfbdl.inference.progress import Progress
 
 import tfbdl
+from tfbdl.inference.mcmc.progress import Progress
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 4)).astype("float32")
@@ -40,8 +40,8 @@ def by_fit(folder, callback):
 
 
 def by_members(folder, callback):
-    how = {"batch_size": 6, "jit_compile": False, "verbose": 0}
-    ensemble = tfbdl.inference.DeepEnsemble(classifier, 2)
+    how = {"batch_size": 6, "verbose": 0}
+    ensemble = tfbdl.inference.DeepEnsemble(classifier, 2, jit_compile=False)
     ensemble.fit(X, Y, savedir=folder, epochs=3, callbacks=[callback], **how)
 
 
@@ -54,14 +54,12 @@ def by_chains(folder, callback):
     """What moves the bar stands in for a callback, which chains do not have."""
     chains = tfbdl.inference.MCMC(
         lambda theta: -0.5 * tf.reduce_sum(theta**2, axis=1),
-        "rwmh",
+        kernel="rwmh",
         initial=np.zeros(2, "float32"),
         num_warmup=10,
         num_samples=200,
         num_chains=2,
         jit_compile=False,
-        savedir=folder,
-        verbose=0,
     )
 
     def told(*_):
@@ -69,9 +67,9 @@ def by_chains(folder, callback):
 
     with (
         mock.patch.object(Progress, "at", told),
-        mock.patch("tfbdl.inference.progress.SECONDS", 0.01),
+        mock.patch("tfbdl.inference.mcmc.progress.SECONDS", 0.01),
     ):
-        chains.run()
+        chains.fit(savedir=folder, verbose=0)
 
 
 RUNS = {f.__name__: f for f in (by_loop, by_fit, by_members, by_samples, by_chains)}

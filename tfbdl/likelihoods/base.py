@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import text
+from tfbdl.arguments import optional, text
 from tfbdl.probability import tfp
 
 
@@ -27,8 +27,8 @@ class Likelihood(keras.losses.Loss, abc.ABC):
 
     is_discrete = False
 
-    def __init__(self, name: str, **kwargs: Any) -> None:
-        super().__init__(name=text("name", name), **kwargs)
+    def __init__(self, name: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name=optional(text, "name", name), **kwargs)
 
     @property
     def outputs_hold(self) -> str | None:

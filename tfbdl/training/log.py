@@ -16,8 +16,6 @@ from typing import NoReturn
 
 import numpy as np
 
-from tfbdl import arguments
-
 _MAX_LINE = 16384  # bytes; bounds the memory that a file of another kind can take
 _NUMBER = r"-?(?:[0-9]+\.[0-9]{6}|inf|nan)"
 _COLUMN = rf"[^\s,]+ {_NUMBER}"
@@ -84,6 +82,8 @@ def read_log(path: str | os.PathLike[str]) -> TrainLog:
     Raises:
         LogError: If the file cannot be read or a line does not belong to the format.
     """
+    from tfbdl import arguments  # noqa: PLC0415 (starts TensorFlow, which this module is free of)
+
     return read_lines(arguments.path("path", path)).log()
 
 

@@ -8,6 +8,7 @@ finite, and several workers.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -207,6 +208,7 @@ def _python_raises(savedir: str | os.PathLike[str] | None) -> Iterator[None]:
         if "PyFunc" not in str(error) or not last_frame:
             raise
         own = " ".join(text.partition("\n\n")[2].partition("\n\n\t [[")[0].split())
+        own = re.sub(r"^[\w.<>]+\.(?=\w)", "", own)  # the error's class has its module before it
         kept = "" if savedir is None else f"; the last checkpoint stays in {savedir}"
         raise TrainingError(f"the data, or Python code in the model, raised {own}{kept}") from error
 
