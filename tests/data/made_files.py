@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from tfbdl.data import DataError, originals
+from tfbdl.data import DataError, mnist_files
 
 
 class TemporaryFolderTestCase(unittest.TestCase):
@@ -80,8 +80,8 @@ def published(home: Path, **data_sets: dict[str, np.ndarray]) -> Iterator[None]:
     shapes = {key: array.shape for key, array in next(iter(data_sets.values())).items()}
     checksums = {name: md5s(arrays) for name, arrays in data_sets.items()}
     with (
-        mock.patch.dict(originals.SHAPES, shapes),
-        mock.patch.dict(originals.MD5, checksums),
+        mock.patch.dict(mnist_files.SHAPES, shapes),
+        mock.patch.dict(mnist_files.MD5, checksums),
         mock.patch.dict(os.environ, {"HOME": str(home)}),
     ):
         os.environ.pop("TFBDL_DATA", None)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 from made_files import write_idx
-from originals_case import ARRAYS, FASHION, MNIST, OriginalsTestCase
+from mnist_files_case import ARRAYS, FASHION, MNIST, MnistFilesTestCase
 
 import tfbdl.data
 from tfbdl.data import DataError
 from tfbdl.data.mnist_files import load_original
 
 
-class KerasTest(OriginalsTestCase):
+class KerasTest(MnistFilesTestCase):
     def test_cache_is_read_without_downloading(self):
         write_idx(self.home / ".keras/datasets/fashion-mnist", FASHION)
         np.savez(self.home / ".keras/datasets/mnist.npz", **MNIST)

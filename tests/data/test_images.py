@@ -84,14 +84,14 @@ class ArgumentsTest(unittest.TestCase):
         self.assertEqual(SPLITS, ("tutorial", "full"))
 
     def test_unknown_name_or_split(self):
-        with self.assertRaisesRegex(ValueError, "^name='cifar' .* digits, mnist, fashion_mnist$"):
+        with self.assertRaisesRegex(ValueError, "^name='cifar' .* digits, fashion_mnist, mnist$"):
             load("cifar")
         with self.assertRaisesRegex(ValueError, "^split='train' .* tutorial, full$"):
             load("digits", "train")
 
     def test_per_class_is_a_positive_int(self):
         for per_class in (0, -1, 2.0, "3", None, True):
-            with self.assertRaisesRegex(ValueError, "^per_class=.* must be a positive int$"):
+            with self.assertRaisesRegex(ValueError, "^per_class=.* must be a positive integer$"):
                 load("digits", per_class=per_class)
         self.assertEqual(len(load("digits", per_class=np.int64(2)).y_train), 20)
 
@@ -135,7 +135,7 @@ class DigitsTest(ImageTestCase):
 
     def test_no_files_are_needed(self):
         with mock.patch("tfbdl.data.images.load_original", side_effect=AssertionError):
-            load("digits", directory="absent")
+            load("digits")
 
 
 def real_folder(name):

@@ -102,5 +102,5 @@ class NoiseTest(unittest.TestCase):
 
     def test_errors(self):
         for n in (0, -1, 1.5, True):
-            with self.assertRaisesRegex(ValueError, "^n=.* must be a positive int$"):
+            with self.assertRaisesRegex(ValueError, "^n=.* must be a positive integer$"):
                 noise(n, seed=0)

@@ -26,7 +26,7 @@ class EveryToyTest(unittest.TestCase):
     def test_n_is_a_positive_int(self):
         for draw in (gal_linear, blundell_curve, gapped_sine):
             for n in (0, -1, 2.0, None, True):
-                with self.assertRaisesRegex(ValueError, "^n=.* must be a positive int$"):
+                with self.assertRaisesRegex(ValueError, "^n=.* must be a positive integer$"):
                     draw(n, seed=0)
 
 

@@ -38,8 +38,6 @@ def unit_interval(name: str, values: Any) -> np.ndarray:
 
     """
     array = as_array(name, values)
-    if array.size == 0:
-        raise ValueError(f"{name} has shape {array.shape}; give numbers in [0, 1]")
     if not np.all((array >= 0) & (array <= 1)):
         raise ValueError(
             f"{name} ranges from {array.min()} to {array.max()}; "

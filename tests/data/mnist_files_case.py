@@ -13,7 +13,7 @@ FASHION = made_arrays(seed=1)
 ARRAYS = {"mnist": MNIST, "fashion_mnist": FASHION}
 
 
-class OriginalsTestCase(TemporaryFolderTestCase):
+class MnistFilesTestCase(TemporaryFolderTestCase):
     def setUp(self):
         super().setUp()
         self.home = self.folder / "home"

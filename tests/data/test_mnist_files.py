@@ -3,13 +3,13 @@ import pickle
 
 import numpy as np
 from made_files import TemporaryFolderTestCase, write_idx
-from originals_case import ARRAYS, FASHION, MNIST, OriginalsTestCase
+from mnist_files_case import ARRAYS, FASHION, MNIST, MnistFilesTestCase
 
 from tfbdl.data import DataError
 from tfbdl.data.mnist_files import load_original
 
 
-class DirectoryTest(OriginalsTestCase):
+class DirectoryTest(MnistFilesTestCase):
     def test_idx_files_directly_or_in_a_subfolder(self):
         for name, folder in (
             ("mnist", "."),
@@ -82,7 +82,7 @@ class DirectoryTest(OriginalsTestCase):
             load_original("mnist", self.data)
 
 
-class EnvironmentTest(OriginalsTestCase):
+class EnvironmentTest(MnistFilesTestCase):
     def test_variable_names_the_directory(self):
         write_idx(self.data / "mnist", MNIST)
         os.environ["TFBDL_DATA"] = str(self.data)
