@@ -25,6 +25,7 @@ def of_reports(paths: list[Path]) -> dict[str, float]:
         f"{node_of(case.get('classname', ''))}::{case.get('name')}": float(case.get("time", 0))
         for path in paths
         for case in ElementTree.parse(path).iter("testcase")
+        if case.get("classname")
     }
 
 

@@ -384,7 +384,7 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
         ),
         (
             {"model": known_targets.gaussian, "kernel": "flip"},
-            "^kernel='flip' needs the prior Bernoulli for all weights, not .* give kernel=Flip.values=",
+            "^kernel='flip' needs the prior Bernoulli for all .* give kernel=Flip.values=",
         ),
         (
             {"initial": [0.0, 1e200, 0.0]},

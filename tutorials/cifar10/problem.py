@@ -44,7 +44,9 @@ def network(precision: float | None = None) -> keras.Model:
     """
     penalty = None if precision is None else keras.regularizers.L2(0.5 * precision / NUM_DATA)
 
-    def convolution(x: keras.KerasTensor, filters: int, size: int, strides: int) -> keras.KerasTensor:
+    def convolution(
+        x: keras.KerasTensor, filters: int, size: int, strides: int
+    ) -> keras.KerasTensor:
         x = layers.Conv2D(filters, size, strides, padding="same", kernel_initializer="he_normal")(x)
         return FilterResponseNormalization()(x)
 
