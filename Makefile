@@ -45,7 +45,7 @@ define run_all_tests
 	$(call run_tests,$(1),l-m,tests/[l-m]*/)
 	$(call run_tests,$(1),n-s,tests/[n-s]*/)
 	$(call run_tests,$(1),training,tests/training)
-	$(call run_tests,$(1),top,tests/*.py)
+	$(call run_tests,$(1),top,tests/test_*.py)
 endef
 
 test: $(INSTALLED)

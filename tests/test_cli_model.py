@@ -175,7 +175,9 @@ class PredictTest(CommandCase):
         self.refuse(
             1, "folder does not exist", "predict", self.model, self.inputs, "--output", nowhere
         )
-        self.refuse(2, "num_samples=-1", "predict", self.model, self.inputs, "--samples", -1)
+        self.refuse(
+            2, "argument --samples: -1 must be", "predict", self.model, self.inputs, "--samples", -1
+        )
 
 
 class DeviceTest(CommandCase):

@@ -18,10 +18,16 @@ class Laplace(priors.Prior):
     def log_prob(self, w):
         return -tf.abs(w) - np.log(2.0)
 
+    def sample(self, key, shape):
+        raise NotImplementedError
+
 
 class Student(priors.Prior):
     def log_prob(self, w):
         return -2.0 * tf.math.log1p(tf.square(w) / 3.0) + scipy.stats.t.logpdf(0, 3)
+
+    def sample(self, key, shape):
+        raise NotImplementedError
 
 
 def kl_from_normal(mu, sigma, prior, sample, exact=True):

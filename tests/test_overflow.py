@@ -6,7 +6,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 import tfbdl
-from tfbdl import inference, likelihoods, optimizers
+from tfbdl import inference, likelihoods
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 4))
@@ -30,7 +30,7 @@ def bayesian():
 
 def plain():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    model.compile("sgd", "mse", jit_compile=False)
+    model.compile("sgd", likelihoods.Normal(1.0), jit_compile=False)
     return model
 
 
@@ -38,43 +38,48 @@ def batches(x, y):
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
 
 
-def path():
-    samples = inference.WeightSnapshots()
+def laplace():
+    return inference.Laplace(plain(), jit_compile=False)
+
+
+def swag():
     model = keras.Sequential(
         [keras.Input((4,)), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
     )
-    model.compile(optimizers.SGLD(0.01, num_data=N, seed=1), "mse", jit_compile=False)
-    model.fit(X, Y, 6, 3, callbacks=[samples], verbose=0)
-    return samples
+    model.compile(keras.optimizers.SGD(0.01), likelihoods.Normal(1.0), jit_compile=False)
+    return inference.SWAG(model, jit_compile=False).fit(X, Y, epochs=3, verbose=0)
 
 
-def laplace():
-    return inference.Laplace(plain(), "regression", jit_compile=False)
+def ensemble():
+    return inference.DeepEnsemble(plain, 1, jit_compile=False)
 
 
-QUIET = {"epochs": 1, "batch_size": 4, "verbose": 0, "jit_compile": False}
+QUIET = {"epochs": 1, "batch_size": 4, "verbose": 0}
+PLAINLY = {**QUIET, "jit_compile": False}
 OF_X = {
-    "train": lambda x: tfbdl.train(bayesian(), x, Y, **QUIET),
+    "train": lambda x: tfbdl.train(bayesian(), x, Y, **PLAINLY),
     "predict": lambda x: tfbdl.predict(bayesian(), x, 2, verbose=0),
     "predict, a data set": lambda x: tfbdl.predict(bayesian(), batches(x, Y), 2, verbose=0),
     "elbo": lambda x: tfbdl.elbo(bayesian(), x, Y, 2),
     "log_predictive_density": lambda x: tfbdl.log_predictive_density(bayesian(), x, Y, 2),
-    "LogPosterior": lambda x: inference.LogPosterior(plain(), likelihoods.Normal(1.0), 1.0, x, Y),
+    "LogPosterior": lambda x: inference.LogPosterior(plain(), 1.0, x, Y),
     "Laplace.fit": lambda x: laplace().fit(x, Y),
-    "Laplace.predict": lambda x: laplace().fit(X, Y).predict(x),
+    "predict, of Laplace": lambda x: tfbdl.predict(laplace().fit(X, Y), x, verbose=0),
     "NeuralLinear.fit": lambda x: inference.NeuralLinear(plain()).fit(x, Y),
-    "NeuralLinear.predict": lambda x: inference.NeuralLinear(plain()).fit(X, Y).predict(x),
-    "DeepEnsemble.fit": lambda x: inference.DeepEnsemble(plain, 1).fit(x, Y, **QUIET),
-    "SWAG.ensemble": lambda x: inference.SWAG(path()).ensemble(2, x=x),
+    "predict, of NeuralLinear": lambda x: tfbdl.predict(
+        inference.NeuralLinear(plain()).fit(X, Y), x, verbose=0
+    ),
+    "DeepEnsemble.fit": lambda x: ensemble().fit(x, Y, **QUIET),
+    "SWAG.ensemble": lambda x: swag().ensemble(2, x=x),
 }
 OF_Y = {
-    "train": lambda y: tfbdl.train(bayesian(), X, y, **QUIET),
+    "train": lambda y: tfbdl.train(bayesian(), X, y, **PLAINLY),
     "elbo": lambda y: tfbdl.elbo(bayesian(), X, y, 2),
     "log_predictive_density": lambda y: tfbdl.log_predictive_density(bayesian(), X, y, 2),
-    "LogPosterior": lambda y: inference.LogPosterior(plain(), likelihoods.Normal(1.0), 1.0, X, y),
+    "LogPosterior": lambda y: inference.LogPosterior(plain(), 1.0, X, y),
     "Laplace.fit": lambda y: laplace().fit(X, y),
     "NeuralLinear.fit": lambda y: inference.NeuralLinear(plain()).fit(X, y),
-    "DeepEnsemble.fit": lambda y: inference.DeepEnsemble(plain, 1).fit(X, y, **QUIET),
+    "DeepEnsemble.fit": lambda y: ensemble().fit(X, y, **QUIET),
 }
 
 
@@ -98,7 +103,7 @@ class OverflowTest(parameterized.TestCase):
 
     def test_chains_that_are_computed_in_float64_take_it(self):
         data = huge(X), Y
-        wide = inference.LogPosterior(plain(), likelihoods.Normal(1.0), 1.0, *data, dtype="float64")
+        wide = inference.LogPosterior(plain(), 1.0, *data, dtype="float64")
         self.assertEqual(wide.x.dtype, tf.float64)
 
 

@@ -21,7 +21,7 @@ def parsed(check: Callable[[str, Any], T], word: str, value: Any) -> T:
     try:
         return check(word, value)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise argparse.ArgumentTypeError(str(error).removeprefix(f"{word}=")) from None
 
 
 def path(word: str) -> Path:

@@ -236,13 +236,10 @@ class VAE(keras.Model):
         if not self.built:
             self.build(x.shape)
         bounds = self._programs.of("bounds", lambda: tf.function(self._bounds, jit_compile=True))
+        number = tf.constant(num_samples)
         batches = [
-            bounds(
-                tf.constant(x[start : start + BATCH], tf.float32),
-                random.fold_in(key, start),
-                tf.constant(num_samples),
-            )
-            for start in range(0, len(x), BATCH)
+            bounds(tf.constant(x[i : i + BATCH], tf.float32), random.fold_in(key, i), number)
+            for i in range(0, len(x), BATCH)
         ]
         return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
 

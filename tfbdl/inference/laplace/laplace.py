@@ -116,8 +116,7 @@ class Laplace(EvidenceMethod):
         self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
         check_link(self._scaled.unit, link_approx, pred_type)
         self._subset = WeightSubset(self._flat, subset_of_weights)
-        self._sizes = self._subset.sizes
-        self._one_for_each_weight = hessian_structure != "kron"
+        self._sizes, self._one_for_each_weight = self._subset.sizes, hessian_structure != "kron"
         self.sigma_noise = self._scaled.sigma_noise
         self.prior_precision = prior_precision
         if hessian_structure == "full":
