@@ -62,7 +62,7 @@ def _walker(kernel, target):
             return i + 1, *kernel.step(target, state, seed, step_size, scale)
 
         none = Info.of(tf.zeros_like(theta[:, 0]))
-        start = (tf.constant(0), kernel.init(target, theta), none)
+        start = (tf.constant(0), kernel.init(target, theta, tf.constant([0, 0])), none)
         return tf.while_loop(lambda i, *_: i < steps, step, start)[1:]
 
     return run

@@ -102,7 +102,7 @@ class HMCTest(tf.test.TestCase):
     """The trajectories of `tfp.mcmc.HamiltonianMonteCarlo`, given our steps and scales."""
 
     STEP = tf.constant([0.05, 0.03], tf.float64)
-    START = HMC().init(known_targets.banana, tf.constant(standard_draws(6, 2)))
+    START = HMC().init(known_targets.banana, tf.constant(standard_draws(6, 2)), seed=[0, 0])
 
     def go(self, steps, step):
         kernel = tfp.mcmc.HamiltonianMonteCarlo(known_targets.banana, step, steps)
@@ -269,7 +269,7 @@ class SettingsTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_no_gradient(self):
         with self.assertRaisesRegex(ValueError, "^target has no gradient; use kernel='rwmh'"):
-            HMC().init(lambda theta: tf.stop_gradient(theta[:, 0]), tf.zeros([2, 1]))
+            HMC().init(lambda theta: tf.stop_gradient(theta[:, 0]), tf.zeros([2, 1]), seed=[0, 0])
 
 
 if __name__ == "__main__":

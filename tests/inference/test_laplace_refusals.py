@@ -74,7 +74,10 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
             ("jit_compile='no' must be True or False", {"jit_compile": "no"}),
             ("dtype='float16' is unknown", {"dtype": "float16"}),
             ("prior_precision=inf must be positive", {"prior_precision": np.inf}),
-            ("subset_of_weights='first' is unknown", {"subset_of_weights": "first"}),
+            (
+                "subset_of_weights='first' must be 'all', 'last_layer', or a list",
+                {"subset_of_weights": "first"},
+            ),
             (
                 r"subset_of_weights names 'nose'; the weights are .*last/kernel",
                 {"subset_of_weights": ["last", "nose"]},

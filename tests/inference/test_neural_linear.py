@@ -257,7 +257,7 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
         features_alone = keras.Sequential([keras.Input((3,)), keras.layers.Rescaling(1.0)])
         model = keras.Sequential([features_alone, keras.layers.Dense(1)])
         found = NeuralLinear(model, noise_prior=(1.0, 0.01)).fit(x, y)
-        found.optimize_prior_precision(structure)
+        found.optimize_prior_precision(prior_structure=structure)
         delta = found.prior_precision
         with tf.GradientTape() as tape:
             tape.watch(delta)

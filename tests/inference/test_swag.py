@@ -21,7 +21,7 @@ def network(offset=0.0):
     keras.utils.set_random_seed(0)
     hidden = keras.layers.Dense(4, "tanh")
     model = keras.Sequential([keras.Input((3,)), hidden, keras.layers.Dense(1)])
-    model.compile(keras.optimizers.SGD(0.1), tfbdl.likelihoods.Normal(0.3))
+    model.compile(keras.optimizers.SGD(0.02), tfbdl.likelihoods.Normal(0.3))
     last = model.layers[-1].bias
     last.assign(last + offset)
     return model

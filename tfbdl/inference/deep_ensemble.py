@@ -11,10 +11,12 @@ import numpy as np
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, function, integer, optional, positive_integer
+from tfbdl.copying import copy_state
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import at_most
 from tfbdl.inference.training_method import TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
+from tfbdl.keras_private import walk
 from tfbdl.models import WeightEnsemble
 
 
@@ -156,7 +158,13 @@ class DeepEnsemble(TrainingMethod):
 
 
 def _fresh(model: keras.Model) -> keras.Model:
-    """A model of the same architecture with weights of its own, compiled alike."""
+    """A model of the same architecture with weights of its own, compiled alike.
+
+    What layers have been adapted to, such as the scales of a Normalization, is no weight to train.
+    """
     made = keras.models.clone_model(model)
+    for layer, copy in zip(walk(model), walk(made), strict=True):
+        if hasattr(layer, "adapt"):
+            copy_state(layer, copy)
     made.compile_from_config(model.get_compile_config())
     return made
