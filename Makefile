@@ -33,7 +33,7 @@ demo: $(INSTALLED)
 check: $(INSTALLED)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types
 	@echo "==> running the tests that the change needs"
-	@$(BIN)/python -m pytest $$($(BIN)/python tests/selection.py)
+	@$(BIN)/python -m pytest --slow none $$($(BIN)/python tests/selection.py)
 
 # Graphs stay in memory: one process for all tests would need more than there may be.
 define run_tests
