@@ -1,5 +1,6 @@
 """Training by the marginal likelihood, against the exact one of linear regression."""
 
+import functools
 import tempfile
 
 import keras
@@ -99,10 +100,11 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
 
     EPOCHS, STOP = 10, 5
 
-    def start(self, prior_structure="layerwise"):
+    @staticmethod
+    def start(prior_structure="layerwise"):
         """A network and its callback: searches after the epochs 3, 5, 7, 9."""
         keras.utils.set_random_seed(0)
-        layers = [keras.layers.Dense(4, "tanh"), keras.layers.Dense(1)]
+        layers = [keras.layers.Dense(2, "tanh"), keras.layers.Dense(1)]
         model = keras.Sequential([keras.Input((3,)), *layers])
         model.compile(keras.optimizers.Adam(0.05), likelihoods.Normal(0.7))
         laplace = Laplace(
@@ -111,11 +113,19 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
         options = {"prior_structure": prior_structure, "start": 1, "every": 2}
         return model, EmpiricalBayes(laplace, X, Y, **options)
 
-    def loop(self, savedir, epochs, **kwargs):
-        model, callback = self.start(**kwargs)
+    @classmethod
+    def loop(cls, savedir, epochs, **kwargs):
+        model, callback = cls.start(**kwargs)
         arguments = {"batch_size": 8, "savedir": savedir, "verbose": 0, "jit_compile": False}
         tfbdl.train(model, X, Y, epochs=epochs, callbacks=[callback], **arguments)
         return callback
+
+    @classmethod
+    @functools.cache
+    def whole(cls, prior_structure):
+        """Let alone; one run for all tests that only look."""
+        with tempfile.TemporaryDirectory() as folder:
+            return cls.loop(folder, cls.EPOCHS, prior_structure=prior_structure)
 
     def assert_same(self, got, expected):
         weights = (c.laplace.model.get_weights() for c in (got, expected))
@@ -130,8 +140,8 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(prior_structure=("scalar", "layerwise", "diag"), stop=(4, 5))
     def test_in_the_loop(self, prior_structure, stop):
         """Stopped right behind a search, and an epoch before the next."""
-        with tempfile.TemporaryDirectory() as once, tempfile.TemporaryDirectory() as stopped:
-            whole = self.loop(once, self.EPOCHS, prior_structure=prior_structure)
+        whole = self.whole(prior_structure)
+        with tempfile.TemporaryDirectory() as stopped:
             self.loop(stopped, stop, prior_structure=prior_structure)
             resumed = self.loop(stopped, self.EPOCHS, prior_structure=prior_structure)
             self.assertEqual(list(whole.log_marginal_likelihood), [3, 5, 7, 9])

@@ -30,6 +30,13 @@ def target_of(model, prior=SCALE):
     return LogPosterior(model, prior, X, Y, likelihood=likelihoods.Normal(SIGMA), dtype="float64")
 
 
+def mode_by_hand():
+    """Of the linear regression, and its inputs with a one for the bias."""
+    phi = np.c_[X, np.ones(N)]
+    precision = phi.T @ phi / SIGMA**2 + np.eye(4) / SCALE**2
+    return np.linalg.solve(precision, phi.T @ Y[:, 0] / SIGMA**2), phi
+
+
 class MAPTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("lbfgs", "adam")
     def test_linear_regression(self, name):
@@ -37,9 +44,7 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         found = MAP(
             target_of(network()), optimizer=optimizer, tolerance=1e-5, jit_compile=False
         ).fit()
-        phi = np.c_[X, np.ones(N)]
-        precision = phi.T @ phi / SIGMA**2 + np.eye(4) / SCALE**2
-        mode = np.linalg.solve(precision, phi.T @ Y[:, 0] / SIGMA**2)
+        mode, phi = mode_by_hand()
         self.assertAllClose(found.theta, mode, 1e-6, 1e-6)
         self.assertLess(found.gradient_norm, 1e-5)
         prediction = tfbdl.predict(found, X, verbose=0)
@@ -81,10 +86,9 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
 
         start = {"tolerance": 1e-6, "jit_compile": False}
         target = target_of(network())
-        whole = MAP(target, **start).fit()
         with mock.patch.object(tfp.optimizer, "lbfgs_minimize", ends_early):
             found = MAP(target, **start).fit()
-            self.assertAllClose(found.theta, whole.theta, 1e-8, 1e-8)
+            self.assertAllClose(found.theta, mode_by_hand()[0], 1e-7, 1e-7)
             self.assertGreater(found.num_iterations, 2)
             with self.assertWarnsRegex(UserWarning, "^no mode after 3 iter.* raise max_iterations"):
                 MAP(target, max_iterations=3, **start).fit()

@@ -609,7 +609,7 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters("mcmc", "map")
     def test_a_log_posterior_is_a_density_with_a_network(self, name):
-        target = LogPosterior(network(), 1.0, X, Y)
+        target = LogPosterior(network(), 1.0, X, Y, dtype=fitted(name).dtype)
         given = {"mcmc": {"kernel": HMC(step_size=0.01), **CHAINS}}.get(
             name, {"max_iterations": 3000, "jit_compile": False}
         )

@@ -244,7 +244,7 @@ class _Search:
 
         def search(theta: tf.Tensor, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             found = tfp.optimizer.lbfgs_minimize(
-                self._loss, theta, tolerance=self._tolerance, max_iterations=most
+                self._compiled_loss, theta, tolerance=self._tolerance, max_iterations=most
             )
             return found.position, found.num_iterations
 
