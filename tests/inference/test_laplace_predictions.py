@@ -211,9 +211,9 @@ def simplex(alpha):
 class LinkTest(tf.test.TestCase, parameterized.TestCase):
     def test_bridge_gives_back_the_dirichlet(self):
         """Also if the logits are shifted, with their uncertainty: the softmax does not see it."""
-        alphas = np.array([[2.0, 5.0, 1.5], [0.7, 30.0, 4.0]])
+        alphas = np.array([[2.0, 5.0, 1.5], [0.7, 30.0, 4.0], [3.0, 8.0, 20.0]])
         mean, covariance = map(np.array, zip(*map(simplex, alphas), strict=True))
-        for shift in (0.3, 2.0):
+        for shift in (0.0, 0.3, 2.0):
             found = mean_of_classes(
                 likelihoods.Categorical(), "bridge", mean + shift, covariance + shift
             )

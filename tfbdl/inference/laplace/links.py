@@ -61,6 +61,7 @@ def mean_of_classes(
 
 def _bridge(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     of_rows, total = covariance.sum(axis=2), covariance.sum(axis=(1, 2))[:, np.newaxis]
+    total = np.where(total == 0.0, 1.0, total)  # the sum is certain; rows are zero too
     mean = mean - of_rows * mean.sum(axis=1, keepdims=True) / total
     variance = np.diagonal(covariance, axis1=1, axis2=2) - of_rows**2 / total
     classes = mean.shape[1]
