@@ -101,7 +101,7 @@ results: $(INSTALLED)
 
 soak: $(INSTALLED)-soak
 	@echo "==> breaking runs in all ways (some 10 minutes on 2 cores), into results/soak"
-	@cd benchmarks && ../$(BIN)/python -m soak $(SOAK)
+	@cd benchmarks && PYTHONPATH=$(CURDIR) ../$(BIN)/python -m soak $(SOAK)
 
 bench: $(INSTALLED)
 	@echo "==> timing beside peers, each in an environment of its own (GBs; 2 hours on 2 cores), into runs/"

@@ -2,22 +2,17 @@
 
 import inspect
 import re
-import sys
 import warnings
 
 import keras
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
-from pages import ROOT
+from soak.calls import BASES, all_cases
+from soak.calls.case import Wrong, made, parameters, seen
 
 import tfbdl
 from tfbdl import arguments, cli
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from soak.calls import BASES, all_cases
-from soak.calls.case import Wrong, made, parameters, seen
 
 CASES = {case.name: case for case in all_cases()}
 HEARD = [name for name in CASES if not re.search("BayesConv[13]D", name)]

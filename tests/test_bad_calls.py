@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import re
-import sys
 import tempfile
 from unittest import mock
 
@@ -14,14 +13,11 @@ import matplotlib as mpl
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
-from pages import ROOT
 
 import tfbdl
 from tfbdl import cli, data, inference, layers, likelihoods, models, optimizers, plots, priors
 
 mpl.use("agg")
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
 from soak import bad_calls, bounded
 from soak.calls import Case, all_cases
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
+from named import find
 
 ROOT = Path(__file__).parents[1]
 MAP = ROOT / "docs" / "course" / "map.md"
@@ -40,14 +39,6 @@ def exists(name: str) -> bool:
     if name.startswith("tfbdl."):
         return find(name) is not None
     return (ROOT / name).exists()
-
-
-def find(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        parent, _, last = name.rpartition(".")
-        return getattr(find(parent), last)
 
 
 def in_tutorials(parts: list[str]) -> bool:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import pkgutil
 import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import keras
 import matplotlib.pyplot as plt
 import pytest
 import tensorflow as tf
 import two_replicas
+from named import find
 from pages import BLOCK, ROOT, run_blocks
 
 import tfbdl
@@ -99,15 +98,6 @@ def anchors(text: str) -> set[str]:
 def directives(text: str) -> list[str]:
     """The objects whose docstrings a page shows."""
     return re.findall(r"^::: (\S+)$", text, flags=re.M)
-
-
-def find(name: str) -> Any:
-    """The object of a dotted name; where a module and a function share one, the module."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        parent, _, last = name.rpartition(".")
-        return getattr(find(parent), last)
 
 
 def test_reference_is_complete() -> None:

@@ -1,14 +1,9 @@
 """A short form of `make soak`: kills, full disks, damaged files, long runs."""
 
-import sys
 import tempfile
 from pathlib import Path
 
 from absl.testing import absltest, parameterized
-from pages import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
 from soak import full_disk, fuzz, kills, memory, readers
 
 

@@ -50,15 +50,14 @@ def _trained(model: keras.Model) -> None:
 
 
 def _laplace(model: keras.Model) -> None:
-    found = tfbdl.inference.Laplace(model, tfbdl.likelihoods.Categorical(), jit_compile=False)
-    found.fit(X, Y).predict(X)
+    posterior = tfbdl.inference.Laplace(model, jit_compile=False).fit(X, Y)
+    tfbdl.predict(posterior, X, verbose=0)
 
 
 def _chains(model: keras.Model) -> None:
-    target = tfbdl.inference.LogPosterior(model, tfbdl.likelihoods.Categorical(), 1.0, X, Y)
     tfbdl.inference.MCMC(
-        target, "hmc", num_warmup=30, num_samples=20, jit_compile=False, verbose=0
-    ).run()
+        model, 1.0, kernel="hmc", num_warmup=30, num_samples=20, jit_compile=False
+    ).fit(X, Y, verbose=0)
 
 
 def _plain() -> keras.Model:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import random
-import sys
 import tempfile
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,16 +15,17 @@ from typing import NamedTuple
 import keras
 import numpy as np
 from matplotlib.figure import Figure
-from tfbdl.inference.samples import Samples
-from tfbdl.inference.transitions import Draws
 
 import tfbdl
 from soak.full_disk import largest_file
-from soak.jobs import ROOT, N, X, Y
+from soak.jobs import N, X, Y
 from tfbdl import cli
+from tfbdl.inference.mcmc.stepping import Draws
+from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.training import checkpoint
 from tfbdl.training.log import epoch_header, epoch_line
 from tfbdl.training.log_writer import LogWriter
+from tutorials import run_files
 
 LOG = epoch_header(1, 0.1) + epoch_line(1, 0.5, {"loss": 0.25})
 
@@ -81,7 +81,7 @@ def _draws(folder: Path) -> None:
     (folder / "chains").mkdir(exist_ok=True)
     savedir = _new(folder / "chains")
     savedir.mkdir()
-    Samples(start, 500, savedir, {"seed": 0}).save([np.zeros(3000)], 4)
+    ChainStorage(start, 500, savedir, {"seed": 0}).save([np.zeros(3000)], 4)
 
 
 def _command(*arguments: object) -> None:
@@ -108,13 +108,9 @@ def _curves(folder: Path) -> None:
     _command("log", log, "--force", "--figure", folder / "curves.png")
 
 
-def _script(function: str, *arguments: object) -> None:
-    """What tutorials write by `common`."""
-    path = str(ROOT / "tutorials")
-    if path not in sys.path:
-        sys.path.append(path)
+def _silently(write: Callable[..., object], *arguments: object, **named: object) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
-        getattr(importlib.import_module("common"), function)(*arguments)
+        write(*arguments, **named)
 
 
 def _figure() -> Figure:
@@ -133,15 +129,15 @@ FILES = {
     "answers of tfbdl predict": Kind(_predict),
     "figure of tfbdl log": Kind(_curves),
     "record of a script": Kind(
-        lambda folder: _script("write_json", folder / "metrics.json", {"loss": [0.25] * 5000})
+        lambda folder: run_files.write_metrics(Namespace(savedir=folder), loss=[0.25] * 5000)
     ),
     "table of a script": Kind(
-        lambda folder: _script("write_text", folder / "table.md", ["| a |"] * 5000)
+        lambda folder: _silently(run_files.write_table, folder / "table.md", ["| a |"] * 5000)
     ),
     "figure of a script": Kind(
-        lambda folder: _script("write_figure", _figure(), folder / "figure.png")
+        lambda folder: _silently(run_files.write_figure, _figure(), folder / "figure.png")
     ),
-    "model of a script": Kind(lambda folder: _script("save", model(), folder)),
+    "model of a script": Kind(lambda folder: run_files.save(model(), folder)),
 }
 
 

@@ -17,12 +17,12 @@ from typing import Any
 import h5py
 import keras
 import numpy as np
-from tfbdl.inference.samples import Samples
-from tfbdl.inference.transitions import Draws
 
 import tfbdl
 from soak.readers import PIXELS, Reader, check, in_zip, of_zip, readers
 from tfbdl.cli import predict
+from tfbdl.inference.mcmc.stepping import Draws
+from tfbdl.inference.mcmc.storage import ChainStorage
 
 TB = 10**12
 READ_WHEN_CUT = {"train.log"}
@@ -256,8 +256,8 @@ DRAWS = Draws(*(np.zeros((2, 3), "float32") for _ in Draws._fields))
 def _chains() -> dict[str, bytes]:
     """The files of chains that have begun."""
     with tempfile.TemporaryDirectory() as folder:
-        samples = Samples(DRAWS, 5, Path(folder), {"seed": 0})
-        samples.save([np.zeros(3), np.zeros(2)], 4)
+        storage = ChainStorage(DRAWS, 5, Path(folder), {"seed": 0})
+        storage.save([np.zeros(3), np.zeros(2)], 4)
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
@@ -266,8 +266,8 @@ def _resume_chains(path: Path) -> Any:
     for name, content in _chains().items():
         if name != path.name:
             (path.parent / name).write_bytes(content)
-    samples = Samples(DRAWS, 5, path.parent, {"seed": 0})
-    return samples.resumed([np.zeros(3), np.zeros(2)])
+    storage = ChainStorage(DRAWS, 5, path.parent, {"seed": 0})
+    return storage.resumed([np.zeros(3), np.zeros(2)])
 
 
 def _ensemble(path: Path) -> Any:

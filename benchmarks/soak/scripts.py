@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import json
 import os
@@ -16,11 +15,14 @@ from unittest import mock
 
 import numpy as np
 
-from soak.jobs import ROOT, Job, Refused, arrays, check_logs, without_seconds
+from soak.jobs import Job, Refused, arrays, check_logs, without_seconds
+from soak.uci_files import write_splits
 from tfbdl.data.mushroom import Mushrooms
 from tfbdl.data.uci import PUBLISHED, Published
+from tutorials import image_data
 
 DIGITS = "--data digits --N 200"
+FIVE_MUSHROOMS = Mushrooms(np.eye(5, dtype="float32"), np.arange(5) % 2 == 0)
 OF_TIME = re.compile("second|minute|time|versions")
 """Names of what no two runs have in common, in records."""
 
@@ -29,8 +31,8 @@ class Script(NamedTuple):
     """How a tutorial is run.
 
     flags: of the command line.
-    short: constants of its modules by their names, with values that make it short.
-    only: mappings of its modules by their names, with the keys that stay.
+    short: constants by the names that they have in `tutorials`, with values that make it short.
+    only: mappings by their names, with the keys that stay.
     """
 
     flags: str
@@ -44,56 +46,67 @@ SCRIPTS = {
     "part3_concrete_dropout": Script(f"{DIGITS} --n_epochs 12 --S 3"),
     "part4_variational_dropout": Script(f"{DIGITS} --n_epochs 12 --S 3"),
     "bayes_dense": Script(f"{DIGITS} --n_epochs 12 --S 3"),
-    "compare": Script(
+    "many_seeds": Script(
         f"{DIGITS} --n_epochs 4 --seeds 2 --S 2",
-        only={"compare.METHODS": ("base", "concrete_dropout")},
+        only={"many_seeds.METHODS": ("base", "concrete_dropout")},
     ),
     "uncertainty": Script(
         f"{DIGITS} --n_epochs 4 --S 3 --K 2",
-        {"uncertainty.ANGLES": (0, 90), "uncertainty.MIDDLE": 1, "uncertainty.clothes": "digits"},
+        {
+            "uncertainty.ANGLES": (0, 90),
+            "uncertainty.MIDDLE": 1,
+            "uncertainty.clothes": lambda args: image_data.chosen(args).x_test,
+        },
         {"uncertainty.METHODS": ("base", "deep ensemble")},
     ),
     "marginal_likelihood": Script(
         f"{DIGITS} --sets images --n_epochs 5",
         {
-            "marginal_likelihood.WIDTHS": (1, 16),
-            "marginal_likelihood.DEPTHS": (1,),
-            "marginal_likelihood.EXAMPLES_AN_EPOCH": 1000,
-            "marginal_likelihood.OF_PRECISIONS": (16, 1),
-            "marginal_likelihood.PRECISIONS": (1.0, 1e5),
+            "marginal_likelihood.__main__.WIDTHS": (1, 16),
+            "marginal_likelihood.__main__.DEPTHS": (1,),
+            "marginal_likelihood.__main__.EXAMPLES_AN_EPOCH": 1000,
+            "marginal_likelihood.__main__.OF_PRECISIONS": (16, 1),
+            "marginal_likelihood.__main__.PRECISIONS": (1.0, 1e5),
         },
     ),
-    "posterior_table": Script(
+    "posterior_inference.table": Script(
         f"{DIGITS} --units 5 --n_epochs 3 --samples 20 --chains 2 --seeds 2 --S 10",
-        {"running.STEPS_AN_EPOCH": 1000},
-        {"posterior_table.METHODS": ("SGHMC CLR",)},
+        {"posterior_inference.running.STEPS_AN_EPOCH": 1000},
+        {"posterior_inference.table.METHODS": ("SGHMC CLR",)},
     ),
     "posterior_inference": Script(
         "--N 12 --steps 30 --chains 2 --S 40",
         only={
-            "posterior_inference.METHODS": ("HMC", "Laplace"),
-            "posterior_inference.PROBLEMS": ("regression",),
+            "posterior_inference.__main__.METHODS": ("HMC", "Laplace"),
+            "posterior_inference.__main__.PROBLEMS": ("regression",),
         },
     ),
     "priors": Script(
         f"{DIGITS} --n_epochs 2 --S 5 --parts influence relevance",
-        {"relevance.PRIORS": {"ARD": "ard"}, "relevance.EPOCHS": {"made": 20}},
+        {"priors.relevance.PRIORS": {"ARD": "ard"}, "priors.relevance.EPOCHS": {"made": 20}},
     ),
     "uci": Script(
         "--set made --splits 0 1 --hidden 10 --steps 300 --S 20 "
         "--methods bayes_by_backprop mc_dropout",
         {
-            "by_training.SCALES": (1.0,),
-            "by_training.RATES": (0.01,),
-            "by_training.LENGTHSCALES": (0.1,),
+            "uci.by_training.SCALES": (1.0,),
+            "uci.by_training.RATES": (0.01,),
+            "uci.by_training.LENGTHSCALES": (0.1,),
         },
     ),
-    "mnist": Script("--data digits --methods plain bayes --n_epochs 6 --plain_epochs 2 --units 20"),
-    "bandit": Script(
-        "--agents thompson epsilon_5 --seeds 1 --updates 2 --n_epochs 4",
-        {"bandit.EPOCH": 20, "bandit.mushrooms": "made"},
+    "bayes_by_backprop.mnist": Script(
+        "--data digits --methods plain bayes --n_epochs 6 --plain_epochs 2 --units 20"
     ),
-    "regression": Script("--S 10", {"regression.TEST_POINTS": 1000}),
+    "bayes_by_backprop.bandit": Script(
+        "--agents thompson epsilon_5 --seeds 1 --updates 2 --n_epochs 4",
+        {
+            "bayes_by_backprop.bandit.EPOCH": 20,
+            "bayes_by_backprop.bandit.mushrooms": lambda path: FIVE_MUSHROOMS,
+        },
+    ),
+    "bayes_by_backprop.regression": Script(
+        "--S 10", {"bayes_by_backprop.regression.TEST_POINTS": 1000}
+    ),
     "demo": Script("--quick"),
 }
 
@@ -104,61 +117,41 @@ def job(name: str) -> Job:
 
 
 def _run(name: str, folder: Path, begun: Callable[[], None]) -> None:
-    for room in ("", "bayes_by_backprop", "posterior", "priors", "uci"):
-        path = str(ROOT / "tutorials" / room)
-        if path not in sys.path:
-            sys.path.append(path)
-    script = SCRIPTS[name]
-    main = importlib.import_module(name)
+    script, data = SCRIPTS[name], folder.parent / "data"
+    module = importlib.import_module(f"tutorials.{name}")
+    if hasattr(module, "__path__"):
+        module = importlib.import_module(f"tutorials.{name}.__main__")
     with ExitStack() as stack:
-        for constant, value in _patches(script, folder).items():
-            stack.enter_context(mock.patch(constant, value))
-        stack.enter_context(mock.patch.dict(PUBLISHED, made=_made(folder.parent / "data")))
-        stack.enter_context(mock.patch.dict(os.environ, TFBDL_DATA=str(folder.parent / "data")))
+        for constant, value in _patches(script).items():
+            stack.enter_context(mock.patch(f"tutorials.{constant}", value))
+        stack.enter_context(mock.patch.dict(PUBLISHED, made=_made(data)))
+        stack.enter_context(mock.patch.dict(os.environ, TFBDL_DATA=str(data)))
         flags = (*script.flags.split(), "--savedir", str(folder))
-        stack.enter_context(mock.patch.object(sys, "argv", [f"{name}.py", *flags]))
+        stack.enter_context(mock.patch.object(sys, "argv", [name, *flags]))
         stack.enter_context(mock.patch.object(sys, "stdout"))
         begun()
         try:
-            main.main()
+            module.main()
         except SystemExit as end:
             if end.code:
                 raise Refused(str(end.code)) from None
 
 
-def _patches(script: Script, folder: Path) -> dict[str, Any]:
-    found = dict(script.short)
+def _patches(script: Script) -> dict[str, Any]:
+    few = {}
     for constant, keys in script.only.items():
-        module, _, attribute = constant.partition(".")
-        methods = getattr(importlib.import_module(module), attribute)
-        found[constant] = {key: methods[key] for key in keys}
-    if found.get("uncertainty.clothes"):
-        common = importlib.import_module("common")
-        found["uncertainty.clothes"] = lambda args: common.images(args).x_test
-    if found.get("bandit.mushrooms"):
-        found["bandit.mushrooms"] = lambda path: _mushrooms()
-    return found
-
-
-def _mushrooms() -> Any:
-    return Mushrooms(np.eye(5, dtype="float32"), np.arange(5) % 2 == 0)
+        module, _, attribute = constant.rpartition(".")
+        every = getattr(importlib.import_module(f"tutorials.{module}"), attribute)
+        few[constant] = {key: every[key] for key in keys}
+    return {**script.short, **few}
 
 
 def _made(folder: Path) -> Published:
-    """A data set with two splits, in files as those of Gal's repository."""
-    data, rng = folder / "made" / "data", np.random.default_rng(0)
+    """A sum's sine of three features, with two splits."""
+    rng = np.random.default_rng(0)
     x = rng.normal(size=(250, 3))
-    table = np.c_[x, np.sin(x.sum(1)) + rng.normal(0, 0.1, 250)]
-    if not (data / "index_test_1.txt").exists():
-        data.mkdir(parents=True, exist_ok=True)
-        np.savetxt(data / "data.txt", table, fmt="%.17g")
-        columns: dict[str, Any] = {"features": [0, 1, 2], "target": [3]}
-        for split in range(2):
-            order = np.random.default_rng(split).permutation(250)
-            columns |= {f"train_{split}": order[:150], f"test_{split}": order[150:]}
-        for name, values in columns.items():
-            np.savetxt(data / f"index_{name}.txt", values, fmt="%d")
-    return Published("made", 2, hashlib.md5(table.tobytes()).hexdigest())
+    y = np.sin(x.sum(axis=1)) + rng.normal(0, 0.1, 250)
+    return write_splits(folder, np.c_[x, y])
 
 
 def _outcome(folder: Path) -> dict[str, Any]:

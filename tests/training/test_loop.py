@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfbdl
+from tutorials.classifiers import compiled
 
 # Processes are forked off one that has TensorFlow imported but not started.
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -44,18 +45,6 @@ def classifier(*layers, optimizer=None, kind="sequential"):
     else:
         model = Subclassed(layers)
     return compiled(model, optimizer or keras.optimizers.Adam(0.01))
-
-
-def compiled(model, optimizer):
-    model.compile(
-        optimizer,
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=[
-            keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cent"),
-            keras.metrics.SparseCategoricalAccuracy(name="acc"),
-        ],
-    )
-    return model
 
 
 class Subclassed(keras.Model):

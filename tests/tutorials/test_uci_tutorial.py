@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import io
 import os
 import tempfile
@@ -18,6 +17,7 @@ import scipy.stats
 import tensorflow as tf
 import tutorial_runs
 from absl.testing import parameterized
+from soak.uci_files import write_splits
 
 import tfbdl
 from tfbdl.data import UCIData
@@ -198,18 +198,7 @@ class NoiseTest(tf.test.TestCase):
 
 def write_made(folder: Path) -> Published:
     """A data set with two splits, in files as those of Gal's repository."""
-    data = folder / "made" / "data"
-    data.mkdir(parents=True)
-    x, y = made_data(250)
-    table = np.concatenate([x, y], axis=1)
-    np.savetxt(data / "data.txt", table, fmt="%.17g")
-    columns = {"features": [0, 1, 2], "target": [3]}
-    for split in range(2):
-        order = np.random.default_rng(split).permutation(250)
-        columns |= {f"train_{split}": order[:150], f"test_{split}": order[150:]}
-    for name, values in columns.items():
-        np.savetxt(data / f"index_{name}.txt", values, fmt="%d")
-    return Published("made", 2, hashlib.md5(table.tobytes()).hexdigest())
+    return write_splits(folder, np.concatenate(made_data(250), axis=1))
 
 
 class ScriptTest(parameterized.TestCase):

@@ -47,14 +47,15 @@ def prior_of(model: keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
     the biases of a layer, and the weights of the output, and b is 1 / fan-in.
     """
     flat = FlatModel(model)
-    raw_scales = {layer.raw_scale.path for layer in model.layers if isinstance(layer, LearnedScale)}
+    scales = {id(part.raw_scale) for part in model.layers if isinstance(part, LearnedScale)}
+    is_scale = [id(variable) in scales for variable in model.trainable_variables]
     noise = GammaScale()
     last = max(i for i, shape in enumerate(flat.shapes.values()) if len(shape) == 2)
 
     def log_prior(theta: tf.Tensor) -> tf.Tensor:
         terms = []
-        for i, (path, w) in enumerate(zip(flat.shapes, flat.unflatten(theta), strict=True)):
-            if path in raw_scales:
+        for i, w in enumerate(flat.unflatten(theta)):
+            if is_scale[i]:
                 terms.append(noise.log_prob(w))
             elif w.shape.rank == 2:
                 groups = tf.transpose(w) if i == last else w
