@@ -6,10 +6,11 @@ from soak.calls import (
     chains,
     commands,
     figures,
+    laplaces,
     layers,
     losses,
     models,
-    normals,
+    neural_linears,
     paths,
     predictions,
     scores,
@@ -26,7 +27,7 @@ BASES = (*weights.BASES, *losses.BASES, *training.BASES, *chains.BASES)
 
 MODULES = (
     *(layers, weights, losses, scores, figures, sets),
-    *(training, predictions, models, chains, normals, paths, commands),
+    *(training, predictions, models, chains, laplaces, neural_linears, paths, commands),
 )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from soak.calls.case import Case, X, floats
+import tfbdl
+from soak.calls.case import Case, Wrong, X, floats
+from tfbdl import likelihoods
 
 DRAWS = {"num_samples": (3, 2), "seed": (0, 1)}
 
@@ -29,3 +31,23 @@ def drawn(kind: type, kept: Any, arguments: Any, *methods: str) -> Iterator[Case
             arguments,
             slow=True,
         )
+
+
+def asked(mode: str, posterior: Any, number: Any, seed: Any) -> Case:
+    """`tfbdl.predict` of a posterior, with what it hears and what it refuses."""
+    return Case(
+        f"tfbdl.predict, {mode}",
+        tfbdl.predict,
+        lambda **given: answered(tfbdl.predict(posterior(), **given)),
+        {
+            "x": (X, X + 1.0),
+            "num_samples": number,
+            "batch_size": (None, Wrong(0)),
+            "seed": seed,
+            "likelihood": (None, Wrong(likelihoods.Normal())),
+            "return_samples": (False, True),
+            "jit_compile": (None, Wrong("yes")),
+            "verbose": (0, Wrong("loud")),
+        },
+        slow=True,
+    )

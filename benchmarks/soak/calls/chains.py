@@ -103,6 +103,14 @@ def _summary(x: Any) -> Any:
 
 def cases() -> Iterator[Case]:
     """Densities, methods, kernels and diagnostics."""
+    yield from _densities()
+    yield from _constructors()
+    yield from _methods()
+    yield from _kernels()
+    yield from _diagnostics()
+
+
+def _densities() -> Iterator[Case]:
     yield Case(
         "tfbdl.inference.LogPosterior",
         inference.LogPosterior,
@@ -126,6 +134,9 @@ def cases() -> Iterator[Case]:
             lambda method=method, **given: _at(method, **given),
             {"theta": (theta, theta[::-1].copy())},
         )
+
+
+def _constructors() -> Iterator[Case]:
     how = {"jit_compile": (False, Wrong("yes")), "name": ("one", "two")}
     own_density = {
         "model": (density, Made(log_posterior)),
@@ -164,6 +175,9 @@ def cases() -> Iterator[Case]:
         yield Case(f"tfbdl.inference.MAP, {mode}", inference.MAP, _mode, arguments, slow=True)
         arguments = {**chains, **own}
         yield Case(f"tfbdl.inference.MCMC, {mode}", inference.MCMC, _chains, arguments, slow=True)
+
+
+def _methods() -> Iterator[Case]:
     data = {"x": (X, X + 1.0), "y": (TARGETS, TARGETS + 1.0), "batch_size": (None, Wrong(0))}
     yield Case("MAP.fit", inference.MAP.fit, _mode_of, data, slow=True)
     run = {**data, "savedir": (None, Made(folder)), "verbose": (0, Wrong("loud"))}
@@ -173,6 +187,18 @@ def cases() -> Iterator[Case]:
     one = {"num_samples": (1, Wrong(0)), **fixed_seed}
     yield from drawn(inference.MAP, kept_mode, one, "ensemble")
     yield from drawn(inference.MCMC, kept_chains, DRAWS, "sample", "ensemble")
+    yield Case(
+        "MCMC.outputs",
+        inference.MCMC.outputs,
+        lambda x: shaped(kept_chains().outputs(x), 8, 2, len(x), 1),
+        {"x": (X, X + 1.0)},
+        slow=True,
+    )
+    summarised = {"x": (None, X)}
+    yield Case("MCMC.summary", inference.MCMC.summary, _summary, summarised, slow=True)
+
+
+def _kernels() -> Iterator[Case]:
     adaptive = {
         "step_size": (None, 0.2),
         "target_accept": (None, 0.5),
@@ -204,15 +230,9 @@ def cases() -> Iterator[Case]:
         {"num_flips": (1, 2), "values": ((-1.0, 1.0), (-0.5, 0.5))},
         slow=True,
     )
-    yield Case(
-        "MCMC.outputs",
-        inference.MCMC.outputs,
-        lambda x: shaped(kept_chains().outputs(x), 8, 2, len(x), 1),
-        {"x": (X, X + 1.0)},
-        slow=True,
-    )
-    summarised = {"x": (None, X)}
-    yield Case("MCMC.summary", inference.MCMC.summary, _summary, summarised, slow=True)
+
+
+def _diagnostics() -> Iterator[Case]:
     samples = {"samples": (CHAINS, CHAINS**3 + np.arange(8)[:, None, None])}
     yield Case(
         "tfbdl.inference.rhat",
