@@ -6,7 +6,9 @@ from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
 from tfbdl.likelihoods.normal import Normal
 from tfbdl.likelihoods.of_keras import check_targets as check_targets
-from tfbdl.likelihoods.of_keras import of_loss, of_model, required_likelihood
+from tfbdl.likelihoods.of_keras import of_loss
+from tfbdl.likelihoods.of_keras import of_model as of_model
+from tfbdl.likelihoods.of_keras import required_likelihood as required_likelihood
 from tfbdl.likelihoods.poisson import Poisson
 from tfbdl.likelihoods.stock_metrics import check_metrics as check_metrics
 from tfbdl.likelihoods.student_t import StudentT
@@ -20,6 +22,4 @@ __all__ = [
     "Poisson",
     "StudentT",
     "of_loss",
-    "of_model",
-    "required_likelihood",
 ]

@@ -34,7 +34,7 @@ class Prior(keras.layers.Layer, abc.ABC):
 
     def __init__(self, **kwargs: object) -> None:
         if "trainable" in kwargs:
-            boolean("trainable", kwargs["trainable"])
+            kwargs["trainable"] = boolean("trainable", kwargs["trainable"])
         super().__init__(**kwargs)
         self.cost = None if type(self).kl is Prior.kl else LossTerm()
         self._num_data: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from soak.calls import (
     chains,
     commands,
+    conformals,
     figures,
     laplaces,
     layers,
@@ -22,12 +23,12 @@ from soak.calls.case import Case
 
 __all__ = ["BASES", "Case", "all_cases"]
 
-BASES = (*weights.BASES, *losses.BASES, *training.BASES, *chains.BASES)
+BASES = (*conformals.BASES, *weights.BASES, *losses.BASES, *training.BASES, *chains.BASES)
 """Public classes that have to be derived from."""
 
 MODULES = (
     *(layers, weights, losses, scores, figures, sets),
-    *(training, predictions, models, chains, laplaces, neural_linears, paths, commands),
+    *(training, predictions, conformals, models, chains, laplaces, neural_linears, paths, commands),
 )
 
 

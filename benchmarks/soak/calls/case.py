@@ -89,6 +89,11 @@ def _is_positional(parameter: inspect.Parameter) -> bool:
     return parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY
 
 
+def is_true(value: Any) -> bool:
+    """Whether a flag is set, in Python or NumPy."""
+    return isinstance(value, (bool, np.bool_)) and bool(value)
+
+
 def shaped(values: Any, *shape: int) -> np.ndarray:
     """The array, if it has this shape.
 
@@ -105,7 +110,7 @@ def seen(value: Any) -> Any:
     if isinstance(value, (str, bool, int, type(None))):
         return value
     if isinstance(value, Mapping):
-        return tuple((str(key), seen(part)) for key, part in value.items() if key != "name")
+        return tuple((str(key), seen(part)) for key, part in value.items())
     if isinstance(value, (list, tuple)):
         return tuple(seen(part) for part in value)
     if hasattr(value, "get_config"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,11 +17,11 @@ from soak.calls.case import TARGETS, Case, Made, Wrong, X, folder, shaped
 from soak.calls.networks import line, noisy
 from tfbdl import inference, likelihoods
 
-CHAINS = np.random.default_rng(0).normal(size=(8, 2, 3))
+CHAINS = np.random.default_rng(0).normal(size=(20, 2, 3)).cumsum(axis=0)
 
 
 def density(theta: tf.Tensor) -> tf.Tensor:
-    """That of three independent normal weights."""
+    """That of independent normal weights."""
     return -0.5 * tf.reduce_sum(theta**2, axis=1)
 
 
@@ -52,7 +53,9 @@ def _data(model: Any, y: np.ndarray = TARGETS) -> tuple[np.ndarray, ...]:
 
 
 def _mode(**given: Any) -> Any:
-    found = inference.MAP(**given).fit(*_data(given["model"]))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "no mode after")
+        found = inference.MAP(**given).fit(*_data(given["model"]))
     return [found.theta, found.log_prob, found.num_iterations, found.name]
 
 
@@ -82,7 +85,7 @@ def _chains_of(savedir: Path | None, **given: Any) -> Any:
 
 
 def _with_kernel(kind: type, **given: Any) -> Any:
-    few = {"num_warmup": 3, "num_samples": 2, "num_chains": 1, "jit_compile": False}
+    few = {"num_warmup": 3, "num_samples": 4, "num_chains": 1, "jit_compile": False}
     kernel, start = kind(**given), np.ones(3, "float32")
     if kind is inference.Flip:
         start = np.float32(kernel.values)[[0, 0, 1]]
@@ -132,7 +135,7 @@ def _densities() -> Iterator[Case]:
             f"LogPosterior.{method}",
             getattr(inference.LogPosterior, method),
             lambda method=method, **given: _at(method, **given),
-            {"theta": (theta, theta[::-1].copy())},
+            {"theta": (theta, theta + 1.0)},
         )
 
 
@@ -142,7 +145,7 @@ def _constructors() -> Iterator[Case]:
         "model": (density, Made(log_posterior)),
         "prior": (None, Wrong(1.0)),
         "likelihood": (None, Wrong(likelihoods.Normal())),
-        "initial": (np.ones(3, "float32"), np.full(3, 0.5, "float32")),
+        "initial": (np.ones(5, "float32"), np.full(5, 0.5, "float32")),
         "dtype": ("float32", Wrong("float16")),
     }
     own_network = {
@@ -201,7 +204,7 @@ def _methods() -> Iterator[Case]:
 def _kernels() -> Iterator[Case]:
     adaptive = {
         "step_size": (None, 0.2),
-        "target_accept": (None, 0.5),
+        "target_accept": (None, 0.9),
         "mass_matrix": ("identity", "diagonal"),
     }
     fixed = {**adaptive, "step_size": (0.1, 0.2)}
@@ -233,7 +236,7 @@ def _kernels() -> Iterator[Case]:
 
 
 def _diagnostics() -> Iterator[Case]:
-    samples = {"samples": (CHAINS, CHAINS**3 + np.arange(8)[:, None, None])}
+    samples = {"samples": (CHAINS, CHAINS[::-1] ** 3 + np.arange(20)[:, None, None])}
     yield Case(
         "tfbdl.inference.rhat",
         inference.rhat,
@@ -249,7 +252,7 @@ def _diagnostics() -> Iterator[Case]:
         lambda samples, kind: np.nan_to_num(
             shaped(inference.ess(samples, kind), *np.shape(samples)[2:])
         ),
-        {**samples, "kind": ("bulk", "mean")},
+        {**samples, "kind": ("bulk", "tail")},
         called={"samples": "num_samples"},
     )
 

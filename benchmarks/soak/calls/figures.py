@@ -11,10 +11,10 @@ import numpy as np
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
+from matplotlib.patches import Patch
 
 from soak.calls.case import Case, Made, N
-from soak.calls.losses import PROBABILITIES
-from soak.calls.scores import ENTROPY, REAL, Y
+from soak.calls.scores import ENTROPY, OTHER, REAL, P, Q, Y
 from tfbdl import layers, likelihoods, models, plots
 from tfbdl.predictive import Prediction
 from tfbdl.training.log import TrainLog
@@ -28,6 +28,11 @@ def _axes(*shape: int) -> Made:
     return Made(lambda: plt.subplots(*(shape or (1, 1)))[1])
 
 
+def _outline(patch: Patch) -> np.ndarray:
+    """The corners of a bar or a polygon, as data."""
+    return patch.get_patch_transform().transform_path(patch.get_path()).vertices
+
+
 def _picture(target: Any, **given: Any) -> Any:
     """What is drawn: the data of all that is on the axes, and its texts."""
     axes = np.ravel(target(**given))
@@ -35,7 +40,7 @@ def _picture(target: Any, **given: Any) -> Any:
     for ax in axes:
         found += [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), len(ax.figure.axes)]
         found += [np.asarray(line.get_xydata(), float) for line in ax.get_lines()]
-        found += [np.asarray(p.get_path().vertices, float) for p in ax.patches]
+        found += [_outline(p) for p in ax.patches]
         found += [np.asarray(image.get_array(), float) for image in ax.get_images()]
         found += [np.asarray(c.get_offsets(), float) for c in ax.collections]
         found += [p.vertices for c in ax.collections for p in c.get_paths()]
@@ -75,9 +80,9 @@ def cases() -> Iterator[Case]:
         "chains": {"samples": (np.random.default_rng(0).normal(size=(8, 2)), DRAWS.T[:, :2])},
         "class_distributions": {
             "images": (GREY, 1.0 - GREY),
-            "probabilities": (np.stack([PROBABILITIES] * 4), np.stack([PROBABILITIES[::-1]] * 4)),
+            "probabilities": (np.stack([P] * 4), np.stack([Q] * 4)),
             "titles": (list("abcdef"), list("ghijkl")),
-            "axes": (None, _axes(2, N)),
+            "axes": (None, Made(lambda: plt.subplots(3, N)[1][:2])),
         },
         "function_draws": {
             "x": (REAL, REAL + 1.0),
@@ -102,17 +107,17 @@ def cases() -> Iterator[Case]:
         "reconstructions": {
             "original": (GREY, 1.0 - GREY),
             "reconstructed": (GREY, GREY**2),
-            "axes": (None, _axes(1, 2)),
+            "axes": (None, Made(lambda: plt.subplots(2, 2)[1][:1])),
         },
         "reliability_diagram": {
-            "y": (Y, (Y + 1) % 3),
-            "p": (PROBABILITIES, PROBABILITIES[::-1]),
+            "y": (Y, OTHER),
+            "p": (P, Q),
             "num_bins": (15, 3),
         },
         "risk_coverage": {
             "methods": (
-                {"a": (Y, PROBABILITIES, ENTROPY)},
-                {"b": (Y, PROBABILITIES, REAL)},
+                {"a": (Y, P, ENTROPY)},
+                {"b": (Y, P, REAL)},
             )
         },
         "uncertainty_histograms": {

@@ -30,6 +30,7 @@ def _laplace(model: keras.Model, **given: Any) -> Any:
         "paths": laplace.paths,
         "precision": laplace.prior_precision,
         "called": laplace.name,
+        "dtype": laplace.get_config()["dtype"],
     }
 
 
@@ -135,6 +136,7 @@ def _constructors() -> Iterator[Case]:
                 "likelihood": (likelihood, Made(likelihoods.StudentT)),
                 **own,
             },
+            {"likelihood": "these outputs describe"},
             slow=True,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from soak.calls.case import Case, Made, N, X, shaped
+from soak.calls.case import Case, Made, N, X, is_true, shaped
 from tfbdl import layers, priors
 from tfbdl.draws import DrawnModel, make_draw
 
@@ -22,18 +22,19 @@ def called(layer: Any, x: np.ndarray, output: tuple[int | None, ...]) -> dict[st
     """What a layer gives for x; a None in the documented shape of an example is any length."""
     y = layer(x, training=True)
     losses = list(layer.losses)
+    inputs = keras.Input(batch_shape=x.shape)
+    network = keras.Model(inputs, layer(inputs))
     found = {
         "training": y,
         "mean": layer(x, training=False),
-        "draw": DrawnModel(keras.Sequential([keras.Input(x.shape[1:]), layer]))(
-            x, draw=make_draw(1, 2)
-        ),
+        "draw": DrawnModel(network)(x, draw=make_draw(1, 2)),
         "losses": losses,
         "config": layer.get_config(),
     }
-    wanted = [len(x), *(y.shape[1 + i] if n is None else n for i, n in enumerate(output))]
     for name in ("training", "mean", "draw"):
-        shaped(found[name], *wanted)
+        first = found[name][0] if isinstance(y, (list, tuple)) else found[name]
+        wanted = (first.shape[1 + i] if n is None else n for i, n in enumerate(output))
+        shaped(first, len(x), *wanted)
     return found
 
 
@@ -49,7 +50,8 @@ def _convolution(kind: type, **arguments: Any) -> dict[str, Any]:
 
 
 def _recurrent(kind: type, **arguments: Any) -> dict[str, Any]:
-    return called(kind(**arguments), SEQUENCES, (arguments["units"],))
+    steps = SEQUENCES.shape[1:2] if is_true(arguments["return_sequences"]) else ()
+    return called(kind(**arguments), SEQUENCES, (*steps, arguments["units"]))
 
 
 def _embedding(**arguments: Any) -> dict[str, Any]:
@@ -100,6 +102,7 @@ LINEAR: dict[str, tuple[Any, Any]] = {
     "use_bias": (True, False),
     "kernel_initializer": ("glorot_uniform", "he_normal"),
     "bias_initializer": ("zeros", "ones"),
+    "activity_regularizer": (None, "l2"),
 }
 CONVOLUTION: dict[str, tuple[Any, Any]] = {
     **LINEAR,
@@ -125,6 +128,13 @@ RECURRENT: dict[str, tuple[Any, Any]] = {
     "bias_initializer": ("zeros", "ones"),
     "dropout": (0.0, 0.5),
     "recurrent_dropout": (0.0, 0.5),
+    "activity_regularizer": (None, "l2"),
+    "return_sequences": (False, True),
+    "return_state": (False, True),
+    "zero_output_for_mask": (False, True),
+    "go_backwards": (False, True),
+    "stateful": (False, True),
+    "unroll": (False, True),
 }
 
 
@@ -160,6 +170,7 @@ def cases() -> Iterator[Case]:
         "output_dim": (3, 2),
         "embeddings_initializer": ("uniform", "ones"),
         "mask_zero": (False, True),
+        "activity_regularizer": (None, "l2"),
         "estimator": ("reparameterization", "flipout"),
         "bias_prior": (None, 1.0),
         "bias_posterior": (None, "point"),

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from soak.calls.case import LABELS, TARGETS, Case, Made, N, shaped
+from soak.calls.case import LABELS, TARGETS, Case, Made, N, is_true, shaped
 from tfbdl import likelihoods, optimizers
 
 LOGITS = np.linspace(-2.0, 2.0, 3 * N, dtype="float32").reshape(N, 3)
@@ -22,9 +22,9 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
     likelihood = kind(**given)
     y, outputs = TARGETS, TARGETS + 0.5
     if kind is likelihoods.Categorical:
-        y, outputs = LABELS, LOGITS if given["from_logits"] is True else PROBABILITIES
+        y, outputs = LABELS, LOGITS if is_true(given["from_logits"]) else PROBABILITIES
     elif kind is likelihoods.Bernoulli:
-        y, outputs = YES_NO, LOGITS[:, :1] if given["from_logits"] is True else PROBABILITIES[:, :1]
+        y, outputs = YES_NO, LOGITS[:, :1] if is_true(given["from_logits"]) else PROBABILITIES[:, :1]
     elif kind is likelihoods.ContinuousBernoulli:
         y = YES_NO
     elif kind is likelihoods.Poisson:

@@ -14,7 +14,7 @@ from soak.calls.case import TARGETS, Case, Made, N, Wrong, X, shaped
 from soak.calls.networks import line, network, regression
 from tfbdl import inference
 
-SIZE = {"batch_size": (None, Wrong(0))}
+SIZE = {"batch_size": (32, Wrong(0))}
 
 
 def _neural_linear(**given: Any) -> Any:
@@ -25,6 +25,7 @@ def _neural_linear(**given: Any) -> Any:
         "stddev": shaped(prediction.stddev, N, 1),
         "evidence": found.log_marginal_likelihood(),
         "called": found.name,
+        "dtype": found.get_config()["dtype"],
     }
 
 
@@ -33,9 +34,9 @@ def _linear(sigma: float | None) -> inference.NeuralLinear:
     return inference.NeuralLinear(model, sigma_noise=sigma).fit(X, TARGETS)
 
 
-def _of_neural_linear(method: str, sigma: float | None, **given: Any) -> Any:
+def _of_neural_linear(what: str, sigma: float | None, **given: Any) -> Any:
     found = _linear(sigma)
-    result = getattr(found, method)(**given)
+    result = getattr(found, what)(**given)
     if result is found:
         return [found.log_marginal_likelihood(), found.prior_precision, found.sigma_noise]
     return answered(result)
@@ -90,9 +91,7 @@ def _methods() -> Iterator[Case]:
             yield Case(
                 f"NeuralLinear.{method}, {mode} noise",
                 getattr(inference.NeuralLinear, method),
-                lambda method=method, sigma=sigma, **given: _of_neural_linear(
-                    method, sigma, **given
-                ),
+                lambda what=method, sigma=sigma, **given: _of_neural_linear(what, sigma, **given),
                 arguments,
                 slow=True,
             )

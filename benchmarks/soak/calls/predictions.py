@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,7 @@ import tensorflow as tf
 
 import tfbdl
 from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder, shaped
-from soak.calls.networks import (
-    kept_network,
-)
+from soak.calls.networks import kept_network
 from tfbdl import likelihoods
 
 
@@ -30,6 +29,12 @@ def _prediction(x: Any, **given: Any) -> Any:
 def _exported(path: Any, **given: Any) -> Any:
     tfbdl.export(path=path, **given)
     return dict(tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(X)))
+
+
+def _file(seed: int) -> Path:
+    path = folder() / f"{seed}.keras"
+    kept_network(seed).save(path)
+    return path
 
 
 def cases() -> Iterator[Case]:
@@ -64,12 +69,14 @@ def cases() -> Iterator[Case]:
         "num_samples": (3, 2),
         "likelihood": (None, Made(lambda: likelihoods.Normal(2.0))),
     }
-    yield Case("tfbdl.elbo", tfbdl.elbo, tfbdl.elbo, labelled, slow=True)
+    of_outputs = {"likelihood": "these outputs describe"}
+    yield Case("tfbdl.elbo", tfbdl.elbo, tfbdl.elbo, labelled, of_outputs, slow=True)
     yield Case(
         "tfbdl.log_predictive_density",
         tfbdl.log_predictive_density,
         lambda y, **given: shaped(tfbdl.log_predictive_density(y=y, **given), len(y)),
         labelled,
+        of_outputs,
         slow=True,
     )
     yield Case(
@@ -84,6 +91,12 @@ def cases() -> Iterator[Case]:
             "likelihood": likelihood,
         },
         slow=True,
+    )
+    yield Case(
+        "tfbdl.load",
+        tfbdl.load,
+        lambda path: shaped(tfbdl.load(path)(X), N, 3),
+        {"path": (Made(lambda: _file(1)), Made(lambda: _file(2)))},
     )
     normal = likelihoods.Normal(0.5)
 
@@ -105,5 +118,5 @@ def cases() -> Iterator[Case]:
         "Prediction.log_prob",
         tfbdl.Prediction.log_prob,
         lambda y: shaped(kept().log_prob(y), N),
-        {"y": (TARGETS, TARGETS + 1.0)},
+        {"y": (TARGETS, TARGETS + 2.0)},
     )

@@ -8,14 +8,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from soak.calls.case import LABELS, Case, Made, N, shaped
-from soak.calls.losses import LOGITS, PROBABILITIES
+from soak.calls.case import LABELS, Case, Made, N, is_true, shaped
+from soak.calls.losses import LOGITS
 from tfbdl import likelihoods, metrics
 
 Y = LABELS.copy()
-OTHER = (Y + 1) % 3
-P = PROBABILITIES.astype("float64")
-Q = np.roll(P, 1, axis=1)
+P, Q = np.random.default_rng(0).dirichlet(np.ones(3), (2, N))
+OTHER = np.where(np.arange(N) == 1, P.argmin(axis=1), P.argmax(axis=1))
 ENTROPY = -(P * np.log(P)).sum(axis=1)
 REAL = np.linspace(0.0, 1.0, N)
 MISTAKEN = 2.0 * np.eye(3)[[1, *Y[1:]]]
@@ -36,7 +35,7 @@ def _record(found: Any) -> Any:
 
 FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
     **{
-        name: {"y": (Y, OTHER), "p": (P, Q), "num_bins": (15, 3)}
+        name: {"y": (Y, P.argmax(axis=1)), "p": (P, Q), "num_bins": (15, 2)}
         for name in (
             "reliability",
             "expected_calibration_error",
@@ -54,7 +53,7 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
         name: {"scores_in": (REAL, REAL[:3]), "scores_out": (REAL + 0.3, REAL - 0.3)}
         for name in ("auroc", "aupr")
     },
-    **{name: {"p": (P, Q), "reference": (P[::-1], P)} for name in ("agreement", "total_variation")},
+    **{name: {"p": (P, Q), "reference": (P, Q)} for name in ("agreement", "total_variation")},
     "interval_coverage": {
         "y": (REAL, REAL + 5.0),
         "lower": (REAL - 1.0, REAL + 0.5),
@@ -72,7 +71,7 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
         "temperature": (2.0, 1.0),
     },
     "fit_temperature": {
-        "y": (Y, np.array([1, 1, 2, 0, 2, 2])),
+        "y": (Y, np.array([0, 1, 0, 0, 1, 2])),
         "logits": (MISTAKEN, 2.0 * MISTAKEN),
     },
 }
@@ -103,7 +102,7 @@ def _over_batches(kind: type, y: Any, outputs: Any, weight: Any = None, **given:
 
 
 def _classes(kind: type, **given: Any) -> Any:
-    outputs = LOGITS if given["from_logits"] is True else P
+    outputs = LOGITS if is_true(given["from_logits"]) else P
     reference = kind in (metrics.Agreement, metrics.TotalVariation)
     return _over_batches(kind, Q if reference else Y, outputs, **given)
 
@@ -123,7 +122,7 @@ def cases() -> Iterator[Case]:
             arguments,
         )
     common = {"name": ("a", Made(lambda: "b")), "dtype": ("float64", "float32")}
-    bins = {"num_bins": (15, 3)}
+    bins = {"num_bins": (15, 2)}
     own: dict[str, dict[str, tuple[Any, Any]]] = {
         "AdaptiveCalibrationError": bins,
         "ExpectedCalibrationError": bins,
@@ -165,8 +164,8 @@ def cases() -> Iterator[Case]:
             **weights,
         },
         "SampleCRPS": {
-            "y_true": (REAL, REAL + 1),
-            "y_pred": (np.stack([REAL, REAL + 1], axis=1), np.stack([REAL, REAL + 2], axis=1)),
+            "y_true": (REAL, REAL**2 + 2),
+            "y_pred": (np.stack([REAL, REAL**2 + 1], axis=1), np.stack([REAL, REAL + 2], axis=1)),
             **weights,
         },
         "ErrorAUROC": {

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from soak.calls.case import Case, Made, X, shaped
 from soak.calls.layers import IMAGES
-from tfbdl import layers, posteriors, priors
+from tfbdl import layers, posteriors, priors, random
 
 COVARIANCE = np.array([[1.0, 0.2, 0.1, 0.0]] * 4) + np.diag([1.0, 2.0, 3.0, 4.0])
 COVARIANCE = 0.5 * (COVARIANCE + COVARIANCE.T)
@@ -36,7 +36,7 @@ def under(prior: Any, posterior: Any = "mean_field", images: bool = False) -> di
 
 def _drawn(prior: priors.Prior, *shape: int) -> dict[str, Any]:
     """Weights of a prior, and their density."""
-    w = shaped(prior.sample(tf.constant([0, 0, 0]), shape), *shape)
+    w = shaped(prior.sample(random.key_of(0, "weights"), shape), *shape)
     return {"w": w, "log_prob": prior.log_prob(tf.constant(w)), "prior": prior}
 
 
