@@ -31,7 +31,8 @@ def _prediction(mean: np.ndarray, likelihood: Any, outputs: np.ndarray) -> Predi
 
 def _fitted(kind: type, prediction: Prediction, y: np.ndarray, coverage: float = 0.6) -> Any:
     found = kind().fit(prediction, y).predict(prediction, coverage)
-    return [shaped(part, *prediction.mean.shape) for part in np.atleast_3d(found)]
+    sets = [found] if isinstance(found, np.ndarray) else list(found)
+    return [shaped(part, *prediction.mean.shape) for part in sets]
 
 
 def cases() -> Iterator[Case]:
@@ -54,7 +55,8 @@ def cases() -> Iterator[Case]:
 
         def made(kind: Any = kind, data: Any = given, **arguments: Any) -> Any:
             found = kind(**arguments)
-            return [vars(found), _fitted(lambda: found, *data)]
+            answer = _fitted(lambda: found, *data)
+            return answer
 
         yield Case(f"tfbdl.conformal.{name}", kind, made, arguments)
         yield Case(
