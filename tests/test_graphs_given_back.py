@@ -11,10 +11,9 @@ from absl.testing import parameterized
 from tensorflow.python.framework.func_graph import FuncGraph
 
 import tfbdl
-from tfbdl import likelihoods
 from tfbdl.graphs import Compiled
 from tfbdl.inference import MAP, MCMC, Laplace, LogPosterior
-from tfbdl.models import VAE, Ensemble
+from tfbdl.models import VAE, WeightEnsemble
 from tfbdl.tensorflow_private import custom_gradient, custom_gradients
 
 N = 12
@@ -57,11 +56,11 @@ def elbo():
 
 
 def laplace():
-    Laplace(plain(), likelihoods.Categorical(), jit_compile=False).fit(X, Y).predict(X)
+    tfbdl.predict(Laplace(plain(), jit_compile=False).fit(X, Y), X, verbose=0)
 
 
 def log_posterior():
-    target = LogPosterior(plain(), likelihoods.Categorical(), 1.0, X, Y, chunk_size=5)
+    target = LogPosterior(plain(), 1.0, X, Y, batch_size=5)
     theta = tf.Variable(target.theta)
     with tf.GradientTape() as tape:
         value = target(theta)
@@ -69,8 +68,8 @@ def log_posterior():
 
 
 def chains():
-    target = LogPosterior(plain(), likelihoods.Categorical(), 1.0, X, Y)
-    MCMC(target, "hmc", num_warmup=20, num_samples=10, jit_compile=False, verbose=0).run()
+    few = {"kernel": "hmc", "num_warmup": 20, "num_samples": 10, "jit_compile": False}
+    MCMC(plain(), 1.0, **few).fit(X, Y, verbose=0)
 
 
 def mode():
@@ -78,7 +77,7 @@ def mode():
 
 
 def ensemble():
-    Ensemble(plain(), RNG.normal(size=(2, 27)))(X)
+    WeightEnsemble(plain(), RNG.normal(size=(2, 27)))(X)
 
 
 def autoencoder():

@@ -12,7 +12,7 @@ import tfbdl
 from tfbdl import likelihoods
 from tfbdl.graphs import operations
 from tfbdl.inference import Laplace, LogPosterior
-from tfbdl.models import VAE, Ensemble
+from tfbdl.models import VAE, WeightEnsemble
 from tfbdl.programs import Programs, as_graph
 
 N = 12
@@ -86,18 +86,18 @@ def plain():
 
 
 def log_posterior():
-    target = LogPosterior(plain(), NOISE, 1.0, X, Y)
+    target = LogPosterior(plain(), 1.0, X, Y)
     theta = target.theta[tf.newaxis]
     return target.flat.model.layers[0], lambda: (target(theta), target.log_likelihood(theta))
 
 
 def in_chunks():
-    target = LogPosterior(plain(), NOISE, 1.0, X, Y, chunk_size=5)
+    target = LogPosterior(plain(), 1.0, X, Y, batch_size=5)
     return target.flat.model.layers[0], lambda: target(target.theta)
 
 
 def ensemble():
-    model = Ensemble(plain(), np.random.default_rng(1).normal(size=(3, 19)))
+    model = WeightEnsemble(plain(), np.random.default_rng(1).normal(size=(3, 19)))
     return model.network.layers[0], lambda: model(X)
 
 
@@ -115,11 +115,11 @@ def bound():
 
 def laplace(curvature="ggn"):
     model = plain()
-    found = Laplace(model, NOISE, curvature=curvature, subset_of_weights="all")
+    found = Laplace(model, curvature=curvature, subset_of_weights="all")
 
     def ask():
         found.fit(X, Y)
-        return found.predict(X).epistemic_stddev
+        return np.sqrt(tfbdl.predict(found, X, verbose=0).epistemic_variance)
 
     return model.layers[0], ask
 
