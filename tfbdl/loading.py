@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import keras
+
+from tfbdl import arguments
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -22,7 +23,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         FileNotFoundError: if there is no such file.
         ValueError: if it is no `.keras` file, is damaged, or comes from a newer version.
     """
-    path = Path(path)
+    path = arguments.path("path", path)
     if not path.is_file():
         raise FileNotFoundError(f"path={str(path)!r} is no file; give one that save() has written")
     if path.suffix != ".keras":

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tfbdl.arguments import number
+from tfbdl.arguments import instance, number
 from tfbdl.examples import examples
 from tfbdl.predictive import Prediction
 
@@ -33,6 +33,15 @@ def quantile(scores: np.ndarray, coverage: float) -> np.ndarray:
     return np.partition(scores, k - 1, axis=0)[k - 1]
 
 
+def checked(prediction: Any) -> Prediction:
+    """`prediction`, if it is one.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    return instance("prediction", prediction, Prediction, "what tfbdl.predict gives")
+
+
 class Conformal(abc.ABC):
     """Keeps a prediction of data that no training has seen, and what y was there.
 
@@ -54,8 +63,8 @@ class Conformal(abc.ABC):
         Raises:
             ValueError: if y does not fit the prediction, or it is not such as the method is for.
         """
+        self._check(checked(prediction))
         y = examples("y", y)
-        self._check(prediction)
         self._y = self._checked_targets(prediction, y)
         self._prediction = prediction
         return self
@@ -65,7 +74,7 @@ class Conformal(abc.ABC):
         coverage = number("coverage", coverage, lambda c: 0 < c < 1, "in (0, 1)")
         if self._prediction is None:
             raise ValueError(f"predict needs a fitted {type(self).__name__}; call fit first")
-        self._check(prediction)
+        self._check(checked(prediction))
         return self._prediction, coverage
 
     @abc.abstractmethod

@@ -38,7 +38,9 @@ def check(given: Mapping[str, Any], num_data: int) -> None:
         )
     for name, reason in _REASONS.items():
         value = given.get(name)
-        if value is not None and not (isinstance(value, (bool, np.bool_, float)) and value == _OFF.get(name)):
+        if value is not None and not (
+            isinstance(value, (bool, np.bool_, float)) and value == _OFF.get(name)
+        ):
             raise ValueError(f"{name}={shown(value)} {reason}")
     optional(positive, "loss_scale_factor", given.get("loss_scale_factor"))
     steps = given.get("gradient_accumulation_steps")

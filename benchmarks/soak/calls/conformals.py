@@ -19,9 +19,9 @@ def _classes(p: np.ndarray = P) -> Prediction:
     return _prediction(p.mean(axis=0), likelihoods.Categorical(), outputs)
 
 
-def _reals(noise: float = 0.5) -> Prediction:
-    outputs = (X[:, :1] + np.linspace(-1.0, 1.0, 5)[:, None, None]).astype("float32")
-    return _prediction(outputs.mean(axis=0), likelihoods.Normal(noise), outputs)
+def _reals(shift: float = 0.0) -> Prediction:
+    outputs = (X[:, :1] + shift + np.linspace(-1.0, 1.0, 5)[:, None, None]).astype("float32")
+    return _prediction(outputs.mean(axis=0), likelihoods.Normal(0.5), outputs)
 
 
 def _prediction(mean: np.ndarray, likelihood: Any, outputs: np.ndarray) -> Prediction:
@@ -37,7 +37,7 @@ def _fitted(kind: type, prediction: Prediction, y: np.ndarray, coverage: float =
 
 def cases() -> Iterator[Case]:
     """Each method, its two calls, and the quantile."""
-    reals = {"prediction": (_reals(), _reals(1.0)), "y": (TARGETS, TARGETS + X[:, 1:2])}
+    reals = {"prediction": (_reals(), _reals(0.3)), "y": (TARGETS, TARGETS + 1.0)}
     classes = {"prediction": (_classes(), _classes(Q)), "y": (LABELS, LABELS[::-1])}
     by_class = {"by_class": (False, True)}
     drawn = {**by_class, "randomized": (True, False), "seed": (0, 1)}
@@ -55,13 +55,10 @@ def cases() -> Iterator[Case]:
 
         def made(kind: Any = kind, data: Any = given, **arguments: Any) -> Any:
             found = kind(**arguments)
-            answer = _fitted(lambda: found, *data)
-            return answer
+            return _fitted(lambda: found, *data)
 
         yield Case(f"tfbdl.conformal.{name}", kind, made, arguments)
-        yield Case(
-            f"{name}.fit", kind.fit, lambda kind=kind, **given: _fitted(kind, **given), data
-        )
+        yield Case(f"{name}.fit", kind.fit, lambda kind=kind, **given: _fitted(kind, **given), data)
         yield Case(
             f"{name}.predict",
             kind.predict,

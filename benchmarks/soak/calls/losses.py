@@ -24,7 +24,10 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
     if kind is likelihoods.Categorical:
         y, outputs = LABELS, LOGITS if is_true(given["from_logits"]) else PROBABILITIES
     elif kind is likelihoods.Bernoulli:
-        y, outputs = YES_NO, LOGITS[:, :1] if is_true(given["from_logits"]) else PROBABILITIES[:, :1]
+        y, outputs = (
+            YES_NO,
+            LOGITS[:, :1] if is_true(given["from_logits"]) else PROBABILITIES[:, :1],
+        )
     elif kind is likelihoods.ContinuousBernoulli:
         y = YES_NO
     elif kind is likelihoods.Poisson:
