@@ -33,15 +33,6 @@ def quantile(scores: np.ndarray, coverage: float) -> np.ndarray:
     return np.partition(scores, k - 1, axis=0)[k - 1]
 
 
-def checked(prediction: Any) -> Prediction:
-    """`prediction`, if it is one.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    return instance("prediction", prediction, Prediction, "what tfbdl.predict gives")
-
-
 class Conformal(abc.ABC):
     """Keeps a prediction of data that no training has seen, and what y was there.
 
@@ -63,7 +54,7 @@ class Conformal(abc.ABC):
         Raises:
             ValueError: if y does not fit the prediction, or it is not such as the method is for.
         """
-        self._check(checked(prediction))
+        self._check(prediction)
         y = examples("y", y)
         self._y = self._checked_targets(prediction, y)
         self._prediction = prediction
@@ -74,12 +65,12 @@ class Conformal(abc.ABC):
         coverage = number("coverage", coverage, lambda c: 0 < c < 1, "in (0, 1)")
         if self._prediction is None:
             raise ValueError(f"predict needs a fitted {type(self).__name__}; call fit first")
-        self._check(checked(prediction))
+        self._check(prediction)
         return self._prediction, coverage
 
-    @abc.abstractmethod
-    def _check(self, prediction: Prediction) -> None:
-        """Raises ValueError for a prediction that the method is not for."""
+    def _check(self, prediction: Any) -> None:
+        """Raises ValueError for what is no prediction, or none that the method is for."""
+        instance("prediction", prediction, Prediction, "what tfbdl.predict gives")
 
     @abc.abstractmethod
     def _checked_targets(self, prediction: Prediction, y: np.ndarray) -> np.ndarray:

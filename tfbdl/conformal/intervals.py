@@ -47,6 +47,7 @@ class _OfReals(Conformal):
         """Lower ends, upper ends, and units in which both are moved, each of the shape of y."""
 
     def _check(self, prediction: Prediction) -> None:
+        super()._check(prediction)
         if prediction.likelihood is not None and prediction.likelihood.is_discrete:
             family = type(prediction.likelihood).__name__
             raise ValueError(

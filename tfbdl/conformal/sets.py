@@ -50,6 +50,7 @@ class _OfClasses(Conformal):
         """How unlike its example each class is, shape (N, C); `stream` keeps noise apart."""
 
     def _check(self, prediction: Prediction) -> None:
+        super()._check(prediction)
         likelihood, shape = prediction.likelihood, prediction.mean.shape
         if likelihood is None or not likelihood.is_discrete or len(shape) != 2 or shape[1] < 2:
             family = "no likelihood" if likelihood is None else type(likelihood).__name__

@@ -14,6 +14,7 @@ from soak.calls import (
     neural_linears,
     paths,
     predictions,
+    samplers,
     scores,
     sets,
     training,
@@ -27,7 +28,7 @@ BASES = (*conformals.BASES, *weights.BASES, *losses.BASES, *training.BASES, *cha
 """Public classes that have to be derived from."""
 
 MODULES = (
-    *(layers, weights, losses, scores, figures, sets),
+    *(layers, weights, losses, samplers, scores, figures, sets),
     *(training, predictions, conformals, models, chains, laplaces, neural_linears, paths, commands),
 )
 

@@ -7,41 +7,41 @@ from typing import Any
 
 import numpy as np
 
-from soak.calls.case import LABELS, TARGETS, Case, N, X, shaped
+from soak.calls.case import TARGETS, Case, N, X, shaped
 from tfbdl import Prediction, conformal, likelihoods
 
-P, Q = np.random.default_rng(2).dirichlet(np.ones(3), (2, 5, N))
+RNG = np.random.default_rng(2)
+P, Q = RNG.dirichlet(np.ones(5), (2, 40))
+Y, OTHER = RNG.integers(5, size=(2, 40))
 SCORES = np.linspace(0.0, 1.0, N)
 
 
 def _classes(p: np.ndarray = P) -> Prediction:
-    outputs = np.log(p).astype("float32")
-    return _prediction(p.mean(axis=0), likelihoods.Categorical(), outputs)
+    variance, likelihood = np.full(p.shape, 0.25), likelihoods.Categorical()
+    return Prediction(p, variance, variance, np.ones(len(p)), 5, likelihood, None)
 
 
 def _reals(shift: float = 0.0) -> Prediction:
     outputs = (X[:, :1] + shift + np.linspace(-1.0, 1.0, 5)[:, None, None]).astype("float32")
-    return _prediction(outputs.mean(axis=0), likelihoods.Normal(0.5), outputs)
+    mean, variance = outputs.mean(axis=0), np.linspace(0.1, 0.5, N)[:, np.newaxis]
+    return Prediction(mean, variance, variance, np.ones(N), 5, likelihoods.Normal(0.5), outputs)
 
 
-def _prediction(mean: np.ndarray, likelihood: Any, outputs: np.ndarray) -> Prediction:
-    variance = np.full(mean.shape, likelihood.scale**2 if mean.shape[1] == 1 else 0.25)
-    return Prediction(mean, variance, variance, np.ones(N), 5, likelihood, outputs)
-
-
-def _fitted(kind: type, prediction: Prediction, y: np.ndarray, coverage: float = 0.6) -> Any:
-    found = kind().fit(prediction, y).predict(prediction, coverage)
-    sets = [found] if isinstance(found, np.ndarray) else list(found)
-    return [shaped(part, *prediction.mean.shape) for part in sets]
+def _answer(
+    method: conformal.Conformal, prediction: Prediction, y: np.ndarray, coverage: float = 0.6
+) -> Any:
+    found = method.fit(prediction, y).predict(prediction, coverage)
+    parts = found if isinstance(found, conformal.Intervals) else [found]
+    return [shaped(part, *prediction.mean.shape) for part in parts]
 
 
 def cases() -> Iterator[Case]:
     """Each method, its two calls, and the quantile."""
     reals = {"prediction": (_reals(), _reals(0.3)), "y": (TARGETS, TARGETS + 1.0)}
-    classes = {"prediction": (_classes(), _classes(Q)), "y": (LABELS, LABELS[::-1])}
+    classes = {"prediction": (_classes(), _classes(Q)), "y": (Y, OTHER)}
     by_class = {"by_class": (False, True)}
     drawn = {**by_class, "randomized": (True, False), "seed": (0, 1)}
-    penalised = {**drawn, "penalty": (0.1, 0.5), "free": (1, 0)}
+    penalised = {**drawn, "penalty": (0.1, 1.0), "free": (3, 0)}
     families: dict[str, tuple[Any, Any]] = {
         "Split": ({"normalized": (True, False)}, reals),
         "CQR": ({}, reals),
@@ -51,22 +51,21 @@ def cases() -> Iterator[Case]:
     }
     for name, (arguments, data) in families.items():
         kind = getattr(conformal, name)
-        given = [value for value, _ in data.values()]
+        prediction, y = (value for value, _ in data.values())
 
-        def made(kind: Any = kind, data: Any = given, **arguments: Any) -> Any:
-            found = kind(**arguments)
-            return _fitted(lambda: found, *data)
+        def made(kind: Any = kind, data: Any = (prediction, y), **arguments: Any) -> Any:
+            return _answer(kind(**arguments), *data)
+
+        def fitted(kind: Any = kind, **data: Any) -> Any:
+            return _answer(kind(), **data)
+
+        def asked(kind: Any = kind, y: Any = y, **given: Any) -> Any:
+            return _answer(kind(), y=y, **given)
 
         yield Case(f"tfbdl.conformal.{name}", kind, made, arguments)
-        yield Case(f"{name}.fit", kind.fit, lambda kind=kind, **given: _fitted(kind, **given), data)
-        yield Case(
-            f"{name}.predict",
-            kind.predict,
-            lambda prediction, coverage, kind=kind, y=given[1]: _fitted(
-                kind, prediction, y, coverage
-            ),
-            {"prediction": data["prediction"], "coverage": (0.6, 0.3)},
-        )
+        yield Case(f"{name}.fit", kind.fit, fitted, data)
+        of_predict = {"prediction": data["prediction"], "coverage": (0.6, 0.3)}
+        yield Case(f"{name}.predict", kind.predict, asked, of_predict)
     yield Case(
         "tfbdl.conformal.quantile",
         conformal.quantile,

@@ -73,41 +73,23 @@ def _prediction(scale: float) -> Prediction:
     return Prediction(mean, variance, variance, entropy, 3, likelihoods.Normal(), None)
 
 
-def cases() -> Iterator[Case]:
-    """Each figure; `ax` is one of their own, and given."""
+def _curves() -> dict[str, dict[str, tuple[Any, Any]]]:
     curve, other = (REAL, REAL), (REAL, REAL + 1.0)
-    arguments: dict[str, dict[str, tuple[Any, Any]]] = {
+    return {
         "chains": {"samples": (np.random.default_rng(0).normal(size=(8, 2)), DRAWS.T[:, :2])},
-        "class_distributions": {
-            "images": (GREY, 1.0 - GREY),
-            "probabilities": (np.stack([P] * 4), np.stack([Q] * 4)),
-            "titles": (list("abcdef"), list("ghijkl")),
-            "axes": (None, Made(lambda: plt.subplots(3, N)[1][:2])),
-        },
         "function_draws": {
             "x": (REAL, REAL + 1.0),
             "draws": (DRAWS, DRAWS + 1.0),
             "data": (curve, other),
             "shown": (2, 1),
         },
-        "image_grid": {"images": (GREY, 1.0 - GREY), "columns": (3, 2), "gap": (1, 2)},
         "keep_probabilities": {"layers": ({"a": REAL}, {"b": REAL**2})},
-        "latent_scatter": {
-            "points": (np.stack([REAL, REAL], axis=1), np.stack([REAL, REAL**2], axis=1)),
-            "labels": (Y, (Y + 1) % 2),
-        },
         "log_curves": {"logs": ({"a": LOG}, {"b": LOG}), "metric": ("elbo", "kl")},
-        "manifold": {"vae": (_vae(), Made(lambda: _vae(3))), "size": (3, 4)},
         "predictive_bands": {
             "x": (REAL, REAL + 1.0),
             "prediction": (_prediction(1.0), _prediction(2.0)),
             "data": (curve, other),
             "level": (0.95, 0.5),
-        },
-        "reconstructions": {
-            "original": (GREY, 1.0 - GREY),
-            "reconstructed": (GREY, GREY**2),
-            "axes": (None, Made(lambda: plt.subplots(2, 2)[1][:1])),
         },
         "reliability_diagram": {
             "y": (Y, OTHER),
@@ -129,7 +111,33 @@ def cases() -> Iterator[Case]:
             "axes": (None, _axes(1, 3)),
         },
     }
-    for name, given in arguments.items():
+
+
+def _pictures() -> dict[str, dict[str, tuple[Any, Any]]]:
+    return {
+        "class_distributions": {
+            "images": (GREY, 1.0 - GREY),
+            "probabilities": (np.stack([P] * 4), np.stack([Q] * 4)),
+            "titles": (list("abcdef"), list("ghijkl")),
+            "axes": (None, Made(lambda: plt.subplots(3, N)[1][:2])),
+        },
+        "image_grid": {"images": (GREY, 1.0 - GREY), "columns": (3, 2), "gap": (1, 2)},
+        "latent_scatter": {
+            "points": (np.stack([REAL, REAL], axis=1), np.stack([REAL, REAL**2], axis=1)),
+            "labels": (Y, (Y + 1) % 2),
+        },
+        "manifold": {"vae": (_vae(), Made(lambda: _vae(3))), "size": (3, 4)},
+        "reconstructions": {
+            "original": (GREY, 1.0 - GREY),
+            "reconstructed": (GREY, GREY**2),
+            "axes": (None, Made(lambda: plt.subplots(2, 2)[1][:1])),
+        },
+    }
+
+
+def cases() -> Iterator[Case]:
+    """Each figure; `ax` is one of their own, and given."""
+    for name, given in {**_curves(), **_pictures()}.items():
         target = getattr(plots, name)
         with_axes = dict(given)
         if "axes" not in given:

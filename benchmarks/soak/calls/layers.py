@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -54,21 +54,25 @@ def _recurrent(kind: type, **arguments: Any) -> dict[str, Any]:
     return called(kind(**arguments), SEQUENCES, (*steps, arguments["units"]))
 
 
-def _embedding(**arguments: Any) -> dict[str, Any]:
-    return called(layers.BayesEmbedding(**arguments), TOKENS, (2, arguments["output_dim"]))
+def _embedding(kind: type, **arguments: Any) -> dict[str, Any]:
+    return called(kind(**arguments), TOKENS, (2, arguments["output_dim"]))
 
 
 def _same(kind: type, x: np.ndarray = X, **arguments: Any) -> dict[str, Any]:
     return called(kind(**arguments), x, x.shape[1:])
 
 
-def _concrete(**arguments: Any) -> dict[str, Any]:
-    layer = layers.ConcreteDropout(**arguments)
+def _same_images(kind: type, **arguments: Any) -> dict[str, Any]:
+    return _same(kind, IMAGES, **arguments)
+
+
+def _concrete(kind: Any, **arguments: Any) -> dict[str, Any]:
+    layer = kind(**arguments)
     return {**called(layer, X, (None,)), "keep": layer.keep_prob}
 
 
-def _learned_scale(**arguments: Any) -> dict[str, Any]:
-    layer = layers.LearnedScale(**arguments)
+def _learned_scale(kind: Any, **arguments: Any) -> dict[str, Any]:
+    layer = kind(**arguments)
     y = shaped(layer(X), N, 8)
     return {"y": y, "scale": shaped(layer.scale, 4), "config": layer.get_config()}
 
@@ -138,73 +142,47 @@ RECURRENT: dict[str, tuple[Any, Any]] = {
 }
 
 
+EMBEDDING: dict[str, tuple[Any, Any]] = {
+    **BAYESIAN,
+    "input_dim": (5, 6),
+    "output_dim": (3, 2),
+    "embeddings_initializer": ("uniform", "ones"),
+    "mask_zero": (False, True),
+    "activity_regularizer": (None, "l2"),
+    "estimator": ("reparameterization", "flipout"),
+    "bias_prior": (None, 1.0),
+    "bias_posterior": (None, "point"),
+    "weights": (None, np.linspace(-1.0, 1.0, 15, dtype="float32").reshape(5, 3)),
+}
+DROPOUT: dict[str, tuple[Any, Any]] = {
+    "rate": (0.5, 0.2),
+    "noise_shape": (None, (1, None)),
+    "per_example": (False, True),
+    "seed": (1, 2),
+}
+CONCRETE: dict[str, tuple[Any, Any]] = {
+    "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(2))),
+    "num_data": (10, 20),
+    "lengthscale": (0.1, 0.2),
+    "temperature": (0.1, 0.2),
+    "per_unit": (False, True),
+    "initial_rate": (0.1, 0.2),
+    "logit_scale": (1.0, 2.0),
+    "seed": (1, 2),
+}
+
+
+def _case(
+    kind: Any, run: Callable[..., Any], arguments: Mapping[str, Any], slow: bool = True
+) -> Case:
+    name = f"tfbdl.layers.{kind.__name__}"
+    return Case(name, kind, lambda **given: run(kind, **given), arguments, slow=slow)
+
+
 def cases() -> Iterator[Case]:
     """One for each layer, and one for its methods with arguments."""
-
-    def case(kind: Any, run: Callable[..., Any], arguments: Any, slow: bool = True) -> Case:
-        name = f"tfbdl.layers.{kind.__name__}"
-        return Case(name, kind, lambda **given: run(kind, **given), arguments, slow=slow)
-
-    yield case(layers.BayesDense, _dense, {**LINEAR, "units": (3, 2)})
-    kept = {name: LINEAR[name] for name in LINEAR.keys() - {"prior", "posterior", "estimator"}}
-    variational = {**kept, "kl": ("molchanov", "kingma"), "units": (3, 2)}
-    variational |= {
-        "prior": ("log_uniform", 0.5),
-        "posterior": ("mean_field", "point"),
-        "estimator": ("local_reparameterization", "flipout"),
-        "bias_prior": ("flat", 0.5),
-    }
-    yield case(layers.VariationalDropout, _dense, variational)
-    for rank in (1, 2, 3):
-        groups = {**CONVOLUTION, "groups": (1, 2)}
-        yield case(getattr(layers, f"BayesConv{rank}D"), _convolution, groups)
-        padding = {**CONVOLUTION, "strides": (2, 3), "output_padding": (None, 1)}
-        yield case(getattr(layers, f"BayesConv{rank}DTranspose"), _convolution, padding)
-    lstm = {**RECURRENT, "unit_forget_bias": (True, False)}
-    yield case(layers.BayesLSTM, _recurrent, lstm)
-    yield case(layers.BayesGRU, _recurrent, {**RECURRENT, "reset_after": (True, False)})
-    table = np.linspace(-1.0, 1.0, 15, dtype="float32").reshape(5, 3)
-    embedding = {
-        **BAYESIAN,
-        "input_dim": (5, 6),
-        "output_dim": (3, 2),
-        "embeddings_initializer": ("uniform", "ones"),
-        "mask_zero": (False, True),
-        "activity_regularizer": (None, "l2"),
-        "estimator": ("reparameterization", "flipout"),
-        "bias_prior": (None, 1.0),
-        "bias_posterior": (None, "point"),
-    }
-    of_embedding = layers.BayesEmbedding
-    yield case(
-        of_embedding,
-        lambda kind, **given: _embedding(**given),
-        {**embedding, "weights": (None, table)},
-    )
-    dropout = {
-        "rate": (0.5, 0.2),
-        "noise_shape": (None, (1, None)),
-        "per_example": (False, True),
-        "seed": (1, 2),
-    }
-    yield case(layers.MCDropout, _same, dropout, slow=False)
-    yield case(layers.MCGaussianDropout, _same, dropout, slow=False)
-    concrete = {
-        "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(2))),
-        "num_data": (10, 20),
-        "lengthscale": (0.1, 0.2),
-        "temperature": (0.1, 0.2),
-        "per_unit": (False, True),
-        "initial_rate": (0.1, 0.2),
-        "logit_scale": (1.0, 2.0),
-        "seed": (1, 2),
-    }
-    yield case(layers.ConcreteDropout, lambda kind, **given: _concrete(**given), concrete)
-    scale = {"initial_scale": (1.0, 2.0)}
-    yield case(layers.LearnedScale, lambda kind, **given: _learned_scale(**given), scale)
-    normalised = lambda kind, **given: _same(kind, IMAGES, **given)  # noqa: E731
-    response = {"epsilon": (1e-6, 1e-2)}
-    yield case(layers.FilterResponseNormalization, normalised, response, slow=False)
+    yield from _with_weights()
+    yield from _others()
     for method in ("prune", "sparsity"):
         yield Case(
             f"VariationalDropout.{method}",
@@ -212,3 +190,35 @@ def cases() -> Iterator[Case]:
             lambda method=method, **given: _pruned(method=method, **given),
             {"threshold": (3.0, 1.0)},
         )
+
+
+def _with_weights() -> Iterator[Case]:
+    dense = {**LINEAR, "units": (3, 2)}
+    yield _case(layers.BayesDense, _dense, dense)
+    variational = {
+        **dense,
+        "kl": ("molchanov", "kingma"),
+        "prior": ("log_uniform", 0.5),
+        "posterior": ("mean_field", "point"),
+        "estimator": ("local_reparameterization", "flipout"),
+        "bias_prior": ("flat", 0.5),
+    }
+    yield _case(layers.VariationalDropout, _dense, variational)
+    for rank in (1, 2, 3):
+        groups = {**CONVOLUTION, "groups": (1, 2)}
+        yield _case(getattr(layers, f"BayesConv{rank}D"), _convolution, groups)
+        padding = {**CONVOLUTION, "strides": (2, 3), "output_padding": (None, 1)}
+        yield _case(getattr(layers, f"BayesConv{rank}DTranspose"), _convolution, padding)
+    lstm = {**RECURRENT, "unit_forget_bias": (True, False)}
+    yield _case(layers.BayesLSTM, _recurrent, lstm)
+    yield _case(layers.BayesGRU, _recurrent, {**RECURRENT, "reset_after": (True, False)})
+    yield _case(layers.BayesEmbedding, _embedding, EMBEDDING)
+
+
+def _others() -> Iterator[Case]:
+    yield _case(layers.MCDropout, _same, DROPOUT, slow=False)
+    yield _case(layers.MCGaussianDropout, _same, DROPOUT, slow=False)
+    yield _case(layers.ConcreteDropout, _concrete, CONCRETE)
+    yield _case(layers.LearnedScale, _learned_scale, {"initial_scale": (1.0, 2.0)})
+    response = {"epsilon": (1e-6, 1e-2)}
+    yield _case(layers.FilterResponseNormalization, _same_images, response, slow=False)

@@ -1,16 +1,15 @@
-"""Likelihoods, samplers and their schedule."""
+"""Likelihoods, on outputs such as each is for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from soak.calls.case import LABELS, TARGETS, Case, Made, N, is_true, shaped
-from tfbdl import likelihoods, optimizers
+from tfbdl import likelihoods
 
 LOGITS = np.linspace(-2.0, 2.0, 3 * N, dtype="float32").reshape(N, 3)
 PROBABILITIES = np.asarray(tf.nn.softmax(LOGITS))
@@ -46,20 +45,6 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
     return found
 
 
-def _steps(kind: type, **given: Any) -> dict[str, Any]:
-    """Weights after two steps, and the config."""
-    optimizer = kind(**given)
-    w = keras.Variable(np.linspace(-1.0, 1.0, 5, dtype="float32"))
-    optimizer.build([w])
-    for _ in range(2):
-        optimizer.apply([tf.convert_to_tensor(w) * 0.1], [w])
-    return {"w": shaped(w.numpy(), 5), "config": optimizer.get_config()}
-
-
-def _of_loss(loss: Any) -> Any:
-    return likelihoods.of_loss(loss)
-
-
 def cases() -> Iterator[Case]:
     """Each class, and `of_loss`."""
     name = {"name": ("a", Made(lambda: "b"))}
@@ -81,49 +66,8 @@ def cases() -> Iterator[Case]:
             {**arguments, **name},
         )
     crossentropies = ("sparse_categorical_crossentropy", "binary_crossentropy")
-    yield Case("tfbdl.likelihoods.of_loss", likelihoods.of_loss, _of_loss, {"loss": crossentropies})
-    sampler = {
-        "learning_rate": (0.1, 0.2),
-        "num_data": (10, 20),
-        "temperature": (1.0, 0.5),
-        "prior": (1.0, "laplace"),
-        "seed": (1, 2),
-    }
-    of_keras = {
-        "weight_decay": (None, 0.1),
-        "clipnorm": (None, 1.0),
-        "clipvalue": (None, 1.0),
-        "global_clipnorm": (None, 1.0),
-        "use_ema": (False, True),
-        "ema_momentum": (0.99, 0.5),
-        "ema_overwrite_frequency": (None, 2),
-        "loss_scale_factor": (None, 2.0),
-        "gradient_accumulation_steps": (None, 2),
-    }
-    rho = {"rho": (0.99, 0.9), "epsilon": (1e-5, 1e-4)}
-    own = {
-        "SGLD": {},
-        "SGHMC": {"momentum": (0.9, 0.5)},
-        "PreconditionedSGLD": rho,
-        "PreconditionedSGHMC": {**rho, "momentum": (0.9, 0.5)},
-    }
-    for family, arguments in own.items():
-        kind = getattr(optimizers, family)
-        yield Case(
-            f"tfbdl.optimizers.{family}",
-            kind,
-            lambda kind=kind, **given: _steps(kind, **given),
-            {**sampler, **of_keras, **arguments},
-        )
-    yield Case(
-        "tfbdl.optimizers.CyclicalSchedule",
-        optimizers.CyclicalSchedule,
-        lambda **given: (
-            [optimizers.CyclicalSchedule(**given)(i) for i in range(5)]
-            + [optimizers.CyclicalSchedule(**given)]
-        ),
-        {"initial_rate": (0.1, 0.2), "steps_per_cycle": (4, 3), "exploration": (0.5, 0.7)},
-    )
+    of_loss = likelihoods.of_loss
+    yield Case("tfbdl.likelihoods.of_loss", of_loss, of_loss, {"loss": crossentropies})
 
 
 BASES = (likelihoods.Likelihood,)

@@ -31,44 +31,48 @@ def _exported(path: Any, **given: Any) -> Any:
     return dict(tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(X)))
 
 
+def _loaded(path: Path) -> Any:
+    model = tfbdl.load(path)
+    return [shaped(model(X), N, 3), model.get_config()]
+
+
 def _file(seed: int) -> Path:
     path = folder() / f"{seed}.keras"
     kept_network(seed).save(path)
     return path
 
 
+MODEL = (Made(kept_network), Made(lambda: kept_network(2)))
+LIKELIHOOD = (None, Made(lambda: likelihoods.Normal(2.0)))
+DRAWN: dict[str, tuple[Any, Any]] = {
+    "model": MODEL,
+    "x": (X, X[::-1]),
+    "num_samples": (3, 2),
+    "batch_size": (None, Wrong(0)),
+    "seed": (0, 1),
+    "likelihood": LIKELIHOOD,
+    "jit_compile": (None, Wrong("yes")),
+}
+NORMAL = likelihoods.Normal(0.5)
+
+
+def _kept() -> tfbdl.Prediction:
+    outputs = np.stack([TARGETS, TARGETS + 1.0]).astype("float32")
+    variance, entropy = np.ones_like(TARGETS), np.ones(N)
+    return tfbdl.Prediction(outputs.mean(axis=0), variance, variance, entropy, 2, NORMAL, outputs)
+
+
 def cases() -> Iterator[Case]:
     """Each function, and each method of what it gives."""
-    likelihood = (None, Made(lambda: likelihoods.Normal(2.0)))
-    model = (Made(kept_network), Made(lambda: kept_network(2)))
-    how = {
-        "batch_size": (None, Wrong(0)),
-        "seed": (0, 1),
-        "likelihood": likelihood,
-        "jit_compile": (None, Wrong("yes")),
-    }
-    yield Case(
-        "tfbdl.predict",
-        tfbdl.predict,
-        _prediction,
-        {
-            **how,
-            "model": model,
-            "x": (X, X[::-1]),
-            "num_samples": (3, 2),
-            "return_samples": (False, True),
-            "verbose": (0, Wrong("loud")),
-        },
-        slow=True,
-    )
-    labelled = {
-        **how,
-        "model": model,
-        "x": (X, X[::-1]),
-        "y": (LABELS, (LABELS + 1) % 3),
-        "num_samples": (3, 2),
-        "likelihood": (None, Made(lambda: likelihoods.Normal(2.0))),
-    }
+    yield from _asked()
+    yield from _files()
+    yield from _methods()
+
+
+def _asked() -> Iterator[Case]:
+    shown = {"return_samples": (False, True), "verbose": (0, Wrong("loud"))}
+    yield Case("tfbdl.predict", tfbdl.predict, _prediction, {**DRAWN, **shown}, slow=True)
+    labelled = {**DRAWN, "y": (LABELS, (LABELS + 1) % 3)}
     of_outputs = {"likelihood": "these outputs describe"}
     yield Case("tfbdl.elbo", tfbdl.elbo, tfbdl.elbo, labelled, of_outputs, slow=True)
     yield Case(
@@ -79,44 +83,41 @@ def cases() -> Iterator[Case]:
         of_outputs,
         slow=True,
     )
+
+
+def _files() -> Iterator[Case]:
     yield Case(
         "tfbdl.export",
         tfbdl.export,
         _exported,
         {
-            "model": model,
+            "model": MODEL,
             "path": (Made(lambda: folder() / "a"), Made(folder)),
             "num_samples": (3, 2),
             "seed": (0, 1),
-            "likelihood": likelihood,
+            "likelihood": LIKELIHOOD,
         },
         slow=True,
     )
     yield Case(
         "tfbdl.load",
         tfbdl.load,
-        lambda path: shaped(tfbdl.load(path)(X), N, 3),
+        _loaded,
         {"path": (Made(lambda: _file(1)), Made(lambda: _file(2)))},
     )
-    normal = likelihoods.Normal(0.5)
 
-    def kept() -> tfbdl.Prediction:
-        outputs = np.stack([TARGETS, TARGETS + 1.0]).astype("float32")
-        variance = np.ones_like(TARGETS)
-        return tfbdl.Prediction(
-            outputs.mean(axis=0), variance, variance, np.ones(N), 2, normal, outputs
-        )
 
+def _methods() -> Iterator[Case]:
     yield Case(
         "Prediction.interval",
         tfbdl.Prediction.interval,
-        lambda level: [shaped(end, N, 1) for end in kept().interval(level)],
+        lambda level: [shaped(end, N, 1) for end in _kept().interval(level)],
         {"level": (0.95, 0.5)},
         slow=True,
     )
     yield Case(
         "Prediction.log_prob",
         tfbdl.Prediction.log_prob,
-        lambda y: shaped(kept().log_prob(y), N),
+        lambda y: shaped(_kept().log_prob(y), N),
         {"y": (TARGETS, TARGETS + 2.0)},
     )

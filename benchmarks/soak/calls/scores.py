@@ -101,18 +101,35 @@ def _over_batches(kind: type, y: Any, outputs: Any, weight: Any = None, **given:
     return {"result": found, "config": metric.get_config()}
 
 
-def _classes(kind: type, **given: Any) -> Any:
+INTERVALS = (REAL, np.stack([REAL - 0.1, REAL + 0.2], axis=1))
+OUTSIDE = [0, 0, 0, 1, 1, 1]
+DATA: dict[str, tuple[Any, Any]] = {
+    "OfMean": (REAL[:, None], np.stack([REAL - 0.1, REAL], axis=1)),
+    "AUROC": (OUTSIDE, ENTROPY),
+    "AUPR": (OUTSIDE, ENTROPY),
+    "IntervalCoverage": INTERVALS,
+    "NormalCRPS": INTERVALS,
+    "SampleCRPS": INTERVALS,
+}
+"""What metrics are given that are not of classes."""
+
+
+def _of_metric(kind: type, **given: Any) -> Any:
+    if kind.__name__ in DATA:
+        return _over_batches(kind, *DATA[kind.__name__], **given)
     outputs = LOGITS if is_true(given["from_logits"]) else P
     reference = kind in (metrics.Agreement, metrics.TotalVariation)
     return _over_batches(kind, Q if reference else Y, outputs, **given)
 
 
-def _updated(kind: type, y_true: Any, y_pred: Any, sample_weight: Any, **made: Any) -> Any:
-    return _over_batches(kind, y_true, y_pred, sample_weight, **made)
-
-
 def cases() -> Iterator[Case]:
     """Each function and class, and the update of one class of each kind."""
+    yield from _functions()
+    yield from _metrics()
+    yield from _updates()
+
+
+def _functions() -> Iterator[Case]:
     for name, arguments in FUNCTIONS.items():
         target = getattr(metrics, name)
         yield Case(
@@ -121,73 +138,56 @@ def cases() -> Iterator[Case]:
             lambda target=target, **given: _record(target(**given)),
             arguments,
         )
-    common = {"name": ("a", Made(lambda: "b")), "dtype": ("float64", "float32")}
+
+
+def _metrics() -> Iterator[Case]:
+    common = {"name": ("a", "b"), "dtype": ("float64", "float32")}
     bins = {"num_bins": (15, 2)}
     own: dict[str, dict[str, tuple[Any, Any]]] = {
         "AdaptiveCalibrationError": bins,
         "ExpectedCalibrationError": bins,
         "MaximumCalibrationError": bins,
         "BrierDecomposition": {**bins, "num_classes": (3, 4)},
+        "NormalCRPS": {"from_raw": (True, False)},
     }
     for name in metrics.__all__:
         kind = getattr(metrics, name)
         if not (isinstance(kind, type) and issubclass(kind, keras.metrics.Metric)):
             continue
-        arguments = {**common, **own.get(name, {})}
-        if name == "OfMean":
-            run, data = _over_batches, (REAL[:, None], np.stack([REAL - 0.1, REAL], axis=1))
-            arguments = OF_MEAN
-        elif name in ("AUROC", "AUPR"):
-            run, data = _over_batches, ([0, 0, 0, 1, 1, 1], ENTROPY)
-        elif name in ("IntervalCoverage", "NormalCRPS"):
-            run, data = _over_batches, (REAL, np.stack([REAL - 0.1, REAL + 0.2], axis=1))
-            if name == "NormalCRPS":
-                arguments["from_raw"] = (True, False)
-        elif name == "SampleCRPS":
-            run, data = _over_batches, (REAL, np.stack([REAL - 0.1, REAL + 0.2], axis=1))
-        else:
-            run, data = _classes, ()
-            arguments["from_logits"] = (False, True)
+        arguments = OF_MEAN if name == "OfMean" else {**common, **own.get(name, {})}
+        if name not in DATA:
+            arguments = {**arguments, "from_logits": (False, True)}
 
-        def call(kind: Any = kind, run: Any = run, data: Any = data, **given: Any) -> Any:
-            return run(kind, *data, **given)
+        def call(kind: Any = kind, **given: Any) -> Any:
+            return _of_metric(kind, **given)
 
         yield Case(f"tfbdl.metrics.{name}", kind, call, arguments)
+
+
+def _updates() -> Iterator[Case]:
     weights = {"sample_weight": (np.ones(N), REAL + 0.5)}
+    unweighted = {"sample_weight": (None, np.ones(N))}
+    ends = np.stack([REAL, REAL + 1], axis=1)
+    wider = np.stack([REAL, REAL + 2], axis=1)
+    draws = np.stack([REAL, REAL**3 + 1], axis=1)
+    of_classes = {"y_true": (Y, OTHER), "y_pred": (P, Q)}
     updates: dict[str, dict[str, tuple[Any, Any]]] = {
-        "BrierScore": {"y_true": (Y, OTHER), "y_pred": (P, Q), **weights},
-        "ExpectedCalibrationError": {"y_true": (Y, OTHER), "y_pred": (P, Q), **weights},
+        "BrierScore": {**of_classes, **weights},
+        "ExpectedCalibrationError": {**of_classes, **weights},
+        "ErrorAUROC": {**of_classes, **unweighted},
         "TotalVariation": {"y_true": (Q, P[::-1]), "y_pred": (P, Q), **weights},
-        "NormalCRPS": {
-            "y_true": (REAL, REAL + 1),
-            "y_pred": (np.stack([REAL, REAL + 1], axis=1), np.stack([REAL, REAL + 2], axis=1)),
-            **weights,
-        },
-        "SampleCRPS": {
-            "y_true": (REAL, REAL**2 + 2),
-            "y_pred": (np.stack([REAL, REAL**2 + 1], axis=1), np.stack([REAL, REAL + 2], axis=1)),
-            **weights,
-        },
-        "ErrorAUROC": {
-            "y_true": (Y, OTHER),
-            "y_pred": (P, Q),
-            "sample_weight": (None, np.ones(N)),
+        "NormalCRPS": {"y_true": (REAL, REAL + 1), "y_pred": (ends, wider), **weights},
+        "SampleCRPS": {"y_true": (REAL, REAL**2 + 2), "y_pred": (draws, wider), **weights},
+        "AUROC": {
+            "is_out": (OUTSIDE, [0, 1, 0, 1, 1, 1]),
+            "uncertainty": (ENTROPY, REAL),
+            **unweighted,
         },
     }
     for name, arguments in updates.items():
         kind = getattr(metrics, name)
-        yield Case(
-            f"{name}.update_state",
-            kind.update_state,
-            lambda kind=kind, **given: _updated(kind, **given),
-            arguments,
-        )
-    detection = {"is_out": ([0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 1, 1]), "uncertainty": (ENTROPY, REAL)}
-    yield Case(
-        "AUROC.update_state",
-        metrics.AUROC.update_state,
-        lambda is_out, uncertainty, sample_weight: _over_batches(
-            metrics.AUROC, is_out, uncertainty, sample_weight
-        ),
-        {**detection, "sample_weight": (None, np.ones(N))},
-    )
+
+        def call(kind: Any = kind, names: Any = tuple(arguments), **given: Any) -> Any:
+            return _over_batches(kind, *(given[name] for name in names))
+
+        yield Case(f"{name}.update_state", kind.update_state, call, arguments)

@@ -15,6 +15,61 @@ from tfbdl import layers, posteriors, priors, random
 COVARIANCE = np.array([[1.0, 0.2, 0.1, 0.0]] * 4) + np.diag([1.0, 2.0, 3.0, 4.0])
 COVARIANCE = 0.5 * (COVARIANCE + COVARIANCE.T)
 TRAINABLE = {"trainable": (False, True)}
+LEARNED = {"trainable": (True, False)}
+SCALE = {"scale": (1.0, 0.5)}
+PRIORS: dict[str, tuple[Any, Any]] = {
+    "Normal": ({**SCALE, "sigma": (None, 0.5), **TRAINABLE}, {}),
+    "Normal, 'fan_in'": ({"scale": ("fan_in", 1.0), "sigma": (0.5, 1.0), **TRAINABLE}, {}),
+    "Laplace": ({**SCALE, **TRAINABLE}, {}),
+    "StudentT": ({**SCALE, "df": (3.0, 4.0), **TRAINABLE}, {}),
+    "ScaleMixture": (
+        {"pi": (0.25, 0.5), "sigma1": (0.4, 0.5), "sigma2": (0.1, 0.01), **TRAINABLE},
+        {},
+    ),
+    "Flat": (LEARNED, {}),
+    "LogUniform": ({"approximation": ("molchanov", "kingma")}, {}),
+    "Horseshoe": ({**SCALE, "groups": ("weight", "input"), **LEARNED}, {}),
+    "ARD": (
+        {
+            "shape": (0.5, 1.0),
+            "rate": (0.1, 0.2),
+            "groups": ("input", "weight"),
+            **LEARNED,
+        },
+        {},
+    ),
+    "InverseGammaScale": (
+        {
+            **SCALE,
+            "df": (3.0, 4.0),
+            "groups": ("weight", "output"),
+            **LEARNED,
+        },
+        {},
+    ),
+    "MultivariateNormal": (
+        {**SCALE, "covariance": (np.eye(12), 2.0 * np.eye(12)), **TRAINABLE},
+        {},
+    ),
+    "MatrixNormal": (
+        {
+            **SCALE,
+            "row_covariance": (COVARIANCE, np.eye(4)),
+            "column_covariance": (np.eye(3), 2.0 * np.eye(3)),
+            **TRAINABLE,
+        },
+        {},
+    ),
+    "SpatialNormal": (
+        {**SCALE, "lengthscale": (1.0, 0.5), **TRAINABLE},
+        {"images": True},
+    ),
+    "Bernoulli": (
+        {"prob": (0.5, 0.4), "values": ((-1.0, 1.0), (-0.5, 0.5))},
+        {"posterior": "relaxed_bernoulli"},
+    ),
+}
+"""Arguments of each family, and the layer that it is tried in."""
 
 
 def under(prior: Any, posterior: Any = "mean_field", images: bool = False) -> dict[str, Any]:
@@ -58,66 +113,17 @@ def cases() -> Iterator[Case]:
 
 
 def _priors() -> Iterator[Case]:
-    scale = {"scale": (1.0, 0.5)}
-    families: dict[str, tuple[Any, Any]] = {
-        "Normal": ({**scale, "sigma": (None, 0.5), **TRAINABLE}, {}),
-        "Normal, 'fan_in'": ({"scale": ("fan_in", 1.0), "sigma": (0.5, 1.0), **TRAINABLE}, {}),
-        "Laplace": ({**scale, **TRAINABLE}, {}),
-        "StudentT": ({**scale, "df": (3.0, 4.0), **TRAINABLE}, {}),
-        "ScaleMixture": (
-            {"pi": (0.25, 0.5), "sigma1": (0.4, 0.5), "sigma2": (0.1, 0.01), **TRAINABLE},
-            {},
-        ),
-        "Flat": ({"trainable": (True, False)}, {}),
-        "LogUniform": ({"approximation": ("molchanov", "kingma")}, {}),
-        "Horseshoe": ({**scale, "groups": ("weight", "input"), "trainable": (True, False)}, {}),
-        "ARD": (
-            {
-                "shape": (0.5, 1.0),
-                "rate": (0.1, 0.2),
-                "groups": ("input", "weight"),
-                "trainable": (True, False),
-            },
-            {},
-        ),
-        "InverseGammaScale": (
-            {
-                **scale,
-                "df": (3.0, 4.0),
-                "groups": ("weight", "output"),
-                "trainable": (True, False),
-            },
-            {},
-        ),
-        "MultivariateNormal": (
-            {**scale, "covariance": (np.eye(12), 2.0 * np.eye(12)), **TRAINABLE},
-            {},
-        ),
-        "MatrixNormal": (
-            {
-                **scale,
-                "row_covariance": (COVARIANCE, np.eye(4)),
-                "column_covariance": (np.eye(3), 2.0 * np.eye(3)),
-                **TRAINABLE,
-            },
-            {},
-        ),
-        "SpatialNormal": (
-            {**scale, "lengthscale": (1.0, 0.5), **TRAINABLE},
-            {"images": True},
-        ),
-        "Bernoulli": (
-            {"prob": (0.5, 0.4), "values": ((-1.0, 1.0), (-0.5, 0.5))},
-            {"posterior": "relaxed_bernoulli"},
-        ),
-    }
-    for name, (arguments, mode) in families.items():
+    for name, (arguments, mode) in PRIORS.items():
         kind = getattr(priors, name.partition(",")[0])
 
         def run(kind: Any = kind, mode: Any = mode, **given: Any) -> dict[str, Any]:
             return under(kind(**given), **mode)
 
         yield Case(f"tfbdl.priors.{name}", kind, run, arguments, slow=True)
+    yield from _densities()
+
+
+def _densities() -> Iterator[Case]:
     gamma = {"concentration": (0.5, 1.0), "rate": (1.0, 2.0)}
     yield Case(
         "tfbdl.priors.GammaScale",
