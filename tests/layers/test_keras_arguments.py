@@ -38,8 +38,8 @@ def arguments(kind):
 
 def in_order(layer):
     """The names of the arguments that `layer` takes by position."""
-    parameters = inspect.signature(layer).parameters.values()
-    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    parameters = inspect.signature(layer.__init__).parameters.values()
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"]
 
 
 def make(kind, **kwargs):

@@ -41,7 +41,7 @@ def cases() -> Iterator[Case]:
     classes = {"prediction": (_classes(), _classes(Q)), "y": (Y, OTHER)}
     by_class = {"by_class": (False, True)}
     drawn = {**by_class, "randomized": (True, False), "seed": (0, 1)}
-    penalised = {**drawn, "penalty": (0.1, 1.0), "free": (3, 0)}
+    penalised = {**drawn, "penalty": (0.2, 0.01), "free": (0, 4)}
     families: dict[str, tuple[Any, Any]] = {
         "Split": ({"normalized": (True, False)}, reals),
         "CQR": ({}, reals),
