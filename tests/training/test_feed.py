@@ -38,6 +38,32 @@ def without_seconds(folder):
     return re.sub(r"\(\d+\.\d{3} secs\)", "(secs)", (Path(folder) / "train.log").read_text())
 
 
+def raising(error, where):
+    """Data that fail in their second epoch: in the function, in what it reads from, or in a map."""
+
+    def examples(epoch, context):
+        def next_one():
+            for k, i in enumerate(order(epoch)):
+                if (epoch, k) == (2, 20) and where == "generator":
+                    raise error
+                yield X[i], Y[i]
+
+        def changed(x):
+            if epoch == 2 and where == "map":
+                raise error
+            return x
+
+        if epoch == 2 and where == "function":
+            raise error
+        signature = tf.TensorSpec([4]), tf.TensorSpec([], tf.int64)
+        data = tf.data.Dataset.from_generator(next_one, output_signature=signature)
+        return data.map(
+            lambda x, y: (tf.ensure_shape(tf.py_function(changed, [x], tf.float32), [4]), y)
+        )
+
+    return examples
+
+
 class FeedTest(tf.test.TestCase):
     def setUp(self):
         super().setUp()
@@ -170,29 +196,6 @@ class FeedTest(tf.test.TestCase):
 
         class Mine(Exception):
             pass
-
-        def raising(error, where):
-            def examples(epoch, context):
-                def next_one():
-                    for k, i in enumerate(order(epoch)):
-                        if (epoch, k) == (2, 20) and where == "generator":
-                            raise error
-                        yield X[i], Y[i]
-
-                def changed(x):
-                    if epoch == 2 and where == "map":
-                        raise error
-                    return x
-
-                if epoch == 2 and where == "function":
-                    raise error
-                signature = tf.TensorSpec([4]), tf.TensorSpec([], tf.int64)
-                data = tf.data.Dataset.from_generator(next_one, output_signature=signature)
-                return data.map(
-                    lambda x, y: (tf.ensure_shape(tf.py_function(changed, [x], tf.float32), [4]), y)
-                )
-
-            return examples
 
         for error, where, kind, message in (
             (Mine("first\n\nsecond"), "function", Mine, "^first\n\nsecond$"),

@@ -83,8 +83,21 @@ def _trained(make: Any, **given: Any) -> Any:
     return [posterior.sample(), files]
 
 
+SEED_AND_NAME: dict[str, tuple[Any, Any]] = {
+    "seed": (0, 1),
+    "jit_compile": (False, Wrong("yes")),
+    "name": ("one", "two"),
+}
+
+
 def cases() -> Iterator[Case]:
     """Snapshots, SWAG, SG-MCMC and ensembles."""
+    yield from _along_a_path()
+    yield from _ensembles()
+    yield from _trainings()
+
+
+def _along_a_path() -> Iterator[Case]:
     yield Case(
         "tfbdl.inference.WeightSnapshots",
         inference.WeightSnapshots,
@@ -92,13 +105,7 @@ def cases() -> Iterator[Case]:
         {"start": (0, 1), "every": (1, 2), "savedir": (None, Made(folder))},
         slow=True,
     )
-    along = {
-        "start": (0, 1),
-        "every": (1, 2),
-        "seed": (0, 1),
-        "jit_compile": (False, Wrong("yes")),
-        "name": ("one", "two"),
-    }
+    along = {"start": (0, 1), "every": (1, 2), **SEED_AND_NAME}
     yield Case(
         "tfbdl.inference.SWAG",
         inference.SWAG,
@@ -122,6 +129,9 @@ def cases() -> Iterator[Case]:
         slow=True,
     )
     yield from drawn(inference.SGMCMC, kept_sgmcmc, DRAWS, "sample", "ensemble")
+
+
+def _ensembles() -> Iterator[Case]:
     yield Case(
         "tfbdl.inference.DeepEnsemble",
         inference.DeepEnsemble,
@@ -132,19 +142,20 @@ def cases() -> Iterator[Case]:
                 Made(lambda: lambda: network(keras.layers.Dense(3), loss=classifier().loss)),
             ),
             "num_members": (2, 1),
-            "seed": (0, 1),
-            "jit_compile": (False, Wrong("yes")),
-            "name": ("one", "two"),
+            **SEED_AND_NAME,
         },
         slow=True,
     )
     first = {"num_samples": (2, 1), "seed": (0, Wrong("abc"))}
     yield from drawn(inference.DeepEnsemble, kept_members, first, "sample", "ensemble")
-    trained = {
+
+
+def _trainings() -> Iterator[Case]:
+    methods = {
         "DeepEnsemble": lambda: inference.DeepEnsemble(classifier, 1, jit_compile=False),
         "SWAG": lambda: inference.SWAG(descending(), jit_compile=False),
     }
-    for kind, make in trained.items():
+    for kind, make in methods.items():
         yield Case(
             f"{kind}.fit",
             getattr(inference, kind).fit,

@@ -70,15 +70,26 @@ def _colour_folder() -> Path:
     return place
 
 
+ELSEWHERE = {"directory": "TFBDL_DATA"}
+SEED: dict[str, tuple[Any, Any]] = {"seed": (1, 2)}
+
+
 def cases() -> Iterator[Case]:
     """Each function."""
+    yield from _on_disk()
+    yield from _drawn()
+    yield from _changed()
+    yield from _loaded()
+
+
+def _on_disk() -> Iterator[Case]:
     table = {
         "name": ("made", "boston"),
         "split": (0, 1),
         "directory": (Made(_table_folder), Made(folder)),
     }
-    elsewhere = {"directory": "TFBDL_DATA"}
-    yield Case("tfbdl.data.uci", data.uci, _table, table, called=elsewhere)
+    called = {**ELSEWHERE, "name": "bostonHousing"}
+    yield Case("tfbdl.data.uci", data.uci, _table, table, called=called)
     for name in ("cifar10", "cifar10_hmc_probabilities", "cifar10_human_counts"):
         target = getattr(data, name)
         yield Case(
@@ -86,10 +97,12 @@ def cases() -> Iterator[Case]:
             target,
             lambda target=target, **given: _colour(target, **given),
             {"directory": (Made(_colour_folder), Made(folder))},
-            called={"directory": "TFBDL_DATA"},
+            called=ELSEWHERE,
         )
-    seed = {"seed": (1, 2)}
-    points = {"n": (4, 5), **seed}
+
+
+def _drawn() -> Iterator[Case]:
+    points = {"n": (4, 5), **SEED}
     for name in ("gal_linear", "gapped_sine"):
         target = getattr(data, name)
         yield Case(
@@ -110,11 +123,14 @@ def cases() -> Iterator[Case]:
         lambda **given: shaped(data.noise(**given), given["n"], 28, 28),
         points,
     )
+
+
+def _changed() -> Iterator[Case]:
     yield Case(
         "tfbdl.data.binarize",
         data.binarize,
         lambda **given: shaped(data.binarize(**given), *np.shape(given["x"])),
-        {"x": (DIGITS, 1.0 - DIGITS), **seed},
+        {"x": (DIGITS, 1.0 - DIGITS), **SEED},
     )
     yield Case(
         "tfbdl.data.rotate",
@@ -128,6 +144,9 @@ def cases() -> Iterator[Case]:
         lambda **given: shaped(data.blend(**given), *np.shape(given["a"])),
         {"a": (DIGITS, DIGITS**2), "b": (1.0 - DIGITS, DIGITS), "weight": (0.5, 0.2)},
     )
+
+
+def _loaded() -> Iterator[Case]:
     missing = {"directory": (None, Made(folder))}
     of_class = {"name": ("digits", "mnist"), "split": ("tutorial", "full")}
     yield Case(
@@ -135,7 +154,7 @@ def cases() -> Iterator[Case]:
         data.load,
         _images,
         {**of_class, "per_class": (2, 3), **missing},
-        called=elsewhere,
+        called=ELSEWHERE,
         slow=True,
     )
     yield Case(
@@ -148,6 +167,6 @@ def cases() -> Iterator[Case]:
             "per_class": (None, 3),
             **missing,
         },
-        called=elsewhere,
+        called=ELSEWHERE,
         slow=True,
     )
