@@ -15,7 +15,7 @@ from imports import ROOT
 
 DURATIONS = ROOT / "tests" / "durations.json"
 SLOW = ROOT / "tests" / "slow.txt"
-LIMIT = 3.0
+LIMIT = 2.0
 """Seconds from which on a test is slow."""
 
 

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
+from mapie.classification import SplitConformalClassifier
+from mapie.regression import SplitConformalRegressor
 
 import tfbdl
 from tfbdl.conformal import APS, CQR, LAC, RAPS, Split, quantile
@@ -202,6 +204,10 @@ MISUSES = {
     r"^penalty=-1": lambda: RAPS(penalty=-1),
     r"^by_class=1": lambda: LAC(by_class=1),
     r"^seed='a'": lambda: APS(seed="a"),
+    r"^prediction=3 must be what tfbdl.predict gives": lambda: LAC().fit(3, [0]),
+    r"^coverage=2": lambda: quantile(np.ones(3), 2),
+    r"^scores is the number 1": lambda: quantile(1.0, 0.5),
+    r"^scores is not finite in example 1": lambda: quantile([0.0, np.nan], 0.5),
 }
 
 
@@ -232,11 +238,10 @@ N_AS_MAPIE_ROUNDS = 98
 
 
 def test_sets_of_another_package():
-    mapie = pytest.importorskip("mapie.classification")
     rng = np.random.default_rng(7)
     held_out, y = labelled(rng, N_AS_MAPIE_ROUNDS)
     new, _ = labelled(rng, 200)
-    theirs = mapie.SplitConformalClassifier(
+    theirs = SplitConformalClassifier(
         Given(), confidence_level=0.8, conformity_score="lac", prefit=True
     )
     _, sets = theirs.conformalize(held_out.mean, y).predict_set(new.mean)
@@ -244,11 +249,10 @@ def test_sets_of_another_package():
 
 
 def test_intervals_of_another_package():
-    mapie = pytest.importorskip("mapie.regression")
     rng = np.random.default_rng(8)
     x, new = rng.normal(size=(N_AS_MAPIE_ROUNDS, 1)), rng.normal(size=(50, 1))
     y = x + rng.normal(size=x.shape)
-    theirs = mapie.SplitConformalRegressor(Given(), confidence_level=0.8, prefit=True)
+    theirs = SplitConformalRegressor(Given(), confidence_level=0.8, prefit=True)
     _, ends = theirs.conformalize(x, y[:, 0]).predict_interval(new)
     got = Split(normalized=False).fit(of_reals(x), y).predict(of_reals(new), 0.8)
     np.testing.assert_allclose(ends[:, :, 0], np.hstack(got), 1e-5, 1e-6)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tfbdl.arguments import instance, number
-from tfbdl.examples import examples
+from tfbdl.examples import as_array, check_finite, examples
 from tfbdl.predictive import Prediction
 
 Self = TypeVar("Self", bound="Conformal")
@@ -25,12 +25,23 @@ def quantile(scores: np.ndarray, coverage: float) -> np.ndarray:
     Args:
         scores: shape (n, ...).
         coverage: in (0, 1).
+
+    Raises:
+        ValueError: if the scores are no finite numbers, or `coverage` is out of its range.
     """
+    scores, coverage = as_array("scores", scores), _coverage(coverage)
+    if scores.ndim == 0:
+        raise ValueError(f"scores is the number {scores:g}; give an array of scores")
+    check_finite("scores", scores)
     n = len(scores)
     k = math.ceil(round((n + 1) * coverage, 9))
     if k > n:
         return np.full(scores.shape[1:], np.inf)
     return np.partition(scores, k - 1, axis=0)[k - 1]
+
+
+def _coverage(value: Any) -> float:
+    return number("coverage", value, lambda c: 0 < c < 1, "in (0, 1)")
 
 
 class Conformal(abc.ABC):
@@ -62,7 +73,7 @@ class Conformal(abc.ABC):
 
     def _calibrated(self, prediction: Prediction, coverage: float) -> tuple[Prediction, float]:
         """The prediction to calibrate by, and the coverage, checked."""
-        coverage = number("coverage", coverage, lambda c: 0 < c < 1, "in (0, 1)")
+        coverage = _coverage(coverage)
         if self._prediction is None:
             raise ValueError(f"predict needs a fitted {type(self).__name__}; call fit first")
         self._check(prediction)

@@ -78,7 +78,7 @@ def _chains(**given: Any) -> Any:
 
 
 def _chains_of(savedir: Path | None, **given: Any) -> Any:
-    few = {"num_warmup": 3, "num_samples": 4, "num_chains": 2, "jit_compile": False}
+    few = {"num_warmup": 30, "num_samples": 8, "num_chains": 2, "jit_compile": False}
     chains = inference.MCMC(line(), 1.0, kernel="rwmh", **few).fit(savedir=savedir, **given)
     files = sorted(p.name for p in Path(savedir or "/nowhere").rglob("*"))
     return [chains.theta, chains.draws.log_prob, files]

@@ -162,10 +162,10 @@ def _methods() -> Iterator[Case]:
         ("optimize_prior_precision", "classes"): {
             "method": ("gridsearch", "marglik"),
             "prior_structure": ("scalar", "layerwise"),
-            "x": (X, X + 1.0),
+            "x": (X, -X),
             "y": (LABELS, LABELS[:3]),
             "with_noise": (False, True),
-            "grid": ((0.1, 1.0), (0.01,)),
+            "grid": ((0.01, 0.1, 1.0, 10.0), (0.5,)),
         },
     }
     for (method, kind), arguments in methods.items():
