@@ -15,7 +15,18 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 import tfbdl
-from tfbdl import cli, data, inference, layers, likelihoods, models, optimizers, plots, priors
+from tfbdl import (
+    cli,
+    data,
+    inference,
+    layers,
+    likelihoods,
+    metrics,
+    models,
+    optimizers,
+    plots,
+    priors,
+)
 
 mpl.use("agg")
 from soak import bad_calls, bounded
@@ -35,6 +46,34 @@ def dense(**given):
 def laplace(likelihood=None, **given):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     return inference.Laplace(model, likelihood or likelihoods.Normal(0.1), **given)
+
+
+def dense_of(units):
+    return dense()
+
+
+def fitted_laplace():
+    return laplace().fit(X, X[:, :1])
+
+
+def fitted_classifier():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    return inference.Laplace(model, likelihoods.Categorical()).fit(X, np.arange(N) % 3)
+
+
+def chains():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    method = inference.MCMC(
+        model, 1.0, likelihood=likelihoods.Normal(1.0), kernel="rwmh", num_warmup=20, num_samples=2
+    )
+    return method.fit(X, X[:, :1])
+
+
+def snapshots():
+    wide = keras.layers.BatchNormalization()
+    model = keras.Sequential([keras.Input((4,)), wide, keras.layers.Dense(1)])
+    model.compile("sgd", likelihoods.Normal(1.0))
+    return inference.SWAG(model).fit(X, X[:, :1], epochs=4)
 
 
 def bands(**given):
@@ -121,6 +160,40 @@ REFUSED = {
     "a seed of images": (lambda: data.binarize(np.zeros((2, 2)), seed="abc"), "seed='abc'"),
     "a seed of noise": (lambda: data.noise(3, seed="abc"), "seed='abc'"),
     "a seed of points": (lambda: data.gal_linear(9, seed="abc"), "seed='abc'"),
+    "a function that needs more": (lambda: inference.DeepEnsemble(dense_of), "build_model="),
+    "a density of nothing": (lambda: inference.MCMC(lambda: 0.0), "model="),
+    "a path to save to": (lambda: fitted_laplace().save(3), "path=3"),
+    "an activity regularizer": (
+        lambda: dense(activity_regularizer=[]),
+        r"activity_regularizer=\[\]",
+    ),
+    "noise_shape that is symbolic": (
+        lambda: layers.MCDropout(0.5, noise_shape=keras.Input((4,))),
+        "noise_shape=",
+    ),
+    "padding that is no integer": (
+        lambda: layers.BayesConv1DTranspose(2, 3, num_data=N, output_padding=np.array(0.5)),
+        "output_padding=",
+    ),
+    "inputs of chains": (lambda: chains().outputs(X[:, :3]), "x has examples of shape"),
+    "inputs of statistics": (lambda: snapshots().ensemble(2, x=X[:, :3]), "x has examples of"),
+    "targets of a metric": (
+        lambda: metrics.NormalCRPS().update_state([np.nan], [[0.0, 1.0]]),
+        "y_true is not finite",
+    ),
+    "no pixels": (lambda: models.VAE(2).fit(None), "x has dtype object"),
+    "symbolic pixels": (
+        lambda: models.VAE(2).fit(X**0, validation_data=keras.Input((4,))),
+        "x=<KerasTensor",
+    ),
+    "labels to validate by": (
+        lambda: fitted_classifier().optimize_prior_precision("gridsearch", x=X, y=[-1e300] * N),
+        "y ",
+    ),
+    "precisions of a sparse tensor": (
+        lambda: laplace(prior_precision=tf.sparse.eye(2)),
+        "prior_precision has dtype object",
+    ),
     "samples of a command": (
         lambda: command("predict", "a.keras", "a.npz", "--samples", "9" * 20),
         "--samples",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import math
 import numbers
 import os
@@ -202,15 +203,33 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def function(name: str, value: Any, wanted: str = "a function") -> Callable[..., Any]:
+def function(
+    name: str, value: Any, wanted: str = "a function", *, takes: int | None = None
+) -> Callable[..., Any]:
     """`value`, if it can be called.
 
+    Args:
+        name: of the argument.
+        value: what was given.
+        wanted: what to give, in words.
+        takes: the number of arguments that it is called with; None does not ask.
+
     Raises:
-        ValueError: if it cannot.
+        ValueError: if it cannot be called, or not with so many arguments.
     """
-    if not callable(value):
+    if not callable(value) or not (takes is None or _takes(value, takes)):
         raise ValueError(f"{name}={shown(value)} must be {wanted}")
     return value
+
+
+def _takes(value: Callable[..., Any], number: int) -> bool:
+    try:
+        inspect.signature(value).bind(*range(number))
+    except TypeError:
+        return False
+    except ValueError:  # of a callable that does not say what it takes
+        return True
+    return True
 
 
 def path(name: str, value: Any) -> Path:

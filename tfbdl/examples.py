@@ -55,9 +55,9 @@ def as_array(name: str, values: Any, wanted: str = "real numbers") -> np.ndarray
     """
     try:
         array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} has rows of different lengths; give one array") from None
-    except Exception:  # of symbolic tensors, and of the user's own classes
+    except Exception as error:  # of symbolic tensors, and of the user's own classes
+        if isinstance(values, (list, tuple)) and isinstance(error, ValueError):
+            raise ValueError(f"{name} has rows of different lengths; give one array") from None
         raise ValueError(f"{name}={shown(values)} is no array; give {wanted}") from None
     if array.dtype.name == "bfloat16":  # which is no number to NumPy
         return array.astype(np.float32)

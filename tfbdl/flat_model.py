@@ -23,7 +23,7 @@ from tfbdl.keras_private import (
     walk,
     weight_paths,
 )
-from tfbdl.model_arguments import keras_model
+from tfbdl.model_arguments import keras_model, output_on
 from tfbdl.recording import Call, recorded
 
 
@@ -95,8 +95,13 @@ class FlatModel:
         for variable, w in zip(self.model.trainable_variables, self.unflatten(theta), strict=True):
             variable.assign(w)
 
+    def check_inputs(self, x: Any) -> None:
+        """Raises ValueError where the model does not take inputs like the first of these."""
+        output_on(self.model, keras.tree.map_structure(lambda leaf: leaf[:1], x))
+
     def check_deterministic(self, x: Any) -> None:
         """Raises ValueError where the same weights and inputs give two different outputs."""
+        self.check_inputs(x)
         first, second = (self._calls(x) for _ in range(2))
         if _equal(first[-1].z, second[-1].z):
             return

@@ -99,7 +99,7 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         for arguments, message in (
             ((build, 0), "^num_members=0 must be a positive integer$"),
             ((build(), 0), "^num_members=0 must be a positive integer$"),
-            (("build",), "^build_model='build' must be a function that makes a compiled model"),
+            (("build",), "^build_model='build' must be a function without arguments that makes"),
             ((keras.Sequential([keras.layers.Dense(1)]),), "^build_model=.* must be built and com"),
         ):
             with self.assertRaisesRegex(ValueError, message):

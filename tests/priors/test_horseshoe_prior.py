@@ -43,6 +43,24 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
         in_float32 = log_exp_e1(tf.constant(np.log(z), tf.float32))
         self.assertAllClose(in_float32, expected, 3e-6, 3e-6)
 
+    @parameterized.parameters((tf.float64, 300), (tf.float32, 30))
+    def test_to_the_end_of_the_numbers(self, dtype, exponent):
+        """A density that falls off as 2 / (sqrt(2 pi^3) w^2), where w^2 has no number any more."""
+        w = tf.constant([10.0 ** (exponent // 3), 10.0**exponent], dtype)
+        expected = math.log(2.0 / math.sqrt(2.0 * math.pi**3)) - 2.0 * np.log(w.numpy())
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            log_prob = priors.Horseshoe().marginal_log_prob(w)
+        self.assertAllClose(log_prob, expected, 1e-6)
+        self.assertAllClose(w * tape.gradient(log_prob, w), [-2.0, -2.0], 1e-5)
+
+    def test_what_is_taken_as_weights(self):
+        expected = priors.Horseshoe().marginal_log_prob(tf.constant([1.0, 2.0]))
+        self.assertAllClose(priors.Horseshoe().marginal_log_prob([1, 2]), expected)
+        for wrong in ({}, "0", [math.nan], None):
+            with self.assertRaisesRegex(ValueError, "^w"):
+                priors.Horseshoe().marginal_log_prob(wrong)
+
     @parameterized.parameters((tf.float64, 1e-8), (tf.float32, 1e-4))
     def test_gradient(self, dtype, digits):
         """By hand, w / tau^2 (1 - 1 / (z e^z E1(z))), which tends to -2 / w: bounded influence."""

@@ -61,7 +61,8 @@ class DeepEnsemble(TrainingMethod):
     ) -> None:
         super().__init__(name=name)
         if not isinstance(build_model, keras.Model):
-            function("build_model", build_model, "a function that makes a compiled model")
+            wanted = "a function without arguments that makes a compiled model"
+            function("build_model", build_model, wanted, takes=0)
         elif not (build_model.built and build_model.compiled):
             raise ValueError(f"build_model={build_model.name} must be built and compiled")
         self.build_model = build_model

@@ -89,6 +89,7 @@ def _mean_log_prob(prediction: Prediction, y: np.ndarray) -> float:
     """Of y; that of classes by the mean, which may not be that of samples."""
     classes: Any = type(prediction.likelihood)
     if classes in (Categorical, Bernoulli):
-        mean = tf.constant(prediction.mean)
-        return float(np.mean(classes(from_logits=False).log_prob(y, mean)))
+        of_mean, mean = classes(from_logits=False), tf.constant(prediction.mean)
+        of_mean.check_targets(y, mean)
+        return float(np.mean(of_mean.log_prob(y, mean)))
     return float(np.mean(prediction.log_prob(y)))

@@ -6,13 +6,13 @@ import abc
 import inspect
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import arguments
 from tfbdl.arguments import optional, positive_integer
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction, predict
@@ -91,7 +91,7 @@ class Method(keras.layers.Layer, abc.ABC):
             FileExistsError: if `path` exists.
         """
         self._fitted("save")
-        path = Path(path)
+        path = arguments.path("path", path)
         if path.suffix != ".keras":
             raise ValueError(f"path={str(path)!r} must end in .keras")
         if path.exists():
@@ -123,8 +123,8 @@ class Method(keras.layers.Layer, abc.ABC):
     def _config_but(self, *names: str) -> dict:
         """The arguments of the constructor, but for those named, as files hold them."""
         kept = [name for name in _arguments(type(self)) if name not in names]
-        arguments = {name: self._serialized(name, getattr(self, name)) for name in kept}
-        return {"format": FORMAT, "name": self.name, **arguments}
+        config = {name: self._serialized(name, getattr(self, name)) for name in kept}
+        return {"format": FORMAT, "name": self.name, **config}
 
     @classmethod
     def from_config(cls, config: dict) -> Method:

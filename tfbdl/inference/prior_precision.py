@@ -62,7 +62,7 @@ def in_float64(name: str, value: Any) -> tf.Tensor:
     Raises:
         ValueError: if it is none of real numbers.
     """
-    if tf.is_tensor(value) or isinstance(value, tf.Variable):
+    if isinstance(value, (tf.Tensor, tf.Variable)):
         if not (value.dtype.is_floating or value.dtype.is_integer):
             raise ValueError(f"{name}={shown(value)} must be of numbers")
         return tf.cast(value, tf.float64)

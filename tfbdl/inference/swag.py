@@ -155,7 +155,7 @@ class SWAG(TrainingMethod):
 
         Raises:
             ValueError: if an argument is out of its range, the network has BatchNormalization and
-                no inputs are known, or x is given to one without.
+                no inputs are known, they do not fit, or x is given to one without.
         """
         self._fitted("ensemble")
         batch_size = positive_integer("batch_size", batch_size)
@@ -172,6 +172,7 @@ class SWAG(TrainingMethod):
                     "differ for each draw; give training inputs to ensemble"
                 )
             x = examples("x", x, self._flat.dtype.name)
+            self._flat.check_inputs(x)
             with _left_as_it_was(self.model):
                 states = _statistics(self.model, thetas, x, batch_size)
         ensemble = WeightEnsemble(self.model, thetas, states)

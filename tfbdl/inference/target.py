@@ -53,7 +53,8 @@ class TargetMethod(Method):
             if prior is None:
                 raise ValueError("prior=None: a network's weights need one; give a scale like 1.0")
         else:
-            function("model", model, "a keras.Model, or a function of theta to its log density")
+            wanted = "a keras.Model, or a function of theta to its log density"
+            function("model", model, wanted, takes=1)
             for what, value in (("prior", prior), ("likelihood", likelihood)):
                 if value is not None:
                     raise ValueError(

@@ -140,7 +140,7 @@ def integers(name: str, value: Any, num: int, least: int = 1) -> tuple[int, ...]
     Raises:
         ValueError: if it is neither, or one is below `least`.
     """
-    is_list = isinstance(value, (list, tuple, np.ndarray))
+    is_list = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)
     sizes = tuple(value) if is_list else (value,) * num
     if len(sizes) != num or not all(_is_size(size, least) for size in sizes):
         raise ValueError(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
+
 from tfbdl.arguments import shown
+from tfbdl.identifiers import of_keras
 
 _REASONS = {
     "_regularizer": "does not go with random weights, whose regularizer is the prior; use prior=",
@@ -26,7 +29,9 @@ def without_replaced(arguments: dict[str, Any]) -> dict[str, Any]:
     kept = {}
     for name, value in arguments.items():
         ending = next((end for end in _REASONS if name.endswith(end)), None)
-        if ending is None or name == "activity_regularizer":
+        if name == "activity_regularizer":
+            kept[name] = of_keras(name, value, keras.regularizers.get)
+        elif ending is None:
             kept[name] = value
         elif value is not None and not any(value is off for off in _OFF.get(name, ())):
             raise ValueError(f"{name}={shown(value)} {_REASONS[ending]}")

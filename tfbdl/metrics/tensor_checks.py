@@ -1,8 +1,8 @@
 """What a batch of targets and a model's outputs says, in float64; holds in graphs and under XLA.
 
 Wrong shapes are a ValueError, and so are wrong values in eager calls. A graph sees those only when
-it runs: they are an `InvalidArgumentError`, or NaN under XLA, which cannot stop. NaN outputs pass
-and make the metric NaN, so that a training that diverges shows it.
+it runs: they are an `InvalidArgumentError`, or NaN under XLA, which cannot stop. Outputs that are
+not finite pass and make the metric so, so that a training that diverges shows it.
 """
 
 from __future__ import annotations
@@ -184,9 +184,12 @@ def weights_of(sample_weight: Any, examples: tf.Tensor) -> tf.Tensor:
 
 
 def _pair(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Both in float64."""
-    y, outputs = as_tensor("y_true", y_true), as_tensor("y_pred", y_pred)
-    return tf.cast(y, tf.float64), tf.cast(outputs, tf.float64)
+    """Finite targets, and outputs, in float64."""
+    y, outputs = (
+        tf.cast(as_tensor(name, values), tf.float64)
+        for name, values in (("y_true", y_true), ("y_pred", y_pred))
+    )
+    return refuse(y, ~tf.math.is_finite(y), "y_true is not finite"), outputs
 
 
 def _one_each(name: str, values: Any) -> tf.Tensor:

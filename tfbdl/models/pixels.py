@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
 import numpy as np
 
 from tfbdl.arguments import option
@@ -26,6 +27,11 @@ def likelihood_of(name: str) -> Likelihood:
     return _NAMES[option("likelihood", name, _NAMES)]()
 
 
+def are_in_batches(data: Any) -> bool:
+    """Whether Keras takes the data a batch at a time: a data set, a generator."""
+    return isinstance(data, (Iterator, keras.utils.PyDataset)) or hasattr(data, "element_spec")
+
+
 def check(x: Any, likelihood: str, shape: tuple[int, ...] | None) -> np.ndarray:
     """X as an array of examples of a shape, with values in [0, 1], where the likelihoods hold.
 
@@ -38,7 +44,7 @@ def check(x: Any, likelihood: str, shape: tuple[int, ...] | None) -> np.ndarray:
         ValueError: if it is none.
     """
     x = as_array("x", x)
-    if x.ndim < 2 or len(x) == 0:
+    if x.ndim < 2 or x.size == 0:
         raise ValueError(f"x has shape {x.shape}; give (N, ...) with at least one example")
     if shape is not None and x.shape[1:] != shape:
         raise ValueError(f"x has shape {x.shape}; this model takes (N, *{shape})")

@@ -173,7 +173,8 @@ class VAE(keras.Model):
         """As `keras.Model.fit`, without targets; arrays and tensors are checked first."""
         held_out = validation_data[0] if isinstance(validation_data, tuple) else validation_data
         self._check_array(x)
-        self._check_array(held_out)
+        if held_out is not None:
+            self._check_array(held_out)
         return super().fit(x, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -182,7 +183,7 @@ class VAE(keras.Model):
         return super().evaluate(x, *args, **kwargs)
 
     def _check_array(self, data: Any) -> None:
-        if isinstance(data, (np.ndarray, tf.Tensor)):
+        if not pixels.are_in_batches(data):
             self.check_data(data)
 
     def check_data(self, x: Any) -> np.ndarray:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import positive
+from tfbdl.examples import as_array, check_finite
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hierarchical import Hierarchical
 from tfbdl.priors.hyperpriors import HalfCauchy
 
 _SERIES = [-((-1.0) ** k) / (k * math.factorial(k)) for k in range(1, 20)]
 _DEPTH = 40
+_ONLY_Z = 60.0
+"""The log z from which on the continued fraction is z in every precision."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
@@ -62,19 +66,28 @@ class Horseshoe(Hierarchical):
         large weights are not pulled.
 
         Args:
-            w: any shape.
+            w: any shape; numbers that are no floats are taken as float32.
             tau: > 0, by default the scale of its prior.
 
         Raises:
-            ValueError: if `tau` is not a positive number.
+            ValueError: if `tau` is not a positive number, or `w` not of finite numbers.
         """
-        tau = self.global_scale if tau is None else tau
-        tau = positive("tau", tau)
+        tau = positive("tau", self.global_scale if tau is None else tau)
+        w = _floats("w", w)
         log_z = 2.0 * tf.math.log(tf.abs(w) / tau) - math.log(2.0)
         return log_exp_e1(log_z) - (math.log(tau) + 1.5 * math.log(math.pi) + 0.5 * math.log(2.0))
 
     def get_config(self) -> dict:
         return {**super().get_config(), "scale": self.global_scale, "groups": self.groups}
+
+
+def _floats(name: str, values: Any) -> tf.Tensor:
+    """Numbers as a tensor of floats; ValueError for what is none, or not finite."""
+    if not (isinstance(values, tf.Variable) or tf.is_tensor(values)):
+        array = as_array(name, values)
+        check_finite(name, array)
+        values = tf.convert_to_tensor(array)
+    return values if values.dtype.is_floating else tf.cast(values, tf.float32)
 
 
 def log_exp_e1(log_z: tf.Tensor) -> tf.Tensor:
@@ -88,8 +101,9 @@ def log_exp_e1(log_z: tf.Tensor) -> tf.Tensor:
     for coefficient in reversed(_SERIES):
         series = small * (series + coefficient)
     below = small + tf.math.log(series - tf.minimum(log_z, 0.0) - np.euler_gamma)
-    large = tf.exp(tf.maximum(log_z, 0.0))
+    beyond = tf.maximum(log_z - _ONLY_Z, 0.0)
+    large = tf.exp(tf.maximum(log_z, 0.0) - beyond)
     fraction = large + (2.0 * _DEPTH + 1.0)
     for k in range(_DEPTH, 0, -1):
         fraction = large + (2.0 * k - 1.0) - k**2 / fraction
-    return tf.where(log_z < 0.0, below, -tf.math.log(fraction))
+    return tf.where(log_z < 0.0, below, -tf.math.log(fraction) - beyond)

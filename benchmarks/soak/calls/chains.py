@@ -182,7 +182,8 @@ def _constructors() -> Iterator[Case]:
 
 def _methods() -> Iterator[Case]:
     data = {"x": (X, X + 1.0), "y": (TARGETS, TARGETS + 1.0), "batch_size": (None, Wrong(0))}
-    yield Case("MAP.fit", inference.MAP.fit, _mode_of, data, slow=True)
+    start = {"x": "initial"}
+    yield Case("MAP.fit", inference.MAP.fit, _mode_of, data, called=start, slow=True)
     run = {**data, "savedir": (None, Made(folder)), "verbose": (0, Wrong("loud"))}
     yield Case("MCMC.fit", inference.MCMC.fit, _chains_of, run, slow=True)
     fixed_seed = {"seed": (0, Wrong("abc"))}

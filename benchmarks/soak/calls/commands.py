@@ -30,7 +30,7 @@ def _inputs(shift: float = 0.0) -> Path:
 
 def _run(*words: Any, **flags: Any) -> Any:
     """What a command prints and writes; what it says of an error, as an exception."""
-    given = [(f"--{name}", str(value)) for name, value in flags.items() if value is not None]
+    given = [(f"--{name}", _word(value)) for name, value in flags.items() if value is not None]
     argv = [*map(str, words), *(word for flag in given for word in flag)]
     shown, said = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(said):
@@ -44,6 +44,13 @@ def _run(*words: Any, **flags: Any) -> Any:
     return [line for line in lines if not line.startswith(("figure:", "output:"))]
 
 
+def _word(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # of an object that has no text
+        return type(value).__name__
+
+
 def cases() -> Iterator[Case]:
     """Each command."""
     figure = (Made(lambda: folder() / "a.png"), Made(lambda: folder() / "nowhere" / "a.png"))
@@ -52,7 +59,7 @@ def cases() -> Iterator[Case]:
         cli.main,
         lambda paths, figure: [line.split()[1:] for line in _run("log", paths, figure=figure)],
         {"paths": (Made(lambda: log_of(2)), Made(lambda: log_of(3))), "figure": figure},
-        called={"paths": "expected", "figure": "--figure"},
+        called={"paths": "expected|PATH|give a train.log file", "figure": "--figure"},
         slow=True,
     )
     output = (Made(lambda: folder() / "a.npz"), Made(lambda: folder() / "nowhere" / "a.npz"))

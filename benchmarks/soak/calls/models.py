@@ -58,9 +58,11 @@ def _fitted(**given: Any) -> Any:
 
 
 def _of_vae(method: str, seed_of_vae: int = 1, **given: Any) -> Any:
-    return shaped(
-        getattr(kept_vae(seed_of_vae), method)(**given), given.get("n", N), *_tail(method)
-    )
+    return shaped(getattr(kept_vae(seed_of_vae), method)(**given), _length(given), *_tail(method))
+
+
+def _length(given: Any) -> int:
+    return len(given["x"]) if "x" in given else given.get("n", N)
 
 
 def _tail(method: str) -> tuple[int, ...]:

@@ -98,7 +98,16 @@ def _over_batches(kind: type, y: Any, outputs: Any, weight: Any = None, **given:
         shaped(value)
     if kind in NAN and np.isnan(found):
         found = "NaN, as documented"
+    elif _diverged(outputs) and not np.isfinite(found):
+        found = "not finite, as documented"
     return {"result": found, "config": metric.get_config()}
+
+
+def _diverged(outputs: Any) -> bool:
+    try:
+        return not np.isfinite(np.asarray(outputs, "float64")).all()
+    except (TypeError, ValueError):
+        return False
 
 
 INTERVALS = (REAL, np.stack([REAL - 0.1, REAL + 0.2], axis=1))

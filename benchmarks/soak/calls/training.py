@@ -106,6 +106,7 @@ def cases() -> Iterator[Case]:
         tfbdl.read_log,
         lambda path: vars(tfbdl.read_log(path)),
         {"path": (made_log, Made(lambda: log_of(2)))},
+        called={"path": "give a train.log file"},
     )
 
 

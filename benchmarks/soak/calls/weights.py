@@ -135,9 +135,15 @@ def _densities() -> Iterator[Case]:
     yield Case(
         "Horseshoe.marginal_log_prob",
         priors.Horseshoe.marginal_log_prob,
-        lambda w, tau: shaped(priors.Horseshoe().marginal_log_prob(w, tau), *np.shape(w)),
+        _of_horseshoe,
         of_tau,
     )
+
+
+def _of_horseshoe(w: Any, tau: Any) -> Any:
+    """Log densities, but not those at the pole."""
+    log_prob = shaped(priors.Horseshoe().marginal_log_prob(w, tau), *np.shape(w))
+    return np.where((np.asarray(w) == 0) & (log_prob == np.inf), 0.0, log_prob)
 
 
 def _posteriors() -> Iterator[Case]:

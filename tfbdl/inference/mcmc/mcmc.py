@@ -10,16 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.arguments import (
-    LARGEST,
-    boolean,
-    instance,
-    integer,
-    not_negative,
-    optional,
-    positive_integer,
-    verbosity,
-)
+from tfbdl.arguments import boolean, integer, not_negative, optional, positive_integer, verbosity
 from tfbdl.inference.initial_points import initial_points
 from tfbdl.inference.log_posterior import in_type
 from tfbdl.inference.mcmc import kernels
@@ -112,16 +103,17 @@ class MCMC(TargetMethod):
         self.num_samples = positive_integer("num_samples", num_samples)
         self.num_chains = positive_integer("num_chains", num_chains)
         self.thinning = positive_integer("thinning", thinning)
-        if self.num_warmup + self.thinning * self.num_samples > LARGEST:
+        if self.num_warmup + self.thinning * self.num_samples > arguments.LARGEST:
             raise ValueError(
                 f"num_samples={num_samples} with thinning={thinning} and num_warmup={num_warmup} "
-                f"takes more than {LARGEST} steps; take fewer"
+                f"takes more than {arguments.LARGEST} steps; take fewer"
             )
         self.initial = initial
         self.jitter = not_negative("jitter", jitter)
         self.seed = arguments.seed("seed", seed)
         if strategy is not None:
-            instance("strategy", strategy, tf.distribute.Strategy, "a tf.distribute.Strategy")
+            wanted = "a tf.distribute.Strategy"
+            arguments.instance("strategy", strategy, tf.distribute.Strategy, wanted)
         if strategy is not None and workers.are_several(strategy):
             raise ValueError(
                 "strategy spans several processes; run MCMC in each, with its own seed and savedir"
@@ -241,12 +233,13 @@ class MCMC(TargetMethod):
         """The network's outputs at x, (N, ...), for each sample: shape (S, C, N, ...).
 
         Raises:
-            ValueError: if the target is a log density.
+            ValueError: if the target is a log density, or the network does not take x.
             NotFittedError: before `fit`.
         """
         draws = self._fitted("outputs").draws
         network = self._network()
         x = in_type(x, network.dtype)
+        network.check_inputs(x)
 
         @tf.function
         def of_chains(theta: tf.Tensor) -> tf.Tensor:
