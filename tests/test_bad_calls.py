@@ -64,7 +64,7 @@ def fitted_classifier():
 def chains():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     method = inference.MCMC(
-        model, 1.0, likelihood=likelihoods.Normal(1.0), kernel="rwmh", num_warmup=20, num_samples=2
+        model, 1.0, likelihood=likelihoods.Normal(1.0), kernel="hmc", num_warmup=50, num_samples=4
     )
     return method.fit(X, X[:, :1])
 
