@@ -89,7 +89,9 @@ class PredictTest(CommandCase):
         self.assertEqual((code, err), (0, ""))
         expected = tfbdl.predict(model, X, 20, seed=4)
         with np.load(self.folder / "test_predicted.npz") as file:
-            self.assertCountEqual(file, ["mean", "stddev", "entropy", "mutual_information"])
+            self.assertCountEqual(
+                file, ["format", "mean", "stddev", "entropy", "mutual_information"]
+            )
             for name in file:
                 self.assertAllClose(file[name], getattr(expected, name), 1e-5, msg=name)
         rows = re.findall(r"^ +(\d+) +(\d) +(\d\.\d+) +(\d\.\d+) +(\d\.\d+) *$", out, re.MULTILINE)
@@ -108,7 +110,7 @@ class PredictTest(CommandCase):
         self.assertEqual(code, 0)
         self.assertIn("least sure first (by stddev)", out)
         with np.load(output) as file:
-            self.assertCountEqual(file, ["mean", "stddev"])
+            self.assertCountEqual(file, ["format", "mean", "stddev"])
             self.assertAllClose(file["mean"], tfbdl.predict(model, X, seed=0).mean, 1e-4, 1e-5)
 
     def test_several_inputs_go_by_their_names(self):

@@ -14,8 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 import tfbdl
+from tfbdl.npz_file import read_npz
 from tfbdl.training import checkpoint
-from tfbdl.whole_file import read_npz, write_whole
+from tfbdl.whole_file import write_whole
 
 ROOT = Path(__file__).parents[2]
 N, BATCH, WARMUP = 50, 16, 50

@@ -13,6 +13,7 @@ from two_replicas import strategy
 
 from tfbdl.inference import HMC, MCMC, RandomWalk
 from tfbdl.inference.mcmc.storage import ChainStorage
+from tfbdl.npz_file import FORMAT
 
 PLAIN = functools.partial(MCMC, jit_compile=False)
 
@@ -79,6 +80,10 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
             with np.load(path) as file:
                 np.savez(path, **{**file, "p0": np.zeros(7)})
             with self.assertRaisesRegex(ValueError, "has a checkpoint of other chains; name"):
+                self.run_of(kernel, savedir=folder, num_samples=3)
+            with np.load(path) as file:
+                np.savez(path, **{**file, "format": FORMAT + 1})
+            with self.assertRaisesRegex(ValueError, f"format {FORMAT + 1} is of a newer tfbdl"):
                 self.run_of(kernel, savedir=folder, num_samples=3)
             path.write_bytes(path.read_bytes()[:100])
             with self.assertRaisesRegex(ValueError, "checkpoint.npz is not a readable checkpoint"):

@@ -497,7 +497,9 @@ class FormatTest(tf.test.TestCase, parameterized.TestCase):
             path = Path(folder) / "newer.keras"
             with mock.patch.object(method, "FORMAT", 99):
                 fitted(name).save(path)
-            with self.assertRaisesRegex(ValueError, "format 99 of a newer tfbdl.*update") as caught:
+            with self.assertRaisesRegex(
+                ValueError, "format 99 is of a newer tfbdl.*update"
+            ) as caught:
                 tfbdl.load(path)
         self.assertNotIn("\n", str(caught.exception))
 

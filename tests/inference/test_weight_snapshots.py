@@ -10,6 +10,7 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl.inference import WeightSnapshots
+from tfbdl.npz_file import FORMAT
 from tfbdl.optimizers import SGHMC, SGLD, CyclicalSchedule
 
 RNG = np.random.default_rng(0)
@@ -83,6 +84,10 @@ class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
             kept = WeightSnapshots(savedir=folder / "damaged")
             fit(network(), [kept], 1)
             (sample,) = (folder / "damaged").iterdir()
+            with np.load(sample) as file:
+                np.savez(sample, **{**file, "format": FORMAT + 1})
+            with self.assertRaisesRegex(ValueError, f"format {FORMAT + 1} is of a newer tfbdl"):
+                kept.arrays()
             sample.write_bytes(sample.read_bytes()[:99])
             with self.assertRaisesRegex(ValueError, "sample_00000001.npz is not a readable sample"):
                 kept.ensemble()

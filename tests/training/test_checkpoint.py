@@ -14,6 +14,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tfbdl.npz_file import FORMAT
 from tfbdl.training import checkpoint
 from tfbdl.training.checkpoint import CheckpointError
 
@@ -214,7 +215,8 @@ class DamageTest(CheckpointCase):
             "npy": lambda: self.save_npy(np.ones(3)),
             "pickle": lambda: self.save_npy(np.array([{}], object)),
             "npz": lambda: np.savez(self.path, a=np.ones(3)),
-            "without meta": lambda: np.savez(self.path, v0=np.ones(3)),
+            "without meta": lambda: np.savez(self.path, format=FORMAT, v0=np.ones(3)),
+            "without a format": lambda: np.savez(self.path, meta=np.array("{}"), **self.values()),
             "weights": self.save_weights,
             "meta is no json": lambda: self.save_arrays("epoch"),
             "meta is a list": lambda: self.save_arrays("[1]"),
@@ -244,8 +246,16 @@ class DamageTest(CheckpointCase):
         os.replace(weights, self.path)
 
     def save_arrays(self, meta, **arrays):
-        values = {f"v{i}": a for i, a in enumerate(state(self.model))} | arrays
-        np.savez(self.path, meta=np.array(meta), **values)
+        np.savez(self.path, format=FORMAT, meta=np.array(meta), **self.values() | arrays)
+
+    def values(self):
+        return {f"v{i}": a for i, a in enumerate(state(self.model))}
+
+    def test_the_format_of_a_newer_version(self):
+        np.savez(self.path, format=FORMAT + 1, meta=np.array("{}"), **self.values())
+        self.assert_refused(self.model)
+        with self.assertRaisesRegex(CheckpointError, f"format {FORMAT + 1} is of a newer tfbdl"):
+            checkpoint.restore(self.path, self.model)
 
     def test_a_folder_in_its_place(self):
         self.path.unlink()

@@ -15,7 +15,7 @@ from rich.table import Table
 from tfbdl.cli import values
 from tfbdl.cli.errors import NotSaved
 from tfbdl.cli.model import load_model
-from tfbdl.whole_file import read_npz, write_whole
+from tfbdl.npz_file import read_npz, write_arrays
 
 if TYPE_CHECKING:
     import keras
@@ -79,7 +79,7 @@ def _predict(args: argparse.Namespace) -> int:
         answers |= {"entropy": found.entropy, "mutual_information": found.mutual_information}
         ranking, name = found.entropy, "entropy"
     try:
-        write_whole(output, lambda file: np.savez(file, allow_pickle=False, **answers))
+        write_arrays(output, answers)
     except OSError as error:
         raise NotSaved(f"{output}: {error.strerror}; give another --output") from None
     console = Console(highlight=False)

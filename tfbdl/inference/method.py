@@ -15,11 +15,9 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.arguments import optional, positive_integer
 from tfbdl.models import WeightEnsemble
+from tfbdl.npz_file import FORMAT, check_format
 from tfbdl.predictive import Prediction, predict
 from tfbdl.predictive.predict import Request
-
-FORMAT = 1
-"""Of the files that `save` writes; a file of a higher one comes from a newer version."""
 
 
 class NotFittedError(ValueError):
@@ -129,12 +127,7 @@ class Method(keras.layers.Layer, abc.ABC):
     @classmethod
     def from_config(cls, config: dict) -> Method:
         config = dict(config)
-        found = config.pop("format", FORMAT)
-        if found > FORMAT:
-            raise ValueError(
-                f"the file has format {found} of a newer tfbdl, and this one reads up to {FORMAT}; "
-                "update tfbdl"
-            )
+        check_format(config.pop("format", FORMAT))
         deserialize = keras.saving.deserialize_keras_object
         made = {
             name: deserialize(value) if isinstance(value, dict) else value

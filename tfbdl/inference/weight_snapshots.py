@@ -13,9 +13,9 @@ from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private import batches_seen, schedule_of
 from tfbdl.likelihoods import check_metrics
 from tfbdl.models.ensemble import WeightEnsemble, floats
+from tfbdl.npz_file import numbers, read_arrays, write_arrays
 from tfbdl.optimizers import CyclicalSchedule
 from tfbdl.training import workers
-from tfbdl.whole_file import numbers, read_npz, write_whole
 
 _PATTERN = "sample_*.npz"
 
@@ -110,13 +110,13 @@ class WeightSnapshots(keras.callbacks.Callback):
         if not workers.is_chief(self.model.distribute_strategy):
             return
         path = self.savedir / f"sample_{epoch:08d}.npz"
-        write_whole(path, lambda file: np.savez(file, member=member, state=state))
+        write_arrays(path, {"member": member, "state": state})
 
     def _read(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         if self.savedir is None:
             return self._kept[epoch]
         path = self.savedir / f"sample_{epoch:08d}.npz"
         try:
-            return read_npz(path, lambda file: (numbers(file, "member"), numbers(file, "state")))
+            return read_arrays(path, lambda file: (numbers(file, "member"), numbers(file, "state")))
         except ValueError as error:
             raise ValueError(f"{path} is not a readable sample ({error}); remove it") from None

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.whole_file import numbers, read_npz, write_whole
+from tfbdl.npz_file import numbers, read_arrays, write_arrays
 
 T = TypeVar("T")
 State: TypeAlias = Mapping[str, np.ndarray]
@@ -44,7 +44,7 @@ def save(
         arrays |= {f"state{i}/{name}": array for name, array in state.items()}
     arrays["meta"] = np.array(json.dumps(meta))
     if path is not None:
-        write_whole(Path(path), lambda file: np.savez(file, **arrays))
+        write_arrays(Path(path), arrays)
 
 
 def restore(
@@ -98,7 +98,7 @@ def read_states(path: str | os.PathLike[str], content: bytes | None = None) -> l
 
 
 def _arrays_of_model(file: Any) -> list[np.ndarray]:
-    return [numbers(file, f"v{i}") for i in range(sum("/" not in name for name in file.files) - 1)]
+    return [numbers(file, f"v{i}") for i in range(sum(n.startswith("v") for n in file.files))]
 
 
 def _states(file: Any) -> list[State]:
@@ -110,7 +110,7 @@ def _states(file: Any) -> list[State]:
 
 def _read(path: str | os.PathLike[str], content: bytes | None, extract: Callable[[Any], T]) -> T:
     try:
-        return read_npz(path, extract, content)
+        return read_arrays(path, extract, content)
     except ValueError as error:
         raise CheckpointError(f"{path} is not a readable checkpoint ({error})") from None
 

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.inference.mcmc.stepping import Draws, Position
-from tfbdl.whole_file import numbers, read_npz, replacing, write_whole
+from tfbdl.npz_file import numbers, read_arrays, write_arrays
+from tfbdl.whole_file import replacing
 
 CHECKPOINT = "checkpoint.npz"
 
@@ -95,13 +96,13 @@ class ChainStorage:
             array.flush()
         leaves = {f"p{i}": leaf for i, leaf in enumerate(tf.nest.flatten(position))}
         meta = np.array(json.dumps({"settings": self.settings, "steps": steps}))
-        write_whole(self.savedir / CHECKPOINT, lambda file: np.savez(file, meta=meta, **leaves))
+        write_arrays(self.savedir / CHECKPOINT, {"meta": meta, **leaves})
 
     def _read(self) -> None:
         assert self.savedir is not None
         path = self.savedir / CHECKPOINT
         try:
-            meta, self.position = read_npz(path, _position)
+            meta, self.position = read_arrays(path, _position)
             self.steps, settings = int(meta["steps"]), dict(meta["settings"])
         except (ValueError, LookupError, TypeError) as error:
             raise ValueError(
@@ -117,7 +118,7 @@ class ChainStorage:
 
 
 def _position(file: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[np.ndarray]]:
-    leaves = [numbers(file, f"p{i}") for i in range(len(file) - 1)]
+    leaves = [numbers(file, f"p{i}") for i in range(sum(name.startswith("p") for name in file))]
     return dict(json.loads(str(file["meta"]))), leaves
 
 
