@@ -89,10 +89,9 @@ class PredictTest(CommandCase):
         self.assertEqual((code, err), (0, ""))
         expected = tfbdl.predict(model, X, 20, seed=4)
         with np.load(self.folder / "test_predicted.npz") as file:
-            self.assertCountEqual(
-                file, ["format", "mean", "stddev", "entropy", "mutual_information"]
-            )
-            for name in file:
+            names = ["mean", "stddev", "entropy", "mutual_information"]
+            self.assertCountEqual(file, ["format", *names])
+            for name in names:
                 self.assertAllClose(file[name], getattr(expected, name), 1e-5, msg=name)
         rows = re.findall(r"^ +(\d+) +(\d) +(\d\.\d+) +(\d\.\d+) +(\d\.\d+) *$", out, re.MULTILINE)
         order = np.argsort(-expected.entropy)[:5]
