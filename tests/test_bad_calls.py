@@ -69,11 +69,19 @@ def chains():
     return method.fit(X, X[:, :1])
 
 
-def snapshots():
-    wide = keras.layers.BatchNormalization()
-    model = keras.Sequential([keras.Input((4,)), wide, keras.layers.Dense(1)])
+def compiled():
+    scaled = keras.layers.BatchNormalization()
+    model = keras.Sequential([keras.Input((4,)), scaled, keras.layers.Dense(1)])
     model.compile("sgd", likelihoods.Normal(1.0))
-    return inference.SWAG(model).fit(X, X[:, :1], epochs=4)
+    return model
+
+
+def snapshots():
+    return inference.SWAG(compiled()).fit(X, X[:, :1], epochs=4)
+
+
+def bayesian():
+    return keras.Sequential([keras.Input((4,)), layers.BayesDense(1, num_data=N)])
 
 
 def bands(**given):
@@ -180,6 +188,22 @@ REFUSED = {
     "targets of a metric": (
         lambda: metrics.NormalCRPS().update_state([np.nan], [[0.0, 1.0]]),
         "y_true is not finite",
+    ),
+    "callbacks that are none": (
+        lambda: inference.SWAG(compiled()).fit(X, X[:, :1], epochs=1, callbacks=False),
+        "callbacks=False",
+    ),
+    "reconstructions of pixels": (
+        lambda: plots.reconstructions(np.zeros((2, 3, 3)), np.full((2, 3, 3), 255.0)),
+        "reconstructed ranges",
+    ),
+    "a rate that needs more": (
+        lambda: optimizers.SGLD(keras.initializers.Zeros(), num_data=N),
+        "learning_rate=",
+    ),
+    "a weight of text as a tensor": (
+        lambda: tfbdl.set_kl_weight(bayesian(), tf.constant("a")),
+        "weight=<tf.Tensor",
     ),
     "no pixels": (lambda: models.VAE(2).fit(None), "x has dtype object"),
     "symbolic pixels": (

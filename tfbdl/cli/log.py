@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tfbdl.arguments import first_line
 from tfbdl.cli import values
 from tfbdl.cli.errors import NotSaved
 from tfbdl.plots.logs import log_curves
@@ -151,4 +152,4 @@ def _draw(logs: dict[str, TrainLog], path: Path, replace: bool) -> None:
         with replacing(path) as file:
             figure.savefig(file, format=path.suffix[1:] or "png", dpi=150)
     except ValueError as error:
-        raise NotSaved(str(error)) from None
+        raise NotSaved(f"{path}: {first_line(error)}; give another --figure") from None

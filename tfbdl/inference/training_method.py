@@ -15,6 +15,7 @@ from tfbdl import arguments
 from tfbdl.arguments import optional
 from tfbdl.inference.batches import whole
 from tfbdl.inference.method import Method
+from tfbdl.training.checks import check_callbacks
 from tfbdl.training.feed import DataOfEpoch
 from tfbdl.training.loop import train
 
@@ -65,6 +66,7 @@ class TrainingMethod(Method):
             TrainingError: as `tfbdl.train`.
         """
         folder = optional(arguments.path, "savedir", savedir)
+        check_callbacks(callbacks)
         if isinstance(x, tf.data.Dataset):
             x, y = whole(x, y, tf.as_dtype(self.dtype))
         run = partial(

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras.optimizers.schedules import LearningRateSchedule
 
 from tfbdl import arguments, priors, random
-from tfbdl.arguments import not_negative, optional, positive, positive_integer, shown
+from tfbdl.arguments import function, not_negative, optional, positive, positive_integer, shown
 from tfbdl.identifiers import of_config
 from tfbdl.keras_private import batches_seen, make_default_seed, schedule_of
 from tfbdl.optimizers import keras_arguments
@@ -131,8 +131,10 @@ def _checked_rate(learning_rate: Any) -> Any:
     """
     if isinstance(learning_rate, dict):
         return of_config("learning_rate", learning_rate, LearningRateSchedule)
-    if callable(learning_rate) or isinstance(learning_rate, keras.Variable):
+    if isinstance(learning_rate, (LearningRateSchedule, keras.Variable)):
         return learning_rate
+    if callable(learning_rate):
+        return function("learning_rate", learning_rate, "a function of nothing", takes=0)
     if tf.is_tensor(learning_rate) and learning_rate.shape == ():
         learning_rate = learning_rate.numpy().item()
     return positive("learning_rate", learning_rate, "a positive number, or a schedule")

@@ -15,6 +15,8 @@ from tfbdl.plots.axes import new_axes, new_grid
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_HINT = " (divide 8-bit pixels by 255)"
+
 
 def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: int = 1) -> Axes:
     """Draws images in rows of `columns`, black ink on white.
@@ -29,7 +31,7 @@ def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: in
         ValueError: if the images are no such array, or `columns` or `gap` is out of its range.
     """
     images = checks.shaped("images", images, "n", "height", "width")
-    checks.in_unit_interval("images", images, " (divide 8-bit pixels by 255)")
+    checks.in_unit_interval("images", images, _HINT)
     columns, gap = positive_integer("columns", columns), integer("gap", gap, least=0)
     n, height, width = images.shape
     rows = -(-n // columns)
@@ -63,9 +65,10 @@ def reconstructions(
     reconstructed = checks.shaped("reconstructed", reconstructed, *original.shape)
     axes = new_grid(axes, 2, figsize=(8, 4.3))
     columns = int(np.ceil(np.sqrt(len(original))))
-    for ax, images, title in zip(
-        axes, (original, reconstructed), ("original", "reconstructed"), strict=True
-    ):
+    both = {"original": original, "reconstructed": reconstructed}
+    for name, images in both.items():
+        checks.in_unit_interval(name, images, _HINT)
+    for ax, (title, images) in zip(axes, both.items(), strict=True):
         image_grid(images, columns, ax).set_title(title)
     return axes
 

@@ -36,13 +36,18 @@ def check(
     positive_integer("batch_size", batch_size)
     arguments.seed("seed", seed)
     optional(check_columns, "columns", columns)
-    is_list = isinstance(callbacks, (list, tuple))
-    if not is_list or not all(isinstance(c, keras.callbacks.Callback) for c in callbacks):
-        raise ValueError(f"callbacks={shown(callbacks)} must be a list of keras.callbacks.Callback")
+    check_callbacks(callbacks)
     optional(arguments.boolean, "jit_compile", jit_compile)
     verbosity("verbose", verbose)
     check_told_of_training(model)
     likelihoods.check_metrics(model)
+
+
+def check_callbacks(callbacks: Any) -> None:
+    """Raises ValueError unless they are a list of callbacks of Keras."""
+    is_list = isinstance(callbacks, (list, tuple))
+    if not is_list or not all(isinstance(c, keras.callbacks.Callback) for c in callbacks):
+        raise ValueError(f"callbacks={shown(callbacks)} must be a list of keras.callbacks.Callback")
 
 
 def check_columns(name: str, columns: Any) -> list[str]:

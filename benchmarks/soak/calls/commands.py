@@ -74,6 +74,7 @@ def cases() -> Iterator[Case]:
             "seed": (0, 1),
             "output": output,
         },
+        called={"model": "MODEL.keras", "inputs": "FILE.npz"},
         slow=True,
     )
     yield Case(
@@ -81,5 +82,6 @@ def cases() -> Iterator[Case]:
         cli.main,
         lambda model: _run("summary", model),
         {"model": (Made(_model), Made(lambda: log_of(2)))},
+        called={"model": "MODEL.keras"},
         slow=True,
     )

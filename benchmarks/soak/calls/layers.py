@@ -44,7 +44,7 @@ def _dense(kind: type, **arguments: Any) -> dict[str, Any]:
 
 def _convolution(kind: type, **arguments: Any) -> dict[str, Any]:
     x = {1: SEQUENCES, 2: IMAGES, 3: VOLUMES}[kind.rank]
-    if arguments["data_format"] == "channels_first":
+    if str(arguments["data_format"]) == "channels_first":
         x = np.moveaxis(x, -1, 1)
     return called(kind(**arguments), x, (None,) * (kind.rank + 1))
 
