@@ -126,7 +126,7 @@ def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
     weighted = [c for c in loss_terms(keras_model("model", model)) if isinstance(c, KLTerm)]
     if not weighted:
         raise ValueError(f"model={model.name} has no layer with a KL, whose weight could be set")
-    if not (tf.is_tensor(weight) and weight.dtype.is_floating):
+    if not (isinstance(weight, tf.Tensor) and weight.dtype.is_floating):
         weight = not_negative("weight", weight)
     for cost in weighted:
         cost.weight.assign(weight)
