@@ -21,7 +21,7 @@ LARGEST = 2**31 - 1
 """The largest integer that TensorFlow counts with."""
 
 SMALLEST_SCALE, LARGEST_SCALE = 1e-15, 1e15
-"""Between them float32 holds the square of a number, and the sum of many of them."""
+"""The scales whose square float32 holds, and the sum of many of them."""
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 80

@@ -1,4 +1,4 @@
-"""What layers keep of their last call, and how calls of several threads are kept apart."""
+"""The last call of each layer, kept apart for calls of several threads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def apart() -> Iterator[None]:
 
 
 class _OfThread(threading.local):
-    """Of layers inside `apart`, by the identity of the layer; None outside."""
+    """The calls of layers inside `apart`, by the identity of the layer; None outside."""
 
     values: dict[int, dict[str, Any]] | None = None
 

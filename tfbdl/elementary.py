@@ -18,7 +18,7 @@ from tfbdl.tensorflow_private import bitcast, custom_gradient
 Gradient = Callable[[tf.Tensor], tf.Tensor]
 
 _ARTANH = tuple(1.0 / (k * 2.0 ** (k - 1)) for k in (13, 11, 9, 7, 5, 3, 1))
-"""Of 2 artanh(t / 2) = t (1 + t^2 / 12 + t^4 / 80 + ...), highest power first."""
+"""Coefficients of 2 artanh(t / 2) = t (1 + t^2 / 12 + t^4 / 80 + ...), highest power first."""
 _SMALLEST = 2.0**-126
 """The least number that float32 holds in full."""
 _HALF_ROOT = 0x3F3504F3
@@ -35,7 +35,7 @@ _TAIL = (
     *(6.285152e-05, -2.5161181e-04, -1.4115262e-05, 1.8558413e-03, -5.0767604e-03),
     *(8.1485268e-03, -1.0810313e-02, 1.3342013e-02, 1.4165829, 4.0064344),
 )
-"""Of sqrt(2) erf^-1(x) / x in sqrt(-log(1 - x^2)) - 3, for the tails up to a probability of 2^-33.
+"""Coefficients of sqrt(2) erf^-1(x) / x in sqrt(-log(1 - x^2)) - 3, for tails down to 2^-33.
 
 Fitted to the least greatest relative error, 1e-7. Highest powers first, as all here.
 """
@@ -114,7 +114,7 @@ def _value_of_log(x: tf.Tensor) -> tf.Tensor:
 
 
 def _log_of_normal(x: tf.Tensor) -> tf.Tensor:
-    """Of what is positive, finite and not subnormal."""
+    """The logarithm of numbers that are positive, finite and not subnormal."""
     bits = bitcast(x, tf.int32)
     exponent = tf.bitwise.right_shift(bits - _HALF_ROOT, 23)
     m = bitcast(bits - tf.bitwise.left_shift(exponent, 23), tf.float32)
@@ -123,6 +123,6 @@ def _log_of_normal(x: tf.Tensor) -> tf.Tensor:
 
 
 def _polynomial(coefficients: Sequence[float], x: tf.Tensor) -> tf.Tensor:
-    """By Horner's scheme, highest power first."""
+    """A polynomial by Horner's scheme, its coefficients highest power first."""
     first, *others = coefficients
     return reduce(lambda value, c: value * x + c, others, first * tf.ones_like(x))

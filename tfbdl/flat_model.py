@@ -113,7 +113,7 @@ class FlatModel:
         )
 
     def _calls(self, x: Any) -> list[Call]:
-        """Those of all layers for x, inner ones before those that they are in."""
+        """Calls of all layers for x, inner ones before those that they are in."""
         with recorded(walk(self.model)) as calls:
             self.model(x, **self._inference)
         return calls

@@ -49,7 +49,7 @@ def of_config(name: str, config: dict, kind: type) -> Any:
 
 
 def of_keras(name: str, value: Any, get: Callable[[Any], T]) -> T:
-    """What one of Keras' `get` makes of a value: an initializer, an activation, a loss.
+    """The object that one of Keras' `get` makes of a value: an initializer, an activation, a loss.
 
     Raises:
         ValueError: if it makes nothing of it.

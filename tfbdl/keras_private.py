@@ -62,7 +62,7 @@ def drop_seed_generator(layer: keras.layers.Layer) -> None:
 
 
 def set_loss(layer: keras.layers.Layer, loss: Any) -> None:
-    """As `layer.add_loss`, once per forward pass: a layer that is called again replaces its loss.
+    """Sets the one loss of a layer by `layer.add_loss`; called again, it replaces the loss.
 
     Keras forgets losses when a forward pass begins and keeps all that are added in it.
     """
@@ -91,7 +91,7 @@ def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
 
 
 def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
-    """Of which a schedule is a function; `iterations` are fewer where gradients accumulate."""
+    """The number of batches seen; `iterations` are fewer where gradients accumulate."""
     return tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations)
 
 
@@ -126,7 +126,7 @@ def walk(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
 
 
 def settings_of(layer: keras.layers.Layer) -> dict[str, Any]:
-    """What decides, beside weights, what a layer computes: two such are equal if nothing changed.
+    """The settings that decide, beside weights, what a layer computes; equal if nothing changed.
 
     These are its attributes that are plain values, functions, or objects with settings of their
     own. What changes as a layer is called is not among them.

@@ -1,4 +1,4 @@
-"""What does not fit into memory is refused before it is begun."""
+"""Refusals of what does not fit into memory, before it is begun."""
 
 from __future__ import annotations
 

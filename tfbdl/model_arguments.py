@@ -47,7 +47,7 @@ def output_on(model: keras.Model, x: Any) -> Any:
 
 
 def only_input_shape(model: keras.Model) -> tuple[int | None, ...] | None:
-    """What a subclassed model was built for, the axis of examples first; None of several inputs."""
+    """The input shape that a subclassed model was built for, examples first; else None."""
     shape = (model.get_build_config() or {}).get("input_shape")
     if isinstance(shape, (list, tuple)) and all(n is None or isinstance(n, int) for n in shape):
         return tuple(shape)

@@ -16,7 +16,7 @@ from tfbdl.whole_file import write_whole
 T = TypeVar("T")
 
 FORMAT = 1
-"""Of all files that this version writes; a later one, which writes others, has a larger number."""
+"""The number of the format that this version writes; newer versions have larger ones."""
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
@@ -33,7 +33,7 @@ def read_arrays(
     extract: Callable[[np.lib.npyio.NpzFile], T],
     content: bytes | None = None,
 ) -> T:
-    """What `extract` takes of a file that `write_arrays` has written; arguments as in `read_npz`.
+    """Reads what `extract` takes of a file of `write_arrays`; arguments as in `read_npz`.
 
     Raises:
         ValueError: as `read_npz`, and for a format of a newer version.
@@ -61,7 +61,7 @@ def read_npz(
     *,
     compressed: bool = False,
 ) -> T:
-    """What `extract` takes of an `.npz` file, in memory that the size of the file bounds.
+    """Reads what `extract` takes of an `.npz` file, in memory that the size of the file bounds.
 
     Args:
         path: of the file.

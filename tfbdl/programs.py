@@ -1,4 +1,4 @@
-"""What is compiled of a model, until one of its layers is another."""
+"""Compiled functions of a model, kept until one of its layers is another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Programs:
         self._made_for: list[Any] = []
 
     def of(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` has made for this key."""
+        """The program that `make` has made for this key."""
         settings = [(layer, settings_of(layer)) for layer in walk(self._model)]
         if settings != self._made_for:
             self._made, self._made_for = {}, settings
@@ -41,7 +41,7 @@ class Programs:
 
 
 class HasPrograms(Protocol):
-    """What holds a model, and what is compiled of it."""
+    """An object that holds a model, and its compiled functions."""
 
     programs: Programs
 

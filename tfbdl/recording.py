@@ -1,4 +1,4 @@
-"""What layers take in, and what they give before their activation, while a model runs."""
+"""Records of the inputs of layers, and their outputs before the activation, while a model runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process writes at a time: the folder of a run, or a single file."""
+"""Locks on what one process at a time writes: the folder of a run, or a single file."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class HeldFile:
 
 
 class _Lock:
-    """What closes a descriptor when nobody needs it any more, and with it ends a lock."""
+    """The owner of a descriptor, which closes it when nobody needs it, and so ends its lock."""
 
     def __init__(self, descriptor: int) -> None:
         weakref.finalize(self, os.close, descriptor)

@@ -105,7 +105,7 @@ def export(
 
 
 def _input_specs(model: keras.Model) -> list[tf.TensorSpec]:
-    """What the signature takes: batches of any size."""
+    """The signature's inputs: batches of any size."""
     inputs = getattr(model, "inputs", None) or ()
     if len(inputs) > 1:
         return [tf.TensorSpec((None, *i.shape[1:]), i.dtype, name=i.name) for i in inputs]

@@ -1,4 +1,4 @@
-"""How a process starts: whether it is the `tfbdl` command, and what it shows of TensorFlow's start.
+"""The start of a process: whether it is the `tfbdl` command, and what TensorFlow shows.
 
 `import tfbdl` in a program of the user's leaves TensorFlow's messages alone. Where the environment
 has TFBDL_QUIET=1, as in the tutorials, TensorFlow is imported with its notes on CPU features and

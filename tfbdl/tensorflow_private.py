@@ -25,7 +25,7 @@ __all__ = [
 _gradients: dict[str, dict[str, Any]] = ops.gradient_registry._registry
 
 _NOT_RUN = frozenset({"Placeholder"})
-"""What stands in graphs for arguments."""
+"""Operations that stand in graphs for arguments."""
 
 
 def bitcast(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
@@ -69,7 +69,7 @@ def let_gradients_die(older: set[str]) -> None:
 
 @contextmanager
 def gradients_die() -> Iterator[None]:
-    """As `let_gradients_die`, for graphs that are traced inside the context."""
+    """Lets gradients die, as `let_gradients_die`, in graphs that are traced inside the context."""
     older = custom_gradients()
     try:
         yield
@@ -78,7 +78,7 @@ def gradients_die() -> Iterator[None]:
 
 
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `tf.custom_gradient`, of graphs that are given back when nobody needs them any more."""
+    """Does what `tf.custom_gradient` does, in graphs that are given back when nobody needs them."""
     known = tf.custom_gradient(function)
 
     @tf.autograph.experimental.do_not_convert  # which would call the function without its gradient
@@ -103,7 +103,7 @@ def _weakly(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _graph_of(function: Callable[..., Any], depth: int = 3) -> tf.Graph | None:
-    """That of the tensors around which `function`, or one that it calls, is closed."""
+    """The graph of the tensors around which `function`, or one that it calls, is closed."""
     for cell in getattr(function, "__closure__", None) or ():
         for part in tf.nest.flatten(cell.cell_contents):
             if isinstance(part, tf.Tensor) and hasattr(part, "graph"):

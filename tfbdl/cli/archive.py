@@ -1,4 +1,4 @@
-"""What a `.keras` file claims to hold, before Keras believes it."""
+"""Checks of what a `.keras` file claims to hold, before Keras believes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command fails."""
+"""The errors by which a command fails."""
 
 
 class NotSaved(Exception):

@@ -1,4 +1,4 @@
-"""What words of the command line may be."""
+"""Types of command-line arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def parsed(check: Callable[[str, Any], T], word: str, value: Any) -> T:
-    """What a check of `tfbdl.arguments` gives.
+    """The value that a check of `tfbdl.arguments` makes of it, for argparse.
 
     Raises:
         argparse.ArgumentTypeError: with its message, to which argparse adds the flag.

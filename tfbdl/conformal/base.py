@@ -1,4 +1,4 @@
-"""What all conformal methods share: scores of data held out, and the quantile of them."""
+"""The base of all conformal methods: scores of held-out data, and their quantile."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class _OfClasses(Conformal):
 
     @abc.abstractmethod
     def _scores(self, p: np.ndarray, stream: int) -> np.ndarray:
-        """How unlike its example each class is, shape (N, C); `stream` keeps noise apart."""
+        """Scores of all classes, shape (N, C), large if unlikely; `stream` keeps noise apart."""
 
     def _check(self, prediction: Prediction) -> None:
         super()._check(prediction)
@@ -114,7 +114,7 @@ class APS(_OfClasses):
         return scores
 
     def _penalties(self, num_classes: int) -> np.ndarray:
-        """What is added to the score of the first, the second, ... class of an example."""
+        """Penalties of the first, the second, ... class of an example, added to their scores."""
         return np.zeros(num_classes)
 
 

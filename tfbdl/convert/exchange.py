@@ -23,7 +23,7 @@ Selection: TypeAlias = str | Sequence[str] | Callable[[Layer], bool] | None
 
 
 class Rule(NamedTuple):
-    """How a layer is exchanged: `make` a new one, and when that is built, `fill` it from the old.
+    """The exchange of a layer: `make` a new one and, once that is built, `fill` it from the old.
 
     `make` raises ValueError where something of the layer would be lost.
     """
@@ -142,7 +142,7 @@ def _directions(layer: Any) -> tuple[Layer, ...]:
 
 
 def _bidirectional(rule_of: Callable[[Any], Rule]) -> Rule:
-    """How a Bidirectional is exchanged whose layers are."""
+    """The rule of a Bidirectional, from the rule of the layer that it wraps."""
 
     def make(old: Any) -> Layer:
         forward, backward = (rule_of(inner).make(inner) for inner in _directions(old))

@@ -1,4 +1,4 @@
-"""What a layer and its counterpart have in common: arguments, and weights."""
+"""Arguments and weights that a layer and its counterpart have in common."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfbdl.posteriors import Posterior
 
 
 def arguments_of(layer: keras.layers.Layer) -> dict[str, Any]:
-    """What the layer was made with: objects, so that functions need not be registered with Keras.
+    """The constructor's arguments as objects, so that functions need not be registered with Keras.
 
     Recurrent layers have them in their cells.
     """

@@ -97,7 +97,7 @@ def cifar10_hmc_probabilities(*, directory: str | os.PathLike[str] | None = None
 
 
 def cifar10_human_counts(*, directory: str | os.PathLike[str] | None = None) -> np.ndarray:
-    """How many people gave each label to each test image: CIFAR-10H (Peterson et al. 2019).
+    """Counts of the labels that people gave to each test image: CIFAR-10H (Peterson et al. 2019).
 
     Args:
         directory: The folder of `human_counts.npy`, as in `cifar10`.

@@ -14,7 +14,7 @@ MD5 = "9aaf236b8e254a8107e595473aec9cab"
 
 
 class Mushrooms(NamedTuple):
-    """What 8,124 mushrooms look like, and whether they can be eaten.
+    """Descriptions of 8,124 mushrooms, and whether they can be eaten.
 
     Attributes:
         x: float32 (8124, 117), each of the 22 attributes as one of K: K is the number of values it

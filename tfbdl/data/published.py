@@ -1,4 +1,4 @@
-"""Where published tables of data are on disk; nothing is downloaded."""
+"""Folders of published tables of data; nothing is downloaded."""
 
 from __future__ import annotations
 

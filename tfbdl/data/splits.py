@@ -1,4 +1,4 @@
-"""Which images are for training and which for testing, as arrays of indices."""
+"""Indices of the images for training and for testing."""
 
 import numpy as np
 

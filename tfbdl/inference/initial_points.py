@@ -1,4 +1,4 @@
-"""Where chains and searches start."""
+"""Starting points of chains and searches."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ from tfbdl.probability import tfp
 STEPS_PER_CALL = 100
 """Steps of a Keras optimizer between two looks at the gradient."""
 ROUNDINGS = 5.0
-"""How many times what rounding does to a gradient counts as none."""
+"""The multiple of its rounding error at which a gradient counts as zero."""
 
 
 class Mode(NamedTuple):
-    """What a search has come to.
+    """The end of a search.
 
     theta: shape (D,).
     log_prob: there, in nats.
@@ -223,7 +223,7 @@ class _Search:
         self._compiled_loss = Compiled(self._loss, jit_compile)
 
     def at(self, theta: np.ndarray, num_iterations: int) -> Mode:
-        """What there is at theta."""
+        """The state of the search at theta."""
         loss, gradient = self._compiled_loss(tf.constant(theta))
         return Mode(theta, -float(loss), float(np.max(np.abs(gradient))), num_iterations)
 
@@ -237,7 +237,7 @@ class _Search:
         return mode.gradient_norm <= ROUNDINGS * float(np.max(np.abs(here - there)))
 
     def follow_curvature(self, start: Mode) -> Mode:
-        """By L-BFGS, begun anew where a search has ended, as long as that gains.
+        """Searches by L-BFGS, begun anew where a search has ended, as long as that gains.
 
         In float32 a line search may end by the rounding of one density long before the mode.
         """
@@ -259,7 +259,7 @@ class _Search:
         return mode
 
     def descend(self, start: Mode, optimizer: keras.optimizers.Optimizer) -> Mode:
-        """By a copy of a Keras optimizer."""
+        """Searches by a copy of a Keras optimizer."""
         optimizer = type(optimizer).from_config(optimizer.get_config())
         variable = keras.Variable(start.theta, dtype=start.theta.dtype.name)
         optimizer.build([variable])

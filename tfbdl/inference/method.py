@@ -1,4 +1,4 @@
-"""What all methods of inference are: configured, fitted to data, asked, saved."""
+"""The base of all methods of inference: configured, fitted to data, asked, saved."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Method(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def summary(self) -> Any:
-        """What there is to look at; printed, a table."""
+        """A summary of the posterior; printed, a table."""
 
     def functions(self, num_samples: int, seed: int) -> keras.Model:
         """The functions by which `tfbdl.predict` and `tfbdl.export` answer: an ensemble.
@@ -74,7 +74,7 @@ class Method(keras.layers.Layer, abc.ABC):
         return self.ensemble(num_samples, seed=seed)
 
     def predictive(self, x: Any, request: Request) -> Prediction:
-        """What `tfbdl.predict` answers for this posterior."""
+        """The predictive distribution of this posterior, for `tfbdl.predict`."""
         self._fitted("predict")
         drawn = self.functions(request.num_samples, request.seed)
         return predict(drawn, x, **request._asdict())
@@ -99,7 +99,7 @@ class Method(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def fitted_arrays(self) -> dict[str, np.ndarray]:
-        """What `fit` has found, by name; the network saves itself."""
+        """The arrays that `fit` has found, by name; the network saves itself."""
 
     @abc.abstractmethod
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
@@ -152,7 +152,7 @@ class Method(keras.layers.Layer, abc.ABC):
         return keras.saving.serialize_keras_object(value)
 
     def _fitted(self, what: str) -> Any:
-        """What `fit` has found.
+        """The result of `fit`.
 
         Raises:
             NotFittedError: before `fit`; `what` is what was asked for.
@@ -163,7 +163,7 @@ class Method(keras.layers.Layer, abc.ABC):
 
 
 def at_most(number: int, num_samples: int | None) -> int:
-    """How many of so many samples are taken where `num_samples` are asked for; all for None.
+    """The number of samples to take of `number` where `num_samples` are asked for; all for None.
 
     Raises:
         ValueError: if `num_samples` is not a positive integer.

@@ -23,7 +23,7 @@ from tfbdl.models.ensemble import WeightEnsemble, floats
 
 
 class PathMoments(NamedTuple):
-    """What is kept of a path of weights.
+    """Moments of a path of weights.
 
     mean: of all points, shape (D,).
     squares: sum of the squared deviations from it, shape (D,).

@@ -91,7 +91,7 @@ class TrainingMethod(Method):
         savedir: Path | None,
         callbacks: Sequence[keras.callbacks.Callback],
     ) -> Any:
-        """What a training leaves.
+        """The result of a training.
 
         Args:
             run: `tfbdl.train`, of a model, with a seed, callbacks and a savedir.

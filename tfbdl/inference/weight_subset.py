@@ -49,7 +49,7 @@ class WeightSubset:
         self._places = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in self.index])
 
     def take(self, theta: np.ndarray) -> np.ndarray:
-        """Those of all weights theta, shape (D,), that are in the subset, shape (P,)."""
+        """The weights of theta, shape (D,), that are in the subset, shape (P,)."""
         return theta[self._places]
 
     def put(self, values: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ class WeightSubset:
         return thetas
 
     def gather(self, theta: tf.Tensor) -> tf.Tensor:
-        """As `take`, of tensors."""
+        """Does what `take` does, for tensors."""
         return tf.gather(theta, self._places)
 
     def scatter(self, values: tf.Tensor, theta: tf.Tensor) -> tf.Tensor:

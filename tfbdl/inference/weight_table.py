@@ -1,4 +1,4 @@
-"""What there is to look at of a posterior over weights: a table with a row for each tensor."""
+"""The summary of a posterior over weights: a table with a row for each tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all layers with random weights share: posteriors over them, and KL / N in the losses."""
+"""The base of all layers with random weights: posteriors over them, and KL / N in the losses."""
 
 from __future__ import annotations
 

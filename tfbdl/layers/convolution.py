@@ -1,4 +1,4 @@
-"""What the convolutions share: their arguments, and where channels are."""
+"""The base of all convolutions: their arguments, and where channels are."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Convolution(BayesLinear):
         return keras.ops.moveaxis(y, -1, 1)
 
     def channels_of(self, input_shape: tuple[int | None, ...]) -> int:
-        """How many channels inputs have, which are fixed from then on.
+        """The number of channels of inputs, fixed from then on.
 
         Raises:
             ValueError: if they are unknown.

@@ -1,4 +1,4 @@
-"""How a layer with random weights estimates its output while it trains.
+"""Estimators of the output of a layer with random weights in training.
 
 All are unbiased for E_q[f(x W + b)] inside the expected log likelihood and differ in how strongly
 the examples of a batch share their noise, which sets the variance of the gradient:

@@ -1,4 +1,4 @@
-"""What all layers share that are linear in their random weights, y = activation(x W + b)."""
+"""The base of all layers linear in their random weights, y = activation(x W + b)."""
 
 from __future__ import annotations
 

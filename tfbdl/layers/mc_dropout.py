@@ -82,7 +82,7 @@ class MCDropout(keras.layers.Layer):
         return x * self.noise(key, shape, x.dtype)
 
     def noise(self, key: tf.Tensor, shape: random.Shape, dtype: tf.DType) -> tf.Tensor:
-        """What inputs are multiplied by, of mean 1: zeros at the rate, the rest rescaled."""
+        """The factor of the inputs, of mean 1: zeros at the rate, the rest rescaled."""
         keep = 1.0 - self.rate
         return random.bernoulli(key, shape, keep, dtype) / tf.cast(keep, dtype)
 

@@ -34,6 +34,6 @@ class MCGaussianDropout(MCDropout):
         super().__init__(rate, **kwargs)
 
     def noise(self, key: tf.Tensor, shape: random.Shape, dtype: tf.DType) -> tf.Tensor:
-        """What inputs are multiplied by, N(1, rate / (1 - rate))."""
+        """The factor of the inputs, N(1, rate / (1 - rate))."""
         stddev = math.sqrt(self.rate / (1.0 - self.rate))
         return 1.0 + stddev * random.normal(key, shape, dtype)

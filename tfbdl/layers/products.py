@@ -24,7 +24,7 @@ def convolution(
     dilation_rate: Sequence[int],
     groups: int,
 ) -> tf.Tensor:
-    """As `keras.ops.conv` of x (B, ..., groups * in) with w (*kernel_size, in, out)."""
+    """`keras.ops.conv` of x (B, ..., groups * in) with w (*kernel_size, in, out)."""
     if padding == "same":
         extents = _extents(w, dilation_rate)
         lengths = _lengths(x)
@@ -45,7 +45,7 @@ def transposed_convolution(
     output_padding: Sequence[int] | None,
     dilation_rate: Sequence[int],
 ) -> tf.Tensor:
-    """As `keras.ops.conv_transpose` of x (B, ..., in) with w (*kernel_size, in, out).
+    """`keras.ops.conv_transpose` of x (B, ..., in) with w (*kernel_size, in, out).
 
     It is the convolution of x, with zeros between its elements, with the kernel turned round.
     """
@@ -111,7 +111,7 @@ def _pad(x: tf.Tensor, around: Sequence[tuple[Size, Size]]) -> tf.Tensor:
 
 
 def _extents(w: tf.Tensor, dilation_rate: Sequence[int]) -> list[int]:
-    """How many positions of x the kernel spans."""
+    """The number of positions of x that the kernel spans, on each axis."""
     return [(k - 1) * d + 1 for k, d in zip(w.shape[:-2], dilation_rate, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""What all recurrent layers share whose cells are given random weights."""
+"""The base of all recurrent layers, whose cells are given random weights."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class BayesRecurrent(SharedSample, keras.layers.RNN):
         return (gates,)
 
     def start_bias(self, shape: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
-        """Where the bias' means start."""
+        """The start of the bias' means."""
         return self.cell.bias_initializer(shape, dtype)
 
     def call(
@@ -173,5 +173,5 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _like(prior: priors.Prior) -> priors.Prior:
-    """Another prior of the same family, with the same initial hyper-parameters."""
+    """A prior of the same family, with the same initial hyperparameters."""
     return type(prior).from_config({**prior.get_config(), "name": None})

@@ -58,11 +58,11 @@ class _Given(keras.layers.Layer):
         return tf.unstack(masks, shape[0]) if per_gate else masks[0]
 
     def get_dropout_mask(self, step_input: tf.Tensor) -> Any:
-        """That of the inputs."""
+        """The dropout mask of the inputs."""
         return self._masks[0]
 
     def get_recurrent_dropout_mask(self, step_input: tf.Tensor) -> Any:
-        """That of the states."""
+        """The dropout mask of the states."""
         return self._masks[1]
 
 

@@ -1,4 +1,4 @@
-"""What the layers share whose outputs are sampled in one way only."""
+"""The base of layers whose outputs are sampled in one way only."""
 
 from __future__ import annotations
 

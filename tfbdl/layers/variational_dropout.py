@@ -114,7 +114,7 @@ class VariationalDropout(BayesDense):
         self.kernel.remove(np.asarray(self._is_noise(threshold)))
 
     def _is_noise(self, threshold: float) -> tf.Tensor:
-        """Which kernel weights have a log alpha above the threshold."""
+        """A mask of the kernel weights whose log alpha is above the threshold."""
         return self.log_alpha > number("threshold", threshold, math.isfinite, "a finite number")
 
     def get_config(self) -> dict:

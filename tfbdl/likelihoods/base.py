@@ -1,4 +1,4 @@
-"""What a likelihood p(y | f(x)) answers; each is a Keras loss."""
+"""The base of all likelihoods p(y | f(x)); each is a Keras loss."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Likelihood(keras.losses.Loss, abc.ABC):
 
     @property
     def outputs_hold(self) -> str | None:
-        """What the outputs are, where no metric is to compare y with them; None where one may."""
+        """A description of outputs that no metric is to compare y with; None where one may."""
         return None
 
     @abc.abstractmethod

@@ -76,7 +76,7 @@ class ContinuousBernoulli(Likelihood):
         return tf.where(small, integral, exact)
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        """By inversion of the distribution function, whose steep end has all its digits."""
+        """Samples by inversion of the distribution function, whose steep end has all its digits."""
         logits = wide(outputs)
         below, above = random.tails(key, tf.shape(logits), logits.dtype)
         m = tf.maximum(tf.abs(logits), 1e-6)
@@ -90,7 +90,7 @@ class ContinuousBernoulli(Likelihood):
 
 
 def _split(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Where |h| < 1; h there, else 0; and |h| elsewhere, else 1."""
+    """A mask of |h| < 1; h there, else 0; and |h| elsewhere, else 1."""
     small = tf.abs(logits) < 1.0
     near = tf.where(small, logits, tf.zeros_like(logits))
     return small, near, tf.where(small, tf.ones_like(logits), tf.abs(logits))

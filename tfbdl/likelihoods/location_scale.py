@@ -1,4 +1,4 @@
-"""What the laws of y = loc + scale t have in common: t, from numbers of any size."""
+"""The base of the laws of y = loc + scale t: t, from numbers of any size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LocationScale(NamedTuple):
 
     @classmethod
     def of(cls, outputs: tf.Tensor, scale: float | str, family: str) -> LocationScale:
-        """What the outputs of a network say, for a number as `scale` or "predicted"."""
+        """The location and scale of a network's outputs, for a number or "predicted"."""
         outputs = wide(outputs)
         if isinstance(scale, str):
             loc, raw = split_halves(outputs, family)

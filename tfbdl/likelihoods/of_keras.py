@@ -59,7 +59,7 @@ def of_model(model: keras.Model, given: Likelihood | None) -> Likelihood | None:
 
 
 def required_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood:
-    """As `of_model`, where one is needed.
+    """The likelihood of a model as `of_model` finds it, where one is needed.
 
     Raises:
         ValueError: also if neither says.

@@ -18,7 +18,7 @@ _SUMMED_BELOW = math.log(30.0)
 _TERMS = 120
 _STIRLING_FROM = 8.0
 _LESS = (57281 / 1440, 33953 / 5040, 1375 / 1008, 863 / 2520, 9 / 80, 19 / 360, 1 / 24, 1 / 12)
-"""Of the powers 8 to 1 of 1 / lambda, by which the entropy is below log(2 pi e lambda) / 2."""
+"""Coefficients of powers 8 to 1 of 1 / lambda, by which entropy is below log(2 pi e lambda) / 2."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")

@@ -17,7 +17,7 @@ from tfbdl.likelihoods.normal import check_scale
 from tfbdl.probability import tfp
 
 _FAR = 1e9
-"""Of t / sqrt(df): the 1 in 1 + t^2 / df is lost there."""
+"""The t / sqrt(df) from which on the 1 in 1 + t^2 / df is lost."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")

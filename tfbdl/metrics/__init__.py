@@ -1,4 +1,4 @@
-"""How good predictions and their uncertainties are: functions of arrays, and Keras metrics.
+"""Metrics of predictions and of their uncertainties: functions of arrays, and Keras metrics.
 
 The functions take all examples at once; the metrics of the same name, in capitals, take batches
 and give the same value.

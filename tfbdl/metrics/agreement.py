@@ -1,4 +1,4 @@
-"""How near predictions are to those of a reference, such as Hamiltonian Monte Carlo."""
+"""Agreement of predictions with a reference, such as Hamiltonian Monte Carlo."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from tfbdl.arguments import option, text
 from tfbdl.examples import as_array
 
 SUM_TOLERANCE = 1e-3
-"""By how much the probabilities of a row may miss the sum 1: that of float16 over many classes."""
+"""The error of a row's sum of probabilities that is accepted: float16's over many classes."""
 
 ROUNDING = 1e-6
-"""By how much a probability may leave [0, 1], as float32 means of probabilities do."""
+"""The distance outside [0, 1] that is accepted of a probability, as float32 means have it."""
 
 
 DTYPES = ("bfloat16", "float16", "float32", "float64")

@@ -20,7 +20,7 @@ def number_of_bins(num_bins: int) -> int:
 
 
 def inner_edges(num_bins: int) -> np.ndarray:
-    """Where one bin ends and the next begins, shape (num_bins - 1,)."""
+    """The inner edges of equal bins, shape (num_bins - 1,)."""
     return np.arange(1, num_bins) / num_bins
 
 

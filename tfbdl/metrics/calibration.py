@@ -17,7 +17,7 @@ from tfbdl.metrics.ties import average_over_ties
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """What a reliability diagram shows, see `reliability`.
+    """The data of a reliability diagram, see `reliability`.
 
     Attributes:
         confidence: mean confidence in each bin, shape (num_bins,); NaN in an empty one.

@@ -30,7 +30,7 @@ class ClassMean(keras.metrics.Mean):
         self.from_logits = boolean("from_logits", from_logits)
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
-        """What is averaged, shape (B,)."""
+        """The values to be averaged, shape (B,)."""
         raise NotImplementedError
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:

@@ -13,7 +13,7 @@ from tfbdl.metrics.kept_scores import KeptScores
 
 
 class DetectionMetric(KeptScores):
-    """How well uncertainties tell examples out of the distribution from those in it.
+    """The base of metrics that tell examples out of the distribution by their uncertainty.
 
     The targets say which is which, the outputs are the uncertainties. Memory, XLA, and weights are
     as in `KeptScores`; so are the arguments.

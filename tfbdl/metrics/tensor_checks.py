@@ -1,4 +1,4 @@
-"""What a batch of targets and a model's outputs says, in float64; holds in graphs and under XLA.
+"""Checks of a batch of targets and outputs, in float64; they hold in graphs and under XLA.
 
 Wrong shapes are a ValueError, and so are wrong values in eager calls. A graph sees those only when
 it runs: they are an `InvalidArgumentError`, or NaN under XLA, which cannot stop. Outputs that are
@@ -81,7 +81,7 @@ def top_class(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def flags_and_scores(is_out: Any, uncertainty: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Both in float64 of shape (B,), from numbers of shape (B,) or (B, 1), the first 0 or 1.
+    """Flags, 0 or 1, and scores, both float64 of shape (B,), from (B,) or (B, 1).
 
     Raises:
         ValueError: if a shape is another, or the lengths differ.

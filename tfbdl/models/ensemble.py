@@ -110,7 +110,7 @@ class WeightEnsemble(keras.Model):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the network's weights, by their path, in the order of the members' columns."""
+        """Shapes of the network's weights, by their path, in the order of the members' columns."""
         return self._flat.shapes
 
     @property
@@ -125,7 +125,7 @@ class WeightEnsemble(keras.Model):
         return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
 
     def get_build_config(self) -> dict | None:
-        """That of the network, which knows the shape of its input."""
+        """The build config of the network, which knows the shape of its input."""
         return self._flat.model.get_build_config()
 
     def build_from_config(self, config: dict) -> None:

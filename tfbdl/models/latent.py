@@ -1,4 +1,4 @@
-"""What an encoder says of z, and how far that is from N(0, I)."""
+"""The posterior of z given x, as an encoder says it, and its KL to N(0, I)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pixels a VAE takes, and under which likelihoods."""
+"""The pixels that a VAE takes, and their likelihoods."""
 
 from __future__ import annotations
 

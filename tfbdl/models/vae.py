@@ -170,7 +170,7 @@ class VAE(keras.Model):
     def fit(
         self, x: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
     ) -> keras.callbacks.History:
-        """As `keras.Model.fit`, without targets; arrays and tensors are checked first."""
+        """Trains as `keras.Model.fit`, without targets; arrays are checked first."""
         held_out = validation_data[0] if isinstance(validation_data, tuple) else validation_data
         self._check_array(x)
         if held_out is not None:
@@ -178,7 +178,7 @@ class VAE(keras.Model):
         return super().fit(x, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As `keras.Model.evaluate`, without targets; arrays and tensors are checked first."""
+        """Evaluates as `keras.Model.evaluate`, without targets; arrays are checked first."""
         self._check_array(x)
         return super().evaluate(x, *args, **kwargs)
 
@@ -272,7 +272,7 @@ class VAE(keras.Model):
         return tf.cast(elbo, tf.float32), tf.cast(bound, tf.float32)
 
     def _target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-        """What is to be explained: x, flat, or its binarisation."""
+        """The target of the decoder: x, flat, or its binarisation."""
         x = tf.cast(tf.reshape(x, [-1, math.prod(self.data_shape)]), tf.float32)
         binary = tf.cast(random.uniform(key, tf.shape(x)) < x, tf.float32)
         return x if self.binarize is None else binary

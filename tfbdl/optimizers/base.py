@@ -1,4 +1,4 @@
-"""What the samplers share: noise that is saved with them, the prior, the temperature."""
+"""The base of the samplers: noise that is saved with them, the prior, the temperature."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _REASONS = {
     "ema_overwrite_frequency": _AVERAGED,
 }
 _OFF = {"use_ema": False, "ema_momentum": 0.99}
-"""What Keras' own configs hold, where it is not None."""
+"""The values of Keras' own configs, where they are not None."""
 
 
 def check(given: Mapping[str, Any], num_data: int) -> None:

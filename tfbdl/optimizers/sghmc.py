@@ -72,7 +72,7 @@ class SGHMC(SamplingOptimizer):
         self.assign_add(variable, velocity)
 
     def step_scale(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
-        """What the learning rate of this variable is multiplied by: its inverse mass."""
+        """The factor of this variable's learning rate: its inverse mass."""
         return tf.ones((), variable.dtype)
 
     def get_config(self) -> dict:

@@ -1,4 +1,4 @@
-"""Where a plot goes: on the axes that it is given, or on new ones."""
+"""The axes of a plot: those that it is given, or new ones."""
 
 from __future__ import annotations
 

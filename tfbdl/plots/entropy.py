@@ -1,4 +1,4 @@
-"""How sure a model is of what it has seen, and of what it has not."""
+"""Entropies of what a model has seen, and of what it has not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training did to the posterior over the weights."""
+"""Posteriors over the weights, before and after training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a variational posterior over one weight tensor answers."""
+"""The base of variational posteriors over one weight tensor."""
 
 from __future__ import annotations
 

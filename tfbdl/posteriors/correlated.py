@@ -1,4 +1,4 @@
-"""What normal families share whose elements are correlated."""
+"""The base of normal families whose elements are correlated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the families share that spread about a mean mu by scales sigma = softplus(rho)."""
+"""The base of families that spread about a mean mu by scales sigma = softplus(rho)."""
 
 from __future__ import annotations
 

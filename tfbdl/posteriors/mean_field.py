@@ -40,7 +40,7 @@ class MeanFieldNormal(IndependentScales):
         return self._sample_and_kl(self.mean, tf.convert_to_tensor(self.rho), key)
 
     def fused_sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Both in one pass over the weights, which is what makes plain `fit` fast."""
+        """A sample and its KL in one pass over the weights, which makes plain `fit` fast."""
         if not tf.inside_function() or self.prior.variables:
             return self.sample_and_kl(key)
         return self._compiled(self.mean, tf.convert_to_tensor(self.rho), key)

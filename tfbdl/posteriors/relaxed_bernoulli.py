@@ -57,7 +57,7 @@ class RelaxedBernoulli(Posterior):
         self.built = True
 
     def _logit_of_mean(self, shape: tuple[int, ...], dtype: str) -> tf.Tensor:
-        """Of the means the owner asks for, kept 1 % of the range away from its ends."""
+        """The logits of the owner's means, kept 1 % of the range away from its ends."""
         fraction = (self.initializer(shape, dtype) - self.low) / (self.high - self.low)
         fraction = tf.clip_by_value(fraction, 0.01, 0.99)
         return tf.math.log(fraction) - tf.math.log1p(-fraction)

@@ -32,7 +32,7 @@ class ClosedFormPrediction(Prediction):
         return self.joint.entropy().numpy()
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """As `Prediction.interval`, exact."""
+        """The exact interval; arguments as in `Prediction.interval`."""
         level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
         low, high = (self.marginal.quantile(0.5 + side * 0.5 * level) for side in (-1, 1))
         return low.numpy(), high.numpy()

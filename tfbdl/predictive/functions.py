@@ -21,7 +21,7 @@ from tfbdl.random import word
 from tfbdl.replicas import Replicas
 
 DRAWS_PER_CALL = 100
-"""Of a replica, between two looks of the Python side: Ctrl-C waits so long at most."""
+"""The number of draws of a replica between two looks of the Python side, for which Ctrl-C waits."""
 
 _CACHE = "_tfbdl_functions"
 _output_on = apart()(output_on)
@@ -62,7 +62,7 @@ def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None)
 
 
 class Functions:
-    """What `predict` computes of a model, in a loop over draws that XLA compiles.
+    """The compiled part of `predict` for a model: a loop over draws.
 
     XLA moves out of the loop what is the same in all draws. Replicas, if the model has several,
     take a share of the draws each. Kept with the model, so that a second prediction compiles
@@ -83,7 +83,7 @@ class Functions:
     def of(
         cls, model: keras.Model, likelihood: Likelihood | None, jit_compile: bool | None = None
     ) -> Functions:
-        """Those of this model and likelihood, compiled once."""
+        """The functions of this model and likelihood, compiled once."""
         cache = model.__dict__.setdefault(_CACHE, {})
         config = None if likelihood is None else repr(likelihood.get_config())
         key = config, type(likelihood), jit_compile
@@ -106,7 +106,7 @@ class Functions:
         return output
 
     def calls(self, num_samples: int) -> int:
-        """How many parts `moments` comes in."""
+        """The number of parts that `moments` comes in."""
         return max(-(-num_samples // self._draws_per_call), 1)
 
     def moments(self, batch: Any, seed: int, num_samples: int) -> Iterator[Moments]:
@@ -146,17 +146,17 @@ class Functions:
         return [draws[i : i + self._draws_per_call] for i in draws[:: self._draws_per_call]]
 
     def _share(self, draws: range) -> int:
-        """How many of them the first replica takes; the last may have fewer, or none."""
+        """The number of draws of the first replica; the last may have fewer, or none."""
         return -(-len(draws) // self._replicas.num_replicas)
 
     def _room(self, draws: range) -> int:
-        """For how many draws a replica has room: rounded up, so that few programs serve all."""
+        """The number of draws of a replica, rounded up so that few programs serve all."""
         share = self._share(draws)
         step = 1 << max(share.bit_length() - 3, 0)
         return min(-(-share // step) * step, DRAWS_PER_CALL)
 
     def _first_of_each(self, values: np.ndarray, draws: range) -> np.ndarray:
-        """What replicas have put into their rooms, one after the other."""
+        """The results in the rooms of all replicas, one after the other."""
         of_replicas = np.split(values, self._replicas.num_replicas)
         return np.concatenate([rows[: self._share(draws)] for rows in of_replicas])[: len(draws)]
 

@@ -13,7 +13,7 @@ from tfbdl.likelihoods import Likelihood
 
 
 class Moments(NamedTuple):
-    """What is known after some draws, for a batch of B examples.
+    """Moments after some draws, for a batch of B examples.
 
     count: number of draws, a float scalar.
     mean: mean of E[y | f], shape (B, ...).
@@ -29,7 +29,7 @@ class Moments(NamedTuple):
     entropy: Any
 
     def first(self, size: int) -> Moments:
-        """Those of the first `size` examples."""
+        """The moments of the first `size` examples."""
         return Moments(self.count, *(values[:size] for values in self[1:]))
 
 
@@ -77,7 +77,7 @@ def stacked(moments: Moments) -> Moments:
 
 
 def merged(replicas: Moments) -> Moments:
-    """Those of all replicas, of arrays along whose first axis they are; in float64."""
+    """The moments of all replicas, from arrays along whose first axis they are; in float64."""
     arrays = (np.asarray(value, np.float64) for value in replicas)
     return reduce(merge, (Moments(*values) for values in zip(*arrays, strict=True)))
 

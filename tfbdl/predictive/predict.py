@@ -23,7 +23,7 @@ from tfbdl.predictive.prediction import Prediction
 
 
 class Request(NamedTuple):
-    """What is asked for beside the inputs: the arguments of `predict`, checked."""
+    """The arguments of `predict` beside the inputs, checked."""
 
     num_samples: int = 100
     batch_size: int | None = None
@@ -35,10 +35,10 @@ class Request(NamedTuple):
 
 @runtime_checkable
 class Predictive(Protocol):
-    """What has a predictive distribution of its own, such as the methods of `tfbdl.inference`."""
+    """An object with a predictive distribution of its own, such as a method of inference."""
 
     def predictive(self, x: Any, request: Request) -> Prediction:
-        """What `predict` answers."""
+        """The answer of `predict`."""
         ...
 
     def functions(self, num_samples: int, seed: int) -> keras.Model:
@@ -157,7 +157,7 @@ def predict(
 
 
 def num_functions(model: keras.Model) -> int:
-    """How many functions that differ the model can draw; for most there is no bound."""
+    """The number of different functions that the model can draw; for most there is no bound."""
     return getattr(model, "num_functions", sys.maxsize)
 
 

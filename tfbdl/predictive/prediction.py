@@ -1,4 +1,4 @@
-"""What `tfbdl.predict` returns."""
+"""The result of `tfbdl.predict`."""
 
 from __future__ import annotations
 

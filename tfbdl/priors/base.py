@@ -1,4 +1,4 @@
-"""What a prior over one weight tensor answers."""
+"""The base of priors over one weight tensor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Prior(keras.layers.Layer, abc.ABC):
             self.build(shape)
 
     def for_bias(self) -> Prior:
-        """What governs the bias of a layer where the user names no prior for it."""
+        """The prior of a layer's bias where the user names none."""
         return self
 
     @abc.abstractmethod

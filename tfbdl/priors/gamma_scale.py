@@ -34,7 +34,7 @@ class GammaScale(Prior):
         self.built = True
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        """That of the scale, and the logarithm of its slope in w, sigmoid(w)."""
+        """The log density of the scale, and the logarithm of its slope in w, sigmoid(w)."""
         a, b = (tf.constant(v, w.dtype) for v in (self.concentration, self.rate))
         return tfp.distributions.Gamma(a, b).log_prob(tf.math.softplus(w)) + tf.math.log_sigmoid(w)
 

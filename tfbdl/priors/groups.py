@@ -59,7 +59,7 @@ class Groups:
         return (*ones, parts)
 
     def size(self, weight_shape: Sequence[int]) -> int:
-        """How many weights a group has."""
+        """The number of weights in a group."""
         return math.prod(weight_shape) // math.prod(self.shape(weight_shape))
 
     def broadcast(self, values: tf.Tensor, weight_shape: Sequence[int]) -> tf.Tensor:

@@ -52,7 +52,7 @@ class InverseGamma(Hyperprior):
         self.curvature = 4.0 * shape
 
     def expected_log_prob(self, m: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-        """In closed form, from E[s^-2] = exp(2 v^2 - 2 m)."""
+        """The closed form, from E[s^-2] = exp(2 v^2 - 2 m)."""
         constant = math.log(2.0) + self.shape * math.log(self.rate) - math.lgamma(self.shape)
         precision_times_rate = tf.exp(2.0 * (tf.square(v) - m) + math.log(self.rate))
         return constant - 2.0 * self.shape * m - precision_times_rate
@@ -70,7 +70,7 @@ class HalfCauchy(Hyperprior):
         self.mode = math.log(scale)
 
     def expected_log_prob(self, m: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-        """By quadrature, within 1e-6 for v up to 2.5; p(u) has a standard deviation of 1.57."""
+        """The expectation by quadrature, within 1e-6 for v up to 2.5; p(u) has stddev 1.57."""
         nodes, weights = (tf.constant(a, m.dtype) for a in (_NODES, _WEIGHTS))
         x = (m - self.mode)[..., tf.newaxis] + v[..., tf.newaxis] * nodes
         return -math.log(math.pi) - tf.linalg.matvec(tfp.math.log_cosh(x), weights)

@@ -45,7 +45,7 @@ class Laplace(Prior):
         return self.scale * tf.where(below < above, log(2.0 * below), -log(2.0 * above))
 
     def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
-        """Through the mean of the folded normal, sigma sqrt(2/pi) exp(-z^2) + mu erf(z)."""
+        """The expectation: a folded normal has the mean sigma sqrt(2/pi) exp(-z^2) + mu erf(z)."""
         scale = self._scale.now(mu.dtype)
         z = mu / (math.sqrt(2.0) * sigma)
         folded = math.sqrt(2.0 / math.pi) * sigma * tf.exp(-tf.square(z)) + mu * tf.math.erf(z)

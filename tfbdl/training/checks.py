@@ -1,4 +1,4 @@
-"""What the training loop refuses, each with one line that says what to do."""
+"""Refusals of the training loop, each one line that says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training is made of, in plain values, so that a run can tell whether it is the same."""
+"""A description of a training in plain values, by which a run tells whether it is the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WITHOUT_EFFECT = ("module", "registered_name", "shared_object_id")
 
 
 def describe(model: keras.Model) -> Description:
-    """What decides how a compiled model trains, but for its weights and its data.
+    """The settings that decide how a compiled model trains, but for its weights and its data.
 
     The layers with their settings, in the order in which the model holds them, and where Keras
     knows the graph of the model how they are connected; the losses with their weights; and the

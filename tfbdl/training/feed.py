@@ -1,4 +1,4 @@
-"""Where the batches of an epoch come from: arrays on the device, or data sets read as they go."""
+"""The sources of an epoch's batches: arrays on the device, or data sets read as they go."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Arrays:
         return tf.random.experimental.stateless_shuffle(order, seed)
 
     def on_replicas(self, function: Step, epoch: tf.Tensor, step: tf.Tensor) -> Any:
-        """What `function` gives for its part of a batch, on each replica."""
+        """The results of `function` for its part of a batch, on each replica."""
         batch = tf.slice(epoch, [step * self.batch_size], [self.batch_size])
         replicas = self.strategy.num_replicas_in_sync
         if replicas == 1:
@@ -130,7 +130,7 @@ class Stream:
         return iter(self.strategy.distribute_datasets_from_function(partial(self._batches, number)))
 
     def on_replicas(self, function: Step, epoch: Any, step: tf.Tensor) -> Any:
-        """What `function` gives for its part of a batch, on each replica."""
+        """The results of `function` for its part of a batch, on each replica."""
         return self.strategy.run(function, next(epoch))
 
     def _batches(self, number: int, context: tf.distribute.InputContext) -> tf.data.Dataset:

@@ -27,7 +27,7 @@ class KLSchedule(keras.callbacks.Callback, abc.ABC):
     def factor(
         self, epoch: int | tf.Tensor, batch: int | tf.Tensor, num_batches: int | None
     ) -> float | tf.Tensor:
-        """What the weight is multiplied by, a scalar.
+        """The factor of the weight, a scalar.
 
         Args:
             epoch: its number, counted from 0; a tensor in `tfbdl.train`, so that conditions on it

@@ -214,6 +214,6 @@ def _python_raises(savedir: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 def _lost(savedir: str | os.PathLike[str] | None) -> str:
-    """What is said when another worker is gone."""
+    """The message when another worker is gone."""
     kept = "" if savedir is None else f"; they go on after the last checkpoint in {savedir}"
     return f"another worker is gone, and training stops; start all workers again{kept}"

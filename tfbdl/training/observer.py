@@ -1,4 +1,4 @@
-"""What the package's layers cost while `model.fit` trains, measured in the training step."""
+"""The KL of the package's layers while `model.fit` trains, measured in the training step."""
 
 from __future__ import annotations
 

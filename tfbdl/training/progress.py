@@ -1,4 +1,4 @@
-"""What a training run shows on the screen."""
+"""The screen of a training run."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ _rates = weakref.WeakKeyDictionary()
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What a callback has whose state belongs in the checkpoint."""
+    """A callback with a state that belongs in the checkpoint."""
 
     def get_state(self) -> checkpoint.State:
-        """At least one array."""
+        """The state: at least one array."""
         ...
 
     def set_state(self, state: checkpoint.State) -> None:
@@ -97,7 +97,7 @@ class Run:
 
     @property
     def last_good(self) -> str:
-        """What an error message says of the state that is kept."""
+        """The place of the state that is kept, for error messages."""
         if self.folder is None:
             return "give a savedir to keep checkpoints"
         return f"{self.folder / CHECKPOINT} holds the model after epoch {self.epochs_done}"
@@ -181,7 +181,7 @@ def open_run(
 
 
 def _description(model: keras.Model) -> Description:
-    """As the model came to its first run: callbacks may have changed the rate since."""
+    """The description of the model at its first run: callbacks may have changed the rate since."""
     found = describe(model)
     came, left = _rates.get(model.optimizer, ("", ""))
     if _RATE in found and found[_RATE] == left:

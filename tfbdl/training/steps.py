@@ -66,7 +66,7 @@ class Steps:
 
     @property
     def names(self) -> list[str]:
-        """What `means` will have."""
+        """The names of `means`."""
         return [*self._metrics(), *self._names]
 
     def epoch(self, number: int) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""What holds in the training steps of one call of `fit`, and nowhere else."""
+"""Conditions in the training steps of one call of `fit`, and nowhere else."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ class StepsOfFit:
 
 
 def _this_fit(model: keras.Model) -> Any:
-    """What Keras makes anew in each call of `fit`."""
+    """The object that Keras makes anew in each call of `fit`."""
     return getattr(model, "history", None)

@@ -1,4 +1,4 @@
-"""What the workers of a `tf.distribute` strategy over several processes tell one another.
+"""Messages between the workers of a `tf.distribute` strategy over several processes.
 
 All workers call each function at once; for a strategy of one process they do nothing.
 """

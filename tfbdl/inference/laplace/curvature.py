@@ -1,4 +1,4 @@
-"""Which curvature of -log p(y | f(x)) in the weights: directions of the Jacobian, or all of it."""
+"""Curvatures of -log p(y | f(x)) in the weights: directions of the Jacobian, or all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What data say about the weights of a network around where they are."""
+"""Statistics of the data about the weights of a network around their present values."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class GatheredCurvature:
         return self.mean + self.precision.sample(noise, factors).numpy()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What has been gathered, by name, for a file."""
+        """The statistics, by name, for a file."""
         assert self._forms is not None
         return {
             "theta": self.theta.numpy(),

@@ -22,7 +22,7 @@ _NUMBERS = 10_000_000
 
 
 def default_link(likelihood: Likelihood) -> str:
-    """How p(y | x) comes of normal f where nobody says: exactly, or else by "probit" or "mc"."""
+    """The default link from normal f to p(y | x): exact where known, or else "probit" or "mc"."""
     if isinstance(likelihood, Normal) and likelihood.scale != "predicted":
         return "exact"
     return "probit" if isinstance(likelihood, (Categorical, Bernoulli)) else "mc"

@@ -32,7 +32,7 @@ off by about 1, and half precision by 0.01."""
 
 
 class Forms(NamedTuple):
-    """In which form the gradients of a network's weights come, found out on a few examples.
+    """The form in which the gradients of a network's weights come, found out on a few examples.
 
     positions: of the kernels whose part is `Factored`, by their place in the subset: T.
     biases: places of the biases of such layers.
@@ -50,7 +50,7 @@ class Forms(NamedTuple):
 
     @classmethod
     def of_array(cls, rows: np.ndarray) -> Forms:
-        """What gave `rows` as `as_array`."""
+        """The forms from the `rows` of `as_array`."""
         (_, has_loops), *others = ((int(place), int(t)) for place, t in rows)
         positions = {place: t for place, t in others if t}
         return cls(positions, [place for place, t in others if not t], bool(has_loops))
@@ -201,7 +201,7 @@ class Jacobian:
         return {p: Whole(tf.reshape(j, [b, k, -1])) for p, j in zip(places, found, strict=True)}
 
     def _check(self, theta: tf.Tensor, state: State, x: Any) -> dict[int, tuple[Any, Any]]:
-        """How far each rule is from automatic differentiation, summed over x; its positions."""
+        """The error of each rule, summed over x, and its position."""
         with tf.GradientTape() as tape:
             weights = self._flat.unflatten(theta)
             tape.watch(weights)

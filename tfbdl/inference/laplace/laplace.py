@@ -215,7 +215,7 @@ class Laplace(EvidenceMethod):
         return super().functions(num_samples, seed)
 
     def predictive(self, x: Any, request: Request) -> Prediction:
-        """As `Method.predictive`; samples of "glm" are independent between examples."""
+        """The predictive distribution; samples of "glm" are independent between examples."""
         if self.pred_type == "nn":
             return super().predictive(x, request)
         self._fitted("predict")

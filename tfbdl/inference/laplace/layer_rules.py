@@ -36,7 +36,7 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Factored:
 
 
 def _multiplied(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
-    """What the kernel is multiplied with at each position, shape (B, T, I); patches of images."""
+    """The inputs of the kernel at each position, shape (B, T, I); patches of images."""
     if not isinstance(layer, keras.layers.Dense):
         size = math.prod(layer.kernel.shape[:-1])
         each = tf.reshape(tf.eye(size, dtype=x.dtype), [*layer.kernel.shape[:-1], size])

@@ -84,7 +84,7 @@ def _of_location_and_scale(
     of_location: float,
     of_scale: float,
 ) -> tf.Tensor:
-    """For information of_location / scale^2 and of_scale / scale^2, and no correlation."""
+    """A root of the information of_location / scale^2 and of_scale / scale^2, uncorrelated."""
     scale = likelihood.distribution(outputs).scale
     if likelihood.scale != "predicted":
         return _diagonal(tf.zeros_like(outputs) + of_location**0.5 / scale)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 class Factored(NamedTuple):
-    """Of a layer linear in its kernel: J[b, k, (i, o)] = sum over t of a[b, t, i] g[b, k, t, o].
+    """J of a layer linear in its kernel: J[b, k, (i, o)] = sum over t of a[b, t, i] g[b, k, t, o].
 
     a: what the kernel is multiplied with, at T positions (steps, pixels, calls), (B, T, I); 1 is
         what a bias is multiplied with.
@@ -29,7 +29,7 @@ class Factored(NamedTuple):
         return tf.reshape(j, [-1, j.shape[1], math.prod(j.shape[2:])])
 
     def masked(self, mask: tf.Tensor) -> Factored:
-        """That of the examples that count: `mask`, shape (B,), is 1 there and 0 elsewhere."""
+        """J of the examples that count: `mask`, shape (B,), is 1 there and 0 elsewhere."""
         return Factored(
             self.a * mask[:, tf.newaxis, tf.newaxis],
             self.g * mask[:, tf.newaxis, tf.newaxis, tf.newaxis],
@@ -41,7 +41,7 @@ class Factored(NamedTuple):
 
     @property
     def dtype(self) -> tf.DType:
-        """Of J."""
+        """The type of J."""
         return self.a.dtype
 
     @property
@@ -52,7 +52,7 @@ class Factored(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """Of any weight tensor of p numbers: J itself, shape (B, K, p)."""
+    """J of any weight tensor of p numbers, as it is, shape (B, K, p)."""
 
     j: tf.Tensor
 
@@ -61,21 +61,21 @@ class Whole(NamedTuple):
         return self.j
 
     def masked(self, mask: tf.Tensor) -> Whole:
-        """As `Factored.masked`."""
+        """Does what `Factored.masked` does."""
         return Whole(self.j * mask[:, tf.newaxis, tf.newaxis])
 
     def cast(self, dtype: tf.DType) -> Whole:
-        """As `Factored.cast`."""
+        """Does what `Factored.cast` does."""
         return Whole(tf.cast(self.j, dtype))
 
     @property
     def dtype(self) -> tf.DType:
-        """As `Factored.dtype`."""
+        """The type of J."""
         return self.j.dtype
 
     @property
     def is_thin(self) -> bool:
-        """As `Factored.is_thin`."""
+        """Answers as `Factored.is_thin`."""
         return False
 
 

@@ -39,7 +39,7 @@ class Precision:
         self.bytes = sum(block.bytes for block, _ in blocks)
 
     def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> list[Tensors]:
-        """What a batch tells of H; in a graph."""
+        """Statistics of H in a batch; runs in a graph."""
         return [b.statistics([parts[p] for p in places], mask) for b, places in self._blocks]
 
     def add(self, total: list[Tensors] | None, statistics: Sequence[Tensors]) -> list[Tensors]:
@@ -54,7 +54,7 @@ class Precision:
             block.finish(statistics)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What the blocks know of all data, by number and field."""
+        """The statistics of all data that the blocks hold, by number and field."""
         return {
             f"{i}/{name}": array
             for i, (block, _) in enumerate(self._blocks)
@@ -71,7 +71,7 @@ class Precision:
         return tf.add_n(self._each(delta, lambda block, d: block.log_det(d, c)))
 
     def factors(self, delta: tf.Tensor, c: tf.Tensor) -> list[Tensors]:
-        """What `variance` and `sample` need to know of c H + diag(delta)."""
+        """Factors of c H + diag(delta) from which `variance` and `sample` work."""
         return self._each(delta, lambda block, d: block.factors(d, c))
 
     def variance(self, parts: Sequence[Part], factors: Sequence[Tensors]) -> tf.Tensor:

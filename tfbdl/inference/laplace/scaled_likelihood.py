@@ -71,7 +71,7 @@ class ScaledLikelihood:
         return (at_one + normaliser) / sigma**2 - normaliser - count * tf.math.log(sigma)
 
     def curvature(self, kind: str, sigma: tf.Tensor) -> tf.Tensor:
-        """By how much the curvature of a kind is that at noise 1."""
+        """The factor between the curvature of a kind and that at noise 1."""
         return sigma ** (-4 if kind == "ef" else -2)
 
 

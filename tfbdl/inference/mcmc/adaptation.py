@@ -55,12 +55,12 @@ class Variance(NamedTuple):
 
     @classmethod
     def of_none(cls, like: tf.Tensor) -> Variance:
-        """Of no draws yet."""
+        """The moments of no draws yet."""
         zeros = tf.zeros_like(like, tf.float64)
         return cls(zeros[:, 0], zeros, zeros)
 
     def update(self, theta: tf.Tensor) -> Variance:
-        """With one more draw."""
+        """The moments with one more draw."""
         theta = tf.cast(theta, tf.float64)
         count = self.count + 1.0
         difference = theta - self.mean
@@ -84,7 +84,7 @@ class Tuning(NamedTuple):
 
 
 class Adaptation:
-    """How a kernel is tuned in a warm-up of `num_warmup` steps.
+    """The tuning of a kernel in a warm-up of `num_warmup` steps.
 
     Args:
         kernel: whose settings say what is tuned.
@@ -100,7 +100,7 @@ class Adaptation:
         self.starts, self.ends = windows(num_warmup)
 
     def init(self, theta: tf.Tensor) -> Tuning:
-        """Where tuning begins, for chains at theta, shape (C, D)."""
+        """The tuning at its beginning, for chains at theta, shape (C, D)."""
         num_chains, size = theta.shape
         step = 1.0
         if self.kernel is not None:
@@ -136,7 +136,7 @@ class Adaptation:
     def update(
         self, tuning: Tuning, step: tf.Tensor, theta: tf.Tensor, accept_prob: tf.Tensor
     ) -> Tuning:
-        """After step number `step`, counted from 0, which has led to theta, shape (C, D).
+        """The tuning after step number `step`, from 0, which has led to theta, shape (C, D).
 
         The last step of the warm-up leaves the averaged step sizes; later ones change nothing.
         """
@@ -171,7 +171,7 @@ def _where(condition: tf.Tensor, yes: Moments, no: Moments) -> Moments:
 
 
 def windows(num_warmup: int) -> tuple[int, list[int]]:
-    """Where the first window of the metric begins, and where each ends.
+    """The start of the metric's first window, and the end of each window.
 
     Before and after them 75 and 50 steps tune the step size alone; the windows have 25, 50, 100 ...
     steps, the last one what is left. A warm-up too short for that is parted 15 : 75 : 10.

@@ -23,7 +23,7 @@ PATIENCE = 100
 """Proposals after which a chain that has accepted none is stopped."""
 
 BLOCK_BYTES = 2**26
-"""Of samples that one compiled call holds."""
+"""The number of samples that one compiled call holds."""
 
 
 class SamplingError(RuntimeError):
@@ -87,7 +87,7 @@ class Chains:
         return position
 
     def settings(self, seed: int, start: Position) -> dict[str, Any]:
-        """What makes a run the same run, as JSON values."""
+        """The settings that make a run the same run, as JSON values."""
         return {
             "kernel": repr(self._stepper.kernel),
             "num_warmup": self.num_warmup,

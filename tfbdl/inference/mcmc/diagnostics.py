@@ -128,7 +128,7 @@ def _ess(samples: np.ndarray) -> np.ndarray:
 
 
 def _autocovariance(samples: np.ndarray) -> np.ndarray:
-    """Of each chain at all lags, divided by n whatever the lag."""
+    """The autocovariance of each chain at all lags, divided by n whatever the lag."""
     n = len(samples)
     centred = samples - samples.mean(axis=0)
     length = scipy.fft.next_fast_len(2 * n)

@@ -32,7 +32,7 @@ from tfbdl.training import workers
 
 
 class Result(NamedTuple):
-    """What chains have left: their draws, and the step size of each, shape (C,)."""
+    """The result of a run: draws, and the step size of each chain, shape (C,)."""
 
     draws: Draws
     step_size: np.ndarray
@@ -199,7 +199,7 @@ class MCMC(TargetMethod):
 
     @property
     def step_size(self) -> np.ndarray:
-        """That of each chain after warm-up, shape (C,)."""
+        """The step size of each chain after warm-up, shape (C,)."""
         return self._fitted("step_size").step_size
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How far a long run is, in a terminal, and how many steps to take between two looks."""
+"""The progress of a long run in a terminal, and the number of steps between two looks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as RichProgress
 
 SECONDS = 1.0
-"""Between two looks: how long Ctrl-C waits, and what a kill loses."""
+"""The seconds between two looks: how long Ctrl-C waits, and what a kill loses."""
 
 
 class Progress(AbstractContextManager["Progress"]):
@@ -47,7 +47,7 @@ class Progress(AbstractContextManager["Progress"]):
 
 
 class Pace:
-    """How many steps fill `SECONDS`: doubled while calls are short.
+    """The number of steps that fill `SECONDS`: doubled while calls are short.
 
     Args:
         most: steps of a call.

@@ -25,7 +25,7 @@ class Position(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """What is kept of B samples of C chains.
+    """Draws of B samples of C chains.
 
     theta is (B, C, D), all else (B, C): the log density, the mean acceptance of the steps since
     the sample before, whether one of them diverged, and how many gradients they took.

@@ -1,4 +1,4 @@
-"""What there is to look at after a run of chains, as arrays and as a table."""
+"""The summary of a run of chains, as arrays and as a table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Quantity:
 
     @classmethod
     def of(cls, samples: np.ndarray) -> Quantity:
-        """That of samples of shape (S, C, ...).
+        """The summary of samples of shape (S, C, ...).
 
         Raises:
             ValueError: if S < 4.

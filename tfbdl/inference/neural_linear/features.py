@@ -1,4 +1,4 @@
-"""What the last layer of a network is given: the features that it has learned."""
+"""The inputs of a network's last layer: the features that it has learned."""
 
 from __future__ import annotations
 

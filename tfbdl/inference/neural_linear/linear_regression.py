@@ -14,7 +14,7 @@ import tensorflow as tf
 
 
 class Examples(NamedTuple):
-    """What is known of some examples.
+    """Statistics of examples: sums over them.
 
     r: R, shape (at most M + F, M + F), for M features and F targets.
     num_data: N.
@@ -24,7 +24,7 @@ class Examples(NamedTuple):
     num_data: int
 
     def and_more(self, phi: np.ndarray, y: np.ndarray) -> Examples:
-        """Those and B more, of features (B, M) and targets (B, F)."""
+        """The statistics with B more examples, of features (B, M) and targets (B, F)."""
         rows = np.concatenate([phi, y], axis=1)
         r = np.asarray(np.linalg.qr(np.concatenate([self.r, rows]), mode="r"))
         return Examples(r, self.num_data + len(phi))

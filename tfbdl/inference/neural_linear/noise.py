@@ -63,7 +63,7 @@ class KnownNoise:
         return Normal(self.sigma)
 
     def outputs(self, means: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """What that likelihood takes, of draws (S, N, F) and their noise (S, F)."""
+        """The outputs that the likelihood takes, from draws (S, N, F) and their noise (S, F)."""
         return means
 
 
@@ -122,7 +122,7 @@ class UnknownNoise:
 def noise_of(
     sigma_noise: float | None, noise_prior: Sequence[float] | None
 ) -> KnownNoise | UnknownNoise:
-    """What the arguments of a `NeuralLinear` mean.
+    """The noise that the arguments of a `NeuralLinear` mean.
 
     Raises:
         ValueError: if one is out of its range.
@@ -150,6 +150,6 @@ def raw_scale(sigma: np.ndarray) -> np.ndarray:
 
 
 def _volume(found: Solution) -> tf.Tensor:
-    """What the evidence of all outputs has in common."""
+    """The part of the evidence that all outputs have in common."""
     of_each = found.log_det_ratio - found.num_data * math.log(2.0 * math.pi)
     return 0.5 * len(found.residual) * of_each

@@ -1,4 +1,4 @@
-"""What one block of the posterior's precision answers."""
+"""The interface of one block of the posterior's precision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Block:
         self.size = size
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What `finish` has left, by field."""
+        """The arrays that `finish` has left, by field."""
         return {name: np.asarray(getattr(self, name)) for name in self.fields}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -46,7 +46,7 @@ class Block:
         raise NotImplementedError
 
     def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
-        """What a batch tells of H, from J of the block's weights and which examples count."""
+        """Statistics of H in a batch, from J of the block's weights and a mask of examples."""
         raise NotImplementedError
 
     def add(self, total: Tensors | None, statistics: Tensors) -> Tensors:
@@ -63,7 +63,7 @@ class Block:
         raise NotImplementedError
 
     def factors(self, delta: tf.Tensor, c: tf.Tensor) -> Tensors:
-        """What `variance` and `sample` need to know of c H + diag(delta)."""
+        """Factors of c H + diag(delta) from which `variance` and `sample` work."""
         raise NotImplementedError
 
     def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:

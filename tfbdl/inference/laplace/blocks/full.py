@@ -15,7 +15,7 @@ from tfbdl.inference.laplace.blocks.base import Block, Tensors, rows
 from tfbdl.inference.laplace.parts import Factored, Part
 
 ROUNDING = 1e-13
-"""Of a sum over examples in float64: its error, for each weight, relative to the eigenvalues."""
+"""The error of a sum over examples in float64, for each weight, relative to the eigenvalues."""
 
 
 class FullBlock(Block):

@@ -1,4 +1,4 @@
-"""What a transition of Markov chains is, and how a kernel of `tfp.mcmc` makes one.
+"""The interface of a transition of Markov chains, and the kernels of `tfp.mcmc` behind it.
 
 C chains move at once, in lockstep, each with its own step size and metric.
 """
@@ -20,7 +20,7 @@ Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 
 
 class State(NamedTuple):
-    """Where the chains are: theta (C, D), its log density (C,), and gradient (C, D or 0).
+    """The state of the chains: theta (C, D), its log density (C,), and gradient (C, D or 0).
 
     A kernel that carries more from step to step, such as momenta, has a state of its own: a
     `NamedTuple` of tensors whose first axis is that of the chains, with `theta` and `log_prob`.
@@ -32,7 +32,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What to look at after a step, each of shape (C,)."""
+    """Diagnostics of a step, each of shape (C,)."""
 
     accept_prob: tf.Tensor
     diverging: tf.Tensor
@@ -42,7 +42,7 @@ class Info(NamedTuple):
     def of(
         cls, log_accept_ratio: tf.Tensor, num_gradients: Any = 0, diverging: Any = False
     ) -> Info:
-        """From the logarithm of the Metropolis ratio, (C,); -inf for what is not finite."""
+        """The diagnostics from the log Metropolis ratio, (C,); -inf for what is not finite."""
         like = tf.zeros_like(log_accept_ratio, tf.int32)
         accept_prob = tf.exp(tf.minimum(log_accept_ratio, 0.0))
         return cls(accept_prob, diverging | (like > 0), num_gradients + like)
@@ -156,7 +156,7 @@ class Adaptive(Kernel):
         return self.best_accept if self.target_accept is None else self.target_accept
 
     def first_step_size(self, size: int) -> float:
-        """Where the adaptation starts in D = `size` dimensions."""
+        """The step size at which the adaptation starts in D = `size` dimensions."""
         return 0.1
 
 

@@ -84,7 +84,7 @@ class HMC(Adaptive):
         return state, Info.of(log_ratio, num_steps, diverging=log_ratio < -DIVERGENCE)
 
     def num_leapfrog_steps(self, seed: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
-        """Of one trajectory of all chains, with step sizes (C,); shape ()."""
+        """The number of steps of one trajectory of all chains, with step sizes (C,); shape ()."""
         low, high = 1.0 - self.jitter, 1.0 + self.jitter
         length = tf.random.stateless_uniform([], seed, low, high, step_size.dtype)
         length *= self.trajectory_length or QUARTER_PERIOD
