@@ -60,9 +60,9 @@ def integer(
     """`value`, if it is an integer (of Python or NumPy, and no bool) in a range.
 
     Args:
-        name: of the argument.
-        value: what was given.
-        meaning: what the integer says; it ends the message.
+        name: the name of the argument.
+        value: the value that was given.
+        meaning: the meaning of the integer; it ends the message.
         least: the smallest integer allowed; by default as far below 0 as `most` is above it.
         most: the largest integer allowed.
 
@@ -209,9 +209,9 @@ def function(
     """`value`, if it can be called.
 
     Args:
-        name: of the argument.
-        value: what was given.
-        wanted: what to give, in words.
+        name: the name of the argument.
+        value: the value that was given.
+        wanted: a description of what to give.
         takes: the number of arguments that it is called with; None does not ask.
 
     Raises:

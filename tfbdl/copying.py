@@ -23,7 +23,7 @@ def copy_layer(layer: Any, dtype: str | None = None) -> Any:
     registered with Keras.
 
     Args:
-        layer: of any class that has a config.
+        layer: a layer of any class that has a config.
         dtype: the floating type that the copy computes in, by default that of `layer`.
 
     Raises:
@@ -54,8 +54,8 @@ def copy_state(
     Files merge the factors of LoRA into the kernel, and know of no single variable that is frozen.
 
     Args:
-        layer: as it was given to `copy_layer`.
-        copy: what that gave, built.
+        layer: the layer that `copy_layer` was given.
+        copy: its copy, built.
         dtype: the floating type that the copy has been given.
 
     Raises:

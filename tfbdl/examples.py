@@ -15,10 +15,10 @@ def examples(
     """`values` as an array of examples along the first axis: at least one, of finite numbers.
 
     Args:
-        name: of the argument.
-        values: what was given.
+        name: the name of the argument.
+        values: the value that was given.
         dtype: the floating type that they are computed in, whose range they must be in.
-        wanted: what to give in the place of what is no array of numbers.
+        wanted: a description of what to give in the place of other things.
 
     Raises:
         ValueError: if they are not such; the message names the first example that is not.

@@ -37,8 +37,8 @@ class FlatModel:
         model: built, and deterministic in inference mode.
 
     Attributes:
-        shapes: of the weights, by the names of the layers inside the model that they are in and
-            their own, as "dense/kernel"; a name that is taken gets a number.
+        shapes: the shapes of the weights, by the names of the layers inside the model that they are
+            in and their own, as "dense/kernel"; a name that is taken gets a number.
         size: D.
 
     Raises:

@@ -15,7 +15,7 @@ class Compiled:
     """`function`, traced once for each kind of arguments.
 
     Args:
-        function: of structures of tensors; what else it uses must not change.
+        function: a function of structures of tensors; what else it uses must not change.
         jit_compile: whether XLA compiles it. None: unless it has operations that XLA cannot
             compile, such as look-ups and those on strings, or convolves on a CPU, where XLA's
             convolutions take many times as long as TensorFlow's.

@@ -66,8 +66,8 @@ def initializer(name: str, value: Any, *, for_configs: bool = False) -> Any:
     """The initializer of Keras that a user means.
 
     Args:
-        name: of the argument.
-        value: what was given.
+        name: the name of the argument.
+        value: the value that was given.
         for_configs: whether it must be such as configs can hold, and no plain function.
 
     Raises:

@@ -165,9 +165,9 @@ def rebuild(
     `keras.models.clone_model`, but it does not compile, which fails for losses without a config.
 
     Args:
-        model: of which `is_graph` is true.
+        model: a model of which `is_graph` is true.
         replace: gives the new layer, the same one each time it is asked about a layer.
-        dtype: of the model and of inputs that are floating, by default as they were.
+        dtype: the type of the model and of inputs that are floating, by default as they were.
     """
 
     def fresh(tensor: keras.KerasTensor) -> keras.KerasTensor:

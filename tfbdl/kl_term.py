@@ -22,16 +22,16 @@ class LossTerm(keras.layers.Layer):
     layers add it.
 
     Args:
-        names: what the parts of the cost are called in logs.
+        names: the names of the cost's parts in logs.
 
     Attributes:
         per_example: the cost at the last call, unweighted, in nats per example.
         terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
             `model.losses` they are to be read straight after the forward pass.
-        factor: by which training steps multiply the weight; 1 but while a schedule runs, and None
-            where none ever did. It is saved with nothing.
-        observe: where set, called in training steps with `terms`, and with the cost and its
-            weighted part of the loss in nats per example, as "cost" and "loss".
+        factor: the factor by which training steps multiply the weight; 1 but while a schedule runs,
+            and None where none ever did. It is saved with nothing.
+        observe: a function, where set, called in training steps with `terms`, and with the cost and
+            its weighted part of the loss in nats per example, as "cost" and "loss".
     """
 
     per_example = OfCall(float)
@@ -84,7 +84,7 @@ class KLTerm(LossTerm):
     Args:
         num_data: N, the number of training examples (not the batch size). It has no default,
             because a wrong one silently rescales the prior.
-        names: what the parts of the cost are called in logs.
+        names: the names of the cost's parts in logs.
 
     Attributes:
         weight: a scalar variable, 1 by default. Smaller values warm the KL up or give a cold

@@ -17,7 +17,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     of one line for a file that cannot be read.
 
     Args:
-        path: of a file that `model.save` or `posterior.save` has written.
+        path: the path of a file that `model.save` or `posterior.save` has written.
 
     Raises:
         FileNotFoundError: if there is no such file.

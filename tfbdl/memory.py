@@ -17,7 +17,7 @@ def require(needed: int, what: str, instead: str) -> None:
 
     Args:
         needed: bytes.
-        what: that needs them, the beginning of the message.
+        what: the thing that needs them, the beginning of the message.
         instead: its end, what to do.
     """
     free = _free()

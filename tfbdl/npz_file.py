@@ -64,9 +64,9 @@ def read_npz(
     """Reads what `extract` takes of an `.npz` file, in memory that the size of the file bounds.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         extract: may raise any exception, which counts as damage.
-        content: of the file, if it is not to be read from `path`.
+        content: the content of the file, if it is not to be read from `path`.
         compressed: whether `numpy.savez_compressed` may have written it, so that a hundred times
             the size of the file, and 256 MB for small ones, are the bound.
 

@@ -23,7 +23,7 @@ class Programs:
     once the model has other layers, or a layer other settings, such as its activation.
 
     Args:
-        model: whose layers are looked at whenever a function is asked for.
+        model: the model, whose layers are looked at whenever a function is asked for.
     """
 
     def __init__(self, model: keras.Model) -> None:

@@ -48,7 +48,7 @@ class HeldFile:
     """A file that this process keeps others from writing, until `release` or its end.
 
     Args:
-        path: of the file, which is made if there is none.
+        path: the path of the file, which is made if there is none.
 
     Raises:
         OSError: if it cannot be opened, or another process holds it.

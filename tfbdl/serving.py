@@ -43,7 +43,7 @@ def export(
         path: a folder that does not exist yet.
         num_samples: S, the number of drawn functions in each answer, the same ones in all: equal
             requests get equal answers. Of an ensemble at most as many as it has.
-        seed: of the functions.
+        seed: the seed of the functions.
         likelihood: as in `tfbdl.predict`.
 
     Raises:

@@ -21,7 +21,7 @@ def load_model(path: Path, *, compiled: bool) -> keras.Model:
     """The model in a `.keras` file, with the package's layers known and a quiet screen.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         compiled: whether its loss is wanted, which may be one of the user's own.
 
     Raises:

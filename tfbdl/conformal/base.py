@@ -59,8 +59,8 @@ class Conformal(abc.ABC):
         """Calibrates by data held out; returns the object itself.
 
         Args:
-            prediction: of their x, from `tfbdl.predict`.
-            y: what was seen there, shape (n, ...).
+            prediction: the prediction of held-out x, from `tfbdl.predict`.
+            y: the targets there, shape (n, ...).
 
         Raises:
             ValueError: if y does not fit the prediction, or it is not such as the method is for.

@@ -26,7 +26,7 @@ class _OfReals(Conformal):
         """Intervals that hold a share `coverage` of new y.
 
         Args:
-            prediction: of new x, by the model that `fit` had a prediction of.
+            prediction: the prediction of new x, by the model that `fit` had a prediction of.
             coverage: in (0, 1).
 
         Raises:

@@ -28,7 +28,7 @@ class _OfClasses(Conformal):
         """Sets of classes that hold a share `coverage` of new labels: shape (N, C), True for in.
 
         Args:
-            prediction: of new x, by the model that `fit` had a prediction of.
+            prediction: the prediction of new x, by the model that `fit` had a prediction of.
             coverage: in (0, 1).
 
         Raises:
@@ -90,7 +90,7 @@ class APS(_OfClasses):
         randomized: whether that share is drawn, which makes coverage exact; else all of it counts,
             and sets are larger.
         by_class: whether each class has a threshold of its own, and is covered.
-        seed: of the shares.
+        seed: the seed of the shares.
 
     Raises:
         ValueError: if an argument is out of its range.

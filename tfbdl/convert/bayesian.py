@@ -64,12 +64,12 @@ def to_bayesian(
             regularizers, which are left out with a warning: L2(l) beside a mean loss is the normal
             prior of scale (2 l N)^-1/2.
         posterior: the family of q(w), as in `BayesDense`.
-        estimator: how outputs are sampled in training, as in `BayesDense`. Recurrent layers and
+        estimator: the way outputs are sampled in training, as in `BayesDense`. Recurrent layers and
             embeddings take the default only, convolutions all but local reparameterisation.
         bias_prior: p(b), as in `BayesDense`.
         bias_posterior: the family of q(b), as in `BayesDense`.
-        layers: which of these layers: names, or a function of a layer; by default all.
-        initial_sigma: where standard deviations start, as a fraction of |w| in (0, 1]; None for
+        layers: the layers among them: names, or a function of a layer; by default all.
+        initial_sigma: the first standard deviations, as a fraction of |w| in (0, 1]; None for
             where `posterior` starts them.
 
     Returns:

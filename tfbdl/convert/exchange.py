@@ -39,8 +39,8 @@ def exchange(
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
-        rules: how layers are exchanged, by their type; a subclass is another type.
-        layers: which of these: names, or a function of a layer; by default all.
+        rules: the exchange of layers, by their type; a subclass is another type.
+        layers: the layers among them: names, or a function of a layer; by default all.
 
     Raises:
         ValueError: if there is nothing to exchange, a layer that is to be and cannot be, or a

@@ -25,7 +25,7 @@ def to_mc_dropout(model: keras.Model, *, layers: Selection = None) -> keras.Mode
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
-        layers: which dropout layers: names, or a function of a layer; by default all.
+        layers: the dropout layers: names, or a function of a layer; by default all.
 
     Returns:
         The converted model, not compiled, with the inputs and outputs of `model`.

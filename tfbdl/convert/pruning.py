@@ -25,8 +25,8 @@ def prune(model: keras.Model, fraction: float) -> keras.Model:
 
     Args:
         model: a functional or a built Sequential model with Bayesian layers.
-        fraction: of the weights to remove, in [0, 1). Equal ratios are removed in the order of the
-            layers.
+        fraction: the fraction of the weights to remove, in [0, 1). Equal ratios are removed in the
+            order of the layers.
 
     Returns:
         The pruned copy, not compiled.

@@ -44,7 +44,7 @@ def find(places: Sequence[str], directory: str | os.PathLike[str] | None, source
 
     Args:
         places: paths inside the directory, the shortest last, which messages show.
-        directory: where to look.
+        directory: the folder to look in.
         source: an address to have the file from.
 
     Raises:

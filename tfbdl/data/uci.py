@@ -24,8 +24,8 @@ class Published(NamedTuple):
 
     Attributes:
         folder: its name in Gal's repository.
-        num_splits: how many splits there are.
-        md5: of its table of float64 numbers, row by row.
+        num_splits: the number of its splits.
+        md5: the MD5 of its table of float64 numbers, row by row.
 
     """
 

@@ -32,7 +32,7 @@ def batches(
         x: arrays, shape (N, ...), or a `tf.data.Dataset` of batches x or (x, y).
         y: targets, shape (N, ...), or None.
         size: examples in a batch.
-        dtype: of what is floating.
+        dtype: the type of what is floating.
         computed_in: the type whose range the data must be in; by default `dtype`.
 
     Raises:

@@ -30,8 +30,8 @@ class EmpiricalBayes(keras.callbacks.Callback):
     `tfbdl.train`, which go on with it; beside checkpoints of `fit` keep `get_state()`.
 
     Args:
-        laplace: of the model that trains. Its `prior_precision` and `sigma_noise` are where the
-            search starts; after training it is the posterior around the last weights.
+        laplace: the posterior of the model that trains. Its `prior_precision` and `sigma_noise` are
+            where the search starts; after training it is the posterior around the last weights.
         x: training inputs, shape (N, ...), or a `tf.data.Dataset` of batches (x, y).
         y: targets, shape (N, ...); None if x is a data set.
         prior_structure: "scalar", "layerwise" or "diag", as in `optimize_prior_precision`.
@@ -39,7 +39,8 @@ class EmpiricalBayes(keras.callbacks.Callback):
         every: epochs between two searches.
 
     Attributes:
-        log_marginal_likelihood: at each search, in nats for the whole data set, by epoch from 1.
+        log_marginal_likelihood: the evidence found by each search, in nats for the whole data set,
+            by epoch from 1.
 
     Raises:
         ValueError: if an argument is out of its range; in training if a weight has a regulariser of

@@ -69,7 +69,7 @@ def likeliest(
 
     Args:
         grid: prior precisions.
-        predict: from one of them to its prediction at x.
+        predict: the function from one of them to its prediction at x.
         x: inputs, shape (M, ...), or a `tf.data.Dataset` of batches (x, y).
         y: targets, shape (M, ...); None if x is a data set.
 

@@ -30,7 +30,7 @@ def initial_points(
             (D,) or (C, D).
         num_chains: C.
         jitter: standard deviation of normal noise that is added.
-        seed: of all noise.
+        seed: the seed of all noise.
 
     Raises:
         ValueError: if they cannot be had so.

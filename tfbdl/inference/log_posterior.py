@@ -64,7 +64,7 @@ class LogPosterior:
     Attributes:
         flat: the model as a function of theta.
         size: D, the number of weights.
-        priors: that of each weight; None for a joint prior.
+        priors: the prior of each weight; None for a joint prior.
 
     Raises:
         ValueError: if the model is not built or random, a weight has no prior or a name in `prior`

@@ -34,7 +34,7 @@ class Mode(NamedTuple):
     theta: shape (D,).
     log_prob: there, in nats.
     gradient_norm: the largest element of the gradient there, in nats per unit of a weight.
-    num_iterations: that were taken.
+    num_iterations: the number of iterations taken.
     """
 
     theta: np.ndarray
@@ -58,13 +58,13 @@ class MAP(TargetMethod):
         likelihood: p(y | f(x)) of a network; by default that of the loss it was compiled with.
         optimizer: "lbfgs", or a Keras optimizer, its learning rate counted on the log posterior of
             all the data, such as `keras.optimizers.Adam(1e-2)`.
-        max_iterations: of the optimizer.
+        max_iterations: the most iterations of the optimizer.
         tolerance: where the largest element of the gradient is less, in nats per unit of a weight,
             the search ends; or no more than what rounding the weights does to it, five times over,
             which in float32 may be far more.
-        initial: where the search starts: "model" at the weights that the model has, "prior" at a
+        initial: the start of the search: "model" at the weights that the model has, "prior" at a
             draw from it; or theta, shape (D,), which a log density needs.
-        seed: of a draw from the prior.
+        seed: the seed of a draw from the prior.
         dtype: "float64", or "float32" for large networks, where the search may end before the
             mode, by the rounding of the density, and says so. A log density has that of `initial`.
         jit_compile: whether XLA compiles the search, as in `MCMC`.
@@ -73,7 +73,7 @@ class MAP(TargetMethod):
         theta: the mode, shape (D,).
         log_prob: there, in nats.
         gradient_norm: the largest element of the gradient there.
-        num_iterations: that were taken.
+        num_iterations: the number of iterations taken.
 
     Raises:
         ValueError: if an argument is out of its range or does not go with the others.

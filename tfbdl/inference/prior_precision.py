@@ -21,7 +21,7 @@ def prior_precision(value: Any, sizes: Sequence[int], *, for_each: bool = True) 
     Args:
         value: a number, or an array of shape (L,), one for each of the L weight tensors, or of
             shape (P,), one for each weight.
-        sizes: how many weights the tensors have, P in all.
+        sizes: the numbers of weights of the tensors, P in all.
         for_each: whether there may be one for each weight.
 
     Raises:

@@ -42,7 +42,7 @@ class SGMCMC(TrainingMethod):
         start: epochs to leave out at the beginning, while the chain is on its way.
         every: epochs between two samples; less correlated the more. Under a `CyclicalSchedule`
             epochs that end in its exploring part are left out too.
-        seed: of the order of the examples.
+        seed: the seed of the order of the examples.
         jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
 
     Raises:

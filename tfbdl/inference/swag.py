@@ -25,10 +25,10 @@ from tfbdl.models.ensemble import WeightEnsemble, floats
 class PathMoments(NamedTuple):
     """Moments of a path of weights.
 
-    mean: of all points, shape (D,).
+    mean: the mean of all points, shape (D,).
     squares: sum of the squared deviations from it, shape (D,).
-    deviations: of the last K points from the mean until then, shape (K, D).
-    num_points: of the path so far.
+    deviations: the deviations of the last K points from the mean until then, shape (K, D).
+    num_points: the number of points of the path so far.
     """
 
     mean: np.ndarray
@@ -51,15 +51,15 @@ class SWAG(TrainingMethod):
         model: a built network, trained, and compiled with `keras.optimizers.SGD` at a constant
             rate and a loss. `fit` trains it on.
         rank: K, at least 2; the paper's 20. A shorter path gives fewer columns.
-        scale: of the spread, > 0.
+        scale: the scale of the spread, > 0.
         start: epochs to leave out at the beginning.
         every: epochs between two points of the path.
-        seed: of the order of the examples.
+        seed: the seed of the order of the examples.
         jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
 
     Attributes:
         mean: shape (D,).
-        variance: of each weight, shape (D,).
+        variance: the variance of each weight, shape (D,).
         deviations: the rows are the columns of D, shape (K, D).
 
     Raises:
@@ -151,7 +151,7 @@ class SWAG(TrainingMethod):
             x: training inputs, from which the statistics of BatchNormalization are taken anew for
                 each draw; by default those of `fit`, which a file does not hold.
             batch_size: examples at a time while they are.
-            seed: of the draws.
+            seed: the seed of the draws.
 
         Raises:
             ValueError: if an argument is out of its range, the network has BatchNormalization and

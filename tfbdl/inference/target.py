@@ -31,8 +31,8 @@ class TargetMethod(Method):
 
     Args:
         model: a built network, or a log density.
-        prior: of the network's weights; None beside a density, which has it in it.
-        likelihood: of the network; None for that of its loss, and beside a density.
+        prior: the prior of the network's weights; None beside a density, which has it in it.
+        likelihood: the likelihood of the network; None for that of its loss, and beside a density.
         dtype: "float32" or "float64", in which the network is computed.
 
     Raises:

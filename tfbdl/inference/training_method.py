@@ -55,9 +55,9 @@ class TrainingMethod(Method):
             batch_size: examples a step.
             savedir: folder of the run: its log, its checkpoints, and what is kept on the way. A
                 stopped call goes on where it was. None writes nothing.
-            columns: of the log.
+            columns: the columns of the log.
             callbacks: called around training and epochs.
-            changed: what is other than in the run found in `savedir`, on purpose.
+            changed: the names of what differs from the run in `savedir` on purpose.
             verbose: 0 for silence, 1 for the lines of the log.
 
         Raises:
@@ -96,7 +96,7 @@ class TrainingMethod(Method):
         Args:
             run: `tfbdl.train`, of a model, with a seed, callbacks and a savedir.
             x: the examples, or a function of the epoch.
-            savedir: of the run, if any.
-            callbacks: of the user.
+            savedir: the folder of the run, if any.
+            callbacks: callbacks of the user.
         """
         raise NotImplementedError

@@ -32,7 +32,7 @@ class WeightSnapshots(keras.callbacks.Callback):
             run loses none; of several workers the chief writes them. None keeps them in memory.
 
     Attributes:
-        epochs: those whose weights are kept, counted from 1.
+        epochs: the epochs whose weights are kept, counted from 1.
 
     Raises:
         ValueError: if an argument is out of its range, or a run begins anew in a folder that holds

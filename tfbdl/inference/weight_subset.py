@@ -20,9 +20,9 @@ class WeightSubset:
         chosen: "all", "last_layer", or names of layers, or of weights as "dense/kernel".
 
     Attributes:
-        index: which of `model.trainable_variables` they are.
+        index: their places in `model.trainable_variables`.
         paths: theirs.
-        sizes: how many numbers each holds.
+        sizes: the number of elements of each.
         size: P.
         last_layer: the layer that "last_layer" meant, else None.
 

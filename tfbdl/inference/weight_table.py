@@ -17,8 +17,8 @@ class WeightRow:
 
     Attributes:
         path: its name.
-        shape: of the tensor.
-        mean: of its elements' means, and of their absolute values `size`.
+        shape: the shape of the tensor.
+        mean: the mean of its elements' means, and of their absolute values `size`.
         size: the root mean square of the means.
         stddev: median of the standard deviations; None where there are none.
     """
@@ -35,9 +35,9 @@ class WeightTable:
     """The weights of a posterior; printed, a table.
 
     Attributes:
-        title: what posterior it is.
+        title: the name of the posterior.
         rows: one for each weight tensor.
-        remarks: what else there is to say, a line each.
+        remarks: further remarks, a line each.
     """
 
     title: str
@@ -56,8 +56,8 @@ class WeightTable:
         """The table of weights that lie in one vector.
 
         Args:
-            title: what posterior it is.
-            shapes: of the tensors, by name, in their order.
+            title: the name of the posterior.
+            shapes: the shapes of the tensors, by name, in their order.
             mean: shape (D,).
             stddev: shape (D,), or None.
             remarks: a line each.

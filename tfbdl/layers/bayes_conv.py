@@ -150,15 +150,15 @@ class BayesConv2D(BayesConv):
             KL enters as KL / N.
         prior: p(w), as in `BayesDense`; an output unit is a filter.
         posterior: the family of q(w), as in `BayesDense`.
-        estimator: how outputs are sampled in training: `"reparameterization"`, `"flipout"` or
+        estimator: the way outputs are sampled in training: `"reparameterization"`, `"flipout"` or
             `"per_example"`, all with the same weights at all positions of an example.
             `"local_reparameterization"` is refused: it would draw them anew at each position.
         use_bias: whether there is a bias.
         bias_prior: p(b), as in `BayesDense`.
         bias_posterior: q(b), as in `BayesDense`.
         kl: as in `BayesDense`.
-        kernel_initializer: where the kernel's means start.
-        bias_initializer: where the bias' means start.
+        kernel_initializer: the start of the kernel's means.
+        bias_initializer: the start of the bias' means.
         activity_regularizer: as in `keras.layers.Layer`.
         seed: as in `BayesDense`.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.

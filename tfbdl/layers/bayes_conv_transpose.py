@@ -131,7 +131,7 @@ class BayesConv2DTranspose(BayesConvTranspose):
         kernel_size: one size, or one for each axis.
         strides: one stride, or one for each axis.
         padding: `"valid"` or `"same"`.
-        output_padding: what is added to the output's size, below the stride: one for all, or one
+        output_padding: the addition to the output's size, below the stride: one for all, or one
             for each axis; None infers the size.
         data_format: as in `BayesConv2D`.
         dilation_rate: one rate, or one for each axis; not together with strides.
@@ -142,8 +142,8 @@ class BayesConv2DTranspose(BayesConvTranspose):
         bias_prior: p(b), as in `BayesDense`.
         bias_posterior: q(b), as in `BayesDense`.
         kl: as in `BayesDense`.
-        kernel_initializer: where the kernel's means start.
-        bias_initializer: where the bias' means start.
+        kernel_initializer: the start of the kernel's means.
+        bias_initializer: the start of the bias' means.
         activity_regularizer: as in `keras.layers.Layer`.
         seed: as in `BayesDense`.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.

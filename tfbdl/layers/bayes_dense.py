@@ -36,8 +36,8 @@ class BayesDense(BayesLinear):
         bias_posterior: q(b), by default the family of the kernel.
         kl: `"auto"` takes the closed form of the KL where there is one; `"sample"` always
             log q(w) - log p(w) at the weights drawn, as Blundell et al. (2015, equation 2).
-        kernel_initializer: where the kernel's means start.
-        bias_initializer: where the bias' means start.
+        kernel_initializer: the start of the kernel's means.
+        bias_initializer: the start of the bias' means.
         activity_regularizer: as in `keras.layers.Layer`.
         seed: as in Keras: an integer for noise that is the same in every run.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.

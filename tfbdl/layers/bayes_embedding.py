@@ -27,9 +27,9 @@ class BayesEmbedding(SharedSample):
     Args:
         input_dim: number of rows: the greatest integer and one.
         output_dim: length of the vectors.
-        embeddings_initializer: where the table's means start.
+        embeddings_initializer: the start of the table's means.
         mask_zero: whether 0 is padding, which later layers skip.
-        weights: where the table's means start, in the place of the initializer: an array of shape
+        weights: the start of the table's means, in the place of the initializer: an array of shape
             (input_dim, output_dim). As in Keras, the configuration does not hold it.
         num_data: N, the number of training examples; required, since the KL enters as KL / N.
         prior: p(w), as in `BayesDense`; an input unit is a row.

@@ -38,9 +38,9 @@ class BayesLSTM(BayesRecurrent):
         bias_prior: p(b), as in `BayesDense`.
         bias_posterior: q(b), as in `BayesDense`.
         kl: as in `BayesDense`.
-        kernel_initializer: where the kernel's means start.
-        recurrent_initializer: where the recurrent kernel's means start.
-        bias_initializer: where the bias' means start.
+        kernel_initializer: the start of the kernel's means.
+        recurrent_initializer: the start of the recurrent kernel's means.
+        bias_initializer: the start of the bias' means.
         unit_forget_bias: as in `keras.layers.LSTM`.
         dropout: as in `keras.layers.LSTM`; off in draws.
         recurrent_dropout: as in `keras.layers.LSTM`; off in draws.

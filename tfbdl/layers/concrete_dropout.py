@@ -43,7 +43,8 @@ class ConcreteDropout(keras.layers.Wrapper):
         num_data: N, the number of training examples; required, since the KL enters as KL / N.
         lengthscale: l of the prior w ~ N(0, l^-2) over the wrapped layer's kernel. The default is
             that of Gal and Ghahramani's regression experiments.
-        temperature: of the relaxation, > 0. Gal, Hron, Kendall use 0.1, and 2/3 for channels.
+        temperature: the temperature of the relaxation, > 0. Gal, Hron, Kendall use 0.1, and 2/3 for
+            channels.
         per_unit: whether each input unit learns a rate of its own (the slides), or the layer one.
         initial_rate: drop probability at the start, in (0, 1).
         logit_scale: keep probabilities are sigmoid(logit_scale * variable), > 0. An optimizer such

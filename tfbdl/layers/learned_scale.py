@@ -18,7 +18,7 @@ class LearnedScale(keras.layers.Layer):
     scale of the likelihood. It is estimated by maximum likelihood, as part of the training.
 
     Args:
-        initial_scale: where the scale starts, > 0; the default suits standardised targets.
+        initial_scale: the first scale, > 0; the default suits standardised targets.
 
     Raises:
         ValueError: if `initial_scale` is not positive.

@@ -35,8 +35,8 @@ class VariationalDropout(BayesDense):
         use_bias: whether there is a b.
         bias_prior: p(b), by default flat.
         bias_posterior: q(b), by default a point.
-        kernel_initializer: where the kernel's means start.
-        bias_initializer: where the bias starts.
+        kernel_initializer: the start of the kernel's means.
+        bias_initializer: the start of the bias.
         activity_regularizer: as in `keras.layers.Layer`.
         seed: as in `BayesDense`.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.

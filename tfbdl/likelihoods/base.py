@@ -83,7 +83,8 @@ class Likelihood(keras.losses.Loss, abc.ABC):
 
         Args:
             y: all targets, shape (N, ...).
-            outputs: of the network for any one example or more, of which only the shape counts.
+            outputs: the outputs of the network for any one example or more, of which only the shape
+                counts.
         """
         y, law = np.asarray(y), self.distribution(outputs[:1])
         match(y, [len(y), *(law.batch_shape + law.event_shape)[1:]])

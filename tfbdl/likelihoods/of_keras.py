@@ -30,7 +30,7 @@ def of_loss(loss: Any) -> Likelihood | None:
     Cross-entropies over the last axis are known. Squared error is not: it leaves the noise open.
 
     Args:
-        loss: what was given to `compile`: an object, a name, a function, or None.
+        loss: the value that was given to `compile`: an object, a name, a function, or None.
 
     Raises:
         ValueError: if it is none of these.
@@ -77,9 +77,10 @@ def check_targets(loss: Any, y: Any, outputs: tf.Tensor) -> None:
     """Raises ValueError where a loss meets targets that its likelihood gives no probability.
 
     Args:
-        loss: what was given to `compile`. Nothing is checked where `of_loss` knows no likelihood.
+        loss: the value that was given to `compile`. Nothing is checked where `of_loss` knows no
+            likelihood.
         y: all targets, shape (N, ...); labels that the loss ignores (`ignore_class`) are as good.
-        outputs: of the network for any one example or more.
+        outputs: the outputs of the network for any one example or more.
     """
     likelihood = of_loss(loss)
     if likelihood is None or not tf.is_tensor(outputs):

@@ -20,7 +20,7 @@ def agreement(p: ArrayLike, reference: ArrayLike) -> float:
 
     Args:
         p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
-        reference: those of the reference, of the same examples and classes.
+        reference: the probabilities of the reference, of the same examples and classes.
 
     Raises:
         ValueError: if either are no probabilities, or their shapes differ.
@@ -34,7 +34,7 @@ def total_variation(p: ArrayLike, reference: ArrayLike) -> float:
 
     Args:
         p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
-        reference: those of the reference, of the same examples and classes.
+        reference: the probabilities of the reference, of the same examples and classes.
 
     Raises:
         ValueError: if either are no probabilities, or their shapes differ.

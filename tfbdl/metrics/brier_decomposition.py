@@ -25,8 +25,8 @@ class BrierDecomposition(keras.metrics.Metric):
         num_classes: C, at least 2; for one output that speaks of class 1, 2.
         num_bins: bins of each class's forecast, closed on the right.
         from_logits: whether the outputs are logits; probabilities by default.
-        name: what the names of the parts begin with.
-        dtype: of the sums; float64 by default, so that they are exact over many batches.
+        name: the beginning of the parts' names.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
 
     Raises:
         ValueError: if num_classes is no integer > 1 or num_bins no positive integer.

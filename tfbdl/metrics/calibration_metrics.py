@@ -21,7 +21,7 @@ class BinnedCalibration(keras.metrics.Metric):
         num_bins: equal bins of the confidence, each closed on the right; 15 as in Guo et al. 2017.
         from_logits: whether the outputs are logits; probabilities by default.
         name: the name in logs.
-        dtype: of the sums; float64 by default, so that they are exact over many batches.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
 
     Raises:
         ValueError: if num_bins is no positive integer.

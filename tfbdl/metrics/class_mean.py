@@ -20,7 +20,7 @@ class ClassMean(keras.metrics.Mean):
         from_logits: whether the outputs are logits; probabilities by default, as of a network
             that ends in softmax. One output, of shape (B,) or (B, 1), speaks of class 1 of two.
         name: the name in logs.
-        dtype: of the sums; float64 by default, so that they are exact over many batches.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
 
     Args:
         scores_in: uncertainties of examples in the distribution, shape (N,).
-        scores_out: those of examples out of it, shape (M,).
+        scores_out: the scores of examples out of it, shape (M,).
 
     Raises:
         ValueError: if the scores are empty, not finite, or no vectors.
@@ -36,7 +36,7 @@ def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
 
     Args:
         scores_in: uncertainties of examples in the distribution, shape (N,).
-        scores_out: those of examples out of it, shape (M,).
+        scores_out: the scores of examples out of it, shape (M,).
 
     Raises:
         ValueError: if the scores are empty, not finite, or no vectors.

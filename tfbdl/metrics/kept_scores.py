@@ -24,7 +24,7 @@ class KeptScores(keras.metrics.Metric):
 
     Args:
         name: the name in logs.
-        dtype: of the result.
+        dtype: the type of the result.
     """
 
     def __init__(self, name: str | None = None, dtype: str = "float64") -> None:

@@ -27,8 +27,8 @@ class OfMean(keras.metrics.Metric):
     y of shape (N,) stands for (N, 1). Sample weights count where the metric counts them.
 
     Args:
-        metric: of y and its mean, such as `keras.metrics.RootMeanSquaredError()`; where there are
-            classes, one of probabilities.
+        metric: a metric of y and its mean, such as `keras.metrics.RootMeanSquaredError()`; where
+            there are classes, one of probabilities.
         likelihood: p(y | f(x)), as in `compile`.
         name: the name in logs; by default that of `metric`.
 

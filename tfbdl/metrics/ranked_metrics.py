@@ -23,7 +23,7 @@ class RankedMetric(KeptScores):
     Args:
         from_logits: whether the outputs are logits; probabilities by default.
         name: the name in logs.
-        dtype: of the result.
+        dtype: the type of the result.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ class IntervalCoverage(keras.metrics.Mean):
 
     Args:
         name: the name in logs.
-        dtype: of the sums; float64 by default, so that they are exact over many batches.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
     """
 
     def __init__(self, name: str = "interval_coverage", dtype: str = "float64") -> None:
@@ -55,7 +55,7 @@ class NormalCRPS(keras.metrics.Mean):
             standard deviation, as `tfbdl.likelihoods.Normal("predicted")` has it; standard
             deviations by default.
         name: the name in logs.
-        dtype: of the sums; float64 by default, so that they are exact over many batches.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class SampleCRPS(keras.metrics.Mean):
 
     Args:
         name: the name in logs.
-        dtype: of the sums; float64 by default, so that they are exact over many batches.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
     """
 
     def __init__(self, name: str = "sample_crps", dtype: str = "float64") -> None:

@@ -55,10 +55,10 @@ class BrierComponents:
     """The parts of a Brier score, see `brier_decomposition`.
 
     Attributes:
-        reliability: how far forecasts are from what follows them; 0 is best.
-        resolution: how much what follows differs between forecasts; large is good.
+        reliability: the distance of forecasts from what follows them; 0 is best.
+        resolution: the differences between what follows forecasts; large is good.
         uncertainty: the score of the base rates, which no forecast changes.
-        within_bin_variance: of the forecasts that a bin takes together.
+        within_bin_variance: the variance of forecasts that share a bin.
         within_bin_covariance: twice that of forecasts and outcomes in a bin.
     """
 

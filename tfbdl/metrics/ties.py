@@ -13,7 +13,7 @@ def average_over_ties(values: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
     Args:
         values: shape (N,).
-        keys: what the examples are ranked by, shape (N,).
+        keys: the values that examples are ranked by, shape (N,).
 
     Returns:
         float64 of shape (N,).

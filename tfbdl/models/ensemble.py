@@ -29,7 +29,7 @@ class WeightEnsemble(keras.Model):
     Args:
         model: the network, built; its weights are not used.
         members: theta_1 .. theta_K, shape (K, D), in the order of `model.trainable_variables`.
-        states: what else differs between members (statistics of BatchNormalization), shape (K, E)
+        states: other differences between members (statistics of BatchNormalization), shape (K, E)
             in the order of the floating `model.non_trainable_variables`; by default those of
             `model` for all.
 

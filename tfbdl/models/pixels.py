@@ -36,9 +36,9 @@ def check(x: Any, likelihood: str, shape: tuple[int, ...] | None) -> np.ndarray:
     """X as an array of examples of a shape, with values in [0, 1], where the likelihoods hold.
 
     Args:
-        x: what was given.
+        x: the value that was given.
         likelihood: its name, for messages.
-        shape: of one example; None takes any.
+        shape: the shape of one example; None takes any.
 
     Raises:
         ValueError: if it is none.

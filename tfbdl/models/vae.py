@@ -52,7 +52,7 @@ class VAE(keras.Model):
         binarize: `"dynamic"` draws x ~ Bernoulli(x) anew at each training step (and by fixed noise
             outside training), so that the Bernoulli likelihood is a proper one; None leaves x
             alone. For static binarisation give `tfbdl.data.binarize(x, seed)`.
-        activation: of the hidden layers.
+        activation: the activation of the hidden layers.
         seed: as in Keras.
 
     Raises:

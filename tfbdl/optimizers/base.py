@@ -32,11 +32,11 @@ class SamplingOptimizer(keras.optimizers.Optimizer):
         temperature: T >= 0: 1 samples the posterior, less a cold one, 0 optimises.
         prior: p(w) of all trainable weights: a `tfbdl.priors.Prior`, its name, or the scale of a
             normal; None where the loss has it already.
-        seed: of the noise, an integer of 64 bits; None takes one from Keras' global seed.
-        **kwargs: of `keras.optimizers.Optimizer`: `gradient_accumulation_steps` (one step, and one
-            draw of noise, for so many batches), `loss_scale_factor`, `name`. Weight decay, moving
-            averages and clipping are refused, since with them it is not the posterior that is
-            sampled.
+        seed: the seed of the noise, an integer of 64 bits; None takes one from Keras' global seed.
+        **kwargs: arguments of `keras.optimizers.Optimizer`: `gradient_accumulation_steps` (one
+            step, and one draw of noise, for so many batches), `loss_scale_factor`, `name`. Weight
+            decay, moving averages and clipping are refused, since with them it is not the posterior
+            that is sampled.
 
     Raises:
         ValueError: if an argument is out of its range, or of those refused.

@@ -20,7 +20,7 @@ class CyclicalSchedule(keras.optimizers.schedules.LearningRateSchedule):
     no noise in the first part, as in the paper's algorithm 1.
 
     Args:
-        initial_rate: at the start of every cycle, > 0.
+        initial_rate: the rate at the start of every cycle, > 0.
         steps_per_cycle: steps of a cycle.
         exploration: the part of a cycle without noise, in [0, 1).
 

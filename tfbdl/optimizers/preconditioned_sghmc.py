@@ -25,13 +25,13 @@ class PreconditionedSGHMC(SGHMC):
     Args:
         learning_rate: as in `SamplingOptimizer`.
         momentum: as in `SGHMC`.
-        rho: of the running mean, in [0, 1).
+        rho: the decay of the running mean, in [0, 1).
         epsilon: > 0.
         num_data: as in `SamplingOptimizer`.
         temperature: as in `SamplingOptimizer`.
         prior: as in `SamplingOptimizer`.
         seed: as in `SamplingOptimizer`.
-        **kwargs: of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
+        **kwargs: arguments of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
 
     Raises:
         ValueError: if an argument is out of its range.

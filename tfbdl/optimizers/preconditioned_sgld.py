@@ -22,13 +22,13 @@ class PreconditionedSGLD(SamplingOptimizer):
 
     Args:
         learning_rate: as in `SamplingOptimizer`; that of RMSprop at temperature 0.
-        rho: of the running mean, in [0, 1).
+        rho: the decay of the running mean, in [0, 1).
         epsilon: > 0; the paper's lambda.
         num_data: as in `SamplingOptimizer`.
         temperature: as in `SamplingOptimizer`.
         prior: as in `SamplingOptimizer`.
         seed: as in `SamplingOptimizer`.
-        **kwargs: of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
+        **kwargs: arguments of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
 
     Raises:
         ValueError: if an argument is out of its range.

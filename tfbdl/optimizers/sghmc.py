@@ -27,7 +27,7 @@ class SGHMC(SamplingOptimizer):
         temperature: as in `SamplingOptimizer`.
         prior: as in `SamplingOptimizer`.
         seed: as in `SamplingOptimizer`.
-        **kwargs: of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
+        **kwargs: arguments of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
 
     Raises:
         ValueError: if an argument is out of its range.

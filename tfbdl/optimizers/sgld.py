@@ -25,7 +25,7 @@ class SGLD(SamplingOptimizer):
         temperature: as in `SamplingOptimizer`.
         prior: as in `SamplingOptimizer`.
         seed: as in `SamplingOptimizer`.
-        **kwargs: of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
+        **kwargs: arguments of `keras.optimizers.Optimizer`, as in `SamplingOptimizer`.
     """
 
     def __init__(

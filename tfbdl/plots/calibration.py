@@ -25,7 +25,7 @@ def reliability_diagram(
         y: labels, shape (N,).
         p: class probabilities, shape (N, C).
         num_bins: bins of equal width.
-        ax: where to draw; None makes a new pyplot figure.
+        ax: the axes to draw on; None makes a new pyplot figure.
 
     Raises:
         ValueError: if y and p are no labels and probabilities.
@@ -64,7 +64,7 @@ def risk_coverage(
     Args:
         methods: (y, p, uncertainty) by name: labels (N,), class probabilities (N, C), and
             uncertainties (N,), in whose order predictions are refused.
-        ax: where to draw; None makes a new pyplot figure.
+        ax: the axes to draw on; None makes a new pyplot figure.
 
     Raises:
         ValueError: if there are none, or they are no labels, probabilities and uncertainties.

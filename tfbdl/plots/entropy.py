@@ -24,8 +24,8 @@ def uncertainty_histograms(
 
     Args:
         uncertainties: shape (N,) each, by the name of the data set.
-        label: what they are, and their unit.
-        ax: where to draw; None makes a new pyplot figure.
+        label: the name of the values, and their unit.
+        ax: the axes to draw on; None makes a new pyplot figure.
 
     Raises:
         ValueError: if there are none, or they are not such arrays.

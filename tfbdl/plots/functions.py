@@ -30,8 +30,8 @@ def function_draws(
         x: inputs, shape (n,) or (n, 1), increasing.
         draws: shape (S, n) or (S, n, 1), S functions at x.
         data: (x, y) of the training points.
-        ax: where to draw; None makes a new pyplot figure.
-        shown: how many of the S functions are drawn as lines.
+        ax: the axes to draw on; None makes a new pyplot figure.
+        shown: the number of functions, of S, that are drawn as lines.
 
     Raises:
         ValueError: if the arrays are not such.
@@ -70,8 +70,8 @@ def predictive_bands(
         x: inputs, shape (n,) or (n, 1), increasing.
         prediction: `tfbdl.predict(model, x, ...)` with one output.
         data: (x, y) of the training points.
-        level: of the interval of y, in (0, 1).
-        ax: where to draw; None makes a new pyplot figure.
+        level: the probability of the interval of y, in (0, 1).
+        ax: the axes to draw on; None makes a new pyplot figure.
 
     Raises:
         ValueError: if `level` is not in (0, 1), the arrays are not such, or the prediction is not

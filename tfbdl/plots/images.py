@@ -24,7 +24,7 @@ def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: in
     Args:
         images: shape (n, height, width), values in [0, 1].
         columns: images in a row.
-        ax: where to draw; None makes a new pyplot figure.
+        ax: the axes to draw on; None makes a new pyplot figure.
         gap: pixels between images.
 
     Raises:
@@ -55,7 +55,7 @@ def reconstructions(
 
     Args:
         original: shape (n, height, width).
-        reconstructed: of the same shape.
+        reconstructed: their reconstructions, of the same shape.
         axes: two axes; None makes a new pyplot figure.
 
     Raises:

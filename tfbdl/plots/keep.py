@@ -20,7 +20,7 @@ def keep_probabilities(layers: Mapping[str, np.ndarray], ax: Axes | None = None)
 
     Args:
         layers: keep probabilities, shape (units,) each, by the layer name that the legend shows.
-        ax: where to draw; None makes a new pyplot figure.
+        ax: the axes to draw on; None makes a new pyplot figure.
 
     Raises:
         ValueError: if there are none, or they are no probabilities.

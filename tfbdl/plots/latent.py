@@ -25,7 +25,7 @@ def latent_scatter(points: np.ndarray, labels: np.ndarray, ax: Axes | None = Non
     Args:
         points: shape (n, 2).
         labels: shape (n,), integers; a legend names them.
-        ax: where to draw; None makes a new pyplot figure.
+        ax: the axes to draw on; None makes a new pyplot figure.
 
     Raises:
         ValueError: if the arrays are not such.
@@ -50,7 +50,7 @@ def manifold(vae: VAE, size: int = 20, ax: Axes | None = None) -> Axes:
     Args:
         vae: trained on square or rectangular images, with `latent_dim=2`.
         size: cells a side.
-        ax: where to draw; None makes a new pyplot figure.
+        ax: the axes to draw on; None makes a new pyplot figure.
 
     Raises:
         ValueError: if `vae` is none, not built, or its latent space no plane, or `size` is out of

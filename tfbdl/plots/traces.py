@@ -20,8 +20,8 @@ def chains(samples: Any, ax: Axes | None = None) -> Axes:
     at should be of the function (an output, the log density), as weights may agree less.
 
     Args:
-        samples: of one quantity, shape (S, C): S samples of each of C chains.
-        ax: where to draw; None makes a new pyplot figure.
+        samples: the samples of one quantity, shape (S, C): S samples of each of C chains.
+        ax: the axes to draw on; None makes a new pyplot figure.
 
     Raises:
         ValueError: if they are not so, or S < 4.

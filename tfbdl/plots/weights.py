@@ -25,7 +25,7 @@ def weight_posteriors(
     weight is mostly noise, and pruning starts there.
 
     Args:
-        posteriors: by name, as `{"layer 1": layer.kernel}`.
+        posteriors: the posteriors by name, as `{"layer 1": layer.kernel}`.
         axes: three axes; None makes a new pyplot figure.
 
     Raises:

@@ -51,7 +51,7 @@ def get(identifier: str | dict | Posterior, argument: str = "posterior") -> Post
     """The posterior family a user means: an object, its name, or its config.
 
     Args:
-        identifier: what the user gave.
+        identifier: the value that the user gave.
         argument: the name of the argument, for messages.
 
     Raises:

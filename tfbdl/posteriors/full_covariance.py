@@ -19,7 +19,7 @@ class FullCovarianceNormal(CorrelatedNormal):
     sample costs D^2: this is for small layers, such as the last one.
 
     Args:
-        rho_initializer: where rho starts. The default, uniform in [-3, -2] as in the slides, is a
+        rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             sigma between 0.05 and 0.13.
 
     Raises:

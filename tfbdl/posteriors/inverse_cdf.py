@@ -20,7 +20,7 @@ class InverseCDF(IndependentScales):
     of w. Every continuous distribution with two moments can be a family.
 
     Args:
-        rho_initializer: where rho starts. The default, uniform in [-3, -2] as in the slides, is a
+        rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             sigma between 0.05 and 0.13.
 
     Attributes:

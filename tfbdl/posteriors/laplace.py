@@ -21,7 +21,7 @@ class Laplace(InverseCDF):
     sigma = softplus(rho) is the standard deviation.
 
     Args:
-        rho_initializer: where rho starts. The default, uniform in [-3, -2] as in the slides, is a
+        rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             sigma between 0.05 and 0.13.
     """
 

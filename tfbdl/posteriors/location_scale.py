@@ -15,7 +15,7 @@ class LocationScale(Posterior):
     """q(w) with mean mu; a family makes its scales in `build`, each softplus of a variable.
 
     Args:
-        rho_initializer: where the variables of the scales start. The default, uniform in [-3, -2]
+        rho_initializer: the start of the variables of the scales. The default, uniform in [-3, -2]
             as in the slides, is a sigma between 0.05 and 0.13.
     """
 

@@ -26,7 +26,7 @@ class LowRankNormal(CorrelatedNormal):
     Args:
         rank: R, the number of columns of V. The default asks for 6 numbers a weight; D - 1 columns
             reach every covariance.
-        rho_initializer: where rho starts. The default, uniform in [-3, -2] as in the slides, is a
+        rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             d between 0.05 and 0.13.
 
     Raises:

@@ -16,7 +16,7 @@ class MeanFieldNormal(IndependentScales):
     """q(w) = N(mu, sigma^2) for each weight on its own, with sigma = softplus(rho).
 
     Args:
-        rho_initializer: where rho starts. The default, uniform in [-3, -2] as in the slides, is a
+        rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             sigma between 0.05 and 0.13.
     """
 

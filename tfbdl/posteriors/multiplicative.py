@@ -24,7 +24,7 @@ class MultiplicativeNormal(Posterior):
     alpha that reaches 1 can come back.
 
     Args:
-        initial_alpha: where alpha starts, in (0, 1]. Dropout at rate p has alpha = p / (1 - p).
+        initial_alpha: the first alpha, in (0, 1]. Dropout at rate p has alpha = p / (1 - p).
 
     Raises:
         ValueError: if `initial_alpha` is out of range, the prior is not log-uniform, or the KL is

@@ -28,10 +28,10 @@ class RelaxedBernoulli(Posterior):
     `kernel_initializer` of the layer says where the means start.
 
     Args:
-        temperature: of the relaxation, > 0. Small ones are near the discrete law, and their
-            gradients vary more. The default is that of Maddison et al. for binary variables;
-            Jang et al. lower it to 0.5 while they train. Up to 1 the density has no mode between
-            the values (Maddison et al., proposition 1d).
+        temperature: the temperature of the relaxation, > 0. Small ones are near the discrete law,
+            and their gradients vary more. The default is that of Maddison et al. for binary
+            variables; Jang et al. lower it to 0.5 while they train. Up to 1 the density has no mode
+            between the values (Maddison et al., proposition 1d).
 
     Raises:
         ValueError: if `temperature` is not positive, the prior is not `Bernoulli`, or the KL is to

@@ -16,8 +16,8 @@ class Triangular(keras.layers.Layer):
 
     Args:
         n: rows of the factor.
-        rho_initializer: where rho starts.
-        of: whose factor it is, and over what, for the message.
+        rho_initializer: the start of rho.
+        of: the name of the factor's owner, and its axis, for the message.
 
     Raises:
         ValueError: if n exceeds `LARGEST`, at which a factor takes 0.4 GB in float32 and training

@@ -44,7 +44,7 @@ def elbo(
     number N that the KL is divided by is the layers' own `num_data`; KL annealing is left out.
 
     Args:
-        model: with layers of this package. One without draws the same function S times.
+        model: a model with layers of this package. One without draws the same function S times.
         x: inputs as in `predict`, or a `tf.data.Dataset` of batches (x, y); sample weights in it
             do not count.
         y: targets, shape (N, ...); None if x is a data set.

@@ -64,7 +64,7 @@ def get(identifier: float | str | dict | Prior, argument: str = "prior") -> Prio
     """The prior a user means: an object, its name, its config, or the scale of a `Normal`.
 
     Args:
-        identifier: what the user gave.
+        identifier: the value that the user gave.
         argument: the name of the argument, for messages.
 
     Raises:

@@ -20,13 +20,13 @@ class ARD(Hierarchical):
     are data. It is `InverseGammaScale(df=2 shape, scale=sqrt(rate / shape))`.
 
     Args:
-        shape: of the Gamma distribution, > 0. The default is vague: with s integrated out, a weight
-            on its own is Cauchy distributed.
-        rate: of the Gamma distribution (not its scale), > 0. An input whose n weights the data hold
-            at zero ends near s = sqrt(2 rate / (n + 2 shape)). At the default the median of s is
-            0.15 before there are data. shape = rate -> 0 is flat in log s, and nothing can be drawn
-            from it.
-        groups: which weights share an s, as in `InverseGammaScale`.
+        shape: the shape of the Gamma distribution, > 0. The default is vague: with s integrated
+            out, a weight on its own is Cauchy distributed.
+        rate: the rate of the Gamma distribution (not its scale), > 0. An input whose n weights the
+            data hold at zero ends near s = sqrt(2 rate / (n + 2 shape)). At the default the median
+            of s is 0.15 before there are data. shape = rate -> 0 is flat in log s, and nothing can
+            be drawn from it.
+        groups: the weights that share an s, as in `InverseGammaScale`.
         trainable: whether q(s) is learned.
         **kwargs: as in `keras.layers.Layer`.
 

@@ -29,7 +29,7 @@ class Hierarchical(Prior):
     then share them. Biases that are given no prior of their own have `Normal(1.0)`.
 
     Args:
-        scales: for each factor of s its name, the groups that share it, and its p(s). The
+        scales: the name of each factor of s, the groups that share it, and its p(s). The
             posterior of a factor is the attribute `<name>_posterior`.
         trainable: whether q(s) is learned; if not it stays where it starts (see
             `LogNormalPosterior`).

@@ -32,9 +32,9 @@ class Horseshoe(Hierarchical):
     many numbers as there are weights, 41 times.
 
     Args:
-        scale: of tau, > 0; small where few weights are expected to matter.
-        groups: which weights share a lambda: `"weight"`, `"input"`, `"output"`, `"layer"`, or the
-            number of equal parts of the last axis (the gates of an LSTM: 4, of a GRU: 3).
+        scale: the scale of tau, > 0; small where few weights are expected to matter.
+        groups: the weights that share a lambda: `"weight"`, `"input"`, `"output"`, `"layer"`, or
+            the number of equal parts of the last axis (the gates of an LSTM: 4, of a GRU: 3).
         trainable: whether q(lambda) and q(tau) are learned.
         **kwargs: as in `keras.layers.Layer`.
 

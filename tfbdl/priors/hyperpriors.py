@@ -24,7 +24,7 @@ class Hyperprior:
     """p(u) of u = log s.
 
     Attributes:
-        mode: where p(u) is highest.
+        mode: the u at which p(u) is highest.
         curvature: -d^2 log p(u) / du^2 there.
     """
 

@@ -20,7 +20,7 @@ class InverseGammaScale(Hierarchical):
     Args:
         df: degrees of freedom, > 0; few leave s free, many hold it at `scale`.
         scale: the mode of log s, > 0.
-        groups: which weights share an s: `"weight"`, `"input"`, `"output"`, `"layer"`, or the
+        groups: the weights that share an s: `"weight"`, `"input"`, `"output"`, `"layer"`, or the
             number of equal parts of the last axis (the gates of an LSTM: 4, of a GRU: 3).
         trainable: whether q(s) is learned.
         **kwargs: as in `keras.layers.Layer`.

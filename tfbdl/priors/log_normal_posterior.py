@@ -22,10 +22,10 @@ class LogNormalPosterior(keras.layers.Layer):
     are.
 
     Args:
-        prior: whose scales they are.
-        name: of the scale, for the layer.
-        groups: of weights that share one s.
-        weight_shape: of the weight.
+        prior: the prior that has these scales.
+        name: the name of the scale, for the layer.
+        groups: the groups of weights that share one s.
+        weight_shape: the shape of the weight.
         hyperprior: p(s).
     """
 

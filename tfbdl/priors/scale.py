@@ -15,7 +15,7 @@ class Scale(keras.layers.Layer):
     """A positive number of a prior: fixed, or exp of a variable where the prior is trainable.
 
     Args:
-        prior: whose number it is.
+        prior: the prior that has this number.
         name: the argument it was given as, for messages and for the layer.
         value: the number, or where learning starts.
 

@@ -23,7 +23,7 @@ class TrainLogger(Observer):
 
     Args:
         path: the file, in an existing folder. An existing log is never written over.
-        columns: of the log, by default all that `fit` reports and the terms.
+        columns: the columns of the log, by default all that `fit` reports and the terms.
         verbose: 1 prints the lines too.
 
     Raises:

@@ -33,11 +33,11 @@ def save(
     A kill at any moment leaves the checkpoint before or the checkpoint after.
 
     Args:
-        path: of the file, in an existing folder. None writes nothing: a worker other than the chief
-            only helps to read variables that are sums over workers.
+        path: the path of the file, in an existing folder. None writes nothing: a worker other than
+            the chief only helps to read variables that are sums over workers.
         model: compiled, with a built optimizer.
         meta: JSON values.
-        states: of callbacks, each with at least one array.
+        states: the states of callbacks, each with at least one array.
     """
     arrays: dict[str, Any] = {f"v{i}": _to_numpy(v) for i, v in enumerate(_variables(model))}
     for i, state in enumerate(states):
@@ -57,9 +57,9 @@ def restore(
     """Puts the variables of a checkpoint into `model` and its built optimizer.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         model: compiled, with the variables that the file holds.
-        content: of the file, if another worker has read it.
+        content: the content of the file, if another worker has read it.
         optimizer: whether the optimizer's variables are taken too, or left as they are.
 
     Raises:

@@ -51,7 +51,7 @@ def first_change(
     Args:
         before: a description.
         now: another.
-        but: those of `PARTS` in which they may differ.
+        but: the parts of `PARTS` in which they may differ.
     """
     for name in dict.fromkeys((*before, *now)):
         was, value = before.get(name, "none"), now.get(name, "none")

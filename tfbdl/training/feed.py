@@ -30,7 +30,7 @@ class Arrays:
         strategy: over whose replicas the batches are shared out.
         arrays: (x,) or (x, y), of N examples each.
         batch_size: examples a step, over all replicas.
-        seed: of the order.
+        seed: the seed of the order.
 
     Attributes:
         num_data: N.

@@ -71,8 +71,9 @@ def train(
             batch size and seed, and of the same layers, loss and optimizer with the same settings,
             goes on behind its last checkpoint as if it had not stopped; a finished one is left as
             it is. None writes nothing.
-        columns: of the log. By default the loss, the compiled metrics, and the terms of the
-            layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's batches.
+        columns: the columns of the log. By default the loss, the compiled metrics, and the terms of
+            the layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's
+            batches.
         callbacks: Keras callbacks, called around training and epochs, not batches; each
             `KLSchedule` among them is part of the compiled steps. `ELBOLogger`, `TrainLogger` and
             `PosteriorTensorBoard` are for `model.fit` alone. The checkpoint keeps the state of
@@ -80,7 +81,7 @@ def train(
         changed: what is other than in the run found in `savedir`, on purpose: any of "model",
             "loss" and "optimizer". The model must have weights of the same shapes; an optimizer
             begins anew.
-        seed: of the order of arrays.
+        seed: the seed of the order of arrays.
         jit_compile: whether XLA compiles the steps; by default unless they convolve on a CPU, where
             XLA is slow. Under several replicas it never does.
         verbose: 0 for silence, 1 for the lines of the log and, in a terminal, a progress bar.

@@ -24,12 +24,12 @@ class Steps:
 
     Args:
         model: compiled and built.
-        feed: of the batches.
+        feed: the source of the batches.
         jit_compile: whether XLA compiles the steps, as in `Compiled`; several replicas it cannot.
-        schedules: of the KL's weight, whose factors multiply.
+        schedules: the schedules of the KL's weight, whose factors multiply.
 
     Attributes:
-        number: of steps in an epoch.
+        number: the number of steps in an epoch.
         finite: whether the loss has been so in every step of this epoch.
     """
 

@@ -17,7 +17,7 @@ class StepsOfFit:
     without the context.
 
     Args:
-        model: whose train function this becomes; `on_train_begin` is the time for it.
+        model: the model whose train function this becomes; `on_train_begin` is the time for it.
         context: is given what the train function is given.
 
     Attributes:

@@ -21,7 +21,7 @@ from tfbdl.training.observer import ELBOLogger
 class PosteriorTensorBoard(ELBOLogger):
     """Writes, after each epoch, what `tensorboard --logdir log_dir` shows of a posterior.
 
-    Scalars: what `fit` reports, `nll`, `kl_per_example` and `elbo` (nats per example), and the
+    Scalars: the metrics of `fit`, `nll`, `kl_per_example` and `elbo` (nats per example), and the
     mean keep probability of each `ConcreteDropout`. Histograms, for each posterior: means,
     standard deviations, and signal to noise ratios in decibels; and the keep probabilities.
 

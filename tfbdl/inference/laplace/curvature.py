@@ -34,7 +34,7 @@ def cotangents(kind: str, likelihood: Likelihood, y: tf.Tensor, key: tf.Tensor) 
             of log p(y | f), alone. "mc_fisher": the same of one y drawn from p(y | f).
         likelihood: p(y | f).
         y: targets.
-        key: of the noise of "mc_fisher".
+        key: the key of the noise of "mc_fisher".
     """
     if kind == "ggn":
         return lambda outputs: tf.transpose(fisher_root(likelihood, outputs), [2, 0, 1])
@@ -59,7 +59,7 @@ def hessian(
     """The second derivatives of a scalar function of p numbers, shape (p, p), row by row.
 
     Args:
-        function: of a tensor of shape (p,).
+        function: a function of a tensor of shape (p,).
         at: where.
         over: maps a function over the rows of a matrix (`Jacobian.map`).
     """

@@ -39,13 +39,13 @@ class GatheredCurvature:
         likelihood: p(y | f(x)).
         structure: a Hessian structure.
         kind: a curvature.
-        rank: of "lowrank".
+        rank: the rank of "lowrank".
         jit_compile: whether XLA compiles what is done with a batch, as in `Compiled`.
 
     Attributes:
         theta: the weights, shape (D,).
         states: the floating variables that are not trained, shape (1, E).
-        mean: those of the subset, shape (P,), in float64.
+        mean: the weights of the subset, shape (P,), in float64.
         num_data: N.
         precision: H, in its structure.
     """
@@ -80,7 +80,7 @@ class GatheredCurvature:
         Args:
             x: arrays, or a data set of batches (x, y).
             y: targets, or None.
-            batch_size: at most so many examples at once; None for as many as memory is good for.
+            batch_size: the most examples at once; None for as many as memory is good for.
 
         Raises:
             ValueError: if the data do not fit the network or its likelihood, or it not into memory.

@@ -42,11 +42,11 @@ def prediction(
 
     Args:
         likelihood: p(y | f).
-        mean: of f, shape (N, ...) with F numbers each.
-        covariance: of f at each x, shape (N, F, F).
+        mean: the mean of f, shape (N, ...) with F numbers each.
+        covariance: the covariance of f at each x, shape (N, F, F).
         link_approx: "exact", "probit", "bridge" or "mc".
         num_samples: S, draws of f, from which all comes that `link_approx` does not give.
-        seed: of the draws.
+        seed: the seed of the draws.
         return_samples: whether the prediction keeps them.
     """
     draws = _draw(mean, covariance, num_samples, seed)

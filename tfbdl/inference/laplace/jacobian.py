@@ -34,7 +34,8 @@ off by about 1, and half precision by 0.01."""
 class Forms(NamedTuple):
     """The form in which the gradients of a network's weights come, found out on a few examples.
 
-    positions: of the kernels whose part is `Factored`, by their place in the subset: T.
+    positions: the positions of the kernels whose part is `Factored`, by their place in the subset:
+        T.
     biases: places of the biases of such layers.
     has_loops: whether there are loops in the network's graph.
     """
@@ -62,8 +63,8 @@ class Jacobian:
     Args:
         flat: the network.
         subset: the weights.
-        link: from the network's outputs to those that J is of.
-        forms: of their gradients, as `found_forms` has them.
+        link: the function from the network's outputs to those that J is of.
+        forms: the forms of their gradients, as `found_forms` has them.
 
     Attributes:
         positions: as in `Forms`.
@@ -118,7 +119,7 @@ class Jacobian:
             theta: weights, shape (D,).
             state: the variables that are not trained.
             x: inputs of B examples.
-            cotangents: from the outputs to K directions, shape (K, B, F).
+            cotangents: the function from the outputs to K directions, shape (K, B, F).
         """
         outputs, calls = self._forward(theta, state, x)
         directions = tf.stop_gradient(cotangents(outputs))

@@ -61,11 +61,11 @@ class Laplace(EvidenceMethod):
             "mc_fisher", an unbiased estimate of "ggn" from one drawn y an example, for many
             classes; or "hessian", the exact Hessian, for "full" and small networks.
         temperature: T; the likelihood counts to the power 1 / T.
-        rank: of "lowrank", by default 50; only for it.
-        pred_type: what `tfbdl.predict` asks: "glm", the linearised network, whose posterior this is
-            (Immer, Korzepa, Bauer 2021), or "nn", drawn weights in the network itself, which
-            underfit where the posterior is wide.
-        link_approx: how p(y | x) comes of normal f under "glm". For normal noise it is exact by
+        rank: the rank of "lowrank", by default 50; only for it.
+        pred_type: the functions that `tfbdl.predict` asks: "glm", the linearised network, whose
+            posterior this is (Immer, Korzepa, Bauer 2021), or "nn", drawn weights in the network
+            itself, which underfit where the posterior is wide.
+        link_approx: the way from normal f to p(y | x) under "glm". For normal noise it is exact by
             default. Of classes "probit" (the default), "bridge" or "mc" give the mean; for all
             other likelihoods, "mc".
         dtype: "float32" or "float64", in which the network is computed; H and what comes of it are

@@ -24,8 +24,9 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Factored:
     """J of the kernel or the bias of a layer; several calls are positions like pixels.
 
     Args:
-        weight: of which `has_rule` is true.
-        calls: those of its layer, each with the gradients of K directions in its z, (K, *z.shape).
+        weight: a weight of which `has_rule` is true.
+        calls: the calls of its layer, each with the gradients of K directions in its z, (K,
+            *z.shape).
     """
     layer = calls[0][0].layer
     g = tf.concat([_back(layer, g) for _, g in calls], axis=2)

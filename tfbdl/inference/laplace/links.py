@@ -33,13 +33,13 @@ def mean_of_classes(
     """Class probabilities, of the shape (N, ...) of `mean`.
 
     Args:
-        likelihood: of logits.
+        likelihood: a likelihood of logits.
         link_approx: "probit" (MacKay 1992): the link of f / sqrt(1 + pi / 8 Var f). "bridge": the
             Dirichlet whose Laplace approximation in logits N(mean, covariance) is, after both are
             projected to sum zero (Hobbhahn et al. 2022, equation 11). It is exact where the logits
             vary as a Dirichlet's do, the rare classes most; where they do not, it may be off by
             0.3 however little they vary.
-        mean: of the logits, shape (N, ...).
+        mean: the mean of the logits, shape (N, ...).
         covariance: theirs, shape (N, F, F).
 
     Raises:

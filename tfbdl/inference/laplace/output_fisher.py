@@ -24,8 +24,8 @@ def fisher_root(likelihood: Likelihood, outputs: tf.Tensor) -> tf.Tensor:
     """R with R R^T = F, shape (B, F, F), for outputs of shape (B, ...) with F numbers each.
 
     Args:
-        likelihood: with outputs that are logits, where it has classes.
-        outputs: of the network.
+        likelihood: a likelihood of logits, where it has classes.
+        outputs: the outputs of the network.
 
     Raises:
         ValueError: if it is not known for this family.

@@ -15,7 +15,7 @@ import tensorflow as tf
 class Factored(NamedTuple):
     """J of a layer linear in its kernel: J[b, k, (i, o)] = sum over t of a[b, t, i] g[b, k, t, o].
 
-    a: what the kernel is multiplied with, at T positions (steps, pixels, calls), (B, T, I); 1 is
+    a: the inputs of the kernel, at T positions (steps, pixels, calls), (B, T, I); 1 is
         what a bias is multiplied with.
     g: gradients of the outputs in what comes of it, shape (B, K, T, O).
     """

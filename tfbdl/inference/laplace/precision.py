@@ -103,8 +103,8 @@ def precision_of(structure: str, subset: WeightSubset, jacobian: Jacobian, rank:
         structure: one of `STRUCTURES`. Under "kron" kernels of dense layers and convolutions get a
             Kronecker product, their biases all correlations, and all other weights a diagonal.
         subset: the weights.
-        jacobian: which knows the forms of their gradients.
-        rank: of "lowrank".
+        jacobian: the Jacobian, which knows the forms of their gradients.
+        rank: the rank of "lowrank".
     """
     places = range(len(subset.index))
     if structure == "full":

@@ -22,8 +22,8 @@ class ScaledLikelihood:
         sigma_noise: the noise's standard deviation; None for that of the object, else 1.
 
     Attributes:
-        unit: at noise 1, of outputs that are logits where there are classes.
-        link: from the network's outputs to those.
+        unit: the likelihood at noise 1, of outputs that are logits where there are classes.
+        link: the function from the network's outputs to those.
         has_noise: whether there is a noise to choose.
         sigma_noise: the noise, or 1.
 

@@ -87,7 +87,7 @@ class Adaptation:
     """The tuning of a kernel in a warm-up of `num_warmup` steps.
 
     Args:
-        kernel: whose settings say what is tuned.
+        kernel: the kernel, whose settings say what is tuned.
         num_warmup: steps; below 20 the metric stays as it is.
     """
 
@@ -116,10 +116,10 @@ class Adaptation:
 
         Args:
             step: counted from 0.
-            seed: of the step.
+            seed: the seed of the step.
             before: the state.
-            after: where the kernel leads.
-            accept_prob: of the test, shape (C,).
+            after: the theta to which the kernel leads.
+            accept_prob: the acceptance probability of the test, shape (C,).
         """
         if not self.tests:
             return after

@@ -14,7 +14,7 @@ def to_arviz(draws: Draws, weights: Mapping[str, np.ndarray]) -> Any:
     """An `arviz.InferenceData` with the groups `posterior` and `sample_stats`.
 
     Args:
-        draws: what chains have left, (S, C, ...).
+        draws: the draws of chains, (S, C, ...).
         weights: samples of each quantity by its name, (S, C, ...).
 
     Raises:

@@ -38,9 +38,9 @@ class Chains:
 
     Args:
         target: the log density.
-        kernel: of the steps.
+        kernel: the kernel of the steps.
         spread: over devices.
-        theta: where the chains start, shape (C, D).
+        theta: the start of the chains, shape (C, D).
         num_warmup: steps before the samples.
         num_samples: S.
         thinning: steps from sample to sample.

@@ -65,7 +65,7 @@ class MCMC(TargetMethod):
             "model" takes the weights that the model has; or points of shape (D,) or (C, D), which a
             log density needs.
         jitter: standard deviation of normal noise on the starts.
-        seed: of all noise.
+        seed: the seed of all noise.
         dtype: "float32" or "float64", of a network's weights and of all that is computed.
         strategy: over whose replicas the chains are spread, such as `MirroredStrategy`; it is not
             saved.

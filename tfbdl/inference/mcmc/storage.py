@@ -26,15 +26,15 @@ class ChainStorage:
     says how much of them counts.
 
     Args:
-        draws: of one sample, of all chains, for shapes and types.
+        draws: one sample of all chains, for shapes and types.
         num_samples: S. A folder may hold fewer: they are what the chains go on from.
         savedir: the folder; None keeps all in memory.
-        settings: what a run in the folder must have been begun with; JSON values.
+        settings: the settings that a run in the folder must have been begun with; JSON values.
 
     Attributes:
         arrays: shape (S, C, ...) each.
-        steps: of warm-up and sampling that are done.
-        position: where the chains were then; None for a new run.
+        steps: the steps of warm-up and sampling that are done.
+        position: the position of the chains then; None for a new run.
 
     Raises:
         ValueError: if the folder holds another run.

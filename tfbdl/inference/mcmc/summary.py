@@ -59,8 +59,8 @@ class ChainSummary:
         accept_prob: mean acceptance of each chain, shape (C,).
         num_divergent: samples with a divergent trajectory since the one before.
         num_samples: S C.
-        num_gradients: of all chains, warm-up not counted.
-        step_size: of each chain, shape (C,).
+        num_gradients: the number of gradients of all chains, warm-up not counted.
+        step_size: the step size of each chain, shape (C,).
     """
 
     quantities: dict[str, Quantity]

@@ -36,12 +36,12 @@ class Features:
 
     Args:
         model: the network, whose outputs are those of that layer.
-        dtype: in which it is computed.
+        dtype: the type in which it is computed.
 
     Attributes:
         paths: names of the kernel and of the bias.
         sizes: numbers that these have for each output, M in all.
-        shapes: of both, by name.
+        shapes: the shapes of both, by name.
         num_outputs: F.
         held: the network as it was at `hold`.
 
@@ -112,8 +112,8 @@ class Features:
         """The network with each of S last layers.
 
         Args:
-            weights: of the layer, shape (S, M, F).
-            raw_scales: what a `LearnedScale` appends to the outputs, shape (S, F), if anything.
+            weights: the weights of the layer, shape (S, M, F).
+            raw_scales: the raw scales that a `LearnedScale` appends, shape (S, F), if there is one.
         """
         network = self._flat.model
         members = self._subset.put(weights.reshape(len(weights), -1), self._known.theta.numpy())

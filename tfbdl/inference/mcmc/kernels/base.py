@@ -63,7 +63,8 @@ class Kernel(abc.ABC):
         """The kernel with what the priors of the weights say of it filled in.
 
         Args:
-            priors: of each weight tensor; none where the density is a function or the prior joint.
+            priors: the prior of each weight tensor; none where the density is a function or the
+                prior joint.
 
         Raises:
             ValueError: if it cannot move weights under these priors.
@@ -82,7 +83,8 @@ class Kernel(abc.ABC):
         Args:
             target: as in `step`.
             theta: shape (C, D).
-            seed: of what a state begins with at random, such as momenta; int32 of shape (2,).
+            seed: the seed of the random parts of a first state, such as momenta; int32 of shape
+                (2,).
 
         Raises:
             ValueError: if the target is no density, or a gradient is needed, and it has none.
@@ -100,9 +102,9 @@ class Kernel(abc.ABC):
 
         Args:
             target: theta (C, D) to its log density (C,), in nats, up to a constant.
-            state: where the chains are, as `init` or the step before has left them.
-            seed: of the noise of this step, int32 of shape (2,).
-            step_size: of each chain, shape (C,).
+            state: the state of the chains, as `init` or the step before has left it.
+            seed: the seed of the noise of this step, int32 of shape (2,).
+            step_size: the step size of each chain, shape (C,).
             scale: M^-1/2 for the diagonal mass matrix M, shape (C, D), or (C, 1) if it is a
                 multiple of the identity. A step moves weight d in units of `step_size * scale[d]`.
         """
@@ -120,8 +122,9 @@ class Adaptive(Kernel):
     """A kernel with a step size and a metric, which warm-up can adapt.
 
     Args:
-        step_size: of the proposals, in units of theta (of its standard deviations under
-            `mass_matrix="diagonal"`); None for one that is adapted in warm-up, each chain its own.
+        step_size: the step size of the proposals, in units of theta (of its standard deviations
+            under `mass_matrix="diagonal"`); None for one that is adapted in warm-up, each chain its
+            own.
         target_accept: the acceptance probability that the adaptation aims at, by default 0.8; only
             where the step size is adapted.
         mass_matrix: "identity", or "diagonal" for the inverse variances of the weights, estimated

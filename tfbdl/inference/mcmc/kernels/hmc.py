@@ -32,13 +32,13 @@ class HMC(Adaptive):
     section 3.2).
 
     Args:
-        trajectory_length: by default pi / 2 times the standard deviation of the prior, if one
-            normal prior governs all weights: it carries a weight that the data say nothing of
-            through a quarter of its period, to an independent draw (Izmailov et al. 2021, "What
+        trajectory_length: the length; by default pi / 2 times the standard deviation of the prior,
+            if one normal prior governs all weights: it carries a weight that the data say nothing
+            of through a quarter of its period, to an independent draw (Izmailov et al. 2021, "What
             are Bayesian neural network posteriors really like?", section 4.3). With any other
             prior, and under `mass_matrix="diagonal"`, whose units are standard deviations, pi / 2.
         jitter: in [0, 1); 0 for trajectories of one length.
-        max_leapfrog_steps: which bounds a trajectory whatever its step size.
+        max_leapfrog_steps: the bound of a trajectory whatever its step size.
         step_size: see `Adaptive`.
         target_accept: see `Adaptive`.
         mass_matrix: see `Adaptive`.

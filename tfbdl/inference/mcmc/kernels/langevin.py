@@ -25,7 +25,8 @@ class MALA(Adaptive):
 
     Args:
         step_size: see `Adaptive`.
-        target_accept: by default 0.574, the best in many dimensions (Roberts and Rosenthal 1998).
+        target_accept: the acceptance aimed at; 0.574 is the best in many dimensions (Roberts and
+            Rosenthal 1998).
         mass_matrix: see `Adaptive`.
 
     Raises:
@@ -54,7 +55,7 @@ class Langevin(Adaptive):
 
     Args:
         step_size: see `Adaptive`.
-        target_accept: that of `MALA` at which the adaptation aims, by default 0.95.
+        target_accept: the acceptance of `MALA` that the adaptation aims at, by default 0.95.
         mass_matrix: see `Adaptive`.
 
     Raises:

@@ -20,7 +20,8 @@ class RandomWalk(Adaptive):
 
     Args:
         step_size: see `Adaptive`.
-        target_accept: by default 0.234, the best in many dimensions (Roberts et al. 1997).
+        target_accept: the acceptance aimed at; 0.234 is the best in many dimensions (Roberts et al.
+            1997).
         mass_matrix: see `Adaptive`.
 
     Raises:
