@@ -72,12 +72,12 @@ def integer(
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name}={shown(value)} must be an integer{meaning}")
     least = -most if least is None else least
-    found = int(value)
-    if found < least:
+    whole = int(value)
+    if whole < least:
         raise ValueError(f"{name}={shown(value)} must be at least {least}{meaning}")
-    if found > most:
+    if whole > most:
         raise ValueError(f"{name}={shown(value)} must be at most {most}{meaning}")
-    return found
+    return whole
 
 
 def positive_integer(name: str, value: Any, meaning: str = "", *, most: int = LARGEST) -> int:
@@ -139,13 +139,13 @@ def positive(name: str, value: Any, requirement: str = "a positive number") -> f
     Raises:
         ValueError: if it is not.
     """
-    found = number(name, value, lambda v: 0 < v < math.inf, requirement)
-    if not SMALLEST_SCALE <= found <= LARGEST_SCALE:
+    real = number(name, value, lambda v: 0 < v < math.inf, requirement)
+    if not SMALLEST_SCALE <= real <= LARGEST_SCALE:
         raise ValueError(
             f"{name}={shown(value)} must be between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}, "
             "where float32 holds its square"
         )
-    return found
+    return real
 
 
 def not_negative(name: str, value: Any, requirement: str = "at least 0") -> float:
@@ -154,8 +154,8 @@ def not_negative(name: str, value: Any, requirement: str = "at least 0") -> floa
     Raises:
         ValueError: if it is neither.
     """
-    found = number(name, value, lambda v: 0 <= v < math.inf, requirement)
-    return positive(name, value, requirement) if found else found
+    real = number(name, value, lambda v: 0 <= v < math.inf, requirement)
+    return positive(name, value, requirement) if real else real
 
 
 def option(name: str, value: Any, known: Iterable[str]) -> str:

@@ -131,12 +131,12 @@ def settings_of(layer: keras.layers.Layer) -> dict[str, Any]:
     These are its attributes that are plain values, functions, or objects with settings of their
     own. What changes as a layer is called is not among them.
     """
-    found = {
+    settings = {
         name: value
         for name, value in vars(layer).items()
         if (isinstance(value, _PLAIN) or callable(value)) and name not in _OF_TRAINING
     }
-    return {**found, "dtype_policy": layer.dtype_policy}
+    return {**settings, "dtype_policy": layer.dtype_policy}
 
 
 def build_all(model: keras.Model, batch: tuple[Any, Any]) -> None:

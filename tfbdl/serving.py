@@ -42,7 +42,7 @@ def export(
             `tfbdl.inference` that predicts by functions, as all do but `Laplace` under "glm".
         path: a folder that does not exist yet.
         num_samples: S, the number of drawn functions in each answer, the same ones in all: equal
-            requests get equal answers. Of an ensemble at most as many as it has.
+            requests get equal answers. An ensemble gives at most as many as it has.
         seed: the seed of the functions.
         likelihood: as in `tfbdl.predict`.
 

@@ -40,8 +40,10 @@ def bitcast(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 def operations_of_xla(device: str) -> frozenset[str]:
     """The kinds of operations that XLA can compile for a "CPU" or a "GPU"."""
     tf.function(lambda x: x, jit_compile=True)(tf.constant(0.0))  # its kernels come with first use
-    found = kernels.get_all_registered_kernels().kernel
-    return _NOT_RUN | {kernel.op for kernel in found if kernel.device_type == f"XLA_{device}_JIT"}
+    registered = kernels.get_all_registered_kernels().kernel
+    return _NOT_RUN | {
+        kernel.op for kernel in registered if kernel.device_type == f"XLA_{device}_JIT"
+    }
 
 
 def custom_gradients() -> set[str]:
@@ -92,10 +94,10 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _weakly(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    found = weakref.ref(function, lambda _: _gradients.pop(name, None))
+    reference = weakref.ref(function, lambda _: _gradients.pop(name, None))
 
     def gradient(op: tf.Operation, *upstream: tf.Tensor) -> Any:
-        alive = found()
+        alive = reference()
         assert alive is not None, "an operation without its graph"
         return alive(op, *upstream)
 

@@ -72,20 +72,23 @@ def _predict(args: argparse.Namespace) -> int:
     model = load_model(args.model, compiled=True)
     from tfbdl.predictive import predict  # noqa: PLC0415 (slow)
 
-    found = predict(model, _inputs(model, arrays, args.inputs), args.samples, seed=args.seed)
-    answers = {"mean": found.mean, "stddev": found.stddev}
-    ranking, name = found.stddev.reshape(len(found.mean), -1).max(axis=1), "stddev"
-    if found.likelihood is not None and hasattr(found.likelihood, "from_logits"):
-        answers |= {"entropy": found.entropy, "mutual_information": found.mutual_information}
-        ranking, name = found.entropy, "entropy"
+    prediction = predict(model, _inputs(model, arrays, args.inputs), args.samples, seed=args.seed)
+    answers = {"mean": prediction.mean, "stddev": prediction.stddev}
+    ranking, name = prediction.stddev.reshape(len(prediction.mean), -1).max(axis=1), "stddev"
+    if prediction.likelihood is not None and hasattr(prediction.likelihood, "from_logits"):
+        answers |= {
+            "entropy": prediction.entropy,
+            "mutual_information": prediction.mutual_information,
+        }
+        ranking, name = prediction.entropy, "entropy"
     try:
         write_arrays(output, answers)
     except OSError as error:
         raise NotSaved(f"{output}: {error.strerror}; give another --output") from None
     console = Console(highlight=False)
-    console.print(f"{len(found.mean):,} examples, the least sure first (by {name})")
+    console.print(f"{len(prediction.mean):,} examples, the least sure first (by {name})")
     console.print(_table(answers, ranking))
-    if found.likelihood is None:
+    if prediction.likelihood is None:
         console.print(_NO_LIKELIHOOD)
     console.print(f"output: {output}", markup=False, soft_wrap=True)
     return 0

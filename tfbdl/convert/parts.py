@@ -20,8 +20,8 @@ def arguments_of(layer: keras.layers.Layer) -> dict[str, Any]:
     """
     cell = getattr(layer, "cell", None)
     config = layer.get_config()
-    found = {name: getattr(layer, name, getattr(cell, name, config[name])) for name in config}
-    return {**found, "dtype": layer.dtype_policy}
+    arguments = {name: getattr(layer, name, getattr(cell, name, config[name])) for name in config}
+    return {**arguments, "dtype": layer.dtype_policy}
 
 
 def pairs_of_weights(

@@ -51,8 +51,8 @@ def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray
             f"{path} is not a readable gzip file ({type(error).__name__}); replace or delete it"
         ) from None
     if len(payload) != size:
-        found = f"{len(payload)} bytes" if len(payload) < size else "more bytes"
-        raise DataError(f"{path} holds {found} where {size} are due; replace or delete it")
+        held = f"{len(payload)} bytes" if len(payload) < size else "more bytes"
+        raise DataError(f"{path} holds {held} where {size} are due; replace or delete it")
     return np.frombuffer(payload, np.uint8).reshape(shape)
 
 

@@ -121,9 +121,9 @@ def _download(name: str) -> dict[str, np.ndarray]:
 
 def _verify(name: str, arrays: dict[str, np.ndarray], source: str) -> None:
     for key, expected in MD5[name].items():
-        found = hashlib.md5(arrays[key].tobytes(), usedforsecurity=False).hexdigest()
-        if found != expected:
+        digest = hashlib.md5(arrays[key].tobytes(), usedforsecurity=False).hexdigest()
+        if digest != expected:
             raise DataError(
-                f"{key} of {source} is not that of {name}: its md5 is {found}, not {expected}; "
+                f"{key} of {source} is not that of {name}: its md5 is {digest}, not {expected}; "
                 "replace or delete it"
             )

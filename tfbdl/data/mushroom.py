@@ -43,10 +43,10 @@ def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
     """
     path = find((f"mushroom/{FILE}", FILE), directory, SOURCE)
     rows = read(path, SOURCE).split()
-    found = hashlib.md5(b"\n".join(rows), usedforsecurity=False).hexdigest()
-    if found != MD5:
+    digest = hashlib.md5(b"\n".join(rows), usedforsecurity=False).hexdigest()
+    if digest != MD5:
         raise TableError(
-            f"{path} is not the published file: the md5 of its lines is {found}, not {MD5}; "
+            f"{path} is not the published file: the md5 of its lines is {digest}, not {MD5}; "
             f"replace it by that of {SOURCE}"
         )
     return encode(np.array([row.decode().split(",") for row in rows]))

@@ -56,8 +56,8 @@ def _read_member(archive: zipfile.ZipFile, key: str, shape: tuple[int, ...]) -> 
     with archive.open(f"{key}.npy") as member:
         if np.lib.format.read_magic(member) != (1, 0):
             raise _Mismatch(f"holds {key} in another .npy version than 1.0")
-        found, is_fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
-        if dtype != np.uint8 or found != shape:
-            raise _Mismatch(f"holds {key} as {dtype} of shape {found}, not uint8 of shape {shape}")
+        actual, is_fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+        if dtype != np.uint8 or actual != shape:
+            raise _Mismatch(f"holds {key} as {dtype} of shape {actual}, not uint8 of shape {shape}")
         payload = member.read(math.prod(shape) + 1)
     return np.frombuffer(payload, np.uint8).reshape(shape, order="F" if is_fortran_order else "C")

@@ -39,8 +39,8 @@ def last_sixth_of_each_class(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray
         labels: Class of each image, integers (N,).
 
     Returns:
-        Training and test indices, both in increasing order. Of a class of n images the last
-        `n // 6` are for testing.
+        Training and test indices, both in increasing order. The last `n // 6` of a class
+        of n images are for testing.
 
     """
     is_test = np.zeros(len(labels), bool)

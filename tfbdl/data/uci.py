@@ -91,11 +91,11 @@ def uci(name: str, split: int = 0, *, directory: str | os.PathLike[str] | None =
     places = [f"{place}{published.folder}/data/data.txt" for place in ("uci/", "")]
     folder = find(places, directory, SOURCE).parent
     table = _numbers(folder / "data.txt")
-    found = hashlib.md5(table.tobytes(), usedforsecurity=False).hexdigest()
-    if found != published.md5:
+    digest = hashlib.md5(table.tobytes(), usedforsecurity=False).hexdigest()
+    if digest != published.md5:
         raise TableError(
-            f"{folder / 'data.txt'} is not the published table: the md5 of its numbers is {found}, "
-            f"not {published.md5}; replace it by that of {SOURCE}"
+            f"{folder / 'data.txt'} is not the published table: the md5 of its numbers is "
+            f"{digest}, not {published.md5}; replace it by that of {SOURCE}"
         )
     rows, columns = table.shape
     features, target, train, test = (

@@ -38,7 +38,7 @@ def maximum(
             value = -function(*tensors(logs))
         return float(value), tape.gradient(value, logs).numpy()
 
-    found = scipy.optimize.minimize(
+    optimum = scipy.optimize.minimize(
         loss,
         np.concatenate([np.log(start).ravel() for start in starts]),
         jac=True,
@@ -46,7 +46,7 @@ def maximum(
         bounds=[_BOUNDS] * sum(sizes),
         options={"maxiter": max_iterations},
     )
-    return tensors(tf.constant(found.x))
+    return tensors(tf.constant(optimum.x))
 
 
 def checked_grid(grid: Any) -> Sequence[float]:

@@ -246,15 +246,15 @@ def prior_of_each(prior: Any, flat: FlatModel) -> list[Prior]:
         return [priors.density(prior)] * len(flat.shapes)
     if not prior or not all(isinstance(name, str) for name in prior):
         raise ValueError(f"prior={shown(prior)} must hold priors by the names of layers or weights")
-    found = {name: priors.density(p, f"prior[{name!r}]") for name, p in prior.items()}
-    meant = {name: flat.named(name) for name in found}
+    densities = {name: priors.density(p, f"prior[{name!r}]") for name, p in prior.items()}
+    meant = {name: flat.named(name) for name in densities}
     chosen = []
     for path in flat.shapes:
-        best = max((name for name in found if path in meant[name]), key=len, default=OTHERS)
-        if best not in found:
+        best = max((name for name in densities if path in meant[name]), key=len, default=OTHERS)
+        if best not in densities:
             raise ValueError(f"prior names none for the weight {path!r}; add it, or '{OTHERS}'")
-        chosen.append(found[best])
-    unused = [name for name in found if name != OTHERS and not meant[name]]
+        chosen.append(densities[best])
+    unused = [name for name in densities if name != OTHERS and not meant[name]]
     if unused:
         raise ValueError(f"prior names {unused[0]!r}; the weights are {', '.join(flat.shapes)}")
     return chosen

@@ -243,19 +243,19 @@ class _Search:
         """
 
         def search(theta: tf.Tensor, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            found = tfp.optimizer.lbfgs_minimize(
+            end = tfp.optimizer.lbfgs_minimize(
                 self._compiled_loss, theta, tolerance=self._tolerance, max_iterations=most
             )
-            return found.position, found.num_iterations
+            return end.position, end.num_iterations
 
         run = Compiled(search, self._jit_compile)
         mode, gain = start, np.inf
         while gain > 0 and mode.num_iterations < self._max_iterations and not self.at_mode(mode):
             left = self._max_iterations - mode.num_iterations
             theta, count = run(tf.constant(mode.theta), tf.constant(left))
-            found = self.at(theta.numpy(), mode.num_iterations + int(count))
-            gain = found.log_prob - mode.log_prob
-            mode = found if gain > 0 else mode._replace(num_iterations=found.num_iterations)
+            there = self.at(theta.numpy(), mode.num_iterations + int(count))
+            gain = there.log_prob - mode.log_prob
+            mode = there if gain > 0 else mode._replace(num_iterations=there.num_iterations)
         return mode
 
     def descend(self, start: Mode, optimizer: keras.optimizers.Optimizer) -> Mode:

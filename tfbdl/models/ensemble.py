@@ -226,7 +226,7 @@ def _architecture(model: keras.Model) -> list[tuple[str, str, str]]:
             return {k: kept(v) for k, v in config.items() if not _OF_TRAINING.fullmatch(k)}
         return [kept(c) for c in config] if isinstance(config, list) else config
 
-    found = []
+    configs = []
     for layer in walk(model):
         try:
             config = {} if isinstance(layer, keras.Model) else layer.get_config()
@@ -236,8 +236,8 @@ def _architecture(model: keras.Model) -> list[tuple[str, str, str]]:
         if hasattr(layer, "finalize_state"):  # what it computes with is no variable
             adapted = [np.asarray(v).tolist() for v in own_variables(layer)]
             adapted += layer.get_vocabulary() if hasattr(layer, "get_vocabulary") else []
-        found.append((type(layer).__name__, repr(kept(config)), repr(adapted)))
-    return found
+        configs.append((type(layer).__name__, repr(kept(config)), repr(adapted)))
+    return configs
 
 
 def floats(state: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -32,19 +32,19 @@ def reliability_diagram(
     """
     from tfbdl import metrics  # noqa: PLC0415 (slow)
 
-    found = metrics.reliability(y, p, num_bins)
+    reliability = metrics.reliability(y, p, num_bins)
     error = metrics.expected_calibration_error(y, p, num_bins)
     ax = new_axes(ax, figsize=(4.2, 4.2))
-    filled = found.count > 0
+    filled = reliability.count > 0
     left = np.linspace(0.0, 1.0, num_bins + 1)[:-1][filled]
     bars: dict[str, Any] = {"width": 1.0 / num_bins, "align": "edge", "edgecolor": "white"}
-    ax.bar(left, found.accuracy[filled], color="C0", label="accuracy", **bars)
-    share = found.count[filled] / found.count.sum()
+    ax.bar(left, reliability.accuracy[filled], color="C0", label="accuracy", **bars)
+    share = reliability.count[filled] / reliability.count.sum()
     ax.bar(left, share, color="black", alpha=0.35, label="share of examples", **bars)
     ax.plot([0, 1], [0, 1], "--", color="black", linewidth=1, label="calibrated")
     ax.plot(
-        found.confidence[filled],
-        found.accuracy[filled],
+        reliability.confidence[filled],
+        reliability.accuracy[filled],
         "o",
         color="C1",
         markersize=4,

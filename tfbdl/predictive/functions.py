@@ -135,9 +135,9 @@ class Functions:
         """Log p(y | f) of each draw and example, (S, B) in nats, and the mean of KL / N."""
         logs, costs = [], []
         for draws in self._parts(num_samples):
-            found = self._run(self._log_probs, (x, y), seed, draws, self._room(draws))
-            logs.append(self._first_of_each(found[0], draws))
-            costs.append(self._first_of_each(found[1], draws))
+            results = self._run(self._log_probs, (x, y), seed, draws, self._room(draws))
+            logs.append(self._first_of_each(results[0], draws))
+            costs.append(self._first_of_each(results[1], draws))
         return np.concatenate(logs), float(np.mean(np.concatenate(costs)))
 
     def _parts(self, num_samples: int) -> list[range]:
@@ -189,14 +189,14 @@ class Functions:
 
     def _moments(self, batch: Any, seed: tf.Tensor, own: tf.Tensor) -> Moments:
         start, stop = tf.unstack(own[0])
-        found = of_many(
+        moments = of_many(
             lambda s: self._sampler(batch, draw=make_draw(seed, s)),
             start,
             stop,
             self.likelihood,
             like=self.model(batch, training=False),
         )
-        return stacked(found)
+        return stacked(moments)
 
     def _log_probs(
         self, x: Any, y: tf.Tensor, seed: tf.Tensor, own: tf.Tensor, count: int
@@ -222,8 +222,10 @@ class Functions:
             _numbers(own, count),
             fn_output_signature=like.dtype,
         )
-        found = of_many(lambda s: tf.gather(outputs, s - start), start, stop, self.likelihood, like)
-        return stacked(found), tf.cast(outputs, tf.float32)
+        moments = of_many(
+            lambda s: tf.gather(outputs, s - start), start, stop, self.likelihood, like
+        )
+        return stacked(moments), tf.cast(outputs, tf.float32)
 
 
 def _numbers(own: tf.Tensor, count: int) -> tf.Tensor:

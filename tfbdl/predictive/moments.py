@@ -59,16 +59,16 @@ def of_many(
     """
 
     def one_more(
-        s: tf.Tensor, origin: tf.Tensor, found: Moments
+        s: tf.Tensor, origin: tf.Tensor, total: Moments
     ) -> tuple[tf.Tensor, tf.Tensor, Moments]:
         one = of_one(function(s), likelihood)
         origin = tf.where(s == start, one.mean, origin)
-        return s + 1, origin, merge(found, one._replace(mean=one.mean - origin))
+        return s + 1, origin, merge(total, one._replace(mean=one.mean - origin))
 
     none = Moments(*(tf.zeros_like(value) for value in of_one(like, likelihood)))
-    _, origin, found = tf.while_loop(lambda s, *_: s < stop, one_more, (start, none.mean, none))
-    found = Moments(*(tf.cast(value, tf.float64) for value in found))
-    return found._replace(mean=tf.cast(origin, tf.float64) + found.mean)
+    _, origin, total = tf.while_loop(lambda s, *_: s < stop, one_more, (start, none.mean, none))
+    total = Moments(*(tf.cast(value, tf.float64) for value in total))
+    return total._replace(mean=tf.cast(origin, tf.float64) + total.mean)
 
 
 def stacked(moments: Moments) -> Moments:

@@ -123,11 +123,11 @@ def predict(
                 functions.check(batch)
             if return_samples:
                 calls = bar.watch(functions.moments_and_outputs(batch, seed, num_samples))
-                found, drawn = zip(*calls, strict=True)
+                of_calls, drawn = zip(*calls, strict=True)
                 outputs.append(np.concatenate(drawn)[:, :size])
             else:
-                found = bar.watch(functions.moments(batch, seed, num_samples))
-            moments.append(reduce(merge, found).first(size))
+                of_calls = bar.watch(functions.moments(batch, seed, num_samples))
+            moments.append(reduce(merge, of_calls).first(size))
     if not moments:
         raise ValueError("x has no batches; give at least one example")
     with np.errstate(over="ignore"):

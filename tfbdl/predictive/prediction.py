@@ -36,7 +36,7 @@ class Prediction:
         aleatoric_variance: mean over f of Var[y | f(x)], of the shape of `mean`; None where no
             likelihood is known.
         epistemic_variance: variance over the S functions of E[y | f(x)], of the shape of `mean`.
-            That of the posterior is S / (S - 1) times as large on average.
+            The posterior's variance is S / (S - 1) times as large on average.
         expected_entropy: mean over f of the entropy of p(y | f(x)), shape (N,), in nats: the
             aleatoric uncertainty of classes. None where no likelihood is known.
         num_samples: S, the number of functions; 0 for the mean weights alone.

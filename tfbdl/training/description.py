@@ -25,7 +25,7 @@ def describe(model: keras.Model) -> Description:
     The layers with their settings, in the order in which the model holds them, and where Keras
     knows the graph of the model how they are connected; the losses with their weights; and the
     optimizer. Names that Keras makes up do not count, so that a model that is built again by the
-    same code has the same description. Of functions it is the name alone.
+    same code has the same description. Functions are described by their name alone.
     """
     layers = list(walk(model))
     numbers = {layer.name: f"#{i}" for i, layer in reversed(list(enumerate(layers)))}

@@ -56,7 +56,7 @@ def train(
     The examples are shuffled anew each epoch by `seed` and the epoch's number. A last batch that
     is not full is left out (other examples each epoch), so that no shape is compiled twice. Under
     a `tf.distribute` strategy, the one the model was made in, each replica takes its share of
-    every batch. Of several workers, which all call this, the chief alone writes and prints.
+    every batch. Where several workers call this, the chief alone writes and prints.
 
     Args:
         model: compiled, with its loss in `compile` or of its own.

@@ -120,26 +120,26 @@ class Run:
             content = workers.from_chief(self._strategy, content)
         if not (path.exists() if content is None else content):
             return False
-        found = {"callbacks": [], **checkpoint.read_meta(path, content)}
+        kept = {"callbacks": [], **checkpoint.read_meta(path, content)}
         for name, value in self.settings.items():
-            if found.get(name) != value:
+            if kept.get(name) != value:
                 raise ValueError(
-                    f"savedir={self.folder} holds a run with {name}={found.get(name)}, not "
+                    f"savedir={self.folder} holds a run with {name}={kept.get(name)}, not "
                     f"{value}; name another savedir"
                 )
-        change = first_change(found.get("made of", {}), self.description, self.changed)
+        change = first_change(kept.get("made of", {}), self.description, self.changed)
         if change is not None:
             raise ValueError(
                 f"savedir={self.folder} holds a run with {change}; name another savedir, or say "
                 "what you have changed on purpose, as in changed=['optimizer']"
             )
         states = checkpoint.read_states(path, content)
-        if not isinstance(found.get("epoch"), int) or len(states) != len(self.stateful):
+        if not isinstance(kept.get("epoch"), int) or len(states) != len(self.stateful):
             raise checkpoint.CheckpointError(f"{path} lacks its epoch, or the state of a callback")
         checkpoint.restore(path, self.model, content, optimizer="optimizer" not in self.changed)
         for callback, state in zip(self.stateful, states, strict=True):
             callback.set_state(state)
-        self.epochs_done = found["epoch"]
+        self.epochs_done = kept["epoch"]
         return True
 
     def _save(self, epoch: int) -> None:
@@ -182,8 +182,8 @@ def open_run(
 
 def _description(model: keras.Model) -> Description:
     """The description of the model at its first run: callbacks may have changed the rate since."""
-    found = describe(model)
+    description = describe(model)
     came, left = _rates.get(model.optimizer, ("", ""))
-    if _RATE in found and found[_RATE] == left:
-        found[_RATE] = came
-    return found
+    if _RATE in description and description[_RATE] == left:
+        description[_RATE] = came
+    return description

@@ -131,8 +131,8 @@ class GatheredCurvature:
         self._outputs = int(arrays["outputs"])
         precision = precision_of(self._structure, self._subset, self._jacobian, self._rank)
         start = len("precision/")
-        found = {k[start:]: v for k, v in arrays.items() if k.startswith("precision/")}
-        precision.restore(found)
+        of_precision = {k[start:]: v for k, v in arrays.items() if k.startswith("precision/")}
+        precision.restore(of_precision)
         self._form = precision
         state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
         self._take(tf.constant(arrays["theta"]), state, precision, arrays["sums"])

@@ -132,11 +132,11 @@ class Jacobian:
             return tape.gradient(along, [c.z for c in calls], unconnected_gradients="zero")
 
         gradients = self.map(back, directions, [c.z.dtype for c in calls]) if calls else []
-        found: dict[int, Part] = {**self._by_rule(calls, gradients)}
-        others = [place for place in range(len(self._weights)) if place not in found]
+        parts: dict[int, Part] = {**self._by_rule(calls, gradients)}
+        others = [place for place in range(len(self._weights)) if place not in parts]
         if others:
-            found |= self._whole(others, theta, state, x, directions)
-        return outputs, [found[place] for place in range(len(self._weights))]
+            parts |= self._whole(others, theta, state, x, directions)
+        return outputs, [parts[place] for place in range(len(self._weights))]
 
     def map(self, function: Callable[[Any], Any], over: Any, dtypes: Any) -> Any:
         """`function` of each slice of `over`, all at once unless the network has loops."""
@@ -169,13 +169,13 @@ class Jacobian:
         return outputs, [c for c in own if c.z.shape[0] == outputs.shape[0]]
 
     def _by_rule(self, calls: list[Call], gradients: list[tf.Tensor]) -> dict[int, Factored]:
-        found: dict[int, Factored] = {}
+        parts: dict[int, Factored] = {}
         for place in self._ruled:
             pairs = zip(calls, gradients, strict=True)
             own = [pair for pair in pairs if pair[0].layer is self._layers[place]]
             if own:
-                found[place] = part_of(self._weights[place], own)
-        return found
+                parts[place] = part_of(self._weights[place], own)
+        return parts
 
     def _whole(
         self, places: list[int], theta: tf.Tensor, state: State, x: Any, directions: tf.Tensor
@@ -198,8 +198,8 @@ class Jacobian:
             keras.tree.map_structure(lambda leaf: tf.repeat(leaf, k, axis=0), x),
             tf.reshape(tf.transpose(directions, [1, 0, 2]), [b * k, -1]),
         )
-        found = self.map(row, pairs, [w.dtype for w in chosen])
-        return {p: Whole(tf.reshape(j, [b, k, -1])) for p, j in zip(places, found, strict=True)}
+        rows = self.map(row, pairs, [w.dtype for w in chosen])
+        return {p: Whole(tf.reshape(j, [b, k, -1])) for p, j in zip(places, rows, strict=True)}
 
     def _check(self, theta: tf.Tensor, state: State, x: Any) -> dict[int, tuple[Any, Any]]:
         """The error of each rule, summed over x, and its position."""

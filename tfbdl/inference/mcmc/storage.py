@@ -109,10 +109,10 @@ class ChainStorage:
                 f"{path} is not a readable checkpoint ({error}); name another savedir"
             ) from None
         for name, value in self.settings.items():
-            found = settings.get(name)
-            if not _equal(found, value):
+            kept = settings.get(name)
+            if not _equal(kept, value):
                 raise ValueError(
-                    f"savedir={str(self.savedir)!r} holds a run with {name}={found}, not {value}; "
+                    f"savedir={str(self.savedir)!r} holds a run with {name}={kept}, not {value}; "
                     "name another savedir"
                 )
 
@@ -122,11 +122,11 @@ def _position(file: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[np.n
     return dict(json.loads(str(file["meta"]))), leaves
 
 
-def _equal(found: Any, value: Any) -> bool:
+def _equal(kept: Any, value: Any) -> bool:
     """Numbers may differ by rounding, as they do from machine to machine."""
     if isinstance(value, list):
-        return np.shape(found) == np.shape(value) and np.allclose(found, value, rtol=1e-3)
-    return found == value
+        return np.shape(kept) == np.shape(value) and np.allclose(kept, value, rtol=1e-3)
+    return kept == value
 
 
 def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, keep: bool) -> np.memmap:
@@ -135,18 +135,18 @@ def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype, *, keep: bool) ->
         return _make(path, shape, dtype)
     try:
         _check_whole(path)
-        found: Any = np.lib.format.open_memmap(path, mode="r+")
+        array: Any = np.lib.format.open_memmap(path, mode="r+")
     except Exception as error:  # damaged bytes make numpy raise nearly anything
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} cannot be read ({reason}); name another savedir") from None
-    if found.dtype != dtype or found.shape[1:] != shape[1:]:
+    if array.dtype != dtype or array.shape[1:] != shape[1:]:
         raise ValueError(
-            f"{path} holds samples of shape {found.shape[1:]} and type {found.dtype}, not of "
+            f"{path} holds samples of shape {array.shape[1:]} and type {array.dtype}, not of "
             f"{shape[1:]} and {dtype}; name another savedir"
         )
-    if len(found) >= shape[0]:
-        return found[: shape[0]]
-    return _make(path, shape, dtype, found)
+    if len(array) >= shape[0]:
+        return array[: shape[0]]
+    return _make(path, shape, dtype, array)
 
 
 def _check_whole(path: Path) -> None:

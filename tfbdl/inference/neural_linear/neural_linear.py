@@ -182,18 +182,18 @@ class NeuralLinear(EvidenceMethod):
         Functions are drawn only if they are kept. Under unknown noise each has its own.
         """
         self._fitted("predict")
-        found, noise = self._posterior, self._noise
+        solution, noise = self._posterior, self._noise
         batch_size = BATCH_SIZE if request.batch_size is None else request.batch_size
         draws = self._draw(request.num_samples, request.seed) if request.return_samples else None
         mean, leverage, means = self._at(x, batch_size, draws)
         leverage = leverage[:, np.newaxis]
-        variance = np.broadcast_to(noise.variance(found), mean.shape)
-        marginal = noise.predictive(found, mean, np.sqrt(1.0 + leverage))
+        variance = np.broadcast_to(noise.variance(solution), mean.shape)
+        marginal = noise.predictive(solution, mean, np.sqrt(1.0 + leverage))
         return ClosedFormPrediction(
             mean=_single(mean),
             aleatoric_variance=_single(variance),
             epistemic_variance=_single(leverage * variance),
-            expected_entropy=_single(np.full(len(mean), noise.entropy(found))),
+            expected_entropy=_single(np.full(len(mean), noise.entropy(solution))),
             num_samples=request.num_samples,
             likelihood=noise.likelihood(),
             outputs=None if draws is None else _single(noise.outputs(means, draws[1])),
@@ -222,17 +222,17 @@ class NeuralLinear(EvidenceMethod):
     def summary(self) -> WeightTable:
         """Mean and standard deviation of the last layer, and what the evidence says."""
         self._fitted("summary")
-        found = self._posterior
-        inverse = tf.linalg.inv(found.upper)
+        solution = self._posterior
+        inverse = tf.linalg.inv(solution.upper)
         spread = tf.sqrt(tf.reduce_sum(inverse**2, axis=1)).numpy()[:, np.newaxis]
-        stddev = spread * np.sqrt(self._noise.variance(found))
+        stddev = spread * np.sqrt(self._noise.variance(solution))
         remarks = [
             f"last layer {', '.join(self.paths)}: {len(spread)} features, {self._outputs} outputs",
             f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
-            f"{found.num_data:,} examples; noise "
-            + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(found))),
+            f"{solution.num_data:,} examples; noise "
+            + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(solution))),
         ]
-        mean = found.mean.numpy().ravel()
+        mean = solution.mean.numpy().ravel()
         return WeightTable.of(repr(self), self._features.shapes, mean, stddev.ravel(), remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
@@ -273,11 +273,11 @@ class NeuralLinear(EvidenceMethod):
         self, x: Any, batch_size: int, draws: tuple[np.ndarray, np.ndarray] | None = None
     ) -> tuple[np.ndarray, np.ndarray, Any]:
         """Means of f, (N, F), leverages, (N,), and values of drawn functions, (S, N, F)."""
-        found, batch_size = self._posterior, positive_integer("batch_size", batch_size)
+        solution, batch_size = self._posterior, positive_integer("batch_size", batch_size)
         means, leverages, values = [], [], []
         for phi, _ in self._features.of_batches(x, None, batch_size):
-            means.append(phi @ found.mean.numpy())
-            leverages.append(found.leverage(phi))
+            means.append(phi @ solution.mean.numpy())
+            leverages.append(solution.leverage(phi))
             if draws is not None:
                 values.append(phi @ draws[0])
         drawn = np.concatenate(values, axis=1) if draws is not None else None

@@ -33,27 +33,27 @@ class KnownNoise:
         """The prior precision of weights that are divided by the noise."""
         return delta * self.sigma**2
 
-    def log_evidence(self, found: Solution) -> tf.Tensor:
+    def log_evidence(self, solution: Solution) -> tf.Tensor:
         """Log p(y | x) in nats (Bishop 2006, equation 3.86)."""
         sigma = in_float64("sigma_noise", self.sigma)
-        numbers = found.num_data * len(found.residual)
-        errors = 0.5 * tf.reduce_sum(found.residual) / sigma**2
-        return _volume(found) - errors - numbers * tf.math.log(sigma)
+        numbers = solution.num_data * len(solution.residual)
+        errors = 0.5 * tf.reduce_sum(solution.residual) / sigma**2
+        return _volume(solution) - errors - numbers * tf.math.log(sigma)
 
-    def variance(self, found: Solution) -> np.ndarray:
+    def variance(self, solution: Solution) -> np.ndarray:
         """Mean of sigma^2, shape (F,)."""
-        return np.full(len(found.residual), self.sigma**2)
+        return np.full(len(solution.residual), self.sigma**2)
 
-    def entropy(self, found: Solution) -> float:
+    def entropy(self, solution: Solution) -> float:
         """Mean entropy of the noise of an example, in nats."""
-        return len(found.residual) * (HALF_LOG_2PI_E + math.log(self.sigma))
+        return len(solution.residual) * (HALF_LOG_2PI_E + math.log(self.sigma))
 
-    def draw(self, found: Solution, rng: np.random.Generator, num_samples: int) -> np.ndarray:
+    def draw(self, solution: Solution, rng: np.random.Generator, num_samples: int) -> np.ndarray:
         """Draws of sigma, shape (S, F)."""
-        return np.full((num_samples, len(found.residual)), self.sigma)
+        return np.full((num_samples, len(solution.residual)), self.sigma)
 
     def predictive(
-        self, found: Solution, mean: np.ndarray, spread: np.ndarray
+        self, solution: Solution, mean: np.ndarray, spread: np.ndarray
     ) -> tfp.distributions.Distribution:
         """p(y | x) of each element of y, for a `replicas` in units of the noise."""
         return tfp.distributions.Normal(mean, self.sigma * spread)
@@ -83,32 +83,32 @@ class UnknownNoise:
     def in_units(self, delta: tf.Tensor) -> tf.Tensor:
         return delta
 
-    def log_evidence(self, found: Solution) -> tf.Tensor:
-        a, b = self.posterior(found)
+    def log_evidence(self, solution: Solution) -> tf.Tensor:
+        a, b = self.posterior(solution)
         constant = self.a * math.log(self.b) - math.lgamma(self.a) + math.lgamma(a)
-        return _volume(found) + tf.reduce_sum(constant - a * tf.math.log(b))
+        return _volume(solution) + tf.reduce_sum(constant - a * tf.math.log(b))
 
-    def posterior(self, found: Solution) -> tuple[float, tf.Tensor]:
+    def posterior(self, solution: Solution) -> tuple[float, tf.Tensor]:
         """a, and b of each output, shape (F,)."""
-        return self.a + 0.5 * found.num_data, self.b + 0.5 * found.residual
+        return self.a + 0.5 * solution.num_data, self.b + 0.5 * solution.residual
 
-    def variance(self, found: Solution) -> np.ndarray:
-        a, b = self.posterior(found)
+    def variance(self, solution: Solution) -> np.ndarray:
+        a, b = self.posterior(solution)
         return b.numpy() / (a - 1.0) if a > 1.0 else np.full(len(b), np.inf)
 
-    def entropy(self, found: Solution) -> float:
-        a, b = self.posterior(found)
+    def entropy(self, solution: Solution) -> float:
+        a, b = self.posterior(solution)
         log_sigma = 0.5 * (np.log(b) - scipy.special.digamma(a))
         return float(np.sum(HALF_LOG_2PI_E + log_sigma))
 
-    def draw(self, found: Solution, rng: np.random.Generator, num_samples: int) -> np.ndarray:
-        a, b = self.posterior(found)
+    def draw(self, solution: Solution, rng: np.random.Generator, num_samples: int) -> np.ndarray:
+        a, b = self.posterior(solution)
         return np.sqrt(b / rng.standard_gamma(a, (num_samples, len(b))))
 
     def predictive(
-        self, found: Solution, mean: np.ndarray, spread: np.ndarray
+        self, solution: Solution, mean: np.ndarray, spread: np.ndarray
     ) -> tfp.distributions.Distribution:
-        a, b = self.posterior(found)
+        a, b = self.posterior(solution)
         return tfp.distributions.StudentT(2.0 * a, mean, tf.sqrt(b / a) * spread)
 
     def likelihood(self) -> Normal:
@@ -149,7 +149,7 @@ def raw_scale(sigma: np.ndarray) -> np.ndarray:
     return sigma + np.log(-np.expm1(-sigma))
 
 
-def _volume(found: Solution) -> tf.Tensor:
+def _volume(solution: Solution) -> tf.Tensor:
     """The part of the evidence that all outputs have in common."""
-    of_each = found.log_det_ratio - found.num_data * math.log(2.0 * math.pi)
-    return 0.5 * len(found.residual) * of_each
+    of_each = solution.log_det_ratio - solution.num_data * math.log(2.0 * math.pi)
+    return 0.5 * len(solution.residual) * of_each
