@@ -41,15 +41,15 @@ NOT_FOR_USERS = re.compile(
 
 def public():
     """All public classes and functions, by their names."""
-    found = {}
+    actual = {}
     for module in MODULES:
         for name in getattr(module, "__all__", ()):
             thing = getattr(module, name)
             if callable(thing):
-                found[f"{module.__name__}.{name}"] = thing
+                actual[f"{module.__name__}.{name}"] = thing
     return {
         name: thing
-        for name, thing in found.items()
+        for name, thing in actual.items()
         if thing not in RECORDS
         and thing not in BASES
         and not (isinstance(thing, type) and issubclass(thing, BaseException))
@@ -72,19 +72,19 @@ class TableTest(absltest.TestCase):
 
     def test_every_method_for_users_is_called(self):
         called = {case.target.__qualname__ for case in CASES.values()}
-        found = set()
+        actual = set()
         for kind in (tfbdl.Prediction, *public().values()):
             if isinstance(kind, type) and kind.__module__.startswith(WITH_METHODS):
                 methods = {n: getattr(m, "__func__", m) for n, m in vars(kind).items()}
-                found |= {
+                actual |= {
                     method.__qualname__
                     for name, method in methods.items()
                     if inspect.isfunction(method)
                     and not NOT_FOR_USERS.fullmatch(name)
                     and len(inspect.signature(method).parameters) > 1
                 }
-        self.assertGreater(len(found), 25)
-        self.assertEmpty(found - called)
+        self.assertGreater(len(actual), 25)
+        self.assertEmpty(actual - called)
 
     def test_every_argument_is_given(self):
         for case in CASES.values():

@@ -87,8 +87,8 @@ def bayesian():
 def bands(**given):
     outputs = np.zeros((2, N, 1), "float32")
     one = np.ones((N, 1), "float32")
-    found = tfbdl.Prediction(one, one, one, one[:, 0], 2, likelihoods.Normal(), outputs)
-    return plots.predictive_bands(**{"x": CURVE, "prediction": found, **given})
+    actual = tfbdl.Prediction(one, one, one, one[:, 0], 2, likelihoods.Normal(), outputs)
+    return plots.predictive_bands(**{"x": CURVE, "prediction": actual, **given})
 
 
 def command(*words):
@@ -265,8 +265,8 @@ class FewTest(parameterized.TestCase):
         os.chdir(folder)
         for i in range(300):
             with self.subTest(seed=i):
-                found = bad_calls.answer(cases[i % len(cases)], seed=i)
-                self.assertTrue(found.is_right, found)
+                actual = bad_calls.answer(cases[i % len(cases)], seed=i)
+                self.assertTrue(actual.is_right, actual)
 
 
 class JudgeTest(parameterized.TestCase):
@@ -298,8 +298,8 @@ class JudgeTest(parameterized.TestCase):
         ({"a": tf.constant(float("inf"))}, "not finite"),
         (["text", 1.0], "result"),
     )
-    def test_results(self, found, kind):
-        self.assertEqual(bad_calls.answer(self.case(lambda number: found), 0).kind, kind)
+    def test_results(self, actual, kind):
+        self.assertEqual(bad_calls.answer(self.case(lambda number: actual), 0).kind, kind)
 
     def test_calls_that_are_kept_are_not_made_again(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -146,20 +146,20 @@ class PredictionsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(("predict", "elbo"), ("elbo", "predict"))
     def test_one_inside_the_other(self, first, second):
         """A layer between whose call and the use of what it has left comes that of the other."""
-        found = {}
+        actual = {}
 
         def tanh(x):
-            if not tf.executing_eagerly() and second not in found:
-                found[second] = None
-                in_thread(lambda: found.update({second: QUESTIONS[second](model)}))
+            if not tf.executing_eagerly() and second not in actual:
+                actual[second] = None
+                in_thread(lambda: actual.update({second: QUESTIONS[second](model)}))
             return tf.tanh(x)
 
         keras.utils.set_random_seed(0)
         lstm = tfbdl.layers.BayesLSTM(3, tanh, num_data=N, seed=1)
         model = network(keras.layers.Reshape((2, 2)), lstm)
-        found[first] = QUESTIONS[first](model)
+        actual[first] = QUESTIONS[first](model)
         for name, ask in QUESTIONS.items():
-            self.assertAllClose(found[name], ask(model), 1e-6, 1e-6)
+            self.assertAllClose(actual[name], ask(model), 1e-6, 1e-6)
 
 
 if __name__ == "__main__":

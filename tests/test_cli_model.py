@@ -69,8 +69,8 @@ class CommandCase(tf.test.TestCase):
     def refuse(self, code, message, *args):
         """One line of error, nothing else shown, no file made, changed or removed."""
         before = self.files()
-        found, out, err = self.run_command(*args)
-        self.assertEqual((found, out), (code, ""), err)
+        actual, out, err = self.run_command(*args)
+        self.assertEqual((actual, out), (code, ""), err)
         self.assertRegex(err, f"^tfbdl: error: .*{message}.*\n$")
         self.assertEqual(err.count("\n"), 1, err)
         self.assertEqual(self.files(), before)

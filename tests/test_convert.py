@@ -275,9 +275,9 @@ class MCDropoutTest(ConvertTest):
         y = L.SpatialDropout3D(0.5, name="f")(L.Reshape((2, 4, 8, 40))(y))
         model = keras.Model(x, L.SpatialDropout1D(0.6, name="e")(L.Reshape((64, 40))(y)))
         converted = to_mc_dropout(model)
-        found = of_type(converted, bayes.MCDropout, bayes.MCGaussianDropout)
+        actual = of_type(converted, bayes.MCDropout, bayes.MCGaussianDropout)
         self.assertEqual(
-            {v.name: (type(v).__name__, v.rate, v.noise_shape, v.seed.seed) for v in found},
+            {v.name: (type(v).__name__, v.rate, v.noise_shape, v.seed.seed) for v in actual},
             {
                 "a": ("MCDropout", 0.1, (None, 1, None, None), 7),
                 "b": ("MCDropout", 0.2, (None, 1, 1, None), None),
@@ -419,13 +419,13 @@ class BayesianTest(ConvertTest):
     def test_arguments_reach_the_layers(self):
         prior = priors.Normal(3.0)
         converted = to_bayesian(made("sequential"), num_data=7, prior=prior, estimator="flipout")
-        found = of_type(converted, bayes.BayesDense)
-        self.assertLen(found, 3)
-        for layer in found:
+        actual = of_type(converted, bayes.BayesDense)
+        self.assertLen(actual, 3)
+        for layer in actual:
             self.assertEqual((layer.num_data, layer.prior.scale), (7, 3.0))
             self.assertEqual(type(layer.estimator).__name__, "Flipout")
-        self.assertLen({id(layer.prior) for layer in found}, 3)
-        self.assertLen({int(layer.seed.state.value[0]) for layer in found}, 3)
+        self.assertLen({id(layer.prior) for layer in actual}, 3)
+        self.assertLen({int(layer.seed.state.value[0]) for layer in actual}, 3)
 
     def test_some(self):
         for layers in ("last", ["last"], lambda layer: layer.units == 2):
@@ -437,7 +437,7 @@ class BayesianTest(ConvertTest):
         """Those of Keras, kernels of transposed convolutions with channels before filters."""
         model = made(name)
         converted = to_bayesian(model, num_data=10)
-        found = 0
+        actual = 0
         for new in walk(converted):
             if not isinstance(new, BayesLayer):
                 continue
@@ -448,8 +448,8 @@ class BayesianTest(ConvertTest):
                 w = np.moveaxis(weight, -1, -2) if swap else weight
                 self.assertAllEqual(q.mean, w)
                 self.assertAllClose(q.stddev, np.maximum(0.1 * np.abs(w), 1e-6), 1e-5)
-                found += 1
-        self.assertEqual(found, 17)
+                actual += 1
+        self.assertEqual(actual, 17)
         kinds = {type(v) for v in walk(converted) if isinstance(v, BayesLayer)}
         counterparts = {new for old, new in COUNTERPARTS.items() if of_type(model, old)}
         self.assertEqual(kinds, counterparts)

@@ -34,27 +34,27 @@ def nothing(layer):
 
 def add_lora(layer):
     """LoRA in all layers inside that take it, factors and scale not where they start."""
-    found = False
+    actual = False
     for inner in walk(layer):
         if hasattr(inner, "enable_lora") and not getattr(inner, "kernel_constraint", None):
             inner.enable_lora(2, lora_alpha=3)
-            found = True
-    for v in layer.trainable_variables if found else ():
+            actual = True
+    for v in layer.trainable_variables if actual else ():
         if "lora" in v.path:
             v.assign(RNG.normal(size=v.shape))
-    return found
+    return actual
 
 
 def quantize(mode):
     def change(layer):
-        found = False
+        actual = False
         for inner in walk(layer):
             if type(inner).__name__ in ("Dense", "EinsumDense", "Embedding", "ReversibleEmbedding"):
                 if mode == "float8" and "Embedding" in type(inner).__name__:
                     continue  # has no such mode
                 inner.quantize(mode)
-                found = True
-        return found
+                actual = True
+        return actual
 
     return change
 
@@ -120,12 +120,12 @@ def outputs(model, x):
 
 def state(layer):
     """Types, flags and values of all layers and variables in `layer`."""
-    found = []
+    actual = []
     for inner in walk(layer):
         lora = [getattr(inner, f"lora_{name}", None) for name in ("enabled", "rank", "alpha")]
-        found.append((type(inner).__name__, inner.trainable, *lora))
+        actual.append((type(inner).__name__, inner.trainable, *lora))
     variables = sorted(layer.variables, key=lambda v: v.name)
-    return found, [(v.name, v.trainable, v.dtype, np.asarray(v).tolist()) for v in variables]
+    return actual, [(v.name, v.trainable, v.dtype, np.asarray(v).tolist()) for v in variables]
 
 
 class StockLayersTest(tf.test.TestCase, parameterized.TestCase):

@@ -21,9 +21,9 @@ def rows() -> dict[int, list[str]]:
     """Code, result, test and status of each numbered row."""
     lines = [CELL.split(line.strip("| ")) for line in MAP.read_text().splitlines() if "|" in line]
     numbered = [cells for cells in lines if cells[0].isdigit()]
-    found = {int(cells[0]): cells[2:] for cells in numbered}
-    assert len(found) == len(numbered)
-    return found
+    by_name = {int(cells[0]): cells[2:] for cells in numbered}
+    assert len(by_name) == len(numbered)
+    return by_name
 
 
 ROWS = rows()

@@ -96,11 +96,11 @@ class TestReparameterization:
             tape.watch([mu_, rho_])
             w = mu_ + tf.math.softplus(rho_) * random.normal(key, (400_000,))
             mean = tf.reduce_mean(tf.sin(w))
-        found = [float(g) for g in tape.gradient(mean, [mu_, rho_])]
+        gradient = [float(g) for g in tape.gradient(mean, [mu_, rho_])]
         shrink = np.exp(-(self.sigma**2) / 2)
         by_sigma = -self.sigma * np.sin(self.mu) * shrink
         exact = [np.cos(self.mu) * shrink, by_sigma * scipy.special.expit(rho)]
-        assert found == pytest.approx(exact, abs=4e-3)
+        assert gradient == pytest.approx(exact, abs=4e-3)
 
     def test_score_function_has_more_variance(self) -> None:
         d, eps = self.mu - self.c, rng.standard_normal(1_000_000)
@@ -130,10 +130,10 @@ class TestReparameterization:
         layer.kernel.mu.assign(mu[:, None])
         layer.kernel.rho.assign(np.log(np.expm1(sigma))[:, None])
         rows = np.tile(x, (50_000, 1)).astype("float32")
-        found = np.array(layer(rows, training=True)).reshape(-1, 2)
-        assert found.mean(0) == pytest.approx(x @ mu, abs=0.02)
-        assert found.var(0) == pytest.approx(x**2 @ sigma**2, rel=0.03)
-        assert abs(np.cov(found.T)[0, 1]) < 0.02
+        outputs = np.array(layer(rows, training=True)).reshape(-1, 2)
+        assert outputs.mean(0) == pytest.approx(x @ mu, abs=0.02)
+        assert outputs.var(0) == pytest.approx(x**2 @ sigma**2, rel=0.03)
+        assert abs(np.cov(outputs.T)[0, 1]) < 0.02
         shared = np.sum(x[0] * x[1] * sigma**2)
         w = mu + sigma * rng.standard_normal((100_000, 2))
         assert np.cov((w @ x.T).T)[0, 1] == pytest.approx(shared, rel=0.05)

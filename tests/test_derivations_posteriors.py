@@ -41,10 +41,10 @@ class TestVariationalDropout:
     def test_approximations_of_the_log_uniform_kl(self) -> None:
         grid = np.linspace(-8, 8, 401)
         exact = np.array([log_uniform_kl(v) for v in grid])
-        found = self.of("molchanov", grid)
-        assert np.abs(found - exact).max() == pytest.approx(0.0094, abs=2e-4)
-        assert grid[np.abs(found - exact).argmax()] == pytest.approx(-3.5, abs=0.05)
-        assert np.abs(np.gradient(found - exact, grid)).max() == pytest.approx(0.014, abs=1e-3)
+        actual = self.of("molchanov", grid)
+        assert np.abs(actual - exact).max() == pytest.approx(0.0094, abs=2e-4)
+        assert grid[np.abs(actual - exact).argmax()] == pytest.approx(-3.5, abs=0.05)
+        assert np.abs(np.gradient(actual - exact, grid)).max() == pytest.approx(0.014, abs=1e-3)
         small = grid <= 0
         apart = self.of("kingma", grid[small]) - exact[small]
         assert (apart.max() - apart.min()) / 2 == pytest.approx(0.020, abs=1e-3)

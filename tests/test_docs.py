@@ -66,8 +66,8 @@ def test_the_guide_of_conversions_tells_what_is_exchanged() -> None:
     assert table[5].startswith("| refused")
     said, _, _ = text.partition("## Dropout")[2].partition("for layers")
     kinds = re.sub("`([23]D)`", r"`SpatialDropout\1`", said)
-    found = set(re.findall("`(\\w*(?:Dropout|D))`", kinds)) - {"to_mc_dropout"}
-    assert found == {kind.__name__ for kind in mc_dropout.RULES}
+    match = set(re.findall("`(\\w*(?:Dropout|D))`", kinds)) - {"to_mc_dropout"}
+    assert match == {kind.__name__ for kind in mc_dropout.RULES}
 
 
 def test_the_ten_lines_are_those_of_the_readme() -> None:

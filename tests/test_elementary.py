@@ -29,8 +29,8 @@ def slope(function):
     return gradient
 
 
-def relative_error(found, true):
-    return np.max(np.abs(found.astype(np.float64) - true) / np.abs(true))
+def relative_error(actual, true):
+    return np.max(np.abs(actual.astype(np.float64) - true) / np.abs(true))
 
 
 class TestSoftplus:
@@ -117,8 +117,8 @@ class TestNormalQuantile:
         above = (0.5 - 0.5 * x).astype(np.float32)
         exact = above == 0.5 - 0.5 * x
         assert exact.mean() > 0.3
-        found = call(normal_quantile, below[exact], compiled, above[exact])
-        assert relative_error(found, true[exact]) < 4e-7
+        actual = call(normal_quantile, below[exact], compiled, above[exact])
+        assert relative_error(actual, true[exact]) < 4e-7
 
     def test_of_nothing_is_nothing(self):
         half = np.full(1, 0.5, np.float32)
@@ -127,8 +127,8 @@ class TestNormalQuantile:
     def test_in_float64_is_as_exact_as_that_of_tensorflow(self):
         x = np.linspace(-0.999, 0.999, 10_000)
         true = np.sqrt(2.0) * scipy.special.erfinv(x)
-        found = call(normal_quantile, 0.5 + 0.5 * x, False, 0.5 - 0.5 * x)
-        assert relative_error(found, true) < 1e-11
+        actual = call(normal_quantile, 0.5 + 0.5 * x, False, 0.5 - 0.5 * x)
+        assert relative_error(actual, true) < 1e-11
 
 
 @pytest.mark.parametrize("function", [softplus, log, lambda x: normal_quantile(x, 1.0 - x)])

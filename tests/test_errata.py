@@ -100,8 +100,8 @@ def test_laplace_sum() -> None:
     data = np.sum(x * x * p * (1 - p))
     density = np.exp(log_joint - scipy.special.logsumexp(log_joint))
     exact = np.sqrt(density @ w**2 - (density @ w) ** 2)
-    found = [data, (data + 0.25) ** -0.5, (data + 6 * 0.25) ** -0.5, exact]
-    assert [round(v, 3) for v in found] == [1.214, 0.827, 0.607, 0.924]
+    actual = [data, (data + 0.25) ** -0.5, (data + 6 * 0.25) ** -0.5, exact]
+    assert [round(v, 3) for v in actual] == [1.214, 0.827, 0.607, 0.924]
     for number in ("1.2137", "0.827", "0.607", "0.924"):
         assert stated(number, "E3")
 
@@ -155,8 +155,8 @@ def test_two_uses_of_p_reverse_the_optimum() -> None:
 
 @pytest.mark.parametrize(("prob", "mass"), [(0.5, "1/2"), (0.1, "0.364"), (0.001, "0.145")])
 def test_bernoulli_is_no_density_of_grey_pixels(prob: float, mass: str) -> None:
-    found, _ = scipy.integrate.quad(lambda x: prob**x * (1 - prob) ** (1 - x), 0, 1)
-    assert found == pytest.approx(0.5 if mass == "1/2" else float(mass), abs=6e-4)
+    actual, _ = scipy.integrate.quad(lambda x: prob**x * (1 - prob) ** (1 - x), 0, 1)
+    assert actual == pytest.approx(0.5 if mass == "1/2" else float(mass), abs=6e-4)
     assert stated(mass, "B4")
     assert 784 * np.log(2) == pytest.approx(543, abs=0.5)
 
@@ -211,7 +211,7 @@ def test_the_report() -> None:
 def untrained_spread(rho: float, draws: int = 1000) -> float:
     """Standard deviation of the report's untrained network at x = 0.25."""
     generator = np.random.default_rng(0)
-    found = []
+    actual = []
     for _ in range(draws):
         a = np.array([0.25])
         for d_in, d_out in ((1, 32), (32, 64), (64, 1)):
@@ -224,8 +224,8 @@ def untrained_spread(rho: float, draws: int = 1000) -> float:
             b = b + np.log1p(np.exp(start)) * generator.standard_normal(d_out)
             z = a @ w + b
             a = np.maximum(z, 0)
-        found.append(z[0])
-    return float(np.std(found))
+        actual.append(z[0])
+    return float(np.std(actual))
 
 
 def test_gamma_is_a_scale() -> None:
@@ -251,6 +251,6 @@ def test_where_formulas_as_written_overflow() -> None:
 
 def test_scale_of_an_inverse_gamma() -> None:
     """The density of tau^2, integrated by d tau: half of E[1 / tau]."""
-    found, _ = scipy.integrate.quad(lambda t: scipy.stats.invgamma.pdf(t * t, 1.0), 0, np.inf)
-    assert found == pytest.approx(0.44, abs=0.005)
+    actual, _ = scipy.integrate.quad(lambda t: scipy.stats.invgamma.pdf(t * t, 1.0), 0, np.inf)
+    assert actual == pytest.approx(0.44, abs=0.005)
     assert stated("0.44", "E7")

@@ -127,17 +127,17 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
 
     def compiled(self, call):
         """Which of the graphs that a call has run were compiled, with the convolving ones apart."""
-        found = {True: set(), False: set()}
+        actual = {True: set(), False: set()}
         run = Compiled.__call__
 
         def watched(compiled, *args):
             graph = compiled.graph(*args)
-            found[convolves(graph.graph)].add(by_xla(graph))
+            actual[convolves(graph.graph)].add(by_xla(graph))
             return run(compiled, *args)
 
         with mock.patch.object(Compiled, "__call__", watched):
             call()
-        return found
+        return actual
 
     @parameterized.parameters((cnn, False), (mlp, True))
     def test_laplace_map_and_chains(self, make, expected):
@@ -151,15 +151,15 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
                 verbose=0
             ),
         ):
-            found = self.compiled(call)
-            self.assertEqual(found[make is cnn], {expected})
+            actual = self.compiled(call)
+            self.assertEqual(actual[make is cnn], {expected})
 
     @parameterized.parameters(cnn, mlp)
     def test_predictions_are_always_compiled(self, make):
         """XLA moves what all draws share out of their loop, which TensorFlow does not."""
         model = tfbdl.to_mc_dropout(with_dropout(make()))
-        found = self.compiled(lambda: tfbdl.predict(model, X, 2, verbose=0))
-        self.assertEqual(found[make is cnn], {True})
+        prediction = self.compiled(lambda: tfbdl.predict(model, X, 2, verbose=0))
+        self.assertEqual(prediction[make is cnn], {True})
 
     @parameterized.parameters((cnn, False), (mlp, True))
     def test_the_loop(self, make, expected):

@@ -69,10 +69,10 @@ class AsGraphTest(tf.test.TestCase):
     def test_an_object_is_given_back(self):
         scaled = Scaled(2.0)
         scaled.times(tf.ones([]))
-        found = weakref.ref(scaled)
+        actual = weakref.ref(scaled)
         del scaled
         gc.collect()
-        self.assertIsNone(found())
+        self.assertIsNone(actual())
 
 
 def network(*layers):
@@ -115,11 +115,11 @@ def bound():
 
 def laplace(curvature="ggn"):
     model = plain()
-    found = Laplace(model, curvature=curvature, subset_of_weights="all")
+    weights = Laplace(model, curvature=curvature, subset_of_weights="all")
 
     def ask():
-        found.fit(X, Y)
-        return np.sqrt(tfbdl.predict(found, X, verbose=0).epistemic_variance)
+        weights.fit(X, Y)
+        return np.sqrt(tfbdl.predict(weights, X, verbose=0).epistemic_variance)
 
     return model.layers[0], ask
 

@@ -69,9 +69,9 @@ class PruneTest(tf.test.TestCase, parameterized.TestCase):
         model.layers[1].bias.mu.assign([0.5] * 3)
         pruned = tfbdl.prune(model, 12 / (5 * 8 + 8 + 8 * 3 + 3))
         first = keras.Sequential([keras.Input((5,)), pruned.layers[0]])
-        found = tfbdl.predict(first, X, 20, return_samples=True).samples
-        self.assertAllClose(found[..., :2], np.zeros((20, 6, 2)), atol=1e-8)
-        self.assertGreater(found[..., 2:].std(axis=0).min(), 1e-3)
+        prediction = tfbdl.predict(first, X, 20, return_samples=True).samples
+        self.assertAllClose(prediction[..., :2], np.zeros((20, 6, 2)), atol=1e-8)
+        self.assertGreater(prediction[..., 2:].std(axis=0).min(), 1e-3)
 
     def test_losses_and_training_stay_finite(self):
         pruned = tfbdl.prune(network(), 0.5)

@@ -66,14 +66,14 @@ INPUTS = {
 
 def exported():
     """The classes by the name of their package and their own."""
-    found = {}
+    actual = {}
     for module in pkgutil.iter_modules(tfbdl.__path__):
         package = importlib.import_module(f"tfbdl.{module.name}") if module.ispkg else None
         for name in getattr(package, "__all__", ()):
             thing = getattr(package, name)
             if inspect.isclass(thing) and issubclass(thing, KINDS):
-                found[f"{module.name}.{name}"] = thing
-    return found | {f"estimators.{c.__name__}": c for c in estimators._NAMES.values()}
+                actual[f"{module.name}.{name}"] = thing
+    return actual | {f"estimators.{c.__name__}": c for c in estimators._NAMES.values()}
 
 
 CLASSES = {name: kind for name, kind in exported().items() if name not in BASES}

@@ -136,8 +136,8 @@ def drawn(posterior, call):
     """What a call of a posterior gives, by its seed."""
 
     def of_seed(seed):
-        found = getattr(posterior(), call)(8, seed=seed)
-        return found if call == "sample" else found.members
+        actual = getattr(posterior(), call)(8, seed=seed)
+        return actual if call == "sample" else actual.members
 
     return of_seed
 
@@ -245,15 +245,15 @@ class SeedsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*(name for name in CASES if name not in FIXED))
     def test_all_bits_count(self, name):
         """Or the seed is refused."""
-        found = {}
+        actual = {}
         for seed in SEEDS:
             try:
-                found[seed] = np.asarray(CASES[name](seed))
+                actual[seed] = np.asarray(CASES[name](seed))
             except ValueError as error:
                 self.assertRegex(str(error), "^seed=|^expected non-negative integer$")
-        self.assertAllEqual(found[SEEDS[0]], CASES[name](SEEDS[0]))
-        for a, b in itertools.combinations(found, 2):
-            self.assertNotAllClose(found[a], found[b], msg=f"seeds {a} and {b} of {name}")
+        self.assertAllEqual(actual[SEEDS[0]], CASES[name](SEEDS[0]))
+        for a, b in itertools.combinations(actual, 2):
+            self.assertNotAllClose(actual[a], actual[b], msg=f"seeds {a} and {b} of {name}")
 
     @parameterized.parameters(*(name for name in CASES if not hasattr(data, name)))
     def test_nothing_else_is_a_seed(self, name):

@@ -15,22 +15,22 @@ class SoakTest(parameterized.TestCase):
     @parameterized.parameters("samples of SGLD", "results")
     def test_kills(self, name):
         """Training and chains have theirs in `test_resume.py` and `test_mcmc_killed.py`."""
-        found = kills.survive(name, 1, self.folder, seed=1)
-        self.assertEqual((found.kills, found.finished), (1, 1))
+        actual = kills.survive(name, 1, self.folder, seed=1)
+        self.assertEqual((actual.kills, actual.finished), (1, 1))
 
     @parameterized.parameters("training", "samples of SGLD", "chains")
     def test_full_disk(self, name):
-        found = full_disk.with_limits(name, 1, self.folder, seed=0)
-        self.assertEqual(found.total(), 2)
-        self.assertGreater(found["one error"], 0)
+        actual = full_disk.with_limits(name, 1, self.folder, seed=0)
+        self.assertEqual(actual.total(), 2)
+        self.assertGreater(actual["one error"], 0)
 
     def test_damaged_files(self):
         for name, reader in readers.readers().items():
             with self.subTest(name):
                 number = 20 if name == ".keras" else 100
-                found = fuzz.by_hypothesis(reader, number, seed=0)
-                self.assertGreaterEqual(found.total(), number // 2)
-                self.assertGreater(found["refused"], 0)
+                actual = fuzz.by_hypothesis(reader, number, seed=0)
+                self.assertGreaterEqual(actual.total(), number // 2)
+                self.assertGreater(actual["refused"], 0)
 
     def test_a_reader_that_lets_errors_through_is_found(self):
         reader = readers.Reader(b"\0" * 9, lambda path: path.read_bytes()[8], ValueError, "a")

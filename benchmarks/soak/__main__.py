@@ -83,8 +83,8 @@ def _row(name: str, args: argparse.Namespace) -> dict[str, Any]:
             command, stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True
         )
         try:
-            found, _ = process.communicate(timeout=LIMIT)
-            lines = found.strip().splitlines() if process.returncode == 0 else []
+            actual, _ = process.communicate(timeout=LIMIT)
+            lines = actual.strip().splitlines() if process.returncode == 0 else []
             output.seek(0)
             problem = output.read()[-3000:]
         except subprocess.TimeoutExpired:
@@ -114,10 +114,10 @@ def _commit() -> str:
     return f"{version('tfbdl')} {process.stdout.strip()}".strip()
 
 
-def _text(found: object) -> str:
-    if isinstance(found, Counter):
-        return ", ".join(f"{what}: {number}" for what, number in sorted(found.items()))
-    return str(found)
+def _text(actual: object) -> str:
+    if isinstance(actual, Counter):
+        return ", ".join(f"{what}: {number}" for what, number in sorted(actual.items()))
+    return str(actual)
 
 
 def _kept(args: argparse.Namespace) -> dict[str, dict[str, Any]]:

@@ -73,13 +73,13 @@ def attack(number: int, seed: int, only: str = "", kept: Path | None = None) -> 
     weights = [SLOW if case.slow else 1.0 for case in cases]
     names = [c.name for c in random.Random(seed).choices(cases, weights, k=number)]
     calls = [(name, seed + i) for i, name in enumerate(names)]
-    found = _read(kept)[:number]
-    while len(found) < number:
-        part = calls[len(found) :][:CALLS_PER_PROCESS]
+    actual = _read(kept)[:number]
+    while len(actual) < number:
+        part = calls[len(actual) :][:CALLS_PER_PROCESS]
         for one in _of_process(part):
-            found.append(one)
+            actual.append(one)
             _keep(kept, one)
-    return found
+    return actual
 
 
 def _of_process(calls: list[tuple[str, int]]) -> Iterator[Answer]:
@@ -188,10 +188,10 @@ def _main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--kept", type=Path)
     answers = attack(**vars(parser.parse_args()))
-    for found in answers:
-        if not found.is_right:
-            print(f"{found.kind} | {found.call} | {found.text[:400]!r}")
-    print(dict(Counter(found.kind for found in answers)))
+    for actual in answers:
+        if not actual.is_right:
+            print(f"{actual.kind} | {actual.call} | {actual.text[:400]!r}")
+    print(dict(Counter(actual.kind for actual in answers)))
 
 
 if __name__ == "__main__":

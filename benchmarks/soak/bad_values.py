@@ -122,23 +122,23 @@ def _is_empty(value: Any) -> bool:
 def _spoiled(chance: random.Random, name: str, good: Any) -> list[Callable[[], Any]]:
     """Values that are nearly this one."""
     if isinstance(good, bool) or good is None:
-        found: list[Callable[[], Any]] = []
+        actual: list[Callable[[], Any]] = []
     elif isinstance(good, (int, float)):
-        found = _spoiled_number(name, good)
+        actual = _spoiled_number(name, good)
     elif isinstance(good, str):
         changed = (good.upper(), f" {good}", good[:-1], [good], good.encode(), f"{good}\n", {good})
-        found = [lambda v=v: v for v in changed]
+        actual = [lambda v=v: v for v in changed]
     elif isinstance(good, Path):
-        found = [good.parent.as_posix, lambda: good / "x" / "y", lambda: str(good) + "\0"]
+        actual = [good.parent.as_posix, lambda: good / "x" / "y", lambda: str(good) + "\0"]
     elif isinstance(good, np.ndarray) or (isinstance(good, list) and good and _is_number(good[0])):
-        found = _spoiled_array(chance, np.asarray(good))
+        actual = _spoiled_array(chance, np.asarray(good))
     elif isinstance(good, Mapping):
-        found = _spoiled_mapping(chance, good)
+        actual = _spoiled_mapping(chance, good)
     elif isinstance(good, (list, tuple)) and good:
-        found = _spoiled_list(chance, good)
+        actual = _spoiled_list(chance, good)
     else:
-        found = [lambda: type(good), lambda: [good], lambda: {"a": good}]
-    return found
+        actual = [lambda: type(good), lambda: [good], lambda: {"a": good}]
+    return actual
 
 
 def _spoiled_number(name: str, good: float) -> list[Callable[[], Any]]:

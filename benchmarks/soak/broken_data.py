@@ -29,7 +29,7 @@ def raising(times: int, seed: int) -> Counter[str]:
         AssertionError: unless one line of TrainingError names what was raised, the log and the
             checkpoint hold the epochs before, and the run that goes on ends as one let alone.
     """
-    chance, found = random.Random(seed), Counter[str]()
+    chance, actual = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as path:
         expected = _weights(Path(path) / "whole", _examples(0, 0, None, "generator"))
         for i in range(times):
@@ -47,8 +47,8 @@ def raising(times: int, seed: int) -> Counter[str]:
                 raise AssertionError(f"{error.__name__} of the {where} is not heard of")
             for a, b in zip(_weights(folder, _examples(0, 0, None, where)), expected, strict=True):
                 np.testing.assert_array_equal(a, b)
-            found[f"{error.__name__} in a {where}"] += 1
-    return found
+            actual[f"{error.__name__} in a {where}"] += 1
+    return actual
 
 
 def _check(said: str, error: type[Exception], folder: Path, epochs: int) -> None:
@@ -115,15 +115,15 @@ def overflowing(times: int, seed: int) -> Counter[str]:
         AssertionError: unless each ends with finite weights, or in one line that leaves a
             checkpoint of finite weights.
     """
-    chance, found = random.Random(seed), Counter[str]()
+    chance, actual = random.Random(seed), Counter[str]()
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")
     try:
         for _ in range(times):
-            found[_overflow(10.0 ** chance.uniform(-8, 38), chance.random() < 0.5)] += 1
+            actual[_overflow(10.0 ** chance.uniform(-8, 38), chance.random() < 0.5)] += 1
     finally:
         keras.config.set_dtype_policy(before)
-    return found
+    return actual
 
 
 def _overflow(scale: float, scaled: bool) -> str:

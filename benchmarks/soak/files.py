@@ -148,7 +148,7 @@ def on_full_disk(name: str, times: int, seed: int) -> Counter[str]:
         AssertionError: if a limit gives anything but one line of error, or costs what was there,
             or leaves a file that is none.
     """
-    kind, chance, found = FILES[name], random.Random(seed), Counter[str]()
+    kind, chance, actual = FILES[name], random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
         kind.write(folder)
@@ -156,7 +156,7 @@ def on_full_disk(name: str, times: int, seed: int) -> Counter[str]:
         for _ in range(times):
             before = contents(folder)
             with largest_file(chance.randrange(largest)):
-                found[_end(name, kind, folder)] += 1
+                actual[_end(name, kind, folder)] += 1
             after = contents(folder)
             lost = [file for file in before if after.get(file) != before[file]]
             if lost and name not in ("log", "log of fit"):
@@ -164,7 +164,7 @@ def on_full_disk(name: str, times: int, seed: int) -> Counter[str]:
             if any(".tfbdl-" in file for file in after):
                 raise AssertionError(f"{name}: a full disk leaves {sorted(after)}")
         kind.write(folder)
-    return found
+    return actual
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -49,7 +49,7 @@ def unwritable() -> str:
 
 
 def _look(folder: Path, kinds: Mapping[str, Kind]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    actual: Counter[str] = Counter()
     for name, kind in kinds.items():
         own = folder / name.replace(" ", "_")
         own.mkdir()
@@ -62,12 +62,12 @@ def _look(folder: Path, kinds: Mapping[str, Kind]) -> Counter[str]:
         except kind.error as error:
             if "\n" in str(error):
                 raise AssertionError(f"{name}: {error!r} has not one line") from error
-            found["one line"] += 1
+            actual["one line"] += 1
         else:
             raise AssertionError(f"{name} is written where nobody may write")
         if contents(own) != before:
             raise AssertionError(f"{name}: what was there is not what was there")
-    return found
+    return actual
 
 
 if __name__ == "__main__":

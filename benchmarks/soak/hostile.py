@@ -54,14 +54,14 @@ def truncated(name: str, most: int) -> Counter[str]:
         AssertionError: if a part is taken for the whole, or not refused in one line.
     """
     reader = all_readers()[name]
-    found: Counter[str] = Counter()
+    actual: Counter[str] = Counter()
     size = len(reader.sample)
     for stop in range(0, size, max(size // most, 1)):
         outcome = check(reader, reader.sample[:stop])
         if outcome == "read" and name not in READ_WHEN_CUT:
             raise AssertionError(f"{name}: {stop} of {size} bytes are read")
-        found[outcome] += 1
-    return found
+        actual[outcome] += 1
+    return actual
 
 
 def refused() -> Counter[str]:
@@ -70,15 +70,15 @@ def refused() -> Counter[str]:
     Raises:
         AssertionError: if one is read, or not refused in one line, in time and within memory.
     """
-    known, found = all_readers(), Counter[str]()
+    known, actual = all_readers(), Counter[str]()
     for name, what, content in hostile():
         Trap.sprung = False
         if check(known[name], content) == "read":
             raise AssertionError(f"{name}: {what} is read")
         if Trap.sprung:
             raise AssertionError(f"{name}: {what} has run code")
-        found[name] += 1
-    return found
+        actual[name] += 1
+    return actual
 
 
 def hostile() -> Iterator[tuple[str, str, bytes]]:

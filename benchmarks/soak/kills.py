@@ -59,6 +59,8 @@ def survive(
     expected = job.outcome(whole)
     done = refused = finished = 0
     while done < kills or not finished:
+        if finished > 10 * kills + 10:
+            raise AssertionError(f"{name}: {finished} runs ended and {done} by {by.name}")
         run = folder / f"run_{refused + finished}"
         delay = moments.uniform(0, 0.6 * seconds) if done < kills else None
         ended = _process(name, run, 1 + done + refused + finished, delay, by)
@@ -122,6 +124,10 @@ def _process(
 
 
 def _run(name: str, folder: Path, seed: int, pipe: Connection) -> None:
+    # A shell may have had them ignored, as nohup and its jobs in the background do.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for other in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_DFL)
     keras.utils.set_random_seed(1 if folder.name == "whole" or not folder.exists() else seed + 2)
     begun: Callable[[], None] = lambda: pipe.send("begun")  # noqa: E731
     try:

@@ -121,11 +121,11 @@ def _of_damage(share: Callable[[float], int], seed: int) -> Iterator[Part]:
 
 def _killed(name: str, number: int, seed: int, by: Signals) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        found = kills.survive(name, number, Path(folder), seed, by)
-    refused = f", {found.refused} refused to go on" if found.refused else ""
+        actual = kills.survive(name, number, Path(folder), seed, by)
+    refused = f", {actual.refused} refused to go on" if actual.refused else ""
     return (
-        f"{found.kills} signals{refused}, {found.finished} runs finished; "
-        f"{found.seconds:.1f} s if let alone"
+        f"{actual.kills} signals{refused}, {actual.finished} runs finished; "
+        f"{actual.seconds:.1f} s if let alone"
     )
 
 

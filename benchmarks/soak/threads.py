@@ -59,7 +59,7 @@ def together(times: int, seed: int) -> Counter[str]:
         for n in SIZES
         for s in (0, 1)
     }
-    chance, found = random.Random(seed), Counter[str]()
+    chance, actual = random.Random(seed), Counter[str]()
     for _ in range(times):
         model, keys = network(), chance.choices(list(expected), k=4 * THREADS)
 
@@ -70,8 +70,8 @@ def together(times: int, seed: int) -> Counter[str]:
         with ThreadPoolExecutor(THREADS) as pool:
             for key, answer in zip(keys, pool.map(ask, keys), strict=True):
                 np.testing.assert_allclose(answer, expected[key], 1e-5, 1e-6, err_msg=str(key))
-                found[key[0]] += 1
-    return found
+                actual[key[0]] += 1
+    return actual
 
 
 def while_training(by: str, times: int) -> str:

@@ -88,19 +88,19 @@ def row(python: str, resolution: str, tests: list[str]) -> dict[str, Any]:
     """What is installed, and what of it works."""
     begun, folder = time.monotonic(), WHERE / f"töst dir ü {python} {resolution}"
     shutil.rmtree(folder, ignore_errors=True)
-    found: dict[str, Any] = {"commit": commit()}
+    actual: dict[str, Any] = {"commit": commit()}
     try:
-        found["installed"] = install(python, resolution, folder)
+        actual["installed"] = install(python, resolution, folder)
     except (subprocess.SubprocessError, OSError) as error:
         reason = getattr(error, "stderr", None) or str(error)
         missing = "No interpreter found" in reason or "managed Python" in reason
-        found["installed"] = "not on this machine" if missing else f"failed: {reason[-300:]}"
-        return found
-    found["tests"] = tested(folder, tests)
-    found["demo"] = shown(folder)
-    found["minutes"] = round((time.monotonic() - begun) / 60)
+        actual["installed"] = "not on this machine" if missing else f"failed: {reason[-300:]}"
+        return actual
+    actual["tests"] = tested(folder, tests)
+    actual["demo"] = shown(folder)
+    actual["minutes"] = round((time.monotonic() - begun) / 60)
     shutil.rmtree(folder / ".venv")
-    return found
+    return actual
 
 
 def install(python: str, resolution: str, folder: Path) -> dict[str, str]:
@@ -172,14 +172,14 @@ def interpreter(python: str) -> str:
 def uv() -> list[str]:
     """The command, which is installed beside this Python where there is none."""
     own = Path(sys.executable).with_name("uv")
-    found = shutil.which("uv") or (str(own) if own.exists() else None)
-    if found is None:
+    actual = shutil.which("uv") or (str(own) if own.exists() else None)
+    if actual is None:
         tool = WHERE / "uv"
         if not (tool / "bin" / "uv").exists():
             run(sys.executable, "-m", "venv", tool, cwd=ROOT)
             run(tool / "bin" / "python", "-m", "pip", "install", "--quiet", "uv", cwd=ROOT)
-        found = str(tool / "bin" / "uv")
-    return [found]
+        actual = str(tool / "bin" / "uv")
+    return [actual]
 
 
 def run(*command: Any, cwd: Path) -> None:
@@ -214,15 +214,15 @@ def report(rows: dict[str, dict[str, Any]]) -> str:
         f"| Python | of | {' | '.join(SHOWN)} | tests | tour | minutes | commit |",
         f"|{'---|' * (len(SHOWN) + 6)}",
     ]
-    for name, found in rows.items():
+    for name, actual in rows.items():
         python, resolution = name.split()
-        installed = found["installed"]
+        installed = actual["installed"]
         if isinstance(installed, str):
             cells = [installed, *[""] * (len(SHOWN) + 2)]
         else:
             cells = [installed.get(package, "") for package in SHOWN]
-            cells += [found["tests"], found["demo"], str(found["minutes"])]
-        lines.append(f"| {' | '.join([python, resolution, *cells, found['commit']])} |")
+            cells += [actual["tests"], actual["demo"], str(actual["minutes"])]
+        lines.append(f"| {' | '.join([python, resolution, *cells, actual['commit']])} |")
     return "\n".join([*lines, ""])
 
 

@@ -26,7 +26,7 @@ def two(name: str, times: int, folder: Path, seed: int) -> Counter[str]:
     Raises:
         AssertionError: if that is not so, or a process hangs.
     """
-    job, moments, found = job_of(name), random.Random(seed), Counter[str]()
+    job, moments, actual = job_of(name), random.Random(seed), Counter[str]()
     begun = time.monotonic()
     job.run(folder / "whole", lambda: None)
     seconds, expected = time.monotonic() - begun, job.outcome(folder / "whole")
@@ -40,8 +40,8 @@ def two(name: str, times: int, folder: Path, seed: int) -> Counter[str]:
             raise AssertionError(f"{name}: of two processes one was refused")
         if job.outcome(run) != expected:
             raise AssertionError(f"{name}: two processes gave another outcome than one")
-        found[" and ".join(sorted(ends))] += 1
-    return found
+        actual[" and ".join(sorted(ends))] += 1
+    return actual
 
 
 def _pair(name: str, folder: Path, delay: float) -> list[str]:

@@ -44,10 +44,10 @@ class MadeFilesTest(TemporaryFolderTestCase):
 
     def test_images_and_classes(self) -> None:
         archive(self.folder / "cifar10")
-        for found in (cifar10(directory=self.folder), self.by_environment()):
-            np.testing.assert_array_equal(found.x_train, [grey(0), grey(128), grey(255)])
-            np.testing.assert_array_equal(found.x_test, [grey(64), grey(192)])
-            self.assertEqual((found.y_train.tolist(), found.y_test.tolist()), ([0, 1, 2], [0, 1]))
+        for actual in (cifar10(directory=self.folder), self.by_environment()):
+            np.testing.assert_array_equal(actual.x_train, [grey(0), grey(128), grey(255)])
+            np.testing.assert_array_equal(actual.x_test, [grey(64), grey(192)])
+            self.assertEqual((actual.y_train.tolist(), actual.y_test.tolist()), ([0, 1, 2], [0, 1]))
 
     def by_environment(self) -> tuple:
         os.environ["TFBDL_DATA"] = str(self.folder / "cifar10")
@@ -96,9 +96,9 @@ class MadeFilesTest(TemporaryFolderTestCase):
 @unittest.skipUnless(HAS_FILES, "TFBDL_DATA holds no cifar10")
 class PublishedFilesTest(unittest.TestCase):
     def test_the_order_is_that_of_the_people_and_of_hmc(self) -> None:
-        found = cifar10()
-        self.assertEqual(np.bincount(found.y_train).tolist(), [5000] * 10)
+        actual = cifar10()
+        self.assertEqual(np.bincount(actual.y_train).tolist(), [5000] * 10)
         people = cifar10_human_counts().argmax(-1)
-        self.assertEqual(np.mean(people == found.y_test), 0.9921)
+        self.assertEqual(np.mean(people == actual.y_test), 0.9921)
         p = cifar10_hmc_probabilities()
-        self.assertEqual(np.mean(p.argmax(-1) == found.y_test[: len(p)]), 0.9152)
+        self.assertEqual(np.mean(p.argmax(-1) == actual.y_test[: len(p)]), 0.9152)

@@ -56,9 +56,9 @@ class MadeFileTest(MushroomTestCase):
             root = self.folder / f"in {folder}"
             self.write(root / folder, ROWS)
             for directory in (root, str(root)):
-                found = mushrooms(directory)
-                np.testing.assert_array_equal(found.x, x, strict=True)
-                np.testing.assert_array_equal(found.edible, edible, strict=True)
+                actual = mushrooms(directory)
+                np.testing.assert_array_equal(actual.x, x, strict=True)
+                np.testing.assert_array_equal(actual.edible, edible, strict=True)
 
     def test_environment_names_the_directory_and_the_argument_comes_first(self) -> None:
         self.write(self.folder / "here" / "mushroom", ROWS)
@@ -98,9 +98,9 @@ class MadeFileTest(MushroomTestCase):
 
 class EncodeTest(MushroomTestCase):
     def test_one_of_k_of_each_attribute(self) -> None:
-        found = encode(np.array([row.split(",") for row in ["p,x,?", "e,a,c", "e,x,?"]]))
-        np.testing.assert_array_equal(found.x, [[0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]])
-        np.testing.assert_array_equal(found.edible, [False, True, True])
+        values = encode(np.array([row.split(",") for row in ["p,x,?", "e,a,c", "e,x,?"]]))
+        np.testing.assert_array_equal(values.x, [[0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]])
+        np.testing.assert_array_equal(values.edible, [False, True, True])
 
 
 @unittest.skipUnless(HAS_PUBLISHED_FILE, "TFBDL_DATA names no folder with the published file")

@@ -40,9 +40,9 @@ class MadeFilesTest(TemporaryFolderTestCase):
         self.enter(mock.patch.dict(PUBLISHED, {"made": MADE}))
         os.environ.pop("TFBDL_DATA", None)
 
-    def assert_split(self, found: tuple, split: int) -> None:
+    def assert_split(self, actual: tuple, split: int) -> None:
         train, test = SPLITS[split]
-        for rows, x, y in ((train, *found[:2]), (test, *found[2:])):
+        for rows, x, y in ((train, *actual[:2]), (test, *actual[2:])):
             self.assertEqual(x.tolist(), [[TABLE[i, j] for j in FEATURES] for i in rows])
             self.assertEqual(y.tolist(), [[TABLE[i, TARGET]] for i in rows])
 

@@ -35,17 +35,17 @@ def build_normalised():
 class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(build, build_normalised)
     def test_members_are_trained_alike_from_different_starts(self, make):
-        found = DeepEnsemble(make, 3, seed=5).fit(X, Y, epochs=2, **FIT)
+        fitted = DeepEnsemble(make, 3, seed=5).fit(X, Y, epochs=2, **FIT)
         outputs = []
-        for k, member in enumerate(found.sample()):
+        for k, member in enumerate(fitted.sample()):
             keras.utils.set_random_seed(5 + k)
             alone = make()
             tfbdl.train(alone, X, Y, epochs=2, seed=5 + k, **FIT)
             self.assertAllClose(member, FlatModel(alone).theta, 1e-6)
             outputs.append(alone(X, training=False))
-        members = found.sample()
+        members = fitted.sample()
         self.assertGreater(np.abs(members[0] - members[1])[:12].max(), 0.01)
-        for posterior in (found, found.ensemble()):
+        for posterior in (fitted, fitted.ensemble()):
             prediction = tfbdl.predict(posterior, X, verbose=0)
             self.assertAllClose(prediction.mean, np.mean(outputs, axis=0), 1e-5, 1e-6)
             self.assertAllClose(prediction.epistemic_stddev, np.std(outputs, axis=0), 1e-4, 1e-6)
@@ -55,10 +55,10 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         keras.utils.set_random_seed(0)
         model = build_normalised()
         before = model.get_weights()
-        found = DeepEnsemble(model, 2, seed=5).fit(X, Y, epochs=2, **FIT)
+        fitted = DeepEnsemble(model, 2, seed=5).fit(X, Y, epochs=2, **FIT)
         for a, b in zip(before, model.get_weights(), strict=True):
             self.assertAllEqual(a, b)
-        for k, member in enumerate(found.sample()):
+        for k, member in enumerate(fitted.sample()):
             keras.utils.set_random_seed(5 + k)
             alone = keras.models.clone_model(model)
             alone.compile(keras.optimizers.SGD(0.05), tfbdl.likelihoods.Normal(0.3))
@@ -70,10 +70,10 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         scaled.adapt(10.0 * X + 3.0)
         model = keras.Sequential([keras.Input((3,)), scaled, keras.layers.Dense(1)])
         model.compile(keras.optimizers.SGD(0.01), tfbdl.likelihoods.Normal(0.3))
-        found = DeepEnsemble(model, 2).fit(10.0 * X + 3.0, Y, epochs=1, **FIT)
+        fitted = DeepEnsemble(model, 2).fit(10.0 * X + 3.0, Y, epochs=1, **FIT)
         inputs = (X - X.mean(axis=0)) / X.std(axis=0)
-        expected = [inputs @ theta[:3, None] + theta[3] for theta in found.sample()]
-        prediction = tfbdl.predict(found, 10.0 * X + 3.0, verbose=0)
+        expected = [inputs @ theta[:3, None] + theta[3] for theta in fitted.sample()]
+        prediction = tfbdl.predict(fitted, 10.0 * X + 3.0, verbose=0)
         self.assertAllClose(prediction.mean, np.mean(expected, axis=0), 1e-4, 1e-5)
 
     def test_a_stopped_call_goes_on(self):
@@ -85,12 +85,12 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(resumed.ensemble().members, whole.ensemble().members, 1e-6)
 
     def test_some_of_the_members(self):
-        found = DeepEnsemble(build, 3).fit(X, Y, epochs=1, **FIT)
-        self.assertAllEqual(found.ensemble(2).members, found.sample(2))
-        self.assertAllEqual(found.ensemble(100).members, found.sample())
+        fitted = DeepEnsemble(build, 3).fit(X, Y, epochs=1, **FIT)
+        self.assertAllEqual(fitted.ensemble(2).members, fitted.sample(2))
+        self.assertAllEqual(fitted.ensemble(100).members, fitted.sample())
         with self.assertRaisesRegex(ValueError, "^num_samples=4 is more than the 3 members$"):
-            found.sample(4)
-        for call in (found.sample, found.ensemble):
+            fitted.sample(4)
+        for call in (fitted.sample, fitted.ensemble):
             for number in (0, -1, 2.5):
                 with self.assertRaisesRegex(ValueError, f"^num_samples={number} must be a posit"):
                     call(number)

@@ -35,15 +35,15 @@ class DiagnosticsTest(tf.test.TestCase, parameterized.TestCase):
     def test_as_in_arviz(self, kind, *expected):
         """Numbers of ArviZ 0.21."""
         x = samples(kind)
-        found = [rhat(x), *(ess(x, kind) for kind in ("bulk", "tail", "mean"))]
-        self.assertAllClose(found, expected, 1e-6)
+        values = [rhat(x), *(ess(x, kind) for kind in ("bulk", "tail", "mean"))]
+        self.assertAllClose(values, expected, 1e-6)
 
     @parameterized.parameters((0.5, 500, 0.05), (-0.5, 500, 0.15), (0.9, 1000, 0.1))
     def test_size_of_an_autoregressive_process(self, phi, num_samples, tolerance):
         """S C (1 - phi) / (1 + phi)."""
         true = 4 * num_samples * (1 - phi) / (1 + phi)
-        found = ess(autoregressive(phi, num_samples, 100), "mean")
-        self.assertAllClose(found.mean(), true, tolerance)
+        actual = ess(autoregressive(phi, num_samples, 100), "mean")
+        self.assertAllClose(actual.mean(), true, tolerance)
 
     def test_rhat_of_values_is_that_of_tensorflow_probability(self):
         """Which gives (m + 1) / m R^2 - (n - 1) / (m n), for m halves of n samples."""

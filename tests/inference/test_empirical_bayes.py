@@ -69,12 +69,12 @@ class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
             jit_compile=False,
         )
         callback = EmpiricalBayes(laplace, X, y, start=1)
-        found = model.fit(X, y, batch_size=40, callbacks=[callback], verbose=0)
+        fitted = model.fit(X, y, batch_size=40, callbacks=[callback], verbose=0)
         theta = np.concatenate([w.ravel() for w in weights])
         f = X @ weights[0] + weights[1]
         cross_entropy = np.mean(loss(y, f))
         expected = cross_entropy + 2.0 * np.sum(delta * theta**2) / (2 * 40)
-        self.assertAllClose(found.history["loss"], [expected], 1e-5)
+        self.assertAllClose(fitted.history["loss"], [expected], 1e-5)
         self.assertEqual(callback.log_marginal_likelihood, {})
         after = np.concatenate([w.ravel() for w in model.get_weights()])
         self.assertAllClose(laplace.sample(10_000).mean(axis=0), after, 0, 0.05)

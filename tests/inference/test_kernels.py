@@ -230,9 +230,9 @@ class FlipTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(info.num_gradients, np.zeros(NUM))
         moved = np.any(state.theta != draws, axis=1)
         self.assertGreater(moved.mean(), 0.5)
-        found = np.array([np.all(state.theta == s, axis=1).sum() for s in states])
-        self.assertEqual(found.sum(), NUM)
-        self.assertGreater(scipy.stats.chisquare(found, p * NUM).pvalue, UNLIKELY)
+        values = np.array([np.all(state.theta == s, axis=1).sum() for s in states])
+        self.assertEqual(values.sum(), NUM)
+        self.assertGreater(scipy.stats.chisquare(values, p * NUM).pvalue, UNLIKELY)
 
     def test_every_weight_turns_as_often(self):
         kernel = Flip(values=(0.0, 2.0))

@@ -155,10 +155,10 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
         w1, b1, *_ = model.get_weights()
         h = np.tanh(NEW @ w1 + b1)
         f = [h @ w[:12].reshape(4, 3) + w[12:] for w in laplace.sample(7, seed=2)]
-        found = predict(laplace, NEW, 7, seed=2, return_samples=True)
-        self.assertAllClose(found.outputs, f, 1e-4, 1e-5)
-        self.assertAllClose(found.mean, scipy.special.softmax(f, axis=-1).mean(axis=0), 1e-4)
-        self.assertIsInstance(found.likelihood, likelihoods.Categorical)
+        prediction = predict(laplace, NEW, 7, seed=2, return_samples=True)
+        self.assertAllClose(prediction.outputs, f, 1e-4, 1e-5)
+        self.assertAllClose(prediction.mean, scipy.special.softmax(f, axis=-1).mean(axis=0), 1e-4)
+        self.assertIsInstance(prediction.likelihood, likelihoods.Categorical)
 
 
 class NormalNoiseTest(tf.test.TestCase):
@@ -166,33 +166,33 @@ class NormalNoiseTest(tf.test.TestCase):
         model, y = network(outputs=2), RNG.normal(size=(NUM, 2))
         laplace = fitted(model, likelihoods.Normal(0.6), y)
         mean, covariance = laplace.function_moments(NEW)
-        found = predict(laplace, NEW)
+        prediction = predict(laplace, NEW)
         y = RNG.normal(size=(5, 2))
         joint = [
             scipy.stats.multivariate_normal(m, c + 0.36 * np.eye(2))
             for m, c in zip(mean, covariance, strict=True)
         ]
         logs = [law.logpdf(one) for law, one in zip(joint, y, strict=True)]
-        self.assertAllClose(found.log_prob(y), logs, 1e-9)
-        self.assertAllClose(found.entropy, [law.entropy() for law in joint], 1e-9)
-        self.assertAllClose(found.mean, mean, 1e-6)
+        self.assertAllClose(prediction.log_prob(y), logs, 1e-9)
+        self.assertAllClose(prediction.entropy, [law.entropy() for law in joint], 1e-9)
+        self.assertAllClose(prediction.mean, mean, 1e-6)
         variance = np.diagonal(covariance, axis1=1, axis2=2)
-        self.assertAllClose(found.epistemic_variance, variance, 1e-6)
-        self.assertAllClose(found.aleatoric_variance, np.full((5, 2), 0.36), 1e-6)
+        self.assertAllClose(prediction.epistemic_variance, variance, 1e-6)
+        self.assertAllClose(prediction.aleatoric_variance, np.full((5, 2), 0.36), 1e-6)
         entropy = 2 * scipy.stats.norm(scale=0.6).entropy()
-        self.assertAllClose(found.expected_entropy, np.full(5, entropy), 1e-6)
+        self.assertAllClose(prediction.expected_entropy, np.full(5, entropy), 1e-6)
         law = scipy.stats.norm(mean, np.sqrt(variance + 0.36))
-        for side, expected in zip(found.interval(0.8), law.interval(0.8), strict=True):
+        for side, expected in zip(prediction.interval(0.8), law.interval(0.8), strict=True):
             self.assertAllClose(side, expected, 1e-6)
 
     def test_kept_functions(self):
         laplace = fitted_case("normal")
         mean, covariance = laplace.function_moments(NEW)
-        found = predict(laplace, NEW, 4000, seed=0, return_samples=True)
+        prediction = predict(laplace, NEW, 4000, seed=0, return_samples=True)
         error = np.sqrt(covariance[:, 0] / 4000)
-        self.assertLess(np.max(np.abs(found.outputs.mean(axis=0) - mean) / error), 4.5)
+        self.assertLess(np.max(np.abs(prediction.outputs.mean(axis=0) - mean) / error), 4.5)
         variance = covariance[:, 0]
-        errors = np.abs(found.outputs.var(axis=0) - variance) / (variance * np.sqrt(2 / 4000))
+        errors = np.abs(prediction.outputs.var(axis=0) - variance) / (variance * np.sqrt(2 / 4000))
         self.assertLess(errors.max(), 4.5)
 
 
@@ -214,10 +214,10 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
         alphas = np.array([[2.0, 5.0, 1.5], [0.7, 30.0, 4.0], [3.0, 8.0, 20.0]])
         mean, covariance = map(np.array, zip(*map(simplex, alphas), strict=True))
         for shift in (0.0, 0.3, 2.0):
-            found = mean_of_classes(
+            actual = mean_of_classes(
                 likelihoods.Categorical(), "bridge", mean + shift, covariance + shift
             )
-            self.assertAllClose(found, alphas / alphas.sum(axis=1, keepdims=True), 1e-9)
+            self.assertAllClose(actual, alphas / alphas.sum(axis=1, keepdims=True), 1e-9)
 
     def test_probit_of_two_classes_by_integration(self):
         """It is known to be within 0.02 of the integral, whatever mean and variance."""
@@ -225,8 +225,8 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
         mean, scale = mean.reshape(-1, 1), scale.reshape(-1, 1)
         nodes, weights = np.polynomial.hermite_e.hermegauss(100)
         expected = scipy.special.expit(mean + scale * nodes) @ weights / weights.sum()
-        found = mean_of_classes(likelihoods.Bernoulli(), "probit", mean, scale[:, :, None] ** 2)
-        self.assertAllClose(found[:, 0], expected, 0, 0.02)
+        actual = mean_of_classes(likelihoods.Bernoulli(), "probit", mean, scale[:, :, None] ** 2)
+        self.assertAllClose(actual[:, 0], expected, 0, 0.02)
 
     @parameterized.parameters(("probit", 0.05), ("mc", 0.0))
     def test_classes_by_sampling(self, link, off):
@@ -238,17 +238,17 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
             rng.multivariate_normal(m, c, 40_000) for m, c in zip(mean, covariance, strict=True)
         ]
         p = scipy.special.softmax(draws, axis=2)
-        found = predict(laplace, NEW, 4000, seed=0)
+        prediction = predict(laplace, NEW, 4000, seed=0)
         error = 4.5 * p.std(axis=1) * np.sqrt(1 / 4000 + 1 / 40_000)
-        self.assertAllLess(np.abs(found.mean - p.mean(axis=1)) - error, off)
-        self.assertAllClose(found.mean.sum(axis=1), np.ones(5), 1e-5)
+        self.assertAllLess(np.abs(prediction.mean - p.mean(axis=1)) - error, off)
+        self.assertAllClose(prediction.mean.sum(axis=1), np.ones(5), 1e-5)
         plug_in = scipy.special.softmax(mean, axis=1)
         self.assertLess(
-            np.abs(found.mean - p.mean(axis=1)).max(), np.abs(plug_in - p.mean(axis=1)).max()
+            np.abs(prediction.mean - p.mean(axis=1)).max(), np.abs(plug_in - p.mean(axis=1)).max()
         )
-        self.assertAllClose(found.epistemic_variance, p.var(axis=1), 0.15, 1e-3)
+        self.assertAllClose(prediction.epistemic_variance, p.var(axis=1), 0.15, 1e-3)
         entropy = scipy.stats.entropy(p, axis=2).mean(axis=1)
-        self.assertAllClose(found.expected_entropy, entropy, 0.05)
+        self.assertAllClose(prediction.expected_entropy, entropy, 0.05)
 
     def test_probit_is_the_default_of_classes(self):
         laplace = fitted_case("categorical")
@@ -262,13 +262,13 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
         laplace = fitted_case("poisson", prior_precision=5.0)
         mean, covariance = laplace.function_moments(NEW)
         law = scipy.stats.lognorm(np.sqrt(covariance[:, 0]), scale=np.exp(mean))
-        found = predict(laplace, NEW, 20_000, seed=1)
+        prediction = predict(laplace, NEW, 20_000, seed=1)
         error = law.std() / np.sqrt(20_000)
-        self.assertLess(np.max(np.abs(found.mean - law.mean()) / error), 4.5)
-        self.assertAllClose(found.aleatoric_variance, found.mean, 1e-5)
+        self.assertLess(np.max(np.abs(prediction.mean - law.mean()) / error), 4.5)
+        self.assertAllClose(prediction.aleatoric_variance, prediction.mean, 1e-5)
         kurtosis = law.stats("k")
         error = law.var() * np.sqrt((kurtosis + 2) / 20_000)
-        self.assertLess(np.max(np.abs(found.epistemic_variance - law.var()) / error), 4.5)
+        self.assertLess(np.max(np.abs(prediction.epistemic_variance - law.var()) / error), 4.5)
 
 
 class RefusalTest(tf.test.TestCase):

@@ -41,22 +41,22 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("lbfgs", "adam")
     def test_linear_regression(self, name):
         optimizer = keras.optimizers.Adam(0.05) if name == "adam" else name
-        found = MAP(
+        fitted = MAP(
             target_of(network()), optimizer=optimizer, tolerance=1e-5, jit_compile=False
         ).fit()
         mode, phi = mode_by_hand()
-        self.assertAllClose(found.theta, mode, 1e-6, 1e-6)
-        self.assertLess(found.gradient_norm, 1e-5)
-        prediction = tfbdl.predict(found, X, verbose=0)
+        self.assertAllClose(fitted.theta, mode, 1e-6, 1e-6)
+        self.assertLess(fitted.gradient_norm, 1e-5)
+        prediction = tfbdl.predict(fitted, X, verbose=0)
         self.assertAllClose(prediction.mean[:, 0], phi @ mode, 1e-5, 1e-5)
 
     def test_a_normal_prior_is_weight_decay(self):
         """At the mode the mean loss with L2(1 / (2 N s^2)) is stationary."""
-        found = MAP(target_of(network((4,))), tolerance=1e-4, jit_compile=False).fit()
+        fitted = MAP(target_of(network((4,))), tolerance=1e-4, jit_compile=False).fit()
         decay = keras.regularizers.L2(1 / (2 * N * SCALE**2))
         model = network((4,), kernel_regularizer=decay, bias_regularizer=decay)
         model.compile(loss=likelihoods.Normal(SIGMA))
-        found.assign(model)
+        fitted.assign(model)
         x, y = X.astype("float32"), Y.astype("float32")
         with tf.GradientTape() as tape:
             loss = model.compute_loss(x, y, model(x, training=True))
@@ -87,9 +87,9 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         start = {"tolerance": 1e-6, "jit_compile": False}
         target = target_of(network())
         with mock.patch.object(tfp.optimizer, "lbfgs_minimize", ends_early):
-            found = MAP(target, **start).fit()
-            self.assertAllClose(found.theta, mode_by_hand()[0], 1e-7, 1e-7)
-            self.assertGreater(found.num_iterations, 2)
+            fitted = MAP(target, **start).fit()
+            self.assertAllClose(fitted.theta, mode_by_hand()[0], 1e-7, 1e-7)
+            self.assertGreater(fitted.num_iterations, 2)
             with self.assertWarnsRegex(UserWarning, "^no mode after 3 iter.* raise max_iterations"):
                 MAP(target, max_iterations=3, **start).fit()
 
@@ -109,14 +109,14 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         single = (tf.constant(x, "float32"), tf.constant(y, "float32"))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = MAP(
+            fitted = MAP(
                 lambda theta: tf.map_fn(lambda t: log_prob(t, *single), theta),
                 initial=np.zeros(size, "float32"),
                 jit_compile=False,
             ).fit()
-        gap = log_prob(mode, x, y) - log_prob(found.theta.astype(np.float64), x, y)
+        gap = log_prob(mode, x, y) - log_prob(fitted.theta.astype(np.float64), x, y)
         said = [str(w.message) for w in caught if "mode" in str(w.message)]
-        self.assertTrue(said or gap < 0.05, (gap, found.gradient_norm))
+        self.assertTrue(said or gap < 0.05, (gap, fitted.gradient_norm))
         for message in said:
             self.assertRegex(message, "^no mode after .*: the gradient is .* dtype='float64'$")
 

@@ -188,8 +188,8 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
             )
         ]
         one, same, thin, other = (mcmc.fit(verbose=0).draws for mcmc in runs)
-        for found, expected in zip(same, one, strict=True):
-            self.assertAllEqual(found, expected)
+        for actual, expected in zip(same, one, strict=True):
+            self.assertAllEqual(actual, expected)
         self.assertAllEqual(thin.theta, one.theta[2::3])
         self.assertAllEqual(thin.log_prob, one.log_prob[2::3])
         mean = one.accept_prob.reshape(2, 3, 3).mean(axis=1)
@@ -250,16 +250,16 @@ class EnsembleTest(tf.test.TestCase):
         weights, bias = mcmc.theta[..., :2], mcmc.theta[..., 2:]
         self.assertAllClose(outputs[..., 0], weights @ X[:3].T + bias, 1e-6, 1e-6)
         ensemble = mcmc.ensemble()
-        found = tfbdl.predict(ensemble, X[:3], num_samples=32 * 150)
-        self.assertAllClose(found.mean, outputs.mean(axis=(0, 1)), 1e-4, 1e-5)
-        self.assertAllClose(found.epistemic_stddev, outputs.std(axis=(0, 1)), 1e-3, 1e-5)
-        self.assertAllClose(found.aleatoric_stddev, np.full((3, 1), 0.4), 1e-6)
+        prediction = tfbdl.predict(ensemble, X[:3], num_samples=32 * 150)
+        self.assertAllClose(prediction.mean, outputs.mean(axis=(0, 1)), 1e-4, 1e-5)
+        self.assertAllClose(prediction.epistemic_stddev, outputs.std(axis=(0, 1)), 1e-3, 1e-5)
+        self.assertAllClose(prediction.aleatoric_stddev, np.full((3, 1), 0.4), 1e-6)
         with tempfile.TemporaryDirectory() as folder:
             ensemble.save(Path(folder) / "m.keras")
             loaded = keras.models.load_model(Path(folder) / "m.keras")
         few, same = (tfbdl.predict(m, X[:3], num_samples=50) for m in (ensemble, loaded))
         self.assertAllClose(same.mean, few.mean, 1e-6)
-        self.assertAllClose(few.mean, found.mean, 0, 0.15)
+        self.assertAllClose(few.mean, prediction.mean, 0, 0.15)
 
     def test_refusals(self):
         mcmc = PLAIN(linear(), num_chains=1)

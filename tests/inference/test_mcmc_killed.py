@@ -82,9 +82,9 @@ def exit_code(*args, **kwargs):
 
 def arrays(folder):
     """All that a run leaves: its samples, and where the chains are."""
-    found = {path.name: np.load(path) for path in sorted(Path(folder).glob("*.npy"))}
+    arrays = {path.name: np.load(path) for path in sorted(Path(folder).glob("*.npy"))}
     with np.load(Path(folder) / "checkpoint.npz") as file:
-        return found | {name: file[name] for name in file.files}
+        return arrays | {name: file[name] for name in file.files}
 
 
 class KillTest(tf.test.TestCase, parameterized.TestCase):
@@ -104,10 +104,10 @@ class KillTest(tf.test.TestCase, parameterized.TestCase):
             codes = [exit_code(folder, **kill) for kill in kills]
             self.assertEqual(codes[:2], [-signal.SIGKILL] * 2, "the kills came behind the end")
             self.assertEqual(exit_code(folder), 0)
-            found = arrays(folder)
-        self.assertIn("theta.npy", found)
-        self.assertEqual(list(found), list(self.expected))
-        for name, array in found.items():
+            actual = arrays(folder)
+        self.assertIn("theta.npy", actual)
+        self.assertEqual(list(actual), list(self.expected))
+        for name, array in actual.items():
             self.assertEqual(array.dtype, self.expected[name].dtype)
             self.assertEqual(array.tobytes(), self.expected[name].tobytes(), name)
 

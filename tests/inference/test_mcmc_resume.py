@@ -46,11 +46,11 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
             self.killed(3, kernel, num_samples=20, **where)
             self.killed(7, kernel, num_samples=20, **where)
             resumed = self.run_of(kernel, num_samples=20, **where)
-            for found, expected in zip(resumed.draws, whole.draws, strict=True):
-                self.assertAllEqual(found, expected[:20])
+            for actual, expected in zip(resumed.draws, whole.draws, strict=True):
+                self.assertAllEqual(actual, expected[:20])
             beyond = self.run_of(kernel, num_samples=30, **where)
-            for found, expected in zip(beyond.draws, whole.draws, strict=True):
-                self.assertAllEqual(found, expected)
+            for actual, expected in zip(beyond.draws, whole.draws, strict=True):
+                self.assertAllEqual(actual, expected)
             self.assertAllEqual(beyond.step_size, whole.step_size)
 
     def test_refusals(self):

@@ -228,8 +228,8 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
 
     def assert_same_summary(self, posterior, other):
         """But for the first line, which says how it was made."""
-        found, expected = (str(p.summary()).splitlines()[1:] for p in (other, posterior))
-        self.assertEqual(found, expected)
+        actual, expected = (str(p.summary()).splitlines()[1:] for p in (other, posterior))
+        self.assertEqual(actual, expected)
 
     def test_every_method_is_here(self):
         kinds = {
@@ -280,18 +280,18 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
                 if public[0] == "_" or not (is_call or isinstance(thing, property)):
                     continue
                 with contextlib.suppress(NotFittedError):
-                    found = getattr(posterior, public)
+                    actual = getattr(posterior, public)
                     if not is_call or "variables" in public:
                         continue  # an attribute that needs no fit
                     message = f"^{public} needs a fitted {type(posterior).__name__}; call fit first"
                     if public == "functions":
                         message = "^export needs"
                     with tempfile.TemporaryDirectory() as folder:
-                        needed = inspect.signature(found).parameters.values()
+                        needed = inspect.signature(actual).parameters.values()
                         known = {**values, "path": f"{folder}/p.keras"}
                         given = [known[p.name] for p in needed if p.default is p.empty]
                         with self.assertRaisesRegex(NotFittedError, message):
-                            found(*given)
+                            actual(*given)
                         self.assertEmpty(list(Path(folder).iterdir()))
                     asked_for.add(public)
         self.assertContainsSubset({"sample", "ensemble", "summary", "save"}, asked_for)
@@ -335,14 +335,14 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         """Its functions are those of the network at each sample."""
         posterior = fitted(name)
         ensemble = posterior.ensemble(2, seed=5)
-        found = tfbdl.predict(ensemble, X, 2, return_samples=True, verbose=0).outputs
-        self.assertLen(found, ensemble.num_functions)
+        prediction = tfbdl.predict(ensemble, X, 2, return_samples=True, verbose=0).outputs
+        self.assertLen(prediction, ensemble.num_functions)
         flat = FlatModel(ensemble.network)
         members = ensemble.members.numpy()
-        for outputs, theta in zip(found, members, strict=True):
+        for outputs, theta in zip(prediction, members, strict=True):
             expected = flat(tf.constant(theta), tf.cast(X, flat.dtype))
             self.assertAllClose(outputs, expected, 1e-5, 1e-5)
-        samples = posterior.sample(len(found), seed=5)
+        samples = posterior.sample(len(prediction), seed=5)
         if samples.shape[1] == members.shape[1]:
             self.assertAllClose(members, samples, 1e-6, 1e-6)
         else:  # of the last layer, with a scale of the noise behind it if that is unknown
@@ -543,10 +543,10 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
     def test_chains(self):
         sizes = {"num_warmup": 200, "num_samples": 500, "num_chains": 4}
         chains = MCMC(density, kernel=NUTS(), **START, **sizes).fit(verbose=0)
-        found = chains.summary().quantities["theta"]
-        error = 5 * found.stddev / np.sqrt(np.minimum(found.ess_bulk, 2000))
-        self.assertAllInRange((found.mean - 2.0) / error, -1.0, 1.0)
-        self.assertAllClose(found.stddev, [1.0, 0.5], rtol=0.15)
+        summary = chains.summary().quantities["theta"]
+        error = 5 * summary.stddev / np.sqrt(np.minimum(summary.ess_bulk, 2000))
+        self.assertAllInRange((summary.mean - 2.0) / error, -1.0, 1.0)
+        self.assertAllClose(summary.stddev, [1.0, 0.5], rtol=0.15)
 
     @parameterized.parameters(MAP, MCMC)
     def test_they_take_no_data_and_make_no_network(self, kind):

@@ -60,26 +60,26 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*[[p] for p in PRIORS])
     def test_posterior_and_evidence(self, prior):
         """(Bishop 2006, equations 3.53, 3.54); y ~ N(0, sigma^2 I + Phi Phi^T / delta)."""
-        model, found = fitted(prior_precision=prior)
+        model, actual = fitted(prior_precision=prior)
         phi, new = features(model, X), features(model, NEW)
         delta = of_each(prior)
         covariance = np.linalg.inv(phi.T @ phi / SIGMA**2 + np.diag(delta))
         mean = new @ covariance @ phi.T @ Y / SIGMA**2
         of_f = np.einsum("ni,ij,nj->n", new, covariance, new)
-        found_mean, found_covariance = found.function_moments(NEW, batch_size=4)
+        found_mean, found_covariance = actual.function_moments(NEW, batch_size=4)
         self.assertAllClose(found_mean, mean, 1e-6)
         self.assertAllClose(found_covariance, of_f[:, None, None] * np.eye(2), 1e-6)
         of_y = scipy.stats.multivariate_normal(
             cov=SIGMA**2 * np.eye(N) + phi @ np.diag(1 / delta) @ phi.T
         )
-        self.assertAllClose(found.log_marginal_likelihood(), of_y.logpdf(Y.T).sum(), 1e-7)
+        self.assertAllClose(actual.log_marginal_likelihood(), of_y.logpdf(Y.T).sum(), 1e-7)
 
     def test_prediction(self):
-        _, found = fitted()
-        mean, covariance = found.function_moments(NEW)
+        _, actual = fitted()
+        mean, covariance = actual.function_moments(NEW)
         variance = np.diagonal(covariance, axis1=1, axis2=2)
         law = scipy.stats.norm(mean, np.sqrt(variance + SIGMA**2))
-        prediction = predict(found, NEW)
+        prediction = predict(actual, NEW)
         self.assertAllClose(prediction.mean, mean, 1e-6)
         self.assertAllClose(prediction.stddev, law.std(), 1e-6)
         self.assertAllClose(prediction.epistemic_variance, variance, 1e-6)
@@ -91,7 +91,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_is_the_full_laplace_of_the_last_layer(self):
         """Which is exact there, at the posterior mean."""
-        model, found = fitted(prior_precision=1.7)
+        model, actual = fitted(prior_precision=1.7)
         phi = features(model, X)
         mean = np.linalg.solve(phi.T @ phi + 1.7 * SIGMA**2 * np.eye(5), phi.T @ Y)
         model.layers[-1].set_weights([mean[:4], mean[4]])
@@ -103,11 +103,11 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
             dtype="float64",
             jit_compile=False,
         ).fit(X, Y)
-        self.assertEqual(found.paths, laplace.paths)
-        for a, b in zip(found.function_moments(NEW), laplace.function_moments(NEW), strict=True):
+        self.assertEqual(actual.paths, laplace.paths)
+        for a, b in zip(actual.function_moments(NEW), laplace.function_moments(NEW), strict=True):
             self.assertAllClose(a, b, 1e-6, 1e-6)
         self.assertAllClose(
-            found.log_marginal_likelihood(), laplace.log_marginal_likelihood(), 1e-9
+            actual.log_marginal_likelihood(), laplace.log_marginal_likelihood(), 1e-9
         )
 
     def test_features_of_nearly_no_independence(self):
@@ -115,8 +115,8 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         x = np.column_stack([np.ones(8), np.ones(8) + 1e-9 * np.arange(8.0) ** 2])
         y = (2.0 + np.arange(8.0) % 3)[:, None]
         model = linear(2)
-        found = NeuralLinear(model, sigma_noise=1.0, prior_precision=1e-20, dtype="float64")
-        mean, _ = found.fit(x, y).function_moments(x)
+        actual = NeuralLinear(model, sigma_noise=1.0, prior_precision=1e-20, dtype="float64")
+        mean, _ = actual.fit(x, y).function_moments(x)
         a, b, targets = (list(map(Fraction, v)) for v in (x[:, 0], x[:, 1], y[:, 0]))
 
         def dot(left, right):
@@ -137,26 +137,26 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*[[p] for p in PRIORS])
     def test_evidence(self, prior):
         """y ~ Student's t of 2 a degrees, scale b / a (I + Phi Phi^T / delta)."""
-        model, found = fitted(None, prior_precision=prior, noise_prior=self.NOISE)
+        model, actual = fitted(None, prior_precision=prior, noise_prior=self.NOISE)
         phi = features(model, X)
         a, b = self.NOISE
         shape = b / a * (np.eye(N) + phi @ np.diag(1 / of_each(prior)) @ phi.T)
         law = scipy.stats.multivariate_t(shape=shape, df=2 * a)
-        self.assertAllClose(found.log_marginal_likelihood(), law.logpdf(Y.T).sum(), 1e-7)
+        self.assertAllClose(actual.log_marginal_likelihood(), law.logpdf(Y.T).sum(), 1e-7)
 
     def test_prediction_is_a_ratio_of_evidences(self):
         """p(y* | x*, data) = p(y*, y) / p(y), for each new example by itself."""
-        model, found = fitted(None, noise_prior=self.NOISE)
-        prediction = predict(found, NEW)
+        model, actual = fitted(None, noise_prior=self.NOISE)
+        prediction = predict(actual, NEW)
         logs = []
         for x, y in zip(NEW, Y_NEW, strict=True):
-            before = float(found.log_marginal_likelihood())
+            before = float(actual.log_marginal_likelihood())
             more = NeuralLinear(model, noise_prior=self.NOISE, dtype="float64").fit(X, Y)
             logs.append(float(more.update(x[None], y[None]).log_marginal_likelihood()) - before)
         self.assertAllClose(prediction.log_prob(Y_NEW), logs, 1e-9)
 
     def test_moments_of_the_prediction(self):
-        model, found = fitted(None, prior_precision=1.7, noise_prior=self.NOISE)
+        model, actual = fitted(None, prior_precision=1.7, noise_prior=self.NOISE)
         phi, new = features(model, X), features(model, NEW)
         inverse = np.linalg.inv(phi.T @ phi + 1.7 * np.eye(5))
         mean = inverse @ phi.T @ Y
@@ -164,7 +164,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         b = self.NOISE[1] + 0.5 * (((Y - phi @ mean) ** 2).sum(0) + 1.7 * (mean**2).sum(0))
         leverage = np.einsum("ni,ij,nj->n", new, inverse, new)[:, None]
         law = scipy.stats.t(2 * a, new @ mean, np.sqrt(b / a * (1 + leverage)))
-        prediction = predict(found, NEW)
+        prediction = predict(actual, NEW)
         self.assertAllClose(prediction.mean, law.mean(), 1e-5)
         self.assertAllClose(prediction.stddev, law.std(), 1e-5)
         self.assertAllClose(prediction.interval(0.9), law.interval(0.9), 1e-6)
@@ -172,7 +172,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         noise = scipy.stats.invgamma(a, scale=b)
         self.assertAllClose(prediction.aleatoric_variance, np.tile(noise.mean(), (6, 1)), 1e-5)
         self.assertAllClose(prediction.epistemic_variance, leverage * noise.mean(), 1e-5)
-        _, covariance = found.function_moments(NEW)
+        _, covariance = actual.function_moments(NEW)
         self.assertAllClose(covariance[:, 0, 0], leverage[:, 0] * noise.mean()[0], 1e-6)
         entropy = sum(
             scipy.stats.invgamma(a, scale=s).expect(lambda v: 0.5 * np.log(2 * np.pi * np.e * v))
@@ -183,7 +183,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
     def test_by_integration(self):
         """One weight and its noise, on a grid: the evidence, and the density of a new y."""
         x, y = np.array([[0.5], [-1.0], [2.0]]), np.array([[0.8], [-0.9], [1.6]])
-        found = NeuralLinear(
+        fitted = NeuralLinear(
             linear(1), prior_precision=2.0, noise_prior=(1.5, 0.4), dtype="float64"
         ).fit(x, y)
 
@@ -199,30 +199,30 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         w, log_variance = np.meshgrid(np.linspace(-8, 8, 1001), np.linspace(-8, 8, 401))
         area = (16 / 1000) * (16 / 400)
         evidence = joint(w, log_variance).sum() * area
-        self.assertAllClose(found.log_marginal_likelihood(), np.log(evidence), 1e-4)
+        self.assertAllClose(fitted.log_marginal_likelihood(), np.log(evidence), 1e-4)
         density = joint(w, log_variance, (1.2, 0.3)).sum() * area / evidence
-        prediction = predict(found, np.array([[1.2]]))
+        prediction = predict(fitted, np.array([[1.2]]))
         self.assertAllClose(prediction.log_prob(np.array([[0.3]])), [np.log(density)], 1e-4)
 
     def test_before_much_is_known(self):
         """At one degree of freedom the variance is infinite, and said to be."""
-        found = NeuralLinear(linear(1), noise_prior=(0.5, 1.0)).fit(np.ones((1, 1)), np.ones(1))
-        self.assertAllEqual(predict(found, np.ones((2, 1))).stddev, np.full((2, 1), np.inf))
+        fitted = NeuralLinear(linear(1), noise_prior=(0.5, 1.0)).fit(np.ones((1, 1)), np.ones(1))
+        self.assertAllEqual(predict(fitted, np.ones((2, 1))).stddev, np.full((2, 1), np.inf))
 
 
 class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(sigma=(SIGMA, None), prior=PRIORS)
     def test_gradients(self, sigma, prior):
-        _, found = fitted(sigma)
+        _, actual = fitted(sigma)
         delta, steps = np.array(prior), 1e-6 * np.eye(np.size(prior))
         with tf.GradientTape() as tape:
             at, noise = tf.constant(delta), tf.constant(SIGMA, tf.float64)
             tape.watch([at, noise])
-            value = found.log_marginal_likelihood(at, None if sigma is None else noise)
+            value = actual.log_marginal_likelihood(at, None if sigma is None else noise)
         by_delta, by_sigma = tape.gradient(value, [at, noise])
 
         def evidence(delta, sigma):
-            return float(found.log_marginal_likelihood(delta, sigma))
+            return float(actual.log_marginal_likelihood(delta, sigma))
 
         slopes = [
             evidence(delta + h.reshape(delta.shape), sigma)
@@ -238,14 +238,14 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
         model = network(1)
         phi = features(model, X)
         y = phi @ [1.0, -0.5, 0.3, 0.8, 0.2] + 0.3 * RNG.normal(size=N)
-        found = NeuralLinear(model, sigma_noise=1.0, dtype="float64").fit(X, y)
-        found.optimize_prior_precision(with_noise=True)
+        fitted = NeuralLinear(model, sigma_noise=1.0, dtype="float64").fit(X, y)
+        fitted.optimize_prior_precision(with_noise=True)
         flat = dict.fromkeys(("alpha_1", "alpha_2", "lambda_1", "lambda_2"), 0.0)
         ridge = BayesianRidge(fit_intercept=False, max_iter=2000, tol=1e-10, **flat).fit(phi, y)
-        self.assertAllClose(found.prior_precision, ridge.lambda_, 1e-3)
-        self.assertAllClose(found.sigma_noise**-2, ridge.alpha_, 1e-3)
+        self.assertAllClose(fitted.prior_precision, ridge.lambda_, 1e-3)
+        self.assertAllClose(fitted.sigma_noise**-2, ridge.alpha_, 1e-3)
         mean, stddev = ridge.predict(features(model, NEW), return_std=True)
-        prediction = predict(found, NEW)
+        prediction = predict(fitted, NEW)
         self.assertAllClose(prediction.mean[:, 0], mean, 1e-3)
         self.assertAllClose(prediction.stddev[:, 0], stddev, 1e-3)
 
@@ -256,12 +256,12 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
         y = x @ [[2.0], [0.0], [0.0]] + 1.0 + 0.1 * RNG.normal(size=(N, 1))
         features_alone = keras.Sequential([keras.Input((3,)), keras.layers.Rescaling(1.0)])
         model = keras.Sequential([features_alone, keras.layers.Dense(1)])
-        found = NeuralLinear(model, noise_prior=(1.0, 0.01)).fit(x, y)
-        found.optimize_prior_precision(prior_structure=structure)
-        delta = found.prior_precision
+        fitted = NeuralLinear(model, noise_prior=(1.0, 0.01)).fit(x, y)
+        fitted.optimize_prior_precision(prior_structure=structure)
+        delta = fitted.prior_precision
         with tf.GradientTape() as tape:
             tape.watch(delta)
-            value = found.log_marginal_likelihood(delta)
+            value = fitted.log_marginal_likelihood(delta)
         slopes = (tape.gradient(value, delta) * delta).numpy()  # in log delta
         self.assertAllClose(slopes, np.zeros(len(slopes)), 0, 1e-2)
         self.assertLen(slopes, {"layerwise": 2, "diag": 4}[structure])
@@ -294,17 +294,17 @@ class UpdateTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("float32", "float64")
     def test_features_are_those_at_the_fit(self, dtype):
         model = network()
-        found = NeuralLinear(model, sigma_noise=SIGMA, dtype=dtype)
+        actual = NeuralLinear(model, sigma_noise=SIGMA, dtype=dtype)
         model.layers[0].set_weights([w + 0.5 for w in model.layers[0].get_weights()])
-        found.fit(X[:20], Y[:20])
+        actual.fit(X[:20], Y[:20])
         exact = NeuralLinear(model, sigma_noise=SIGMA, dtype=dtype).fit(X, Y)
         before = model.get_weights()
         model.set_weights([0 * w for w in before])
-        found.update(X[20:], Y[20:])
-        self.assert_equal(found, exact, dtype)
+        actual.update(X[20:], Y[20:])
+        self.assert_equal(actual, exact, dtype)
         self.assertAllEqual(model.get_weights()[0], 0 * before[0])
         self.assertAllClose(
-            found.fit(X, Y).function_moments(NEW)[1][:, 0, 0],
+            actual.fit(X, Y).function_moments(NEW)[1][:, 0, 0],
             np.full(6, 1 / (1 + N / SIGMA**2)),
             1e-6,
         )
@@ -312,18 +312,18 @@ class UpdateTest(tf.test.TestCase, parameterized.TestCase):
     def test_single_precision(self):
         """Of the network alone: targets far from zero keep their digits."""
         model, _ = fitted()
-        found = NeuralLinear(model, sigma_noise=SIGMA, prior_precision=1e-8).fit(X, Y + 1e6)
+        actual = NeuralLinear(model, sigma_noise=SIGMA, prior_precision=1e-8).fit(X, Y + 1e6)
         near = NeuralLinear(model, sigma_noise=SIGMA, prior_precision=1e-8).fit(X, Y)
-        mean, _ = found.function_moments(NEW)
+        mean, _ = actual.function_moments(NEW)
         self.assertAllClose(mean - 1e6, near.function_moments(NEW)[0], 0, 1e-3)
 
 
 class DrawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(SIGMA, None)
     def test_law_of_the_weights(self, sigma):
-        model, found = fitted(sigma, prior_precision=1.7)
+        model, actual = fitted(sigma, prior_precision=1.7)
         phi = features(model, X)
-        draws = found.sample(20_000, seed=1)
+        draws = actual.sample(20_000, seed=1)
         scale = 1.0 if sigma is None else sigma**2
         inverse = np.linalg.inv(phi.T @ phi + 1.7 * scale * np.eye(5))
         mean = inverse @ phi.T @ Y
@@ -337,17 +337,17 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.max(np.abs(draws.mean(axis=0) - mean.ravel()) / error), 4.5)
         error = np.sqrt(1.2 * (np.outer(variances, variances) + expected**2) / len(draws))
         self.assertLess(np.max(np.abs(np.cov(draws.T) - expected) / error), 5)
-        self.assertAllEqual(found.sample(3, seed=7), found.sample(3, seed=7))
+        self.assertAllEqual(actual.sample(3, seed=7), actual.sample(3, seed=7))
 
     @parameterized.parameters(SIGMA, None)
     def test_functions_and_networks(self, sigma):
         """Kept functions are those of the sampled weights, one for all x; so are the networks."""
-        model, found = fitted(sigma)
-        weights = found.sample(8, seed=2).reshape(8, 5, 2)
+        model, actual = fitted(sigma)
+        weights = actual.sample(8, seed=2).reshape(8, 5, 2)
         expected = features(model, NEW) @ weights
-        kept = predict(found, NEW, 8, seed=2, return_samples=True)
+        kept = predict(actual, NEW, 8, seed=2, return_samples=True)
         self.assertAllClose(kept.samples, expected, 1e-5, 1e-6)
-        ensemble = found.ensemble(8, seed=2)
+        ensemble = actual.ensemble(8, seed=2)
         drawn = tfbdl.predict(ensemble, NEW, return_samples=True, verbose=0)
         self.assertAllClose(drawn.samples, expected, 1e-5, 1e-6)
         self.assertAllClose(drawn.outputs, kept.outputs, 1e-5, 1e-6)
@@ -357,8 +357,8 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_mixture_of_functions_is_the_prediction(self):
         """Under unknown noise, which each function has of its own."""
-        _, found = fitted(None)
-        kept = predict(found, NEW, 20_000, seed=0, return_samples=True)
+        _, actual = fitted(None)
+        kept = predict(actual, NEW, 20_000, seed=0, return_samples=True)
         sigma = tf.math.softplus(kept.outputs[..., 2:]).numpy()
         logs = scipy.stats.norm.logpdf(Y_NEW, kept.outputs[..., :2], sigma).sum(axis=2)
         mixture = scipy.special.logsumexp(logs, axis=0) - np.log(20_000)
@@ -372,13 +372,13 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         h = keras.layers.Concatenate()([inputs[0], table])
         model = keras.Model(inputs, keras.layers.Dense(1)(h))
         x = [X, RNG.integers(0, 4, (N, 2))]
-        found = NeuralLinear(model).fit(x, Y[:, 0])
+        fitted = NeuralLinear(model).fit(x, Y[:, 0])
         embedded = model.layers[1 if "embedding" in model.layers[1].name else 2]
         phi = np.column_stack([X, embedded.get_weights()[0][x[1]].reshape(N, 4), np.ones(N)])
         mean = phi @ np.linalg.solve(phi.T @ phi + np.eye(8), phi.T @ Y[:, :1])
-        self.assertAllClose(predict(found, x).mean, mean, 1e-4, 1e-5)
-        members = found.ensemble(3).members.numpy()
-        self.assertAllClose(members[:, 8:16], found.sample(3), 1e-6)
+        self.assertAllClose(predict(fitted, x).mean, mean, 1e-4, 1e-5)
+        members = fitted.ensemble(3).members.numpy()
+        self.assertAllClose(members[:, 8:16], fitted.sample(3), 1e-6)
 
 
 class RefusalTest(tf.test.TestCase):
@@ -424,46 +424,46 @@ class RefusalTest(tf.test.TestCase):
             ),
         ):
             self.refuses(message, NeuralLinear, network(), **arguments)
-        found = NeuralLinear(network())
+        outputs = NeuralLinear(network())
         for call in (
-            found.log_marginal_likelihood,
-            found.optimize_prior_precision,
-            found.sample,
-            found.ensemble,
-            found.summary,
+            outputs.log_marginal_likelihood,
+            outputs.optimize_prior_precision,
+            outputs.sample,
+            outputs.ensemble,
+            outputs.summary,
             predict,
-            found.function_moments,
+            outputs.function_moments,
         ):
-            arguments = {predict: [found, X], found.function_moments: [X]}.get(call, [])
+            arguments = {predict: [outputs, X], outputs.function_moments: [X]}.get(call, [])
             message = f"{call.__name__} needs a fitted NeuralLinear; call fit first$"
             self.refuses(message, call, *arguments)
         self.refuses(
             "with_noise=True is for regression with one known noise",
-            found.fit(X, Y).optimize_prior_precision,
+            outputs.fit(X, Y).optimize_prior_precision,
             with_noise=True,
         )
         self.refuses(
             "sigma_noise=1.0 is for regression with one known noise",
-            found.log_marginal_likelihood,
+            outputs.log_marginal_likelihood,
             None,
             1.0,
         )
-        self.refuses("num_samples=0 must be a positive", found.sample, 0)
-        self.refuses("num_samples=0 must be a positive", predict, found, X, 0)
-        self.refuses("batch_size=0 must be a positive", predict, found, X, batch_size=0)
-        self.refuses("batch_size=0 must be a positive", found.fit, X, Y, batch_size=0)
+        self.refuses("num_samples=0 must be a positive", outputs.sample, 0)
+        self.refuses("num_samples=0 must be a positive", predict, outputs, X, 0)
+        self.refuses("batch_size=0 must be a positive", predict, outputs, X, batch_size=0)
+        self.refuses("batch_size=0 must be a positive", outputs.fit, X, Y, batch_size=0)
 
     def test_data(self):
-        found = NeuralLinear(network()).fit(X, Y)
-        before = float(found.log_marginal_likelihood())
+        fitted = NeuralLinear(network()).fit(X, Y)
+        before = float(fitted.log_marginal_likelihood())
         for message, *data in (
             ("y=None: give targets", X),
             ("y has 2 targets for the 30 examples", X, Y[:2]),
             ("x is not finite in example 0", np.nan * X, Y),
             (r"y has shape \(30, 3\); these outputs describe \(30, 2\)", X, np.ones((30, 3))),
         ):
-            self.refuses(message, found.update, *data)
-            self.assertEqual(float(found.log_marginal_likelihood()), before)
+            self.refuses(message, fitted.update, *data)
+            self.assertEqual(float(fitted.log_marginal_likelihood()), before)
 
 
 if __name__ == "__main__":

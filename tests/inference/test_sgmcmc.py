@@ -46,11 +46,11 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
         ensemble = posterior.ensemble(seed=4)
         self.assertAllEqual(ensemble.members, posterior.sample(seed=4))
         self.assertAllEqual(in_order(ensemble.states.numpy()), in_order(states))
-        found = tfbdl.predict(posterior, X, verbose=0)
+        prediction = tfbdl.predict(posterior, X, verbose=0)
         expected = tfbdl.predict(kept.ensemble(), X, verbose=0)
-        self.assertEqual(found.num_samples, 2)
-        self.assertAllClose(found.mean, expected.mean, 1e-5, 1e-6)
-        self.assertAllClose(found.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-7)
+        self.assertEqual(prediction.num_samples, 2)
+        self.assertAllClose(prediction.mean, expected.mean, 1e-5, 1e-6)
+        self.assertAllClose(prediction.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-7)
 
     def test_cycles(self):
         """4 epochs a cycle, 3 steps an epoch; the second half of a cycle samples."""

@@ -85,8 +85,8 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
             for _ in range(2):  # a finished run is left as it is
                 resumed.fit(X, Y, epochs=8, savedir=folder, **arguments)
                 for name in ("mean", "variance", "deviations"):
-                    found, expected = getattr(resumed, name), getattr(whole, name)
-                    self.assertAllClose(found, expected, 1e-6, 1e-9, msg=name)
+                    actual, expected = getattr(resumed, name), getattr(whole, name)
+                    self.assertAllClose(actual, expected, 1e-6, 1e-9, msg=name)
         self.assertAllClose(resumed.sample(3), whole.sample(3), 1e-5, 1e-6)
 
 
@@ -109,9 +109,9 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
     def test_predictions_are_those_of_the_draws(self):
         model = network()
         swag = fitted(model)
-        found = tfbdl.predict(swag.ensemble(7, seed=2), X, return_samples=True)
+        prediction = tfbdl.predict(swag.ensemble(7, seed=2), X, return_samples=True)
         flat = FlatModel(model)
-        for theta, outputs in zip(swag.sample(7, seed=2), found.samples, strict=True):
+        for theta, outputs in zip(swag.sample(7, seed=2), prediction.samples, strict=True):
             expected = flat(tf.constant(theta, tf.float32), X)
             self.assertAllClose(outputs, expected, 1e-4, 1e-5)
 
@@ -131,8 +131,8 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
         same = swag.ensemble(3, x=X, seed=1)  # by default the inputs are those of the fit
         self.assertAllEqual(ensembles[1].states.numpy(), same.states.numpy())
         self.assertEqual(model.layers[1].momentum, 0.99)
-        found = tfbdl.predict(swag, X, 3, seed=1, verbose=0)
-        self.assertAllClose(found.mean, tfbdl.predict(same, X, verbose=0).mean, 1e-6)
+        prediction = tfbdl.predict(swag, X, 3, seed=1, verbose=0)
+        self.assertAllClose(prediction.mean, tfbdl.predict(same, X, verbose=0).mean, 1e-6)
 
     def test_inputs_that_are_not_known(self):
         def examples(epoch, context):

@@ -54,13 +54,13 @@ class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
             train(model, [kept, record], 9)
             self.assertEqual(kept.epochs, [5, 8])
             ensemble = kept.ensemble()
-        found = tfbdl.predict(ensemble, X, return_samples=True)
-        self.assertEqual(found.num_samples, 2)
+        prediction = tfbdl.predict(ensemble, X, return_samples=True)
+        self.assertEqual(prediction.num_samples, 2)
         for member, epoch in enumerate(kept_epochs := (5, 8)):
             model.set_weights(record.weights[epoch])
-            self.assertAllClose(found.samples[member], model(X, training=False), 1e-5, 1e-6)
-        self.assertLen(kept_epochs, found.num_samples)
-        self.assertAllClose(found.aleatoric_stddev, np.full((24, 1), 0.5))
+            self.assertAllClose(prediction.samples[member], model(X, training=False), 1e-5, 1e-6)
+        self.assertLen(kept_epochs, prediction.num_samples)
+        self.assertAllClose(prediction.aleatoric_stddev, np.full((24, 1), 0.5))
 
     def test_a_stopped_run_keeps_what_it_had(self):
         with tempfile.TemporaryDirectory() as name:

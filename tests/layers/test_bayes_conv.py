@@ -237,7 +237,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             return y, *tape.gradient(loss, [v.value for v in layer.trainable_variables])
 
         unknown = [4 if n == 4 else None for n in x.shape]
-        found = []
+        actual = []
         for run in (
             step,
             tf.function(step),
@@ -248,9 +248,9 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             ),
         ):
             layer.seed.state.assign([1, 0])
-            found.append(run(x) if len(found) == 3 else run())
-        for other in found[1:]:
-            for a, b in zip(found[0], other, strict=False):
+            actual.append(run(x) if len(actual) == 3 else run())
+        for other in actual[1:]:
+            for a, b in zip(actual[0], other, strict=False):
                 self.assertAllClose(a, b, 1e-4, 1e-4)
 
     @parameterized.parameters(*ESTIMATORS)
@@ -317,18 +317,18 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         model.compile(keras.optimizers.Adam(0.02), loss)
         history = model.fit(x, y, batch_size=20, epochs=15, verbose=0).history["loss"]
         self.assertLess(history[-1], 0.8 * history[0])
-        found = predict(model, x, 5, seed=3, return_samples=True, verbose=0)
-        self.assertGreater(np.mean(np.argmax(found.mean, -1) == y), 0.9)
+        prediction = predict(model, x, 5, seed=3, return_samples=True, verbose=0)
+        self.assertGreater(np.mean(np.argmax(prediction.mean, -1) == y), 0.9)
         for sample in range(5):
             drawn = DrawnModel(model)(x, draw=make_draw(3, sample))
-            self.assertAllClose(found.outputs[sample], drawn, 1e-3, 1e-3)
+            self.assertAllClose(prediction.outputs[sample], drawn, 1e-3, 1e-3)
 
 
 class PointTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*PLAIN)
     def test_a_kernel_without_noise_for_each_example(self, kind):
         """Outputs and gradients are those of one kernel for the batch."""
-        x, found = inputs(kind), []
+        x, actual = inputs(kind), []
         for estimator in ("reparameterization", "per_example"):
             start = {"kernel_initializer": keras.initializers.GlorotUniform(1)}
             layer = kind(6, 2, num_data=10, posterior="point", estimator=estimator, **start)
@@ -336,8 +336,8 @@ class PointTest(tf.test.TestCase, parameterized.TestCase):
             with tf.GradientTape() as tape:
                 y = layer(x, training=True)
                 loss = tf.reduce_mean(tf.square(y))
-            found.append([y, *tape.gradient(loss, [v.value for v in layer.trainable_variables])])
-        for a, b in zip(*found, strict=True):
+            actual.append([y, *tape.gradient(loss, [v.value for v in layer.trainable_variables])])
+        for a, b in zip(*actual, strict=True):
             self.assertAllClose(a, b, 1e-4, 1e-4)
 
 

@@ -131,12 +131,12 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
                 loss = tf.reduce_sum(tf.square(layer(x, training=True))) + sum(layer.losses)
             return loss, *tape.gradient(loss, [v.value for v in layer.trainable_variables])
 
-        found = []
+        actual = []
         for run in (step, tf.function(step), tf.function(step, jit_compile=True)):
             layer.seed.state.assign([1, 0])
-            found.append(run())
-        for other in found[1:]:
-            for a, b in zip(found[0], other, strict=True):
+            actual.append(run())
+        for other in actual[1:]:
+            for a, b in zip(actual[0], other, strict=True):
                 self.assertAllClose(a, b, 1e-5, 1e-6)
 
 
@@ -157,10 +157,10 @@ class ModelTest(tf.test.TestCase):
         model.compile(keras.optimizers.Adam(0.05), loss, jit_compile=True)
         history = model.fit(x, y, batch_size=100, epochs=12, verbose=0).history["loss"]
         self.assertLess(history[-1], history[0] - 0.3)
-        found = predict(model, x, 3, seed=3, return_samples=True, verbose=0)
+        prediction = predict(model, x, 3, seed=3, return_samples=True, verbose=0)
         for sample in range(3):
             drawn = DrawnModel(model)(x, draw=make_draw(3, sample))
-            self.assertAllClose(found.outputs[sample], drawn, 1e-3, 1e-3)
+            self.assertAllClose(prediction.outputs[sample], drawn, 1e-3, 1e-3)
 
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):

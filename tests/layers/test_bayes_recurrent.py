@@ -200,14 +200,14 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
         def unknown(x):
             return (layer(x, training=True, mask=mask),)
 
-        found = []
+        actual = []
         for run in (step, tf.function(step), tf.function(step, jit_compile=True)):
             layer.seed.state.assign([1, 0])
-            found.append(run())
+            actual.append(run())
         layer.seed.state.assign([1, 0])
-        found.append(unknown(x))
-        for other in found[1:]:
-            for a, b in zip(found[0], other, strict=False):
+        actual.append(unknown(x))
+        for other in actual[1:]:
+            for a, b in zip(actual[0], other, strict=False):
                 self.assertAllClose(a, b, 1e-4, 1e-5)
 
     @parameterized.parameters(*KINDS)
@@ -309,11 +309,11 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         model.compile(keras.optimizers.Adam(0.03), loss, jit_compile=True)
         history = model.fit(x, y, batch_size=50, epochs=40, verbose=0).history["loss"]
         self.assertLess(history[-1], 0.7 * history[0])
-        found = predict(model, x, 5, seed=3, return_samples=True, verbose=0)
-        self.assertGreater(np.mean(np.argmax(found.mean, -1) == y), 0.85)
+        prediction = predict(model, x, 5, seed=3, return_samples=True, verbose=0)
+        self.assertGreater(np.mean(np.argmax(prediction.mean, -1) == y), 0.85)
         for sample in range(5):
             drawn = DrawnModel(model)(x, draw=make_draw(3, sample))
-            self.assertAllClose(found.outputs[sample], drawn, 1e-3, 1e-3)
+            self.assertAllClose(prediction.outputs[sample], drawn, 1e-3, 1e-3)
 
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):

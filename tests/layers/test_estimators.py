@@ -253,7 +253,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
         """From most to least: one sample, flipout and one for each example, local (mu, rho)."""
         rng = np.random.default_rng(0)
         x, y = (rng.normal(size=(64, d)).astype("float32") for d in (8, 1))
-        found = {}
+        actual = {}
         for name in NAMES:
             kinds = {"num_data": 64, "estimator": name}
             layers = [BayesDense(8, "tanh", seed=1, **kinds), BayesDense(1, seed=2, **kinds)]
@@ -271,8 +271,8 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
             draws = tf.function(tf.map_fn, jit_compile=True)(
                 once, tf.range(300), fn_output_signature=(tf.float32, tf.float32)
             )
-            found[name] = np.array([np.mean(np.var(g, axis=0)) for g in draws])
-        one, local, flipout, each = (found[name] for name in NAMES)
+            actual[name] = np.array([np.mean(np.var(g, axis=0)) for g in draws])
+        one, local, flipout, each = (actual[name] for name in NAMES)
         self.assertAllGreater(one / flipout, 1.3)
         self.assertAllInRange(flipout / each, 0.8, 2.0)
         self.assertAllGreater(each / local, 1.2)

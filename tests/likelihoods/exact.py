@@ -180,14 +180,14 @@ class Rows:
 
     def entropy(y, p):
         q = p / p.sum(-1, keepdims=True)
-        found = Rows.weighted(p, -xlog(q, q).sum(-1), -np.log(q))
-        return found._replace(size=np.ones(len(p)), slope_size=1 + np.abs(np.log(q)))
+        actual = Rows.weighted(p, -xlog(q, q).sum(-1), -np.log(q))
+        return actual._replace(size=np.ones(len(p)), slope_size=1 + np.abs(np.log(q)))
 
     def cdf(y, p):
         below = np.arange(p.shape[-1]) <= y[:, None]
         q = p / p.sum(-1, keepdims=True)
-        found = Rows.weighted(p, (q * below).sum(-1), below + 0 * p)
-        return found._replace(size=np.ones(len(p)))
+        actual = Rows.weighted(p, (q * below).sum(-1), below + 0 * p)
+        return actual._replace(size=np.ones(len(p)))
 
 
 def bernoulli_numbers(derivative, h):

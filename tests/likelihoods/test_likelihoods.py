@@ -339,8 +339,8 @@ class OfLossTest(tf.test.TestCase, parameterized.TestCase):
         (keras.losses.sparse_categorical_crossentropy, "Categorical", False),
     )
     def test_cross_entropies(self, loss, family, from_logits):
-        found = likelihoods.of_loss(loss)
-        self.assertEqual((type(found).__name__, found.from_logits), (family, from_logits))
+        actual = likelihoods.of_loss(loss)
+        self.assertEqual((type(actual).__name__, actual.from_logits), (family, from_logits))
 
     @parameterized.parameters(
         "mse",

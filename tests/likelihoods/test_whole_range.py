@@ -125,7 +125,7 @@ def asked(name):
     return ["entropy_of_mean"] if name.startswith("mean of") else QUANTITIES
 
 
-def found(name, y, outputs):
+def computed(name, y, outputs):
     """Each quantity and its gradient by the outputs; of all classes together, weighted."""
     likelihood = CASES[name][0]
     y = y if isinstance(likelihood, likelihoods.Categorical) else y[:, None]
@@ -186,14 +186,14 @@ def test_value_and_gradient(name, dtype):
     @SETTINGS
     @given(CASES[name][2](TYPES[dtype][0]))
     def holds(drawn):
-        compare(name, dtype, drawn, lambda y, x: found(name, y, x))
+        compare(name, dtype, drawn, lambda y, x: computed(name, y, x))
 
     holds()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_under_xla(name):
-    compiled = tf.function(lambda y, x: found(name, y, x), jit_compile=True)
+    compiled = tf.function(lambda y, x: computed(name, y, x), jit_compile=True)
 
     @SETTINGS
     @given(CASES[name][2](32))

@@ -21,14 +21,14 @@ def bins_by_loops(y, p, num_bins):
     """(count, confidence, accuracy) of each bin that is not empty."""
     confidence = [max(row) for row in p]
     right = [list(row).index(max(row)) == label for row, label in zip(p, y, strict=True)]
-    found = []
+    actual = []
     for m in range(num_bins):
         low, high = m / num_bins, (m + 1) / num_bins
         inside = [i for i, c in enumerate(confidence) if low < c <= high]
         if inside:
             mean = np.mean([confidence[i] for i in inside])
-            found.append((len(inside), mean, np.mean([right[i] for i in inside])))
-    return found
+            actual.append((len(inside), mean, np.mean([right[i] for i in inside])))
+    return actual
 
 
 def adaptive_by_loops(y, p, num_bins):
@@ -61,16 +61,16 @@ class BinnedTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(metrics.maximum_calibration_error(Y, P, num_bins), largest, 1e-12)
 
     def test_reliability(self):
-        found = metrics.reliability(Y, P, 15)
-        self.assertEqual(found.count.sum(), len(Y))
-        full = found.count > 0
+        score = metrics.reliability(Y, P, 15)
+        self.assertEqual(score.count.sum(), len(Y))
+        full = score.count > 0
         bins = np.array(bins_by_loops(Y, P, 15))
-        self.assertAllEqual(found.count[full], bins[:, 0])
-        self.assertAllClose(found.confidence[full], bins[:, 1], 1e-12)
-        self.assertAllClose(found.accuracy[full], bins[:, 2], 1e-12)
-        self.assertTrue(np.isnan(found.confidence[~full]).all())
-        self.assertTrue(np.isnan(found.accuracy[~full]).all())
-        self.assertLen(found.count, 15)
+        self.assertAllEqual(score.count[full], bins[:, 0])
+        self.assertAllClose(score.confidence[full], bins[:, 1], 1e-12)
+        self.assertAllClose(score.accuracy[full], bins[:, 2], 1e-12)
+        self.assertTrue(np.isnan(score.confidence[~full]).all())
+        self.assertTrue(np.isnan(score.accuracy[~full]).all())
+        self.assertLen(score.count, 15)
 
     @parameterized.parameters(7, 10, 15, 49, 100)
     def test_edges_belong_to_the_bin_below(self, num_bins):

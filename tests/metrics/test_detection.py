@@ -23,10 +23,10 @@ def auroc_by_pairs(scores_in, scores_out):
 def aupr_by_thresholds(scores_in, scores_out):
     area, recall_before = 0.0, 0.0
     for threshold in sorted({*scores_in, *scores_out}, reverse=True):
-        found = sum(s >= threshold for s in scores_out)
-        alarms = found + sum(s >= threshold for s in scores_in)
-        recall = found / len(scores_out)
-        area += (recall - recall_before) * found / alarms
+        actual = sum(s >= threshold for s in scores_out)
+        alarms = actual + sum(s >= threshold for s in scores_in)
+        recall = actual / len(scores_out)
+        area += (recall - recall_before) * actual / alarms
         recall_before = recall
     return area
 

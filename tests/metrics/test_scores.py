@@ -34,13 +34,13 @@ def decomposition_by_loops(y, p, num_bins):
     return parts
 
 
-def parts_of(found):
+def parts_of(actual):
     return [
-        found.reliability,
-        found.resolution,
-        found.uncertainty,
-        found.within_bin_variance,
-        found.within_bin_covariance,
+        actual.reliability,
+        actual.resolution,
+        actual.uncertainty,
+        actual.within_bin_variance,
+        actual.within_bin_covariance,
     ]
 
 
@@ -93,39 +93,39 @@ class BrierTest(tf.test.TestCase, parameterized.TestCase):
 class DecompositionTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1, 2, 10, 15, 97)
     def test_against_loops(self, num_bins):
-        found = metrics.brier_decomposition(Y, P, num_bins)
-        self.assertAllClose(parts_of(found), decomposition_by_loops(Y, P, num_bins), 1e-12, 1e-14)
-        self.assertAllClose(found.score, metrics.brier_score(Y, P), 1e-13)
+        score = metrics.brier_decomposition(Y, P, num_bins)
+        self.assertAllClose(parts_of(score), decomposition_by_loops(Y, P, num_bins), 1e-12, 1e-14)
+        self.assertAllClose(score.score, metrics.brier_score(Y, P), 1e-13)
 
     def test_few_values_leave_nothing_within_bins(self):
         """Murphy's three parts, with forecasts that each bin holds one value of."""
         p = np.array([0.05, 0.3, 0.3, 0.3, 0.95, 0.95, 0.55])
         y = np.array([0, 0, 1, 0, 1, 1, 1])
-        found = metrics.brier_decomposition(y, p, 10)
-        self.assertAllClose(found.within_bin_variance, 0.0)
-        self.assertAllClose(found.within_bin_covariance, 0.0)
-        three = found.reliability - found.resolution + found.uncertainty
+        score = metrics.brier_decomposition(y, p, 10)
+        self.assertAllClose(score.within_bin_variance, 0.0)
+        self.assertAllClose(score.within_bin_covariance, 0.0)
+        three = score.reliability - score.resolution + score.uncertainty
         self.assertAllClose(three, metrics.brier_score(y, p), 1e-13)
 
     def test_by_hand(self):
         """One bin, forecasts 0.2 and 0.6 of class 1, of which the second comes true."""
-        found = metrics.brier_decomposition([0, 1], [0.2, 0.6], 1)
+        score = metrics.brier_decomposition([0, 1], [0.2, 0.6], 1)
         by_hand = [2 * 0.1**2, 0.0, 2 * 0.25, 2 * 0.2**2, 2 * 2 * 0.2 * 0.5]
-        self.assertAllClose(parts_of(found), by_hand, 1e-13, 1e-15)
+        self.assertAllClose(parts_of(score), by_hand, 1e-13, 1e-15)
 
     def test_forecast_of_the_base_rate_is_pure_uncertainty(self):
         y = np.array([0, 0, 0, 1])
-        found = metrics.brier_decomposition(y, np.full(4, 0.25))
-        self.assertAllClose(parts_of(found), [0, 0, 2 * 0.25 * 0.75, 0, 0], atol=1e-15)
+        score = metrics.brier_decomposition(y, np.full(4, 0.25))
+        self.assertAllClose(parts_of(score), [0, 0, 2 * 0.25 * 0.75, 0, 0], atol=1e-15)
 
     @QUICK
     @given(few_classes(), st.integers(1, 20))
     def test_parts_add_up(self, case, num_bins):
         y, p = case
-        found = metrics.brier_decomposition(y, p, num_bins)
-        self.assertAllClose(found.score, metrics.brier_score(y, p), 1e-12, 1e-14)
-        self.assertAllClose(parts_of(found), decomposition_by_loops(y, p, num_bins), 1e-12, 1e-14)
-        self.assertAllInRange(parts_of(found)[:4], -1e-14, 2.0)
+        score = metrics.brier_decomposition(y, p, num_bins)
+        self.assertAllClose(score.score, metrics.brier_score(y, p), 1e-12, 1e-14)
+        self.assertAllClose(parts_of(score), decomposition_by_loops(y, p, num_bins), 1e-12, 1e-14)
+        self.assertAllInRange(parts_of(score)[:4], -1e-14, 2.0)
 
 
 class OrderTest(tf.test.TestCase, parameterized.TestCase):

@@ -27,10 +27,10 @@ class FitTemperatureTest(tf.test.TestCase, parameterized.TestCase):
     def test_against_minimisation(self, seed):
         y, p = classification(seed=seed, num_classes=2 + seed)
         logits = np.log(p)
-        found = scipy.optimize.minimize_scalar(nll, bracket=(-1, 1), args=(y, logits), tol=1e-12)
+        actual = scipy.optimize.minimize_scalar(nll, bracket=(-1, 1), args=(y, logits), tol=1e-12)
         temperature = metrics.fit_temperature(y, logits)
-        self.assertAllClose(temperature, math.exp(found.x), 1e-5)
-        self.assertLessEqual(nll(math.log(temperature), y, logits), found.fun + 1e-14)
+        self.assertAllClose(temperature, math.exp(actual.x), 1e-5)
+        self.assertLessEqual(nll(math.log(temperature), y, logits), actual.fun + 1e-14)
         self.assertIsInstance(temperature, float)
 
     def test_finds_the_true_one(self):

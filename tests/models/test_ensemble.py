@@ -60,10 +60,10 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
         models = [plain(seed) for seed in range(3)]
         ensemble = WeightEnsemble.of(models)
         outputs = np.stack([model(X) for model in models])
-        found = tfbdl.predict(ensemble, X, seed=4)
-        self.assertEqual(found.num_samples, 3)
-        self.assertAllClose(found.mean, outputs.mean(axis=0), 1e-5, 1e-6)
-        self.assertAllClose(found.epistemic_stddev, outputs.std(axis=0), 1e-5, 1e-6)
+        prediction = tfbdl.predict(ensemble, X, seed=4)
+        self.assertEqual(prediction.num_samples, 3)
+        self.assertAllClose(prediction.mean, outputs.mean(axis=0), 1e-5, 1e-6)
+        self.assertAllClose(prediction.epistemic_stddev, outputs.std(axis=0), 1e-5, 1e-6)
         some = tfbdl.predict(ensemble, X, 2, return_samples=True)
         self.assertAllClose(some.samples, outputs[:2], 1e-5, 1e-6)
 

@@ -26,8 +26,8 @@ class FigureCase(tf.test.TestCase):
         super().tearDown()
 
     def line(self, ax, label):
-        (found,) = (line for line in ax.lines if line.get_label().startswith(label))
-        return found.get_xydata()
+        (actual,) = (line for line in ax.lines if line.get_label().startswith(label))
+        return actual.get_xydata()
 
     def assert_readable(self, ax):
         self.assertTrue(ax.get_xlabel())
@@ -40,15 +40,15 @@ class CalibrationTest(FigureCase):
     def test_reliability_diagram(self):
         ax = plots.reliability_diagram(LABELS, P, 10)
         self.assert_readable(ax)
-        found = metrics.reliability(LABELS, P, 10)
-        filled = found.count > 0
+        score = metrics.reliability(LABELS, P, 10)
+        filled = score.count > 0
         points = self.line(ax, "at the mean confidence")
-        self.assertAllClose(points[:, 0], found.confidence[filled])
-        self.assertAllClose(points[:, 1], found.accuracy[filled])
+        self.assertAllClose(points[:, 0], score.confidence[filled])
+        self.assertAllClose(points[:, 1], score.accuracy[filled])
         accuracy, share = (bars.patches for bars in ax.containers)
-        self.assertAllClose([bar.get_height() for bar in accuracy], found.accuracy[filled])
+        self.assertAllClose([bar.get_height() for bar in accuracy], score.accuracy[filled])
         self.assertAllClose(sum(bar.get_height() for bar in share), 1.0)
-        for bar, confidence in zip(accuracy, found.confidence[filled], strict=True):
+        for bar, confidence in zip(accuracy, score.confidence[filled], strict=True):
             self.assertBetween(confidence, bar.get_x(), bar.get_x() + bar.get_width())
         error = metrics.expected_calibration_error(LABELS, P, 10)
         self.assertIn(f"{100 * error:.1f} %", ax.get_title())

@@ -63,8 +63,8 @@ class SizeTest(tf.test.TestCase, parameterized.TestCase):
             BayesDense(650, num_data=10, posterior="full_covariance").build((None, 1000))
 
     @parameterized.parameters(((20_000, 3), "20,000 rows"), ((3, 20_000), "20,000 columns"))
-    def test_matrix_normal_of_a_long_side_is_refused(self, shape, found):
-        with self.assertRaisesRegex(ValueError, f"^posterior=MatrixNormal over {found} needs"):
+    def test_matrix_normal_of_a_long_side_is_refused(self, shape, actual):
+        with self.assertRaisesRegex(ValueError, f"^posterior=MatrixNormal over {actual} needs"):
             built("matrix_normal", shape)
 
     def test_large_weights_have_low_rank(self):

@@ -87,11 +87,11 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
 
         start = np.concatenate([np.ravel(v.value) for v in variables])
         options = {"maxiter": 5000, "maxfun": 5000, "ftol": 1e-15, "gtol": 1e-9}
-        found = scipy.optimize.minimize(
+        actual = scipy.optimize.minimize(
             objective, start, jac=True, method="L-BFGS-B", options=options
         )
-        objective(found.x)
-        return found.fun
+        objective(actual.x)
+        return actual.fun
 
     def made(self, family, units):
         owner, start = keras.layers.Layer(dtype="float64"), keras.initializers.Zeros()

@@ -45,11 +45,11 @@ class TestPoisson:
     def test_small_rates(self, arguments):
         """The entropy of log rates below -88 was NaN."""
         x = np.array([[-90.0], [-1e3], [-1e4], [-3e37]], "float32")
-        found = tfbdl.predict(identity(loss=likelihoods.Poisson()), x, seed=0, **arguments)
+        prediction = tfbdl.predict(identity(loss=likelihoods.Poisson()), x, seed=0, **arguments)
         if arguments["num_samples"] == 0:
-            np.testing.assert_array_equal(found.mean, 0.0)
-            np.testing.assert_allclose(found.expected_entropy, 0.0, atol=1e-30)
-        for values in (found.mean, found.stddev, found.expected_entropy):
+            np.testing.assert_array_equal(prediction.mean, 0.0)
+            np.testing.assert_allclose(prediction.expected_entropy, 0.0, atol=1e-30)
+        for values in (prediction.mean, prediction.stddev, prediction.expected_entropy):
             assert np.isfinite(values).all()
 
     @WAYS
@@ -124,11 +124,11 @@ class HeavyTails(likelihoods.Likelihood):
 class TestOwnLaws:
     @WAYS
     def test_an_infinite_variance_is_a_variance(self, arguments):
-        found = tfbdl.predict(bayesian(loss=HeavyTails()), X, seed=0, **arguments)
-        np.testing.assert_array_equal(found.aleatoric_variance, np.inf)
-        np.testing.assert_array_equal(found.stddev, np.inf)
-        assert np.isfinite(found.mean).all()
-        assert np.isfinite(found.epistemic_variance).all()
+        prediction = tfbdl.predict(bayesian(loss=HeavyTails()), X, seed=0, **arguments)
+        np.testing.assert_array_equal(prediction.aleatoric_variance, np.inf)
+        np.testing.assert_array_equal(prediction.stddev, np.inf)
+        assert np.isfinite(prediction.mean).all()
+        assert np.isfinite(prediction.epistemic_variance).all()
 
 
 class TestLaplace:
@@ -143,10 +143,10 @@ class TestLaplace:
 
 
 def test_mean_weights_of_an_ensemble_are_as_before():
-    found = tfbdl.predict(bayesian(loss=likelihoods.Normal(0.5)), X, 20, seed=0)
-    np.testing.assert_allclose(found.aleatoric_variance, 0.25, 1e-6)
+    prediction = tfbdl.predict(bayesian(loss=likelihoods.Normal(0.5)), X, 20, seed=0)
+    np.testing.assert_allclose(prediction.aleatoric_variance, 0.25, 1e-6)
     entropy = tf.math.log(0.5) + 0.5 * np.log(2 * np.pi * np.e)
-    np.testing.assert_allclose(found.expected_entropy, entropy, 1e-6)
+    np.testing.assert_allclose(prediction.expected_entropy, entropy, 1e-6)
 
 
 if __name__ == "__main__":

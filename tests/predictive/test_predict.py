@@ -302,8 +302,8 @@ class InputsTest(tf.test.TestCase, parameterized.TestCase):
     def test_kept_outputs_have_one_precision(self):
         model = keras.Sequential([keras.Input((D,)), layers.MCDropout(0.5, dtype="float16")])
         for num_samples in (0, 2):
-            found = tfbdl.predict(model, X, num_samples, return_samples=True)
-            self.assertEqual(found.samples.dtype, np.float32)
+            prediction = tfbdl.predict(model, X, num_samples, return_samples=True)
+            self.assertEqual(prediction.samples.dtype, np.float32)
 
     def test_a_vae(self):
         vae = tfbdl.models.VAE(2, (5,))
@@ -447,8 +447,8 @@ class BoundTest(tf.test.TestCase):
         ):
             q.mu.assign(w.mu)
             q.rho.assign(w.rho)
-        found = tfbdl.elbo(model, X, Y, 2000, seed=1, likelihood=single.loss)
-        self.assertAllClose(found, tfbdl.elbo(single, X, Y, 2000, seed=1), rtol=2e-2)
+        elbo = tfbdl.elbo(model, X, Y, 2000, seed=1, likelihood=single.loss)
+        self.assertAllClose(elbo, tfbdl.elbo(single, X, Y, 2000, seed=1), rtol=2e-2)
 
     def test_annealing_is_left_out(self):
         model = linear()

@@ -50,10 +50,10 @@ class NumberTest(tf.test.TestCase, parameterized.TestCase):
         whole = tfbdl.predict(model, x, 7, **kwargs)
         numbers = [1, 2, 3, 7, 8, 9, 31, 100, 255, 256, 257, 999, 1000, 1001, 2500, 4999, 5000]
         for number in [*numbers, *RNG.integers(1, 5000, 30)]:
-            found = tfbdl.predict(model, x[:number], 7, **kwargs)
-            self.assertAllClose(found.mean, whole.mean[:number], 1e-5, 1e-6)
+            prediction = tfbdl.predict(model, x[:number], 7, **kwargs)
+            self.assertAllClose(prediction.mean, whole.mean[:number], 1e-5, 1e-6)
             self.assertAllClose(
-                found.epistemic_variance, whole.epistemic_variance[:number], 1e-4, 1e-6
+                prediction.epistemic_variance, whole.epistemic_variance[:number], 1e-4, 1e-6
             )
         sizes = {shape[0] for shape in traces}
         self.assertLessEqual(sizes, {*(2**i for i in range(10)), 1000})
@@ -70,9 +70,9 @@ class NumberTest(tf.test.TestCase, parameterized.TestCase):
         x, y = RNG.normal(size=(6, D)).astype("float32"), np.arange(6) % 2
         every = tfbdl.predict(model, x, 250, seed=3, return_samples=True, verbose=0)
         for number in range(1, 251, 7):
-            found = tfbdl.predict(model, x, number, seed=3, return_samples=True, verbose=0)
-            self.assertAllClose(found.outputs, every.outputs[:number], 1e-5, 1e-6)
-            self.assertAllClose(found.mean, every.samples[:number].mean(0), 1e-5, 1e-6)
+            prediction = tfbdl.predict(model, x, number, seed=3, return_samples=True, verbose=0)
+            self.assertAllClose(prediction.outputs, every.outputs[:number], 1e-5, 1e-6)
+            self.assertAllClose(prediction.mean, every.samples[:number].mean(0), 1e-5, 1e-6)
         self.assertLess(len(traces), 40)
         for number in (1, 10, 37, 120):
             logs = tfbdl.log_predictive_density(model, x, y, number, seed=3)
@@ -86,9 +86,9 @@ class NumberTest(tf.test.TestCase, parameterized.TestCase):
         alone = network(MCDropout(0.5, seed=1))
         alone.set_weights(both.get_weights())
         x, kwargs = np.ones((5, D), "float32"), {"seed": 3, "return_samples": True, "verbose": 0}
-        found, expected = (tfbdl.predict(m, x, number, **kwargs) for m in (both, alone))
-        self.assertAllClose(found.outputs, expected.outputs, 1e-5, 1e-6)
-        self.assertAllClose(found.mean, expected.mean, 1e-5, 1e-6)
+        actual, expected = (tfbdl.predict(m, x, number, **kwargs) for m in (both, alone))
+        self.assertAllClose(actual.outputs, expected.outputs, 1e-5, 1e-6)
+        self.assertAllClose(actual.mean, expected.mean, 1e-5, 1e-6)
 
     def test_rooms(self):
         functions = Functions.of(network(MCDropout(0.5)), None)
@@ -106,8 +106,8 @@ class NumberTest(tf.test.TestCase, parameterized.TestCase):
         traces.clear()
         for number in (100, 101, 157, 499, 730):
             data = tf.data.Dataset.from_tensor_slices(x[:number]).batch(100)
-            found = tfbdl.predict(model, data, 5, seed=3, verbose=0)
-            self.assertAllClose(found.mean, whole[:number], 1e-5, 1e-6)
+            prediction = tfbdl.predict(model, data, 5, seed=3, verbose=0)
+            self.assertAllClose(prediction.mean, whole[:number], 1e-5, 1e-6)
         self.assertLessEqual({shape[0] for shape in traces}, {1, 2, 32, 64, 100})
 
 
@@ -245,13 +245,13 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
     def test_predict(self, make, x):
         model = make()
         data = tf.data.Dataset.from_tensor_slices(x).batch(3)
-        found = tfbdl.predict(model, data, 40, seed=1, return_samples=True, verbose=0)
-        self.assertAllClose(found.samples[:, 0], found.samples[:, 4], 1e-5, 1e-6)
-        self.assertGreater(found.epistemic_stddev.min(), 0.0)
+        prediction = tfbdl.predict(model, data, 40, seed=1, return_samples=True, verbose=0)
+        self.assertAllClose(prediction.samples[:, 0], prediction.samples[:, 4], 1e-5, 1e-6)
+        self.assertGreater(prediction.epistemic_stddev.min(), 0.0)
         dense, drop = model.layers[-1], model.layers[-2]
         features = keras.Model(model.input, drop.input)(tf.constant(x))
         kept = [drop(features, draw=tfbdl.draws.make_draw(1, s)) for s in range(40)]
-        self.assertAllClose(found.mean, np.mean([dense(h) for h in kept], 0), 1e-5, 1e-6)
+        self.assertAllClose(prediction.mean, np.mean([dense(h) for h in kept], 0), 1e-5, 1e-6)
 
     @parameterized.parameters(*MODELS)
     def test_bound(self, make, x):
@@ -262,8 +262,10 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
             model, data, num_samples=9, seed=1, likelihood=likelihood
         )
         inputs = tf.data.Dataset.from_tensor_slices(x).batch(5)
-        found = tfbdl.predict(model, inputs, 9, seed=1, likelihood=likelihood, return_samples=True)
-        self.assertAllClose(logs, found.log_prob(y), 1e-5, 1e-6)
+        prediction = tfbdl.predict(
+            model, inputs, 9, seed=1, likelihood=likelihood, return_samples=True
+        )
+        self.assertAllClose(logs, prediction.log_prob(y), 1e-5, 1e-6)
 
     @parameterized.parameters(*MODELS)
     def test_export(self, make, x):
@@ -273,9 +275,9 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
         served = tf.saved_model.load(f"{folder}/served").signatures["serving_default"]
         answer = served(x=tf.constant(x))
         data = tf.data.Dataset.from_tensor_slices(x).batch(5)
-        found = tfbdl.predict(model, data, 9, seed=1, verbose=0)
-        self.assertAllClose(answer["mean"], found.mean, 1e-5, 1e-6)
-        self.assertAllClose(answer["stddev"], found.stddev, 1e-4, 1e-5)
+        prediction = tfbdl.predict(model, data, 9, seed=1, verbose=0)
+        self.assertAllClose(answer["mean"], prediction.mean, 1e-5, 1e-6)
+        self.assertAllClose(answer["stddev"], prediction.stddev, 1e-4, 1e-5)
 
     def test_one_may_say_so(self):
         model = network(MCDropout(0.5, seed=1))

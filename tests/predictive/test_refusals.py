@@ -109,8 +109,8 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "probabilities; use from_logits=False$") as caught:
             tfbdl.predict(model, X, 3, likelihood=family())
         self.assertNotIn("\n", str(caught.exception))
-        found = tfbdl.predict(model, X, 3, seed=0, likelihood=family(from_logits=False))
-        self.assertAllClose(found.mean, tfbdl.predict(model, X, 3, seed=0).mean, 1e-5)
+        prediction = tfbdl.predict(model, X, 3, seed=0, likelihood=family(from_logits=False))
+        self.assertAllClose(prediction.mean, tfbdl.predict(model, X, 3, seed=0).mean, 1e-5)
 
     def test_outputs_that_cannot_be_halved(self):
         with self.assertRaisesRegex(ValueError, r"^outputs has shape .*; Normal\('predicted'\)"):

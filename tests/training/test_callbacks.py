@@ -466,12 +466,12 @@ class BoundTest(CallbackCase):
 class PosteriorTensorBoardTest(CallbackCase):
     def events(self):
         """What was written: values by name and step; histograms as their counts and bounds."""
-        found = {}
+        actual = {}
         for path in self.folder.rglob("events*"):
             for event in tf.compat.v1.train.summary_iterator(str(path)):
                 for value in event.summary.value:
-                    found[value.tag, event.step] = tf.make_ndarray(value.tensor)
-        return found
+                    actual[value.tag, event.step] = tf.make_ndarray(value.tensor)
+        return actual
 
     def test_scalars_and_histograms(self):
         model = classifier(
@@ -483,16 +483,16 @@ class PosteriorTensorBoardTest(CallbackCase):
         history = self.fit(
             model, callbacks=[tfbdl.PosteriorTensorBoard(self.folder / "board")], epochs=2
         )
-        found = self.events()
+        actual = self.events()
         for name in ("elbo", "nll", "kl_per_example", "acc"):
-            self.assertAllClose([found[name, 1], found[name, 2]], history[name], 1e-5)
-        self.assertAllClose(found["drop/keep", 2], model.layers[0].keep_prob, 1e-6)
+            self.assertAllClose([actual[name, 1], actual[name, 2]], history[name], 1e-5)
+        self.assertAllClose(actual["drop/keep", 2], model.layers[0].keep_prob, 1e-6)
         kernel = model.layers[1].kernel
         for name, values in (("mu", kernel.mean), ("sigma", kernel.stddev)):
-            buckets = found[f"bayes/kernel/{name}", 2]
+            buckets = actual[f"bayes/kernel/{name}", 2]
             self.assertAllClose(buckets[[0, -1], [0, 1]], [np.min(values), np.max(values)], 1e-5)
             self.assertEqual(buckets[:, 2].sum(), 48)
-        self.assertIn(("bayes/kernel/signal_to_noise_db", 1), found)
+        self.assertIn(("bayes/kernel/signal_to_noise_db", 1), actual)
 
     def test_a_log_dir_that_cannot_be_written(self):
         """TensorFlow has errors of its own, and of several lines."""
@@ -516,9 +516,9 @@ class PosteriorTensorBoardTest(CallbackCase):
             lambda: tfbdl.layers.BayesDense(6, num_data=N, posterior="prior", name="bayes")
         )
         self.fit(model, callbacks=[tfbdl.PosteriorTensorBoard(self.folder / "board")], epochs=1)
-        found = self.events()
-        self.assertIn(("bayes/kernel/mu", 1), found)
-        self.assertNotIn(("bayes/kernel/sigma", 1), found)
+        actual = self.events()
+        self.assertIn(("bayes/kernel/mu", 1), actual)
+        self.assertNotIn(("bayes/kernel/sigma", 1), actual)
 
 
 if __name__ == "__main__":

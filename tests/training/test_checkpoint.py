@@ -109,9 +109,9 @@ class RoundTripTest(CheckpointCase):
         states = [{"delta": np.array([0.1, np.pi]), "epochs": np.array([3])}, {"v0": np.array(2.0)}]
         checkpoint.save(self.path, make(), META, states)
         checkpoint.restore(self.path, make())
-        found = checkpoint.read_states(self.path)
-        self.assertEqual([list(s) for s in found], [["delta", "epochs"], ["v0"]])
-        for got, expected in zip(found, states, strict=True):
+        actual = checkpoint.read_states(self.path)
+        self.assertEqual([list(s) for s in actual], [["delta", "epochs"], ["v0"]])
+        for got, expected in zip(actual, states, strict=True):
             for name, array in expected.items():
                 self.assertEqual(got[name].dtype, array.dtype)
                 np.testing.assert_array_equal(got[name], array)

@@ -48,8 +48,8 @@ def test_elbo() -> None:
 def test_reparameterization() -> None:
     of = solutions("reparameterization")
     eps = np.random.default_rng(0).standard_normal(1_000_000)
-    found = np.var((0.7 + 0.5 * eps) ** 2 * eps / 0.5)
-    assert of.score_variance(0.7, 0.5) == pytest.approx(found, rel=0.03)
+    values = np.var((0.7 + 0.5 * eps) ** 2 * eps / 0.5)
+    assert of.score_variance(0.7, 0.5) == pytest.approx(values, rel=0.03)
     for u in (0.02, 0.4, 0.9):
         by_path, by_law = of.logistic_gradients(u, 1.0, 0.6)
         assert by_path == pytest.approx(by_law)
@@ -61,8 +61,8 @@ def test_dropout() -> None:
     of = solutions("dropout")
     h, kernel, keep = np.array([1.0, -2.0]), np.array([0.3, 0.7]), 0.8
     masks = np.random.default_rng(0).random((400_000, 2)) < keep
-    found = np.var((masks / keep * h) @ kernel)
-    assert of.spread(h, kernel, keep) == pytest.approx(found, rel=0.02)
+    values = np.var((masks / keep * h) @ kernel)
+    assert of.spread(h, kernel, keep) == pytest.approx(values, rel=0.02)
     decay = of.weight_decay(0.5e-4, num_data=1000, keep=0.5, new_num_data=60_000, new_keep=0.9)
     assert decay == pytest.approx(4.63e-7, rel=1e-3)
     assert of.error_of_the_formula(0.0) == pytest.approx(np.log(2))
@@ -100,11 +100,11 @@ def test_variational_dropout() -> None:
 
 def test_laplace() -> None:
     of = solutions("laplace")
-    found = of.poisson_evidence()
+    actual = of.poisson_evidence()
     rates = np.linspace(1e-6, 30, 300_001)
     joint = scipy.stats.poisson.pmf(of.COUNTS[:, None], rates).prod(0) * np.exp(-rates)
-    assert found["exact"] == pytest.approx(np.log(np.trapezoid(joint, rates)), abs=1e-6)
-    errors = {name: abs(found[name] - found["exact"]) for name in ("rate", "logarithm")}
+    assert actual["exact"] == pytest.approx(np.log(np.trapezoid(joint, rates)), abs=1e-6)
+    errors = {name: abs(actual[name] - actual["exact"]) for name in ("rate", "logarithm")}
     assert errors["logarithm"] < errors["rate"]
     rng = np.random.default_rng(0)
     exact, by_laplace = of.linear_regression(
@@ -125,8 +125,8 @@ def test_hmc_and_sgmcmc() -> None:
     rate = of.equal_noise(1000, 10, 1 / 0.5**2)
     curvature = 1 / 0.5**2
     exact = 2 / (1 - rate * curvature / 2)
-    found = of.sgld_variance(rate, num_data=1000, batch_size=10, noise=0.5)
-    assert found == pytest.approx(exact, rel=0.1)
+    actual = of.sgld_variance(rate, num_data=1000, batch_size=10, noise=0.5)
+    assert actual == pytest.approx(exact, rel=0.1)
 
 
 def test_wide_networks() -> None:

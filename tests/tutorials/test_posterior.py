@@ -59,8 +59,8 @@ class ProblemsTest(tf.test.TestCase, parameterized.TestCase):
             log_likelihood = scipy.special.log_softmax(f, axis=1)[np.arange(len(y)), y].sum()
         theta = np.concatenate([np.ravel(w) for w in weights])
         expected = log_likelihood + scipy.stats.norm.logpdf(theta).sum()
-        found = problem.log_posterior()(tf.constant(theta))
-        self.assertAllClose(found, expected, rtol=1e-4)
+        actual = problem.log_posterior()(tf.constant(theta))
+        self.assertAllClose(actual, expected, rtol=1e-4)
         loss = float(problem.likelihood(y, network(problem.x))) + float(sum(network.losses))
         constant = 0.5 * len(theta) * np.log(2 * np.pi)
         self.assertAllClose(-problem.num_data * loss - constant, expected, rtol=1e-4)
@@ -100,10 +100,10 @@ class ProblemsTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_pooled(self) -> None:
         image = np.random.default_rng(0).uniform(size=(2, 28, 28))
-        found = problems.pooled(image.reshape(2, 784)).reshape(2, 14, 14)
+        actual = problems.pooled(image.reshape(2, 784)).reshape(2, 14, 14)
         for i, j in ((0, 0), (3, 7), (13, 13)):
             self.assertAllClose(
-                found[1, i, j], image[1, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2].mean()
+                actual[1, i, j], image[1, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2].mean()
             )
 
 
@@ -122,7 +122,7 @@ class SparseModeTest(tf.test.TestCase):
 class LaplaceStepsTest(tf.test.TestCase):
     def test_each_step(self) -> None:
         """The mode has no slope, H is -d^2 / dw^2, and integrals are those of SciPy."""
-        found = laplace_steps.steps()
+        actual = laplace_steps.steps()
         x, y, scale = laplace_steps.X[:, 0], laplace_steps.Y[:, 0], laplace_steps.SCALE
 
         def joint(w: float) -> float:
@@ -130,22 +130,22 @@ class LaplaceStepsTest(tf.test.TestCase):
             likelihood = np.prod(np.where(y == 1, p, 1 - p))
             return likelihood * scipy.stats.norm.pdf(w, scale=scale)
 
-        p = scipy.special.expit(found.mode * x)
-        self.assertAllClose(np.sum(x * (y - p)) - found.mode / scale**2, 0.0, atol=1e-3)
+        p = scipy.special.expit(actual.mode * x)
+        self.assertAllClose(np.sum(x * (y - p)) - actual.mode / scale**2, 0.0, atol=1e-3)
         h = np.sum(x**2 * p * (1 - p)) + scale**-2
-        self.assertAllClose(found.stddev, h**-0.5, rtol=1e-4)
+        self.assertAllClose(actual.stddev, h**-0.5, rtol=1e-4)
         evidence = scipy.integrate.quad(joint, -20, 20, points=[1.0])[0]
-        self.assertAllClose(found.log_evidence[0], np.log(evidence), atol=1e-4)
-        by_laplace = np.log(joint(found.mode)) + 0.5 * np.log(2 * np.pi / h)
-        self.assertAllClose(found.log_evidence[1], by_laplace, atol=1e-4)
+        self.assertAllClose(actual.log_evidence[0], np.log(evidence), atol=1e-4)
+        by_laplace = np.log(joint(actual.mode)) + 0.5 * np.log(2 * np.pi / h)
+        self.assertAllClose(actual.log_evidence[1], by_laplace, atol=1e-4)
         at = laplace_steps.LINE[80, 0]
         mean = scipy.integrate.quad(
             lambda w: joint(w) * scipy.special.expit(w * at), -20, 20, points=[1.0]
         )[0]
-        self.assertAllClose(found.exact[80], mean / evidence, atol=1e-4)
-        normal = scipy.stats.norm(found.mode, found.stddev)
+        self.assertAllClose(actual.exact[80], mean / evidence, atol=1e-4)
+        normal = scipy.stats.norm(actual.mode, actual.stddev)
         mean = normal.expect(lambda w: scipy.special.expit(w * at))
-        self.assertAllClose(found.approximate[80], mean, atol=5 * 0.5 / 5000**0.5)
+        self.assertAllClose(actual.approximate[80], mean, atol=5 * 0.5 / 5000**0.5)
 
 
 @pytest.mark.usefixtures("without_xla")
@@ -154,11 +154,11 @@ class TableTest(tf.test.TestCase):
         p = np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]])
         other = np.array([[0.6, 0.4], [0.6, 0.4], [0.8, 0.2]])
         y = np.array([0, 1, 1])
-        found = distances.scores(p, other, y)
-        self.assertAllClose(found["accuracy"], 2 / 3)
-        self.assertAllClose(found["agreement"], 2 / 3)
-        self.assertAllClose(found["total_variation"], (0.1 + 0.2 + 0.1) / 3)
-        self.assertAllClose(found["nll"], -np.log([0.7, 0.6, 0.1]).mean())
+        actual = distances.scores(p, other, y)
+        self.assertAllClose(actual["accuracy"], 2 / 3)
+        self.assertAllClose(actual["agreement"], 2 / 3)
+        self.assertAllClose(actual["total_variation"], (0.1 + 0.2 + 0.1) / 3)
+        self.assertAllClose(actual["nll"], -np.log([0.7, 0.6, 0.1]).mean())
         chains = reference.Reference(np.stack([p, other, p]), *[np.zeros(2)] * 4)
         self.assertAllClose(chains.others(1), p)
         self.assertAllClose(chains.mean, (2 * p + other) / 3)
@@ -194,8 +194,8 @@ class TableTest(tf.test.TestCase):
             self.assertEqual(log.epochs.tolist(), [1, 2, 3])
             self.assertIn("R-hat of", Path(folder, "posterior_table.md").read_text())
             self.assertTrue(Path(folder, "posterior_table.png").exists())
-            found = json.loads(Path(folder, "metrics.json").read_text())
-        for record in (*found["hmc"], *found["sghmc"]):
+            actual = json.loads(Path(folder, "metrics.json").read_text())
+        for record in (*actual["hmc"], *actual["sghmc"]):
             self.assertGreater(record["accuracy"], 0.6)
             self.assertGreater(record["agreement"], 0.7)
 
@@ -206,13 +206,13 @@ class ScriptTest(tf.test.TestCase):
         """Draws of the prior, whose predictions differ from each other by what NumPy says."""
         problem = problems.two_classes(20, 0)
         thetas = np.random.default_rng(0).normal(size=(2, 4, 81)).astype("float32")
-        found = {
+        outputs = {
             name: WeightEnsemble(problem.network(0), theta)
             for name, theta in zip(("HMC", "MAP"), thetas, strict=True)
         }
-        for model in found.values():
+        for model in outputs.values():
             model.compile(loss=problem.likelihood)
-        rows = bands.measure_two_classes(found, 4, seed=0)
+        rows = bands.measure_two_classes(outputs, 4, seed=0)
         self.assertEqual(rows["HMC"]["total variation"], 0.0)
         p = [
             np.mean(
@@ -221,7 +221,7 @@ class ScriptTest(tf.test.TestCase):
             for theta in thetas
         ]
         self.assertAllClose(rows["MAP"]["total variation"], np.abs(p[0] - p[1]).mean(), rtol=1e-4)
-        self.assertLen(bands.two_classes(problem, found, 4).axes, 5)
+        self.assertLen(bands.two_classes(problem, outputs, 4).axes, 5)
 
     def test_all_modes(self) -> None:
         """Of the regression; weights at which the others linearise are draws of the prior."""
@@ -235,12 +235,12 @@ class ScriptTest(tf.test.TestCase):
             flags = ["--N", "12", "--steps", "30", "--chains", "2", "--S", "40"]
             for mode in ("train", "visualize"):
                 tutorial_runs.run(script, *flags, "--savedir", folder, "--mode", mode)
-            found = json.loads(Path(folder, "metrics.json").read_text())
+            actual = json.loads(Path(folder, "metrics.json").read_text())
             figures = {path.stem for path in Path(folder).glob("*.png")}
         self.assertEqual(figures, {"regression", "chains", "laplace_steps", "sparse_mode"})
-        self.assertEqual(set(found["regression"]), set(names))
-        self.assertEqual(set(found["chains"]), {"HMC"})
-        sparse = found["sparse_mode"]["Laplace's prior"]
+        self.assertEqual(set(actual["regression"]), set(names))
+        self.assertEqual(set(actual["chains"]), {"HMC"})
+        sparse = actual["sparse_mode"]["Laplace's prior"]
         self.assertGreater(sparse["zeros of the mode"], 0.4)
         self.assertLess(sparse["small in a sample"], 0.3)
 

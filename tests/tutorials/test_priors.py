@@ -87,14 +87,14 @@ class LimitTest(tf.test.TestCase, parameterized.TestCase):
     def test_kernel_is_the_expectation(self, activation: str) -> None:
         """By a million hidden units, and on the diagonal by an integral."""
         x = np.array([[-0.7], [0.1], [0.4]])
-        found = limit.kernel(activation, x)
+        actual = limit.kernel(activation, x)
         units = np.random.default_rng(0).normal(scale=limit.SCALE, size=(2, 1_000_000))
         phi = limit.ACTIVATIONS[activation]
         h = phi(tf.constant(x * units[0] + units[1])).numpy()
         for i, j in np.ndindex(3, 3):
             products = h[i] * h[j]
             error = 5 * products.std() / math.sqrt(products.size)
-            self.assertAllClose(found[i, j], products.mean(), rtol=0, atol=error)
+            self.assertAllClose(actual[i, j], products.mean(), rtol=0, atol=error)
         for i, (point,) in enumerate(x):
             stddev = limit.SCALE * math.hypot(point, 1)
             law = scipy.stats.norm(scale=stddev)
@@ -105,7 +105,7 @@ class LimitTest(tf.test.TestCase, parameterized.TestCase):
                 points=[-3, 0, 3],
                 limit=200,
             )[0]
-            self.assertAllClose(found[i, i], expected, rtol=1e-6)
+            self.assertAllClose(actual[i, i], expected, rtol=1e-6)
 
     def test_limiting_share(self) -> None:
         """By the definition of the law: jumps of a stable subordinator of index 1/2."""
@@ -141,8 +141,8 @@ class EmpiricalBayesTest(tf.test.TestCase):
         w = np.random.default_rng(0).normal(scale=0.5, size=(7, 1_000_000))
         logs = scipy.stats.norm.logpdf(y, phi @ w, empirical_bayes.NOISE).sum(axis=0)
         p = np.exp(logs)
-        found = math.exp(2 * empirical_bayes.log_evidence(0.5, phi, y))
-        self.assertAllClose(found, p.mean(), atol=5 * p.std() / 1000)
+        actual = math.exp(2 * empirical_bayes.log_evidence(0.5, phi, y))
+        self.assertAllClose(actual, p.mean(), atol=5 * p.std() / 1000)
 
     def test_best_scale(self) -> None:
         x, y = gapped_sine(20, 0)
@@ -160,8 +160,8 @@ class SparsityTest(tf.test.TestCase):
         self.assertAllEqual(np.flatnonzero(w), range(5))
         chi2 = np.sum(np.square(y[:, 0] - x @ w)) / sparsity.NOISE**2
         self.assertAllClose(chi2, len(x), atol=4 * math.sqrt(2 * len(x)))
-        found, *_ = np.linalg.lstsq(x[:, :5], y[:, 0], rcond=None)
-        self.assertAllClose(found, w[:5], atol=5 * sparsity.NOISE / math.sqrt(len(x)))
+        actual, *_ = np.linalg.lstsq(x[:, :5], y[:, 0], rcond=None)
+        self.assertAllClose(actual, w[:5], atol=5 * sparsity.NOISE / math.sqrt(len(x)))
 
     def test_figures_and_what_is_pruned(self) -> None:
         """Weights that are all removed leave logits of 0, so that class 0 is predicted."""
@@ -178,8 +178,8 @@ class SparsityTest(tf.test.TestCase):
         self.assertEqual(set(made), {"sparse_regression", "sparse_digits"})
         for q in models["digits_normal"].layers:
             q.kernel.remove(np.ones(q.kernel.mean.shape, bool))
-        found = sparsity.accuracy(models["digits_normal"], data)
-        self.assertAllClose(found, np.mean(data.y_test == 0))
+        actual = sparsity.accuracy(models["digits_normal"], data)
+        self.assertAllClose(actual, np.mean(data.y_test == 0))
 
 
 class DiscreteTest(tf.test.TestCase):
@@ -188,11 +188,11 @@ class DiscreteTest(tf.test.TestCase):
         args = argparse.Namespace(seed=0, N=200, n_epochs=1, batch_size=100)
         model = discrete.network("binary", args)
         x = np.random.default_rng(0).uniform(size=(5, 784)).astype("float32")
-        found = discrete.mode(model, x)
+        actual = discrete.mode(model, x)
         for layer in model.layers:
             values = layer.kernel.raw_logit
             values.assign(100.0 * tf.sign(tf.convert_to_tensor(values)))
-        self.assertAllClose(found, model(x), rtol=1e-4, atol=1e-4)
+        self.assertAllClose(actual, model(x), rtol=1e-4, atol=1e-4)
 
 
 class StructureTest(tf.test.TestCase):
@@ -231,8 +231,8 @@ class ScriptTest(unittest.TestCase):
         flags += ["--savedir", savedir, "--parts", *parts]
         for mode in ("train", "visualize"):
             tutorial_runs.run(script, *flags, "--mode", mode)
-        found = json.loads(Path(savedir, "metrics.json").read_text())
-        return found, {path.stem for path in Path(savedir).glob("*.png")}
+        actual = json.loads(Path(savedir, "metrics.json").read_text())
+        return actual, {path.stem for path in Path(savedir).glob("*.png")}
 
     def test_all_modes_without_files(self) -> None:
         """ARD pulls the inputs that are noise to zero; a learned scale is that of the evidence."""
@@ -244,14 +244,14 @@ class ScriptTest(unittest.TestCase):
             mock.patch.object(discrete, "SETTINGS", {"binary": discrete.SETTINGS["binary"]}),
         ):
             parts = ("influence", "relevance", "empirical_bayes", "discrete")
-            found, figures = self.run_parts(savedir, *parts)
+            actual, figures = self.run_parts(savedir, *parts)
             log = tfbdl.read_log(Path(savedir, "discrete", "binary", "train.log"))
         self.assertEqual(figures, set(parts))
         self.assertEqual(list(log.metrics), ["cent", "kl", "acc"])
         self.assertEqual(log.epochs.tolist(), [1, 2])
-        row = found["relevance"]["made_ARD"]
+        row = actual["relevance"]["made_ARD"]
         self.assertLess(row["weights of noise"], 0.1 * row["weights of relevant inputs"])
-        learned, best = (found["empirical_bayes"][name] for name in ("full_learned", "evidence"))
+        learned, best = (actual["empirical_bayes"][name] for name in ("full_learned", "evidence"))
         np.testing.assert_allclose(learned["scale"], best["scale"], rtol=0.05)
         np.testing.assert_allclose(learned["elbo"], best["log evidence"], atol=0.05)
 

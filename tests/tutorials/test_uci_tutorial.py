@@ -80,7 +80,7 @@ class SplitTest(tf.test.TestCase):
         thetas = np.random.default_rng(1).normal(size=(2, 5))
         ensemble = WeightEnsemble(network, thetas)
         ensemble.compile(loss=Normal("predicted"))
-        found = split.scores(
+        prediction = split.scores(
             tfbdl.predict(ensemble, split.x_test, 2, return_samples=True, verbose=0)
         )
         means = [split.loc + split.scale * (split.x_test @ t[:3] + t[3]) for t in thetas]
@@ -88,17 +88,17 @@ class SplitTest(tf.test.TestCase):
         y = split.raw.y_test[:, 0]
         pairs = zip(means, noises, strict=True)
         densities = np.mean([scipy.stats.norm.pdf(y, m, s) for m, s in pairs], axis=0)
-        self.assertAllClose(found["log_likelihood"], np.log(densities).mean(), rtol=1e-4)
+        self.assertAllClose(prediction["log_likelihood"], np.log(densities).mean(), rtol=1e-4)
         errors = np.mean(means, axis=0) - y
-        self.assertAllClose(found["rmse"], np.sqrt(np.mean(errors**2)), rtol=1e-4)
+        self.assertAllClose(prediction["rmse"], np.sqrt(np.mean(errors**2)), rtol=1e-4)
 
 
 class PriorTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((1.0, 0.1), (0.5, 2.0))
     def test_is_the_integral_over_the_scale(self, shape: float, rate: float) -> None:
         w = np.array([[0.3, -0.2, 0.05], [2.0, 1.0, -4.0]])
-        found = hierarchical_prior.log_prob(tf.constant(w), shape, rate)
-        for values, log_p in zip(w, found, strict=True):
+        log_prob = hierarchical_prior.log_prob(tf.constant(w), shape, rate)
+        for values, log_p in zip(w, log_prob, strict=True):
 
             def integrand(u: float, values: np.ndarray = values) -> float:
                 variance = np.exp(u)
@@ -124,8 +124,8 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
         noise = scipy.stats.gamma.logpdf(sigma, 0.5) - np.log1p(np.exp(-raw_scale[0]))
         expected = sum(t(row, 1 / 3) for row in kernel.reshape(3, 4))
         expected += t(bias, 1.0) + t(out, 1 / 4) + t(out_bias, 1.0) + noise
-        found = hierarchical_prior.prior_of(model)(tf.constant(theta, tf.float32))
-        self.assertAllClose(found, expected, rtol=1e-5)
+        actual = hierarchical_prior.prior_of(model)(tf.constant(theta, tf.float32))
+        self.assertAllClose(actual, expected, rtol=1e-5)
 
 
 class JointEnsembleTest(tf.test.TestCase):
@@ -159,8 +159,8 @@ class JointEnsembleTest(tf.test.TestCase):
             seed=3,
         )
         for _ in range(4):
-            found = next(path)
-        self.assertAllClose(found, members, rtol=1e-4, atol=1e-5)
+            actual = next(path)
+        self.assertAllClose(actual, members, rtol=1e-4, atol=1e-5)
 
     def test_batches_are_of_all_examples_once(self) -> None:
         """Of a mean without inputs: small steps of SGD add up what each batch pulls."""

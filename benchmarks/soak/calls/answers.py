@@ -12,13 +12,13 @@ from tfbdl import likelihoods
 DRAWS = {"num_samples": (3, 2), "seed": (0, 1)}
 
 
-def answered(found: Any) -> Any:
+def answered(actual: Any) -> Any:
     """What is to be seen of any result of an inference."""
-    if hasattr(found, "epistemic_variance"):
-        return [found.mean, found.stddev, found.outputs, found.num_samples]
-    if hasattr(found, "members"):
-        return [found.members, found(X)]
-    return list(floats(found)) or found
+    if hasattr(actual, "epistemic_variance"):
+        return [actual.mean, actual.stddev, actual.outputs, actual.num_samples]
+    if hasattr(actual, "members"):
+        return [actual.members, actual(X)]
+    return list(floats(actual)) or actual
 
 
 def drawn(kind: type, kept: Any, arguments: Any, *methods: str) -> Iterator[Case]:

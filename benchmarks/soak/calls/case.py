@@ -66,16 +66,16 @@ def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The arguments of a callable by name, those behind `**kwargs` of classes of tfbdl too."""
     if not inspect.isclass(target):
         return _named(target)
-    found: dict[str, inspect.Parameter] = {}
+    actual: dict[str, inspect.Parameter] = {}
     for own in (c.__init__ for c in target.__mro__ if "__init__" in vars(c)):
         if not getattr(own, "__module__", "").startswith("tfbdl"):
             break
         inner = own is not target.__init__
         named = {n: p for n, p in _named(own).items() if not (inner and _is_positional(p))}
-        found = {**named, **found}
+        actual = {**named, **actual}
         if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(own).parameters.values()):
             break
-    return found
+    return actual
 
 
 def _named(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -140,10 +140,10 @@ def folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="soak_"))
 
 
-def answers(found: Any) -> Any:
+def answers(actual: Any) -> Any:
     """What is to be seen of any result of an inference."""
-    if hasattr(found, "epistemic_variance"):
-        return [found.mean, found.stddev, found.outputs, found.num_samples]
-    if hasattr(found, "members"):
-        return [found.members, found(X)]
-    return list(floats(found)) or found
+    if hasattr(actual, "epistemic_variance"):
+        return [actual.mean, actual.stddev, actual.outputs, actual.num_samples]
+    if hasattr(actual, "members"):
+        return [actual.members, actual(X)]
+    return list(floats(actual)) or actual

@@ -37,8 +37,8 @@ def _target(**given: Any) -> Any:
 
 
 def _at(method: str, theta: Any) -> Any:
-    found = getattr(kept_target(), method)(theta)
-    return np.nan_to_num(shaped(found, *np.shape(theta)[:-1]))
+    actual = getattr(kept_target(), method)(theta)
+    return np.nan_to_num(shaped(actual, *np.shape(theta)[:-1]))
 
 
 @cache
@@ -55,8 +55,8 @@ def _data(model: Any, y: np.ndarray = TARGETS) -> tuple[np.ndarray, ...]:
 def _mode(**given: Any) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "no mode after")
-        found = inference.MAP(**given).fit(*_data(given["model"]))
-    return [found.theta, found.log_prob, found.num_iterations, found.name]
+        fitted = inference.MAP(**given).fit(*_data(given["model"]))
+    return [fitted.theta, fitted.log_prob, fitted.num_iterations, fitted.name]
 
 
 @cache
@@ -66,8 +66,8 @@ def kept_mode() -> inference.MAP:
 
 
 def _mode_of(**given: Any) -> Any:
-    found = inference.MAP(line(), 1.0, tolerance=1e-6, jit_compile=False).fit(**given)
-    return found.theta
+    fitted = inference.MAP(line(), 1.0, tolerance=1e-6, jit_compile=False).fit(**given)
+    return fitted.theta
 
 
 def _chains(**given: Any) -> Any:
@@ -100,8 +100,8 @@ def kept_chains() -> inference.MCMC:
 
 
 def _summary(x: Any) -> Any:
-    found = kept_chains().summary(x)
-    return {name: np.nan_to_num(q.mean) for name, q in found.quantities.items()}
+    summary = kept_chains().summary(x)
+    return {name: np.nan_to_num(q.mean) for name, q in summary.quantities.items()}
 
 
 def cases() -> Iterator[Case]:

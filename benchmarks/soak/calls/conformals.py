@@ -30,8 +30,8 @@ def _reals(shift: float = 0.0) -> Prediction:
 def _answer(
     method: conformal.Conformal, prediction: Prediction, y: np.ndarray, coverage: float = 0.6
 ) -> Any:
-    found = method.fit(prediction, y).predict(prediction, coverage)
-    parts = found if isinstance(found, conformal.Intervals) else [found]
+    actual = method.fit(prediction, y).predict(prediction, coverage)
+    parts = actual if isinstance(actual, conformal.Intervals) else [actual]
     return [shaped(part, *prediction.mean.shape) for part in parts]
 
 

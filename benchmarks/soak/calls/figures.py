@@ -36,19 +36,19 @@ def _outline(patch: Patch) -> np.ndarray:
 def _picture(target: Any, **given: Any) -> Any:
     """What is drawn: the data of all that is on the axes, and its texts."""
     axes = np.ravel(target(**given))
-    found = []
+    actual = []
     for ax in axes:
-        found += [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), len(ax.figure.axes)]
-        found += [np.asarray(line.get_xydata(), float) for line in ax.get_lines()]
-        found += [_outline(p) for p in ax.patches]
-        found += [np.asarray(image.get_array(), float) for image in ax.get_images()]
-        found += [np.asarray(c.get_offsets(), float) for c in ax.collections]
-        found += [p.vertices for c in ax.collections for p in c.get_paths()]
-        found += [tick.get_text() for tick in ax.get_xticklabels()]
+        actual += [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), len(ax.figure.axes)]
+        actual += [np.asarray(line.get_xydata(), float) for line in ax.get_lines()]
+        actual += [_outline(p) for p in ax.patches]
+        actual += [np.asarray(image.get_array(), float) for image in ax.get_images()]
+        actual += [np.asarray(c.get_offsets(), float) for c in ax.collections]
+        actual += [p.vertices for c in ax.collections for p in c.get_paths()]
+        actual += [tick.get_text() for tick in ax.get_xticklabels()]
         legends = [ax.get_legend(), *ax.figure.legends]
-        found += [text.get_text() for legend in legends if legend for text in legend.get_texts()]
+        actual += [text.get_text() for legend in legends if legend for text in legend.get_texts()]
     plt.close("all")
-    return [np.nan_to_num(part) if isinstance(part, np.ndarray) else part for part in found]
+    return [np.nan_to_num(part) if isinstance(part, np.ndarray) else part for part in actual]
 
 
 @cache

@@ -22,10 +22,10 @@ def _laplace(model: keras.Model, **given: Any) -> Any:
     laplace = inference.Laplace(model, **given)
     outputs = model.outputs[0].shape[-1]
     laplace.fit(X, LABELS if outputs == 3 else TARGETS)
-    found = tfbdl.predict(laplace, X, 3, seed=0, return_samples=True, verbose=0)
+    prediction = tfbdl.predict(laplace, X, 3, seed=0, return_samples=True, verbose=0)
     return {
-        "mean": shaped(found.mean, N, outputs),
-        "stddev": shaped(found.stddev, N, outputs),
+        "mean": shaped(prediction.mean, N, outputs),
+        "stddev": shaped(prediction.stddev, N, outputs),
         "evidence": laplace.log_marginal_likelihood(),
         "paths": laplace.paths,
         "precision": laplace.prior_precision,
@@ -44,15 +44,15 @@ def kept_laplace(kind: str = "classes") -> inference.Laplace:
 def _of_laplace(what: str, kind: str, **given: Any) -> Any:
     laplace = kept_laplace(kind)
     laplace.prior_precision = 1.0
-    found = getattr(laplace, what)(**given)
+    actual = getattr(laplace, what)(**given)
     if what == "fit":
-        found = found.log_marginal_likelihood()
+        actual = actual.log_marginal_likelihood()
         laplace.fit(X, LABELS)
     elif what == "optimize_prior_precision":
-        found = [laplace.prior_precision, laplace.sigma_noise]
+        actual = [laplace.prior_precision, laplace.sigma_noise]
         if laplace.has_known_noise:
             laplace.sigma_noise = 0.7
-    return answered(found)
+    return answered(actual)
 
 
 def _saved(path: Path) -> Any:
@@ -63,8 +63,8 @@ def _saved(path: Path) -> Any:
 def _evidence(laplace: Any, **given: Any) -> Any:
     callback = inference.EmpiricalBayes(laplace, **given)
     history = laplace.model.fit(X, LABELS, 3, 3, callbacks=[callback], verbose=0).history
-    found = callback.log_marginal_likelihood
-    return [history, laplace.prior_precision, list(found), list(found.values())]
+    actual = callback.log_marginal_likelihood
+    return [history, laplace.prior_precision, list(actual), list(actual.values())]
 
 
 def _trained_laplace() -> inference.Laplace:

@@ -24,7 +24,7 @@ def called(layer: Any, x: np.ndarray, output: tuple[int | None, ...]) -> dict[st
     losses = list(layer.losses)
     inputs = keras.Input(batch_shape=x.shape)
     network = keras.Model(inputs, layer(inputs))
-    found = {
+    draws = {
         "training": y,
         "mean": layer(x, training=False),
         "draw": DrawnModel(network)(x, draw=make_draw(1, 2)),
@@ -32,10 +32,10 @@ def called(layer: Any, x: np.ndarray, output: tuple[int | None, ...]) -> dict[st
         "config": layer.get_config(),
     }
     for name in ("training", "mean", "draw"):
-        first = found[name][0] if isinstance(y, (list, tuple)) else found[name]
+        first = draws[name][0] if isinstance(y, (list, tuple)) else draws[name]
         wanted = (first.shape[1 + i] if n is None else n for i, n in enumerate(output))
         shaped(first, len(x), *wanted)
-    return found
+    return draws
 
 
 def _dense(kind: type, **arguments: Any) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def _pruned(threshold: float, method: str) -> dict[str, Any]:
     mu = np.linspace(0.01, 1.0, 12, dtype="float32").reshape(4, 3)
     layer.kernel.mu.assign(mu)
     layer.kernel.rho.assign(np.full((4, 3), -1.0, "float32"))
-    found = getattr(layer, method)(threshold)
-    return {"found": found, "mean": shaped(layer.kernel.mean, 4, 3)}
+    actual = getattr(layer, method)(threshold)
+    return {"value": actual, "mean": shaped(layer.kernel.mean, 4, 3)}
 
 
 BAYESIAN: dict[str, tuple[Any, Any]] = {

@@ -33,7 +33,7 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
         y = LABELS[:, None]
     elif likelihood.scale == "predicted":
         outputs = np.concatenate([outputs, outputs], axis=1)
-    found = {
+    log_prob = {
         "loss": likelihood(y, outputs),
         "log_prob": shaped(likelihood.log_prob(y, outputs), N),
         "mean": shaped(likelihood.mean(outputs), N, 3 if kind is likelihoods.Categorical else 1),
@@ -42,7 +42,7 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
     }
     likelihood.check(tf.constant(outputs))
     likelihood.check_targets(y, tf.constant(outputs))
-    return found
+    return log_prob
 
 
 def cases() -> Iterator[Case]:

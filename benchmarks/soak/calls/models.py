@@ -38,10 +38,10 @@ def _weighted(**given: Any) -> Any:
     return list(given["model"].losses)
 
 
-def _converted(found: keras.Model) -> Any:
-    shaped(found(X), N, 3)
-    config = [layer.get_config() for layer in found.layers]
-    return {"y": found(X), "config": config, "weights": found.get_weights()}
+def _converted(actual: keras.Model) -> Any:
+    shaped(actual(X), N, 3)
+    config = [layer.get_config() for layer in actual.layers]
+    return {"y": actual(X), "config": config, "weights": actual.get_weights()}
 
 
 def _vae(**given: Any) -> Any:
@@ -69,8 +69,8 @@ def _tail(method: str) -> tuple[int, ...]:
     return (4,) if method == "sample" else ()
 
 
-def _ensemble(found: models.WeightEnsemble) -> Any:
-    return {"y": shaped(found(X), N, 3), "k": found.num_functions, "members": found.members}
+def _ensemble(actual: models.WeightEnsemble) -> Any:
+    return {"y": shaped(actual(X), N, 3), "k": actual.num_functions, "members": actual.members}
 
 
 def _dropout() -> keras.Model:

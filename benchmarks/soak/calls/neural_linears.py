@@ -18,14 +18,14 @@ SIZE = {"batch_size": (32, Wrong(0))}
 
 
 def _neural_linear(**given: Any) -> Any:
-    found = inference.NeuralLinear(**given).fit(X, TARGETS)
-    prediction = tfbdl.predict(found, X, verbose=0)
+    fitted = inference.NeuralLinear(**given).fit(X, TARGETS)
+    prediction = tfbdl.predict(fitted, X, verbose=0)
     return {
         "mean": shaped(prediction.mean, N, 1),
         "stddev": shaped(prediction.stddev, N, 1),
-        "evidence": found.log_marginal_likelihood(),
-        "called": found.name,
-        "dtype": found.get_config()["dtype"],
+        "evidence": fitted.log_marginal_likelihood(),
+        "called": fitted.name,
+        "dtype": fitted.get_config()["dtype"],
     }
 
 
@@ -35,10 +35,10 @@ def _linear(sigma: float | None) -> inference.NeuralLinear:
 
 
 def _of_neural_linear(what: str, sigma: float | None, **given: Any) -> Any:
-    found = _linear(sigma)
-    result = getattr(found, what)(**given)
-    if result is found:
-        return [found.log_marginal_likelihood(), found.prior_precision, found.sigma_noise]
+    actual = _linear(sigma)
+    result = getattr(actual, what)(**given)
+    if result is actual:
+        return [actual.log_marginal_likelihood(), actual.prior_precision, actual.sigma_noise]
     return answered(result)
 
 

@@ -55,8 +55,8 @@ def kept_swag() -> inference.SWAG:
 
 
 def _sgmcmc(**given: Any) -> Any:
-    found = inference.SGMCMC(**given).fit(X, TARGETS, **TRAINED)
-    return [found.sample(), found.name]
+    fitted = inference.SGMCMC(**given).fit(X, TARGETS, **TRAINED)
+    return [fitted.sample(), fitted.name]
 
 
 @cache
@@ -66,15 +66,15 @@ def kept_sgmcmc() -> inference.SGMCMC:
 
 
 def _members(**given: Any) -> Any:
-    found = inference.DeepEnsemble(**given).fit(X, LABELS, epochs=1, verbose=0)
-    return [answered(found.ensemble()), found.name]
+    fitted = inference.DeepEnsemble(**given).fit(X, LABELS, epochs=1, verbose=0)
+    return [answered(fitted.ensemble()), fitted.name]
 
 
 @cache
 def kept_members() -> inference.DeepEnsemble:
     """Two members."""
-    found = inference.DeepEnsemble(classifier, 2, jit_compile=False)
-    return found.fit(X, LABELS, epochs=1, verbose=0)
+    actual = inference.DeepEnsemble(classifier, 2, jit_compile=False)
+    return actual.fit(X, LABELS, epochs=1, verbose=0)
 
 
 def _trained(make: Any, **given: Any) -> Any:

@@ -16,13 +16,13 @@ from tfbdl import likelihoods
 
 
 def _prediction(x: Any, **given: Any) -> Any:
-    found = tfbdl.predict(x=x, **given)
+    prediction = tfbdl.predict(x=x, **given)
     parts = {
-        name: value for name, value in vars(found).items() if name not in ("joint", "marginal")
+        name: value for name, value in vars(prediction).items() if name not in ("joint", "marginal")
     }
     if isinstance(x, np.ndarray):
-        shaped(found.mean, len(x), 3)
-    shaped(found.epistemic_variance, *found.mean.shape)
+        shaped(prediction.mean, len(x), 3)
+    shaped(prediction.epistemic_variance, *prediction.mean.shape)
     return parts
 
 

@@ -20,17 +20,17 @@ REAL = np.linspace(0.0, 1.0, N)
 MISTAKEN = 2.0 * np.eye(3)[[1, *Y[1:]]]
 
 
-def _record(found: Any) -> Any:
+def _record(actual: Any) -> Any:
     """A result as arrays; those that are NaN by their documentation as text."""
-    if isinstance(found, metrics.Reliability):
+    if isinstance(actual, metrics.Reliability):
         return {
-            "count": shaped(found.count, len(found.count)),
-            "confidence": np.nan_to_num(found.confidence),
-            "accuracy": np.nan_to_num(found.accuracy),
+            "count": shaped(actual.count, len(actual.count)),
+            "confidence": np.nan_to_num(actual.confidence),
+            "accuracy": np.nan_to_num(actual.accuracy),
         }
-    if isinstance(found, metrics.RiskCoverage):
-        return {"coverage": shaped(found.coverage, N), "risk": shaped(found.risk, N)}
-    return vars(found) if hasattr(found, "__dict__") else found
+    if isinstance(actual, metrics.RiskCoverage):
+        return {"coverage": shaped(actual.coverage, N), "risk": shaped(actual.risk, N)}
+    return vars(actual) if hasattr(actual, "__dict__") else actual
 
 
 FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
@@ -93,14 +93,14 @@ NAN = (metrics.AUROC, metrics.AUPR, metrics.ErrorAUROC, metrics.ErrorAUPR)
 def _over_batches(kind: type, y: Any, outputs: Any, weight: Any = None, **given: Any) -> Any:
     metric = kind(**given)
     metric.update_state(y, outputs, weight)
-    found = metric.result()
-    for value in found.values() if isinstance(found, dict) else [found]:
+    actual = metric.result()
+    for value in actual.values() if isinstance(actual, dict) else [actual]:
         shaped(value)
-    if kind in NAN and np.isnan(found):
-        found = "NaN, as documented"
-    elif _diverged(outputs) and not np.isfinite(found):
-        found = "not finite, as documented"
-    return {"result": found, "config": metric.get_config()}
+    if kind in NAN and np.isnan(actual):
+        actual = "NaN, as documented"
+    elif _diverged(outputs) and not np.isfinite(actual):
+        actual = "not finite, as documented"
+    return {"result": actual, "config": metric.get_config()}
 
 
 def _diverged(outputs: Any) -> bool:

@@ -26,11 +26,11 @@ def _points(target: Any, **given: Any) -> Any:
 
 
 def _images(**given: Any) -> Any:
-    found = data.load(**given)
+    actual = data.load(**given)
     if given["split"] == "tutorial":
         per_class = given["per_class"] or 100
-        shaped(found.x_train, 10 * per_class, 28, 28)
-    return {"train": found.y_train, "test": found.y_test, "pixels": found.x_train[:2]}
+        shaped(actual.x_train, 10 * per_class, 28, 28)
+    return {"train": actual.y_train, "test": actual.y_test, "pixels": actual.x_train[:2]}
 
 
 def _table(**given: Any) -> Any:

@@ -30,9 +30,9 @@ def _fit(callback: Any, model: keras.Model | None = None) -> Any:
 
 
 def _logged(**given: Any) -> Any:
-    found = _fit(tfbdl.TrainLogger(**given))
+    actual = _fit(tfbdl.TrainLogger(**given))
     log = tfbdl.read_log(given["path"])
-    return {**found, "metrics": log.metrics, "epochs": shaped(log.epochs, 3)}
+    return {**actual, "metrics": log.metrics, "epochs": shaped(log.epochs, 3)}
 
 
 def _of_epoch(epoch: Any, context: Any) -> tf.data.Dataset:

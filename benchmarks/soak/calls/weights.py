@@ -85,8 +85,8 @@ def under(prior: Any, posterior: Any = "mean_field", images: bool = False) -> di
     }
     layer = layers.BayesConv2D(2, 3, **given) if images else layers.BayesDense(3, **given)
     x, shape = (IMAGES, (6, 3, 3, 2)) if images else (X, (6, 3))
-    found = {"training": shaped(layer(x, training=True), *shape), "losses": list(layer.losses)}
-    return {**found, "mean": shaped(layer(x), *shape), "prior": layer.prior, "q": layer.posterior}
+    losses = {"training": shaped(layer(x, training=True), *shape), "losses": list(layer.losses)}
+    return {**losses, "mean": shaped(layer(x), *shape), "prior": layer.prior, "q": layer.posterior}
 
 
 def _drawn(prior: priors.Prior, *shape: int) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def cases() -> Iterator[Case]:
         yield Case(
             f"{module.__name__}.get",
             module.get,
-            lambda get=module.get, **given: {"found": get(**given), "name": given["argument"]},
+            lambda get=module.get, **given: {"value": get(**given), "name": given["argument"]},
             arguments,
             called={"identifier": kind, "argument": "must be|is unknown"},
         )
