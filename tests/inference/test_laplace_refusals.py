@@ -93,7 +93,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         weighted = tf.data.Dataset.from_tensors((X, Y, np.ones(len(X))))
         for message, *data in (
             ("y=None: give targets", X),
-            ("y has 2 targets for the 11 examples", X, Y[:2]),
+            ("y has 2 examples and x has 11", X, Y[:2]),
             ("x is not finite in example 0", np.nan * X, Y),
             ("y is not finite in example 0", X, np.inf * Y),
             (r"x has shape \(0, 3\); give at least one", X[:0], Y[:0]),

@@ -465,7 +465,9 @@ class RefusalTest(tf.test.TestCase):
             LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal())
 
     def test_data_that_do_not_fit(self):
-        with self.assertRaisesRegex(ValueError, "^y has 3 targets for the 12 examples of x$"):
+        with self.assertRaisesRegex(
+            ValueError, "^y has 3 examples and x has 12; give one y for each$"
+        ):
             LogPosterior(network(), 1.0, X, Y[:3], likelihood=likelihoods.Normal())
         missing = np.where(X > 1, np.nan, X)
         first = int(np.argwhere(X > 1)[0][0])

@@ -458,7 +458,7 @@ class RefusalTest(tf.test.TestCase):
         before = float(fitted.log_marginal_likelihood())
         for message, *data in (
             ("y=None: give targets", X),
-            ("y has 2 targets for the 30 examples", X, Y[:2]),
+            ("y has 2 examples and x has 30", X, Y[:2]),
             ("x is not finite in example 0", np.nan * X, Y),
             (r"y has shape \(30, 3\); these outputs describe \(30, 2\)", X, np.ones((30, 3))),
         ):

@@ -10,8 +10,8 @@ import two_replicas
 from absl.testing import parameterized
 
 import tfbdl
+from tfbdl.batches import padded_size
 from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout
-from tfbdl.predictive.batches import padded_size
 from tfbdl.predictive.functions import DRAWS_PER_CALL, Functions
 
 pytestmark = pytest.mark.xla

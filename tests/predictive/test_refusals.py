@@ -57,7 +57,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         (X[0], "^x has no axis of examples, where model=.* takes batches; give .*x.None"),
         (dataset(X).unbatch(), r"^x has no axis of examples, .* give data_set.batch\(100\)"),
         (dataset(X, LABELS).unbatch(), r"^x has no axis of examples, .* give data_set.batch"),
-        (dataset(np.where(X > 2, np.nan, X)), "^x is not finite in batch"),
+        (dataset(np.where(X > 2, np.nan, X)), "^x of batch 2 is not finite in example 5"),
     )
     def test_inputs(self, x, message):
         with self.assertRaisesRegex(ValueError, message) as caught:
@@ -168,7 +168,7 @@ class TargetsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         (LABELS[:5], "^y has 5 examples and x has 23; give one y for each$"),
         (np.where(LABELS > 1, np.nan, 0.0), "^y is not finite in example"),
-        (None, "^y has dtype object; give numbers"),
+        (None, "^y=None: give targets"),
         ("a", "^y has dtype <U1; give numbers"),
         (1, "^y is the number 1; give an array of examples$"),
         (LABELS[:0], r"^y has shape \(0,\); give at least one example$"),
@@ -186,7 +186,7 @@ class TargetsTest(tf.test.TestCase, parameterized.TestCase):
         logs = tfbdl.log_predictive_density(model, dataset(X, LABELS), num_samples=5, seed=1)
         self.assertAllClose(logs, tfbdl.log_predictive_density(model, X, LABELS, 5, seed=1), 1e-5)
         for x, y, message in (
-            (dataset(X), None, "^x is a data set without targets"),
+            (dataset(X), None, "^y=None: give targets"),
             (dataset(X, LABELS), LABELS, "^y is given, but x is a data set"),
             (dataset(X, LABELS).take(0), None, "^x has no batches"),
         ):

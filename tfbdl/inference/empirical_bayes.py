@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.arguments import instance, integer, option, positive_integer, shown
+from tfbdl.batches import elements, num_examples
 from tfbdl.inference import prior_precision as prior
-from tfbdl.inference.batches import elements
 from tfbdl.inference.laplace import Laplace
 from tfbdl.likelihoods import Normal
 
@@ -74,8 +74,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
         if model is not self.laplace.model:
             raise ValueError(f"laplace is of model={self.laplace.model.name!r}; train that one")
         self._noise_of_loss = _noise(model, self.laplace)
-        batches = elements(*self._data)
-        self._num_data = sum(len(keras.tree.flatten(inputs)[0]) for inputs, _ in batches)
+        self._num_data = sum(map(num_examples, elements(*self._data)))
         self._penalties = [_Penalty(weight) for weight in self.laplace.weights_with_posterior]
         model.train_function = None  # it may have been traced without the penalties
 

@@ -10,7 +10,7 @@ import scipy.optimize
 import tensorflow as tf
 
 from tfbdl.arguments import positive, shown
-from tfbdl.inference.batches import elements
+from tfbdl.batches import elements
 from tfbdl.likelihoods import Bernoulli, Categorical
 from tfbdl.predictive import Prediction
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from tfbdl import priors
 from tfbdl.arguments import optional, positive_integer, shown
+from tfbdl.batches import whole
 from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import has_loops
-from tfbdl.inference.batches import whole
 from tfbdl.inference.over_chains import over_chains
 from tfbdl.likelihoods import Likelihood, required_likelihood
 from tfbdl.priors import Prior

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import optional
-from tfbdl.inference.batches import whole
+from tfbdl.batches import whole
 from tfbdl.inference.method import Method
 from tfbdl.training.checks import check_callbacks
 from tfbdl.training.feed import DataOfEpoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
@@ -10,13 +11,13 @@ import scipy.special
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, optional, positive_integer
+from tfbdl.batches import Batch
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import Likelihood
 from tfbdl.model_arguments import keras_model
-from tfbdl.predictive.batches import labelled_batches
 from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
-from tfbdl.predictive.predict import Predictive, Request, num_functions
+from tfbdl.predictive.predict import Predictive, Request, in_batches, num_functions
 
 
 class ELBO(NamedTuple):
@@ -115,13 +116,18 @@ def log_predictive_density(
 
 def _of_posterior(posterior: Predictive, x: Any, y: Any, request: Request) -> np.ndarray:
     logs = []
-    for (x_batch, y_batch), size in labelled_batches(x, y, request.batch_size).parts:
-        inputs = keras.tree.map_structure(lambda values, n=size: values[:n], x_batch)
-        targets = keras.ops.convert_to_numpy(y_batch)[:size]
+    for batch in _labelled(x, y, request.batch_size):
+        inputs = keras.tree.map_structure(lambda values, n=batch.size: values[:n], batch.x)
+        targets = keras.ops.convert_to_numpy(batch.y)[: batch.size]
         logs.append(posterior.predictive(inputs, request).log_prob(targets))
-    if not logs:
-        raise ValueError("x has no batches; give at least one example")
     return np.concatenate(logs)
+
+
+def _labelled(x: Any, y: Any, batch_size: int | None) -> Iterator[Batch]:
+    for batch in in_batches(x, y, batch_size, needs_y=True).parts:
+        if batch.y is None:
+            raise ValueError("y=None: give targets, or a data set of batches (x, y)")
+        yield batch
 
 
 def _log_probs(
@@ -146,14 +152,12 @@ def _log_probs(
     seed = make_default_seed() if seed is None else seed
     functions = Functions.of(model, likelihood, jit_compile)
     columns, kl = [], 0.0
-    for i, ((x_batch, y_batch), size) in enumerate(labelled_batches(x, y, batch_size).parts):
+    for i, batch in enumerate(_labelled(x, y, batch_size)):
         if i == 0:
-            outputs = functions.check(x_batch)
-        likelihood.check_targets(y_batch[:size], outputs)
-        logs, kl = functions.log_probs(x_batch, y_batch, seed, num_samples)
-        columns.append(logs[:, :size])
-    if not columns:
-        raise ValueError("x has no batches; give at least one example")
+            outputs = functions.check(batch.x)
+        likelihood.check_targets(batch.y[: batch.size], outputs)
+        logs, kl = functions.log_probs(batch.x, batch.y, seed, num_samples)
+        columns.append(logs[:, : batch.size])
     logs = np.concatenate(columns, axis=1)
     refuse("log_prob", logs.T, np.isnan(logs.T), model, likelihood)
     return logs, kl

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfbdl import arguments
-from tfbdl.arguments import boolean, integer, optional, positive_integer, verbosity
+from tfbdl.arguments import boolean, integer, optional, positive_integer, shown, verbosity
+from tfbdl.batches import Batches, batches
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood
 from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.bar import Bar
-from tfbdl.predictive.batches import batches
 from tfbdl.predictive.finite import check_finite
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.moments import Moments, merge
@@ -115,21 +116,19 @@ def predict(
     functions = Functions.of(model, likelihood, jit_compile)
     moments: list[Moments] = []
     outputs: list[np.ndarray] = []
-    parts, number = batches(x, batch_size)
+    parts, number = in_batches(x, None, batch_size, needs_y=False)
     num_calls = None if number is None else number * functions.calls(num_samples)
     with Bar(num_calls, verbose) as bar:
-        for batch, size in parts:
+        for batch in parts:
             if not moments:
-                functions.check(batch)
+                functions.check(batch.x)
             if return_samples:
-                calls = bar.watch(functions.moments_and_outputs(batch, seed, num_samples))
+                calls = bar.watch(functions.moments_and_outputs(batch.x, seed, num_samples))
                 of_calls, drawn = zip(*calls, strict=True)
-                outputs.append(np.concatenate(drawn)[:, :size])
+                outputs.append(np.concatenate(drawn)[:, : batch.size])
             else:
-                of_calls = bar.watch(functions.moments(batch, seed, num_samples))
-            moments.append(reduce(merge, of_calls).first(size))
-    if not moments:
-        raise ValueError("x has no batches; give at least one example")
+                of_calls = bar.watch(functions.moments(batch.x, seed, num_samples))
+            moments.append(reduce(merge, of_calls).first(batch.size))
     with np.errstate(over="ignore"):
         mean, squares, variance, entropy = (
             np.concatenate(arrays).astype(np.float32)
@@ -154,6 +153,18 @@ def predict(
         likelihood=likelihood,
         outputs=np.concatenate(outputs, axis=1) if return_samples else None,
     )
+
+
+def in_batches(x: Any, y: Any, batch_size: int | None, *, needs_y: bool) -> Batches:
+    """Examples in batches, in Keras' precision; those of a data set as they come.
+
+    Raises:
+        ValueError: as `batches`, and for a `batch_size` beside a data set.
+    """
+    if batch_size is not None and isinstance(x, tf.data.Dataset):
+        raise ValueError(f"batch_size={shown(batch_size)} is for arrays; batch the data set itself")
+    dtype = tf.as_dtype(keras.config.floatx())
+    return batches(x, y, batch_size, dtype, needs_y=needs_y)
 
 
 def num_functions(model: keras.Model) -> int:

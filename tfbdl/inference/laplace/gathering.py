@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.batches import Batch, batches, elements
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
-from tfbdl.inference.batches import NUMBERS, Batch, batches, elements
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.curvature import cotangents, hessian
 from tfbdl.inference.laplace.jacobian import Forms, Jacobian, check_last, rows
@@ -24,6 +24,8 @@ from tfbdl.memory import require
 from tfbdl.models.ensemble import floats
 
 _FEW = 3
+_NUMBERS = 50_000_000
+"""Numbers that a batch may take in the making: 200 MB in float32."""
 _LARGEST = 2000
 
 
@@ -96,8 +98,7 @@ class GatheredCurvature:
         k = self._outputs if self._kind == "ggn" else 1
         size = self._batch_size(k, self._kind == "hessian")
         total, sums = None, np.zeros(3)
-        data = batches(x, y, min(size, batch_size or size), self._flat.dtype)
-        for number, batch in enumerate(data):
+        for number, batch in enumerate(self._batches(x, y, min(size, batch_size or size))):
             self._likelihood.unit.check_targets(batch.y.numpy(), self._example_outputs)
             key = random.fold_in(random.key_of(0, "labels"), number)
             statistics, batch_sums = self._step(theta, state, batch, key)
@@ -196,11 +197,10 @@ class GatheredCurvature:
         self._note_settings()
         size = self._batch_size(self._outputs, False)
         means, covariances = [], []
-        for batch in batches(x, None, min(size, batch_size or size), self._flat.dtype):
+        for batch in self._batches(x, None, min(size, batch_size or size)):
             mean, covariance = self._moments(self.theta, self._state, batch.x, factors)
-            count = int(tf.reduce_sum(batch.mask))
-            means.append(mean[:count].numpy().astype(np.float64))
-            covariances.append(covariance[:count].numpy())
+            means.append(mean[: batch.size].numpy().astype(np.float64))
+            covariances.append(covariance[: batch.size].numpy())
         return np.concatenate(means), np.concatenate(covariances)
 
     def _first(self, theta: tf.Tensor, state: Any, x: Any, y: Any) -> Any:
@@ -208,7 +208,7 @@ class GatheredCurvature:
         inputs, targets = next(elements(x, y, self._flat.dtype), (None, None))
         if targets is None:
             raise ValueError("y=None: give targets, or a data set of batches (x, y)")
-        few = next(batches(*_head(inputs, targets), _FEW, self._flat.dtype))
+        few = next(self._batches(*_head(inputs, targets), _FEW))
         self._flat.check_deterministic(few.x)
         outputs = self._flat(theta, few.x, state)
         self._likelihood.of_network(1.0).check(outputs)
@@ -227,7 +227,10 @@ class GatheredCurvature:
             f"the posterior of {self._subset.size:,} weights",
             "use hessian_structure='diag' or fewer weights",
         )
-        return int(np.clip(NUMBERS // max(numbers, 1), 1, _LARGEST))
+        return int(np.clip(_NUMBERS // max(numbers, 1), 1, _LARGEST))
+
+    def _batches(self, x: Any, y: Any, size: int) -> Iterator[Batch]:
+        return batches(x, y, size, self._flat.dtype, one_shape=True).parts
 
     def _scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
         return self._likelihood.curvature(self._kind, sigma) / temperature

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.batches import batches
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference.batches import batches
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.layers import LearnedScale
 from tfbdl.models import WeightEnsemble
@@ -100,13 +100,15 @@ class Features:
         Raises:
             ValueError: if the data do not fit each other or the network.
         """
-        for number, batch in enumerate(batches(x, y, batch_size, tf.float64, self._flat.dtype)):
+        parts = batches(
+            x, y, batch_size, tf.float64, computed_in=self._flat.dtype, one_shape=True
+        ).parts
+        for number, batch in enumerate(parts):
             inputs = keras.tree.map_structure(self._in_precision, batch.x)
             if number == 0:
                 self._check(inputs)
-            chosen = batch.mask.numpy() > 0
-            phi = self._phi_and_outputs(inputs)[0][chosen]
-            yield phi, None if batch.y is None else batch.y.numpy()[chosen]
+            phi = self._phi_and_outputs(inputs)[0][: batch.size]
+            yield phi, None if batch.y is None else batch.y.numpy()[: batch.size]
 
     def ensemble(self, weights: np.ndarray, raw_scales: np.ndarray | None = None) -> WeightEnsemble:
         """The network with each of S last layers.
