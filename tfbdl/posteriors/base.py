@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import keras
@@ -133,14 +134,22 @@ class Posterior(keras.layers.Layer, abc.ABC):
 
     def kl(self, key: tf.Tensor) -> tf.Tensor:
         """KL(q || prior), in nats; `key` is used where it can only be estimated."""
-        exact = self.exact_kl() if self.exact else None
-        return kl_divergence(exact, self.log_prob, self.prior, lambda: self.sample(key))
+        return self.kl_by(lambda: self.sample(key), self.exact_kl, self.log_prob)
 
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample(key)`, and the KL, estimated at that w where it is estimated."""
         w = self.sample(key)
-        exact = self.exact_kl() if self.exact else None
-        return w, kl_divergence(exact, self.log_prob, self.prior, lambda: w)
+        return w, self.kl_by(lambda: w, self.exact_kl, self.log_prob)
+
+    def kl_by(
+        self,
+        sample: Callable[[], tf.Tensor],
+        exact_kl: Callable[[], tf.Tensor | None],
+        log_prob: Callable[[tf.Tensor], tf.Tensor],
+    ) -> tf.Tensor:
+        """KL(q || prior) by its closed form, where that is known and wanted, else at a sample."""
+        exact = exact_kl() if self.exact else None
+        return kl_divergence(exact, log_prob, self.prior, sample)
 
     def fused_sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample_and_kl(key)`, as fast as can be; has no gradient inside `tf.vectorized_map`."""

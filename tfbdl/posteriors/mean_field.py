@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.elementary import softplus
-from tfbdl.kl import kl_divergence, normal_log_prob
+from tfbdl.kl import normal_log_prob
 from tfbdl.posteriors.location_scale import IndependentScales
 
 
@@ -50,7 +50,8 @@ class MeanFieldNormal(IndependentScales):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         sigma = softplus(rho)
         w = mu + sigma * random.normal(key, mu.shape, mu.dtype)
-        exact = self.prior.kl_from_normal(mu, sigma) if self.exact else None
-        return w, kl_divergence(
-            exact, lambda w: normal_log_prob(w, mu, sigma), self.prior, lambda: w
+        return w, self.kl_by(
+            lambda: w,
+            lambda: self.prior.kl_from_normal(mu, sigma),
+            lambda w: normal_log_prob(w, mu, sigma),
         )
