@@ -110,6 +110,21 @@ def test_reference_is_complete() -> None:
             assert id(thing) in shown, f"{module.__name__}.{name} is on no page of the reference"
 
 
+def test_every_public_name_has_an_example() -> None:
+    """Beside its description, in a block that `test_blocks_run` runs."""
+    shown: dict[int, str] = {}
+    for path in (DOCS / "reference").glob("*.md"):
+        text = path.read_text()
+        code = "\n".join(code for language, code in BLOCK.findall(text) if language == "python")
+        shown |= {id(find(name)): code for name in directives(text)}
+    inside = [m.name for m in pkgutil.iter_modules(tfbdl.__path__) if m.ispkg]
+    for module in (tfbdl, *(find(f"tfbdl.{name}") for name in inside)):
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            if isinstance(thing, type) or inspect.isfunction(thing):
+                assert re.search(rf"\b{name}\b", shown[id(thing)]), f"{module.__name__}.{name}"
+
+
 def test_every_shown_name_has_a_docstring() -> None:
     for path in (DOCS / "reference").glob("*.md"):
         for name in directives(path.read_text()):
