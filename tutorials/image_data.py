@@ -11,11 +11,10 @@ from tfbdl.data import ImageData
 
 def chosen(args: argparse.Namespace) -> ImageData:
     """The split of the data set; sets N to what it holds."""
-    if args.split == "tutorial" and args.N % 10:
+    per_class = max(args.N // 10, 1) if args.split == "tutorial" else None
+    if per_class and args.N % 10:
         raise ValueError(f"--N {args.N} must be a multiple of 10: N / 10 images of each class")
-    images = data.load(
-        args.data, args.split, per_class=max(args.N // 10, 1), directory=args.mnist_path
-    )
+    images = data.load(args.data, args.split, per_class=per_class, directory=args.mnist_path)
     args.N = len(images.x_train)
     return images._replace(x_train=flat(images.x_train), x_test=flat(images.x_test))
 

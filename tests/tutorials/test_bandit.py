@@ -187,7 +187,10 @@ class AgentTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(stats.chisquare(counts, expected).pvalue, 1e-4)
 
     def test_trains_after_each_mushroom(self) -> None:
-        """A table of rewards is learned: what was eaten earns its mean, what was passed 0."""
+        """A table of rewards is learned: what was eaten earns its mean, what was passed 0.
+
+        Adam at a constant rate stays within a third of one reward's standard deviation.
+        """
         network = keras.Sequential([keras.Input((7,)), keras.layers.Dense(30, "relu")])
         network.add(keras.layers.Dense(1))
         agent = Agent(network, 0.5, DATA, updates=5, seed=0)
@@ -200,7 +203,8 @@ class AgentTest(tf.test.TestCase, parameterized.TestCase):
             for eat in (0, 1):
                 outcomes = rows[(rows[:, 0] == mushroom) & (rows[:, 1] == eat), 2]
                 told = agent(agent.inputs(tf.constant([mushroom]), tf.constant([eat])))
-                self.assertAllClose(float(told[0, 0]), outcomes.mean(), atol=3.0)
+                away = abs(float(told[0, 0]) - outcomes.mean())
+                self.assertLess(away, 1.0 + outcomes.std() / 3.0)
 
 
 @pytest.mark.usefixtures("without_xla")
