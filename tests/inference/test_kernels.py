@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from absl.testing import parameterized
 
-from tfbdl.inference import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference import HMC, MALA, MAMS, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.kernels.base import one_step
 
@@ -15,6 +15,7 @@ NUM = 4000
 ADJUSTED = {
     "hmc": (HMC(trajectory_length=1.5), 0.4),
     "nuts": (NUTS(max_tree_depth=4), 0.4),
+    "mams": (MAMS(trajectory_length=1.5), 0.5),
     "mala": (MALA(), 0.5),
     "rwmh": (RandomWalk(), 0.5),
 }

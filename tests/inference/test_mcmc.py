@@ -19,6 +19,7 @@ from tfbdl import priors
 from tfbdl.inference import (
     HMC,
     MALA,
+    MAMS,
     MCMC,
     NUTS,
     Flip,
@@ -57,6 +58,7 @@ def exact():
 CONJUGATE = {
     "hmc": HMC(),
     "nuts": NUTS(),
+    "mams": MAMS(),
     "mala": MALA(),
     "rwmh": RandomWalk(),
     "langevin": Langevin(step_size=0.1),
@@ -83,7 +85,7 @@ class MomentsTest(tf.test.TestCase):
 
 
 class ConjugateTest(MomentsTest, parameterized.TestCase):
-    @parameterized.parameters("hmc", "nuts", "mala", "rwmh")
+    @parameterized.parameters("hmc", "nuts", "mams", "mala", "rwmh")
     def test_posterior(self, name):
         mean, covariance = exact()
         mcmc = sampled(name)
@@ -94,7 +96,7 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
         expected = halves / f.ess_bulk  # of R-hat^2 - 1, where all chains agree
         self.assertAllInRange((f.rhat**2 - 1) / expected, -np.inf, 2)
 
-    @parameterized.parameters("hmc", "nuts", "mala", "rwmh")
+    @parameterized.parameters("hmc", "nuts", "mams", "mala", "rwmh")
     def test_step_size_reaches_its_target(self, name):
         mcmc = sampled(name)
         accepted = mcmc.draws.accept_prob.mean()

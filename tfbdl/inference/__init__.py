@@ -6,7 +6,7 @@ from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
 from tfbdl.inference.mcmc import MCMC, SamplingError, ess, rhat
-from tfbdl.inference.mcmc.kernels import HMC, MALA, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference.mcmc.kernels import HMC, MALA, MAMS, MCLMC, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.method import Method, NotFittedError
 from tfbdl.inference.neural_linear import NeuralLinear
 from tfbdl.inference.sgmcmc import SGMCMC
@@ -16,7 +16,9 @@ from tfbdl.inference.weight_snapshots import WeightSnapshots
 __all__ = [
     "HMC",
     "MALA",
+    "MAMS",
     "MAP",
+    "MCLMC",
     "MCMC",
     "NUTS",
     "SGMCMC",

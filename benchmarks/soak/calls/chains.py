@@ -216,8 +216,10 @@ def _kernels() -> Iterator[Case]:
             "max_leapfrog_steps": (10, 1),
         },
         "NUTS": {"max_tree_depth": (3, 1)},
+        "MCLMC": {"decoherence_length": (None, 0.5), "energy_variance": (5e-4, 1e-2)},
     }
-    for name in ("HMC", "NUTS", "MALA", "Langevin", "RandomWalk"):
+    own["MAMS"] = own["HMC"]
+    for name in ("HMC", "NUTS", "MAMS", "MCLMC", "MALA", "Langevin", "RandomWalk"):
         for mode, given in (("", adaptive), (", a step size", fixed)):
             kind = getattr(inference, name)
             yield Case(

@@ -5,14 +5,30 @@ from tfbdl.inference.mcmc.kernels.base import Adaptive, Kernel
 from tfbdl.inference.mcmc.kernels.flip import Flip
 from tfbdl.inference.mcmc.kernels.hmc import HMC
 from tfbdl.inference.mcmc.kernels.langevin import MALA, Langevin
+from tfbdl.inference.mcmc.kernels.mams import MAMS
+from tfbdl.inference.mcmc.kernels.mclmc import MCLMC
 from tfbdl.inference.mcmc.kernels.nuts import NUTS
 from tfbdl.inference.mcmc.kernels.random_walk import RandomWalk
 
-__all__ = ["HMC", "MALA", "NUTS", "Adaptive", "Flip", "Kernel", "Langevin", "RandomWalk", "get"]
+__all__ = [
+    "HMC",
+    "MALA",
+    "MAMS",
+    "MCLMC",
+    "NUTS",
+    "Adaptive",
+    "Flip",
+    "Kernel",
+    "Langevin",
+    "RandomWalk",
+    "get",
+]
 
 KERNELS: dict[str, type[Kernel]] = {
     "hmc": HMC,
     "nuts": NUTS,
+    "mams": MAMS,
+    "mclmc": MCLMC,
     "mala": MALA,
     "langevin": Langevin,
     "rwmh": RandomWalk,

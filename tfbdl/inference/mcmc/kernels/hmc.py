@@ -62,16 +62,8 @@ class HMC(Adaptive):
         super().for_priors(priors)
         if self.trajectory_length is not None:
             return self
-        return replace(self, trajectory_length=QUARTER_PERIOD * self._length_scale(priors))
-
-    def _length_scale(self, priors: Sequence[Prior]) -> float:
-        """The standard deviation of the normal prior, where all normal priors are one, else 1."""
-        if self.mass_matrix == "diagonal":
-            return 1.0
-        normal = [p for p in priors if isinstance(p, Normal)]
-        scales = {math.nan if p.by_fan_in else float(p.scale) for p in normal}
-        scale = scales.pop() if len(scales) == 1 else math.nan
-        return 1.0 if math.isnan(scale) else scale
+        length = QUARTER_PERIOD * length_scale(priors, self.mass_matrix)
+        return replace(self, trajectory_length=length)
 
     def step(
         self, target: Density, state: State, seed: tf.Tensor, step_size: tf.Tensor, scale: tf.Tensor
@@ -90,3 +82,16 @@ class HMC(Adaptive):
         length *= self.trajectory_length or QUARTER_PERIOD
         steps = tf.math.ceil(length / tf.reduce_min(step_size))
         return tf.cast(tf.clip_by_value(steps, 1.0, self.max_leapfrog_steps), tf.int32)
+
+
+def length_scale(priors: Sequence[Prior], mass_matrix: str) -> float:
+    """The standard deviation of the normal prior, where all normal priors are one, else 1.
+
+    It is 1 under a metric as well, whose units are standard deviations.
+    """
+    if mass_matrix == "diagonal":
+        return 1.0
+    normal = [p for p in priors if isinstance(p, Normal)]
+    scales = {math.nan if p.by_fan_in else float(p.scale) for p in normal}
+    scale = scales.pop() if len(scales) == 1 else math.nan
+    return 1.0 if math.isnan(scale) else scale
