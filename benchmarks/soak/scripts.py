@@ -159,7 +159,7 @@ def _outcome(folder: Path) -> dict[str, Any]:
     readers: dict[str, Callable[[Path], Any]] = {
         ".json": lambda path: _without_times(json.loads(path.read_text())),
         ".log": without_seconds,
-        ".npz": arrays,
+        ".npz": lambda path: _without_times(arrays(path)),
         ".npy": lambda path: np.load(path).tobytes(),
     }
     return {
