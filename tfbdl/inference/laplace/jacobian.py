@@ -198,8 +198,8 @@ class Jacobian:
             keras.tree.map_structure(lambda leaf: tf.repeat(leaf, k, axis=0), x),
             tf.reshape(tf.transpose(directions, [1, 0, 2]), [b * k, -1]),
         )
-        rows = self.map(row, pairs, [w.dtype for w in chosen])
-        return {p: Whole(tf.reshape(j, [b, k, -1])) for p, j in zip(places, rows, strict=True)}
+        parts = self.map(row, pairs, [w.dtype for w in chosen])
+        return {p: Whole(tf.reshape(j, [b, k, -1])) for p, j in zip(places, parts, strict=True)}
 
     def _check(self, theta: tf.Tensor, state: State, x: Any) -> dict[int, tuple[Any, Any]]:
         """The error of each rule, summed over x, and its position."""
