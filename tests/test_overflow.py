@@ -85,7 +85,8 @@ OF_Y = {
 
 class OverflowTest(parameterized.TestCase):
     def refuse(self, name, call, values):
-        with self.assertRaisesRegex(ValueError, f"^{name}( of batch 1)? overflows float32 in ") as caught:
+        message = f"^{name}( of batch 1)? overflows float32 in "
+        with self.assertRaisesRegex(ValueError, message) as caught:
             call(values)
         self.assertNotIn("\n", str(caught.exception))
 
