@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from absl.testing import parameterized
 from keras.src import testing
@@ -12,7 +13,7 @@ class FilterResponseNormalizationTest(testing.TestCase):
     def test_contract(self, *shape):
         self.run_layer_test(
             FilterResponseNormalization,
-            init_kwargs={"epsilon": 1e-3},
+            init_kwargs={"epsilon": 1e-3, "activation": "swish"},
             input_shape=shape,
             expected_output_shape=shape,
             expected_num_trainable_weights=3,
@@ -38,6 +39,27 @@ class FilterResponseNormalizationTest(testing.TestCase):
                 y = gamma[c] * image / np.sqrt(nu_squared + 0.1) + beta[c]
                 expected[n, :, :, c] = np.maximum(y, tau[c])
         np.testing.assert_allclose(layer(x), expected, rtol=1e-5, atol=1e-6)
+
+    @pytest.mark.xla
+    def test_training_computes_the_same_values_and_gradients(self):
+        x = tf.random.stateless_normal((2, 4, 5, 3), (0, 1))
+        for activation in (None, "swish"):
+            layer = FilterResponseNormalization(activation=activation)
+            layer.build(x.shape)
+            results = []
+            for training in (False, True):
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    y = layer(x, training=training)
+                    loss = tf.reduce_sum(y**2)
+                results.append([y, *tape.gradient(loss, [x, *layer.trainable_variables])])
+            for plain, compiled in zip(*results, strict=True):
+                np.testing.assert_allclose(compiled, plain, rtol=1e-4, atol=1e-5)
+
+    def test_the_activation_comes_last(self):
+        x = tf.random.stateless_normal((2, 4, 5, 3), (0, 1))
+        fused, plain = FilterResponseNormalization(activation="tanh"), FilterResponseNormalization()
+        np.testing.assert_allclose(fused(x), np.tanh(plain(x)), atol=1e-6)
 
     def test_an_example_does_not_see_the_others(self):
         x = tf.random.stateless_normal((5, 3, 3, 2), (0, 1))

@@ -45,20 +45,20 @@ def network(precision: float | None = None) -> keras.Model:
     penalty = None if precision is None else keras.regularizers.L2(0.5 * precision / NUM_DATA)
 
     def convolution(
-        x: keras.KerasTensor, filters: int, size: int, strides: int
+        x: keras.KerasTensor, filters: int, size: int, strides: int, activation: str | None = None
     ) -> keras.KerasTensor:
         x = layers.Conv2D(filters, size, strides, padding="same", kernel_initializer="he_normal")(x)
-        return FilterResponseNormalization()(x)
+        return FilterResponseNormalization(activation=activation)(x)
 
     def block(x: keras.KerasTensor, filters: int, strides: int) -> keras.KerasTensor:
-        y = layers.Activation("swish")(convolution(x, filters, 3, strides))
+        y = convolution(x, filters, 3, strides, "swish")
         y = convolution(y, filters, 3, 1)
         if strides > 1:
             x = convolution(x, filters, 1, strides)
         return layers.Activation("swish")(layers.Add()([x, y]))
 
     inputs = keras.Input((32, 32, 3))
-    x = layers.Activation("swish")(convolution(inputs, 16, 3, 1))
+    x = convolution(inputs, 16, 3, 1, "swish")
     for stage, filters in enumerate((16, 32, 64)):
         for number in range(3):
             x = block(x, filters, 2 if stage and not number else 1)
