@@ -24,7 +24,7 @@ RECORDS = (
     tfbdl.conformal.Intervals,
     tfbdl.data.CIFAR10,
     tfbdl.data.ImageData,
-    tfbdl.data.UCIData,
+    tfbdl.data.RegressionData,
     tfbdl.metrics.BrierComponents,
     tfbdl.metrics.Reliability,
     tfbdl.metrics.RiskCoverage,

@@ -30,4 +30,4 @@ def write_splits(folder: Path, table: np.ndarray, num_splits: int = 2) -> Publis
         np.savetxt(data / "data.txt", table, fmt="%.17g")
         for name, values in columns.items():
             np.savetxt(data / f"index_{name}.txt", values, fmt="%d")
-    return Published("made", num_splits, hashlib.md5(table.tobytes()).hexdigest())
+    return Published("made", num_splits, hashlib.md5(table.tobytes()).hexdigest(), last)

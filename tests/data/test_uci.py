@@ -7,13 +7,13 @@ from unittest import mock
 import numpy as np
 from made_files import TemporaryFolderTestCase
 
-from tfbdl.data import DataError, uci
-from tfbdl.data.uci import PUBLISHED, SOURCE, Published
+from tfbdl.data import DataError, regression, regression_splits, uci, uci_splits
+from tfbdl.data.uci import GAP_SOURCE, PUBLISHED, SOURCE, Published
 
 ROWS, FEATURES, TARGET = 7, [3, 0], 2
 TABLE = np.random.default_rng(0).normal(size=(ROWS, 5)).round(3)
 SPLITS = [([4, 0, 2, 6, 1], [3, 5]), ([0, 1, 2, 3, 4], [6, 5])]
-MADE = Published("made-up", len(SPLITS), hashlib.md5(TABLE.tobytes()).hexdigest())
+MADE = Published("made-up", len(SPLITS), hashlib.md5(TABLE.tobytes()).hexdigest(), 2, (1,))
 PLACES = [Path(os.environ.get("TFBDL_DATA", "none"), part) for part in ("uci", "")]
 HAS_PUBLISHED_FILES = any((place / "concrete/data/data.txt").is_file() for place in PLACES)
 
@@ -58,6 +58,44 @@ class MadeFilesTest(TemporaryFolderTestCase):
         self.assert_split(uci("made", 1), 1)
         with self.assertRaisesRegex(DataError, "^directory='.*elsewhere' has no made-up/data/data"):
             uci("made", directory=self.folder / "elsewhere")
+
+    def test_gaps_have_index_files_of_their_own(self) -> None:
+        """Column 3 is the first feature; the second, column 0, is said to be constant."""
+        data = write(self.folder / "uci")
+        order = np.argsort(TABLE[:, FEATURES[0]])
+        parts = {"train": [*order[:2], *order[5:]], "test": order[2:5]}
+        gaps = self.folder / "uci_gap" / "made"
+        gaps.mkdir(parents=True)
+        for part, rows in parts.items():
+            (gaps / f"index_{part}_0.txt").write_text("".join(f"{row}\n" for row in rows))
+        x, _, x_test, _ = uci("made", gap=True, directory=self.folder)
+        between = x_test[:, 0]
+        self.assertTrue(np.all((x[:2, 0].max() < between) & (between < x[2:, 0].min())))
+        self.assertEqual(uci_splits("made", gap=True), [0])
+        self.assertEqual(uci_splits("made"), [0, 1])
+        with self.assertRaisesRegex(ValueError, "^split=1: feature 1 .* is constant; no gap"):
+            uci("made", 1, gap=True, directory=self.folder)
+        with self.assertRaisesRegex(ValueError, "^split=2 of 'made' must be one of 0 to 0 but 1$"):
+            uci("made", 2, gap=True, directory=self.folder)
+        (gaps / "index_train_0.txt").unlink()
+        with self.assertRaisesRegex(DataError, f"has no .*index_train_0.txt.* {GAP_SOURCE}"):
+            uci("made", gap=True, directory=self.folder)
+        self.assert_split(regression(data, 1), 1)
+
+    def test_any_set_from_a_folder(self) -> None:
+        data = write(self.folder)
+        self.assert_split(regression(data, 1), 1)
+        elsewhere = self.folder / "other splits"
+        elsewhere.mkdir()
+        for part, rows in zip(("train", "test"), SPLITS[0], strict=True):
+            (elsewhere / f"index_{part}_7.txt").write_text("".join(f"{row}\n" for row in rows))
+        self.assert_split(regression(str(data), 7, splits=elsewhere), 0)
+        self.assertEqual(regression_splits(data), [0, 1])
+        self.assertEqual(regression_splits(elsewhere), [7])
+        with self.assertRaisesRegex(DataError, "index_train_2.txt cannot be read .*your data set"):
+            regression(data, 2)
+        with self.assertRaisesRegex(ValueError, "^split=-1 must be"):
+            regression(data, -1)
 
     def test_mistakes_are_said_in_one_line(self) -> None:
         for arguments, words in (
@@ -127,6 +165,18 @@ class PublishedFilesTest(unittest.TestCase):
                 self.assertEqual(len(x_test), round(0.1 * rows))
                 both = np.concatenate([y, y_test])
                 self.assertEqual((both.min(), both.max()), (low, high))
+
+    def test_gaps_lie_between(self) -> None:
+        """The test rows of split k are the middle third by feature k (Foong et al. 2019)."""
+        for name in ("boston", "concrete", "energy", "naval", "power", "protein"):
+            for k in uci_splits(name, gap=True):
+                x, _, x_test, _ = uci(name, k, gap=True)
+                low, high = x_test[:, k].min(), x_test[:, k].max()
+                below, above = (x[:, k] <= low).sum(), (x[:, k] >= high).sum()
+                third = (len(x) + len(x_test)) / 3
+                self.assertLess(abs(len(x_test) - third), 2)
+                self.assertGreaterEqual(min(below, above), third - 2)
+        self.assertEqual(len(uci_splits("naval", gap=True)), 14)
 
 
 if __name__ == "__main__":

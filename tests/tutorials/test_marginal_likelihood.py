@@ -17,7 +17,7 @@ import tensorflow as tf
 import tutorial_runs
 
 import tfbdl
-from tfbdl.data import UCIData
+from tfbdl.data import RegressionData
 from tfbdl.likelihoods import Normal
 from tutorials.marginal_likelihood import __main__ as script
 from tutorials.uci.split import Split
@@ -27,12 +27,12 @@ Choice, Task = script.Choice, script.Task
 ARGS = argparse.Namespace(n_epochs=60, batch_size=100, seed=0)
 
 
-def regression() -> UCIData:
+def regression() -> RegressionData:
     """Linear, with noise of standard deviation 2."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     y = 7 + x @ [[4.0], [-1.0]] + rng.normal(0, 2, (60, 1))
-    return UCIData(x[:40], y[:40], x[40:], y[40:])
+    return RegressionData(x[:40], y[:40], x[40:], y[40:])
 
 
 class NumbersTest(tf.test.TestCase):

@@ -20,7 +20,7 @@ from absl.testing import parameterized
 from soak.uci_files import write_splits
 
 import tfbdl
-from tfbdl.data import UCIData
+from tfbdl.data import RegressionData
 from tfbdl.data.uci import PUBLISHED, Published
 from tfbdl.layers import LearnedScale
 from tfbdl.likelihoods import Normal
@@ -48,9 +48,9 @@ def made_data(num: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, 100 + 20 * np.abs(x[:, :1]) + NOISE * rng.normal(size=(num, 1))
 
 
-def raw(num_train: int = 40, num_test: int = 10) -> UCIData:
+def raw(num_train: int = 40, num_test: int = 10) -> RegressionData:
     x, y = made_data(num_train + num_test)
-    return UCIData(x[:num_train], y[:num_train], x[num_train:], y[num_train:])
+    return RegressionData(x[:num_train], y[:num_train], x[num_train:], y[num_train:])
 
 
 class SplitTest(tf.test.TestCase):
@@ -259,6 +259,25 @@ class ScriptTest(parameterized.TestCase):
             self.assertIn("| variational inference, published | 3.1 | -2.6 | | |", text)
             self.assertIn(f"{np.mean([r['rmse'] for r in records]):.4g} ± ", text)
             self.assertEqual(self.run_script("once", "--mode", "table"), text[text.index("|") :])
+
+    def test_gaps_and_sets_of_ones_own(self) -> None:
+        """The same rows, once as a gap of a published set and once as a folder's split."""
+        gaps = self.folder / "uci_gap" / "made"
+        gaps.mkdir(parents=True)
+        for part in ("train", "test"):
+            name = f"index_{part}_1.txt"
+            (gaps / name).write_text((self.folder / "made" / "data" / name).read_text())
+        with mock.patch.dict(script.METHODS, {"hmc": constant_prediction}, clear=True):
+            gap = self.run_script("gap", "--gap", "--splits", "1")
+            folders = ("--folder", str(self.folder / "made" / "data"), "--split_folder", str(gaps))
+            own = self.run_script("own", *folders)
+        self.assertIn("made_gap, split 1, hmc: ", gap)
+        self.assertIn("data, split 1, hmc: ", own)
+        rows = [text.splitlines()[-1] for text in (gap, own)]
+        self.assertEqual(*(row.split("|")[2:5] for row in rows))
+        (record,) = RecordFile(self.folder / "own" / "data.jsonl", "method", "split").records()
+        self.assertIn(f"| {record['log_likelihood']:.4g} | 1 |", own)
+        self.assertNotIn("published", gap + own)
 
     def test_cells(self) -> None:
         values = np.array([1.0, 2.0, 3.0])

@@ -4,9 +4,10 @@ from tfbdl.data.binarize import binarize
 from tfbdl.data.cifar10 import CIFAR10, cifar10, cifar10_hmc_probabilities, cifar10_human_counts
 from tfbdl.data.errors import DataError
 from tfbdl.data.images import NAMES, SPLITS, ImageData, load
+from tfbdl.data.regression import RegressionData, regression, regression_splits
 from tfbdl.data.synthetic import blend, noise, rotate
 from tfbdl.data.toy import blundell_curve, gal_linear, gapped_sine
-from tfbdl.data.uci import UCIData, uci
+from tfbdl.data.uci import uci, uci_splits
 
 __all__ = [
     "CIFAR10",
@@ -14,7 +15,7 @@ __all__ = [
     "SPLITS",
     "DataError",
     "ImageData",
-    "UCIData",
+    "RegressionData",
     "binarize",
     "blend",
     "blundell_curve",
@@ -25,6 +26,9 @@ __all__ = [
     "gapped_sine",
     "load",
     "noise",
+    "regression",
+    "regression_splits",
     "rotate",
     "uci",
+    "uci_splits",
 ]

@@ -12,7 +12,7 @@ from tfbdl.arguments import positive
 
 @keras.saving.register_keras_serializable(package="tfbdl")
 class FilterResponseNormalization(keras.layers.Layer):
-    """y = act(max(gamma x / sqrt(nu^2 + epsilon) + beta, tau)), nu^2 the mean of x^2 over positions.
+    """y = act(max(gamma x / sqrt(nu^2 + epsilon) + beta, tau)), nu^2 the mean of x^2 in an image.
 
     Batch normalisation makes the output for one example depend on the others in its batch, so
     that the likelihood is no product over examples and there is no posterior to speak of. This
@@ -54,7 +54,7 @@ class FilterResponseNormalization(keras.layers.Layer):
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         weights = [tf.convert_to_tensor(w) for w in (self.gamma, self.beta, self.tau)]
         compute = _compiled if training else _normalized
-        return compute(x, *weights, self.epsilon, self.activation)
+        return compute(x, weights, self.epsilon, self.activation)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape
@@ -66,12 +66,11 @@ class FilterResponseNormalization(keras.layers.Layer):
 
 def _normalized(
     x: tf.Tensor,
-    gamma: tf.Tensor,
-    beta: tf.Tensor,
-    tau: tf.Tensor,
+    weights: list[tf.Tensor],
     epsilon: float,
     activation: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
+    gamma, beta, tau = weights
     positions = list(range(1, len(x.shape) - 1))
     nu_squared = tf.reduce_mean(tf.square(x), axis=positions, keepdims=True)
     scale = tf.math.rsqrt(nu_squared + epsilon) * gamma

@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import tfbdl
-from tfbdl.data import UCIData, uci
+from tfbdl.data import RegressionData, uci
 from tfbdl.layers import BayesDense, LearnedScale
 from tfbdl.likelihoods import Normal
 from tfbdl.posteriors import MeanFieldNormal
@@ -69,7 +69,7 @@ def made(seed: int) -> Data:
     x = generator.standard_normal((1300, 5))
     y = np.sin(2 * x[:, :1]) + x[:, 1:2] + 0.1 * generator.standard_normal((1300, 1))
     names = tuple(f"x{i + 1}" for i in range(5))
-    return scaled(UCIData(x[:300], y[:300], x[300:], y[300:]), names, 2)
+    return scaled(RegressionData(x[:300], y[:300], x[300:], y[300:]), names, 2)
 
 
 def concrete(seed: int) -> Data:
@@ -81,10 +81,10 @@ def concrete(seed: int) -> Data:
         for part in (x, x_test)
     )
     names = (*CONCRETE, *(f"noise {i + 1}" for i in range(NOISE_INPUTS)))
-    return scaled(UCIData(x, y, x_test, y_test), names, len(CONCRETE))
+    return scaled(RegressionData(x, y, x_test, y_test), names, len(CONCRETE))
 
 
-def scaled(split: UCIData, inputs: tuple[str, ...], relevant: int) -> Data:
+def scaled(split: RegressionData, inputs: tuple[str, ...], relevant: int) -> Data:
     """All by the means and standard deviations of the training examples."""
     x, y, x_test, y_test = split
     mean, stddev, centre, unit = x.mean(0), x.std(0), y.mean(), y.std()

@@ -3,11 +3,16 @@
     python -m tutorials.uci --set boston                       # all methods, all splits
     python -m tutorials.uci --set boston --methods hmc laplace --splits 0 1
     python -m tutorials.uci --set boston --mode table          # beside the published columns
+    python -m tutorials.uci --set boston --gap                 # tested between the training rows
+    python -m tutorials.uci --folder my/set --split_folder my/set/gaps
 
 The protocol of Hernandez-Lobato and Adams (2015): 20 splits (5 of the protein data), inputs and
 targets normalised by the training part, scores in the units of the data, one hidden layer of 50
 ReLUs (100 for the protein data). What a method has to choose it chooses on the training part: by
 the evidence, or on the last 20 % of it.
+
+A folder of one's own holds `data.txt`, `index_features.txt` and `index_target.txt`, as
+`tfbdl.data.regression` reads them, and there or elsewhere the rows of the splits.
 
 Each split of a method is added to the file of the set as it ends, so that a second call goes on
 where the first was stopped, and several calls may share the splits.
@@ -20,12 +25,13 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from tfbdl.data import uci
+from tfbdl.data import RegressionData, regression, regression_splits, uci, uci_splits
 from tfbdl.data.uci import PUBLISHED
 from tutorials import commands, run_files
 from tutorials.records import Record, RecordFile
@@ -66,19 +72,37 @@ SETTINGS = (
 
 def splits(args: argparse.Namespace) -> list[int]:
     """Those asked for, or all of the set."""
-    return args.splits or list(range(PUBLISHED[args.set].num_splits))
+    if args.splits:
+        return args.splits
+    if args.folder is not None:
+        return regression_splits(args.split_folder or args.folder)
+    return uci_splits(args.set, gap=args.gap)
+
+
+def data_of(args: argparse.Namespace, split: int) -> RegressionData:
+    """The data of a split."""
+    if args.folder is not None:
+        return regression(args.folder, split, splits=args.split_folder)
+    return uci(args.set, split, gap=args.gap, directory=args.uci_path)
+
+
+def name_of(args: argparse.Namespace) -> str:
+    """The name of the set, for files and tables."""
+    if args.folder is not None:
+        return args.folder.resolve().name
+    return f"{args.set}_gap" if args.gap else args.set
 
 
 def record_file(args: argparse.Namespace) -> RecordFile:
     """What there is of the set."""
-    return RecordFile(args.savedir / f"{args.set}.jsonl", "method", "split")
+    return RecordFile(args.savedir / f"{name_of(args)}.jsonl", "method", "split")
 
 
 def evaluate(args: argparse.Namespace, method: str, split: int) -> Record:
     """Scores of a method on a split, how long it took, and what it chose."""
-    hidden = args.hidden or (100 if args.set == "protein" else 50)
+    hidden = args.hidden or (100 if name_of(args).startswith("protein") else 50)
     own = argparse.Namespace(**{**vars(args), "hidden": hidden, "seed": args.seed + split})
-    data = Split.of(uci(args.set, split, directory=args.uci_path))
+    data = Split.of(data_of(args, split))
     keras.utils.set_random_seed(own.seed)
     started = time.perf_counter()
     prediction, details = METHODS[method](data, own)
@@ -96,7 +120,7 @@ def train(args: argparse.Namespace) -> None:
                 lambda m=method, s=split: evaluate(args, m, s),
             )
             scores = ", ".join(f"{name} {record[name]:.4g}" for name in (*SCORES, "seconds"))
-            print(f"{args.set}, split {split}, {method}: {scores}", flush=True)
+            print(f"{name_of(args)}, split {split}, {method}: {scores}", flush=True)
             keras.backend.clear_session()
     table(args)
 
@@ -104,16 +128,21 @@ def train(args: argparse.Namespace) -> None:
 def table(args: argparse.Namespace) -> None:
     """Mean and standard error of each method that has records, below the published columns.
 
-    Bold is what is as good as the best of these, or better, give or take one standard error.
+    Bold is what is as good as the best of these, or better, give or take one standard error. Gaps
+    and folders of one's own have no such columns, but one of the worst split.
     """
+    name, is_published = name_of(args), args.folder is None and not args.gap
+    extra = "" if is_published else " worst split (nats) |"
     lines = [
-        f"| {args.set} | RMSE | log likelihood (nats) | splits | seconds a split |",
-        "|---|---|---|---|---|",
+        f"| {name} | RMSE | log likelihood (nats) |{extra} splits | seconds a split |",
+        f"|---|---|---|{'' if is_published else '---|'}---|---|",
     ]
-    scores = (published.COLUMNS, published.RMSE[args.set], published.LOG_LIKELIHOOD[args.set])
-    for name, rmse, log_likelihood in zip(*scores, strict=True):
-        lines.append(f"| {name}, published | {rmse:g} | {log_likelihood:g} | | |")
-    lowest, highest = published.best(args.set)
+    lowest, highest = -np.inf, np.inf
+    if is_published:
+        lowest, highest = published.best(name)
+        scores = (published.COLUMNS, published.RMSE[name], published.LOG_LIKELIHOOD[name])
+        for column, rmse, log_likelihood in zip(*scores, strict=True):
+            lines.append(f"| {column}, published | {rmse:g} | {log_likelihood:g} | | |")
     chosen = [record for record in record_file(args).records() if record["split"] in splits(args)]
     for method in METHODS:
         records = [record for record in chosen if record["method"] == method]
@@ -123,11 +152,12 @@ def table(args: argparse.Namespace) -> None:
         cells = [
             cell(of["rmse"], lowest, -1),
             cell(of["log_likelihood"], highest, 1),
+            *([] if is_published else [f"{of['log_likelihood'].min():.4g}"]),
             str(len(records)),
             f"{of['seconds'].mean():.0f}",
         ]
         lines.append(f"| {method} | {' | '.join(cells)} |")
-    run_files.write_table(args.savedir / f"{args.set}.md", lines)
+    run_files.write_table(args.savedir / f"{name}.md", lines)
 
 
 def cell(values: np.ndarray, best: float, sign: int) -> str:
@@ -148,6 +178,9 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--splits", nargs="+", type=int, help="some of them")
     parser.add_argument("--uci_path", default=None, help="folder of the data files")
+    parser.add_argument("--gap", action="store_true", help="test between the training rows")
+    parser.add_argument("--folder", type=Path, help="a set of one's own, in place of --set")
+    parser.add_argument("--split_folder", type=Path, help="of its splits; by default --folder")
     parser.add_argument("--hidden", type=int, default=0, help="units; 0: 50, for protein 100")
     parser.add_argument("--steps", type=int, default=10_000, help="of training, at most")
     parser.add_argument("--rate", type=float, default=5e-3, help="of Adam, at the start")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfbdl.data import UCIData
+from tfbdl.data import RegressionData
 from tfbdl.predictive import Prediction
 
 
@@ -35,10 +35,10 @@ class Split(NamedTuple):
     y_test: np.ndarray
     loc: float
     scale: float
-    raw: UCIData
+    raw: RegressionData
 
     @classmethod
-    def of(cls, raw: UCIData) -> Split:
+    def of(cls, raw: RegressionData) -> Split:
         """The data, normalised by their training part."""
         loc, scale = raw.x_train.mean(axis=0), raw.x_train.std(axis=0)
         scale = np.where(np.ptp(raw.x_train, axis=0) == 0.0, 1.0, scale)
@@ -52,7 +52,7 @@ class Split(NamedTuple):
         """The last 20 % of the training part, to test what the rest trains: for all choices."""
         x, y = self.raw.x_train, self.raw.y_train
         first = round(0.8 * len(x))
-        return Split.of(UCIData(x[:first], y[:first], x[first:], y[first:]))
+        return Split.of(RegressionData(x[:first], y[:first], x[first:], y[first:]))
 
     def scores(self, prediction: Prediction) -> dict[str, float]:
         """Of the normalised test targets' prediction, in the units of the data.
