@@ -38,6 +38,7 @@ if not startup.is_command():
     from tfbdl.training.log import LogError, TrainLog, read_log
     from tfbdl.training.loop import TrainingError, train
     from tfbdl.training.minibatch_kl import MinibatchKL
+    from tfbdl.training.num_samples import set_num_samples
     from tfbdl.training.observer import ELBOLogger
     from tfbdl.training.tensorboard import PosteriorTensorBoard
 
@@ -72,6 +73,7 @@ if not startup.is_command():
         "prune",
         "read_log",
         "set_kl_weight",
+        "set_num_samples",
         "to_bayesian",
         "to_deterministic",
         "to_mc_dropout",

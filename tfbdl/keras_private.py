@@ -32,6 +32,7 @@ __all__ = [
     "settings_of",
     "takes_call_argument",
     "takes_training",
+    "takes_training_of_loss",
     "walk",
     "wrapped_function",
 ]
@@ -118,6 +119,11 @@ def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:
 def takes_training(model: keras.Model) -> bool:
     """Whether Keras tells `model`, and so the layers in it, that it trains."""
     return model._call_has_training_arg
+
+
+def takes_training_of_loss(model: keras.Model) -> bool:
+    """Whether Keras tells `model.compute_loss` that it trains."""
+    return model._compute_loss_has_training_arg
 
 
 def walk(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:

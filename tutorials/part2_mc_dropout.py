@@ -43,13 +43,16 @@ def parser() -> argparse.ArgumentParser:
 def network(keep_prob: float, weight_decay: float, seed: int) -> keras.Model:
     """784-500-500-10 with dropout behind each hidden layer, as in the slides' model.py.
 
-    `tf.nn.l2_loss` is half the squared norm, hence the half in Keras' L2.
+    `tf.nn.l2_loss` is half the squared norm, hence the half in Keras' L2. The slides' list of
+    weights is that of all trainable variables, so that biases decay too.
     """
     keras.utils.set_random_seed(seed)
 
     def dense(units: int, activation: str | None = None) -> keras.layers.Dense:
         decay = keras.regularizers.L2(0.5 * weight_decay)
-        return keras.layers.Dense(units, activation, kernel_regularizer=decay)
+        return keras.layers.Dense(
+            units, activation, kernel_regularizer=decay, bias_regularizer=decay
+        )
 
     return keras.Sequential(
         [

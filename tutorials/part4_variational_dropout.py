@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
         help="784-500-500-10, or LeNet-300-100 with its KL warmed up and the rate decaying to 0",
     )
     parser.add_argument("--kl", choices=("kingma", "molchanov"), default="kingma", help="whose KL")
+    parser.add_argument("--kl_weight", type=float, default=1.0, help="weight of the KL")
     parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
     return parser
 
@@ -56,19 +57,24 @@ def network(units: tuple[int, ...], kl: str, num_data: int, seed: int) -> keras.
     )
 
 
+def lenet(args: argparse.Namespace) -> keras.Model:
+    """LeNet-300-100, compiled with Adam at a rate that falls linearly from 1e-3 to 0."""
+    model = network((300, 100), args.kl, args.N, args.seed)
+    decay = keras.optimizers.schedules.PolynomialDecay(1e-3, classifiers.num_steps(args), 0.0)
+    adam = keras.optimizers.Adam(decay, epsilon=classifiers.ADAM_EPSILON)
+    return classifiers.compiled(model, adam)
+
+
 def train(args: argparse.Namespace) -> None:
     data = image_data.chosen(args)
     if args.network == "lenet":
-        model = network((300, 100), args.kl, args.N, args.seed)
-        steps = args.n_epochs * (args.N // args.batch_size)
-        decay = keras.optimizers.schedules.PolynomialDecay(1e-3, steps, 0.0)
-        optimizer = keras.optimizers.Adam(decay)
-        callbacks = [tfbdl.KLAnnealing(start=5, end=20)]
+        model, callbacks = lenet(args), [tfbdl.KLAnnealing(start=5, end=20)]
     else:
         model = network((500, 500), args.kl, args.N, args.seed)
-        optimizer, callbacks = classifiers.adam(args), []
+        model, callbacks = classifiers.compiled(model, classifiers.adam(args)), []
+    tfbdl.set_kl_weight(model, args.kl_weight)
     tfbdl.train(
-        classifiers.compiled(model, optimizer),
+        model,
         data.x_train,
         data.y_train,
         epochs=args.n_epochs,
@@ -85,11 +91,7 @@ def train(args: argparse.Namespace) -> None:
 def test(args: argparse.Namespace) -> None:
     model = run_files.trained(args.savedir)
     classifiers.test(args, model)
-    layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
-    log_alphas = np.concatenate([np.ravel(layer.log_alpha) for layer in layers])
-    kept, total = int(np.sum(log_alphas <= 3.0)), log_alphas.size
-    for layer in layers:
-        layer.prune()
+    kept, total = prune(model)
     x, y = image_data.full_test(args)
     pruned = model.evaluate(x, y, batch_size=1000, verbose=0, return_dict=True)["acc"]
     dropped, compression = 100.0 * (1.0 - kept / total), total / max(kept, 1)
@@ -103,6 +105,15 @@ def test(args: argparse.Namespace) -> None:
         compression=compression,
         full_test_acc_pruned=pruned,
     )
+
+
+def prune(model: keras.Model) -> tuple[int, int]:
+    """Drops the weights at log alpha > 3; how many are left, and how many there are."""
+    layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
+    log_alphas = np.concatenate([np.ravel(layer.log_alpha) for layer in layers])
+    for layer in layers:
+        layer.prune()
+    return int(np.sum(log_alphas <= 3.0)), log_alphas.size
 
 
 def visualize(args: argparse.Namespace) -> None:

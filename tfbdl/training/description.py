@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from tfbdl.keras_private import compiled_with, walk
+from tfbdl.training.num_samples import num_samples_of
 
 Description: TypeAlias = dict[str, str]
 """Plain values, as JSON, by names such as "model.Dense[2].units" or "optimizer.learning_rate"."""
@@ -31,6 +32,8 @@ def describe(model: keras.Model) -> Description:
     numbers = {layer.name: f"#{i}" for i, layer in reversed(list(enumerate(layers)))}
     compiled = compiled_with(model)
     losses = {"loss": compiled.get("loss"), "weights": compiled.get("loss_weights")}
+    if num_samples_of(model) > 1:
+        losses["num_samples"] = num_samples_of(model)
     made_of = {
         "model.layers": [type(layer).__name__ for layer in layers],
         **{

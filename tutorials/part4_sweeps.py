@@ -1,0 +1,140 @@
+"""Part IV over settings and seeds: what sampling gains, and how far weights can be dropped.
+
+    python -m tutorials.part4_sweeps --sweep compression --split full   # LeNet-300-100
+    python -m tutorials.part4_sweeps --sweep gain                       # 1,000 images
+
+Each run is kept in the sweep's file as it ends, and one that is stopped goes on behind its last
+epoch. Tables and figures are made of the runs that are there.
+"""
+
+from __future__ import annotations
+
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
+import argparse
+import itertools
+from pathlib import Path
+from typing import Any
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+
+from tutorials import classifiers, commands, image_data, part4_variational_dropout, run_files
+from tutorials.records import Record, RecordFile
+
+KL_WEIGHTS = (1.0, 1.5, 2.0)
+EPOCHS = (200, 400)
+PAPER = (68.0, 1.92)
+"""Compression and test error (percent) of LeNet-300-100, Molchanov et al. (2017), table 1."""
+
+
+def compression(args: argparse.Namespace) -> None:
+    """How many weights LeNet-300-100 needs, by the weight of its KL and the epochs it has."""
+    image_data.chosen(args)
+    record_file = RecordFile(args.savedir / "compression.jsonl", "kl_weight", "epochs", "seed")
+    for seed, epochs, weight in itertools.product(range(args.seeds or 3), EPOCHS, KL_WEIGHTS):
+        args.seed, args.n_epochs, args.kl_weight = seed, epochs, weight
+
+        def run() -> Record:
+            return compressed(args)
+
+        key = {"kl_weight": weight, "epochs": epochs, "seed": seed}
+        record = record_file.kept(key, settings(args), run)
+        print(f"{key}: {record['compression']:.1f} times fewer, {record['error']:.2f} %", flush=True)
+    write_compression(args, record_file.records())
+
+
+def compressed(args: argparse.Namespace) -> Record:
+    """One network, trained and pruned: compression and test errors in percent."""
+    data = image_data.chosen(args)
+    model = part4_variational_dropout.lenet(args)
+    tfbdl.set_kl_weight(model, args.kl_weight)
+    name = f"part4_weight_{args.kl_weight:g}_epochs_{args.n_epochs}_seed_{args.seed}"
+    tfbdl.train(
+        model,
+        data.x_train,
+        data.y_train,
+        epochs=args.n_epochs,
+        batch_size=args.batch_size,
+        savedir=args.checkpoints / name,
+        columns=["cent", "kl", "acc"],
+        callbacks=[tfbdl.KLAnnealing(start=5, end=20)],
+        seed=args.seed,
+        verbose=0,
+    )
+    x, y = image_data.full_test(args)
+    mc = tfbdl.predict(model, x, args.S, seed=args.seed).mean
+    naive = percent_wrong(model, x, y)
+    kept, total = part4_variational_dropout.prune(model)
+    return {
+        "compression": total / max(kept, 1),
+        "error": percent_wrong(model, x, y),
+        "error_naive": naive,
+        "error_mc": 100.0 * float((mc.argmax(-1) != y).mean()),
+    }
+
+
+def percent_wrong(model: keras.Model, x: np.ndarray, y: np.ndarray) -> float:
+    """Test error of the mean weights."""
+    scores = model.evaluate(x, y, batch_size=1000, verbose=0, return_dict=True)
+    return 100.0 * (1.0 - scores["acc"])
+
+
+def write_compression(args: argparse.Namespace, records: list[Record]) -> None:
+    """The table and the figure: error against compression."""
+    lines = [
+        "| KL weight | epochs | seeds | times fewer | test error, pruned | before | S = 100 |",
+        "|---" * 7 + "|",
+    ]
+    figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    markers = dict(zip(EPOCHS, "os", strict=True))
+    for epochs, weight in itertools.product(EPOCHS, KL_WEIGHTS):
+        of = [r for r in records if (r["epochs"], r["kl_weight"]) == (epochs, weight)]
+        if not of:
+            continue
+        columns = ("compression", "error", "error_naive", "error_mc")
+        means = {name: np.array([record[name] for record in of]) for name in columns}
+        cells = [f"{v.mean():.1f}" if c == "compression" else f"{v.mean():.2f} %" for c, v in means.items()]
+        lines.append(f"| {weight:g} | {epochs} | {len(of)} | {' | '.join(cells)} |")
+        ax.plot(
+            means["compression"],
+            means["error"],
+            markers[epochs],
+            color=f"C{KL_WEIGHTS.index(weight)}",
+            label=f"KL x {weight:g}, {epochs} epochs",
+        )
+    ax.plot(*PAPER, "k*", markersize=14, label="Molchanov et al. (2017)")
+    ax.set(xlabel="compression: weights there were / weights left", ylabel="test error, percent")
+    ax.set_title("LeNet-300-100 on MNIST: a point a training")
+    ax.legend(fontsize=8)
+    ax.grid(alpha=0.3)
+    run_files.write_table(args.savedir / "compression.md", lines)
+    run_files.write_figure(figure, args.savedir / "compression.png")
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Flags that all runs of a sweep share."""
+    return commands.configuration(
+        args, "sweep", "seeds", "checkpoints", "seed", "kl", "kl_weight", "n_epochs", "network"
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = commands.image_parser("part4_sweeps", "Part IV over settings and seeds.")
+    parser.add_argument("--sweep", choices=("compression",), default="compression")
+    parser.add_argument("--seeds", type=int, default=0, help="0: 3 and 10 of the sweeps")
+    parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
+    parser.add_argument(
+        "--checkpoints", type=Path, default=Path("runs"), help="folder of unfinished trainings"
+    )
+    parser.set_defaults(network="lenet", kl="molchanov", kl_weight=1.0)
+    return parser
+
+
+def main() -> None:
+    commands.run(parser(), compression)
+
+
+if __name__ == "__main__":
+    main()
