@@ -41,7 +41,9 @@ def compression(args: argparse.Namespace) -> None:
 
         key = {"kl_weight": weight, "epochs": epochs, "seed": seed}
         record = record_file.kept(key, settings(args), run)
-        print(f"{key}: {record['compression']:.1f} times fewer, {record['error']:.2f} %", flush=True)
+        print(
+            f"{key}: {record['compression']:.1f} times fewer, {record['error']:.2f} %", flush=True
+        )
     write_compression(args, record_file.records())
 
 
@@ -95,7 +97,10 @@ def write_compression(args: argparse.Namespace, records: list[Record]) -> None:
             continue
         columns = ("compression", "error", "error_naive", "error_mc")
         means = {name: np.array([record[name] for record in of]) for name in columns}
-        cells = [f"{v.mean():.1f}" if c == "compression" else f"{v.mean():.2f} %" for c, v in means.items()]
+        cells = [
+            f"{v.mean():.1f}" if c == "compression" else f"{v.mean():.2f} %"
+            for c, v in means.items()
+        ]
         lines.append(f"| {weight:g} | {epochs} | {len(of)} | {' | '.join(cells)} |")
         ax.plot(
             means["compression"],

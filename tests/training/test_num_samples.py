@@ -162,7 +162,9 @@ class NumSamplesTest(tf.test.TestCase):
             model = bayes()
             x, y = batch(model)
             tfbdl.set_num_samples(model, samples)
-            run = lambda m=model, x=x, y=y: tfbdl.train(m, x, y, epochs=1, savedir=folder, verbose=0)
+            run = lambda m=model, x=x, y=y: tfbdl.train(
+                m, x, y, epochs=1, savedir=folder, verbose=0
+            )
             if words is None:
                 run()
             else:
