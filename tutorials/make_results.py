@@ -43,7 +43,7 @@ RUNS = {
     "posterior_inference": ("posterior_inference", ""),
     "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
 }
-TABLES = ("accuracy", "log", "keep")
+TABLES = ("accuracy", "log", "vae", "keep")
 LARGE = "--num_chains 2 --num_warmup 200 --num_samples 200 --max_leapfrog_steps 50"
 UCI = {
     **dict.fromkeys(("boston", "concrete", "energy"), ""),
@@ -52,6 +52,12 @@ UCI = {
 WITHOUT_MODES = {
     "uncertainty": ("uncertainty", ""),
     "posterior_table": ("posterior_inference.table", ""),
+    "posterior_trajectories": ("posterior_inference.trajectories", ""),
+    "posterior_symmetries": ("posterior_inference.symmetries", ""),
+    "part4_sweeps": (
+        "part4_sweeps",
+        f"--sweep compression --split full --checkpoints {RESULTS}/part4_sweeps/runs",
+    ),
     "pruning": (
         "bayes_by_backprop.pruning",
         f"--S 100 --run {RESULTS}/bayes_by_backprop_mnist_400",

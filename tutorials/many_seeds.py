@@ -2,6 +2,7 @@
 
     python -m tutorials.many_seeds --table accuracy   # base, MC, Concrete, variational dropout
     python -m tutorials.many_seeds --table log        # MC dropout, epochs 1 to 10 of the slides
+    python -m tutorials.many_seeds --table vae        # the VAE, epochs 1 to 6 of the slides
     python -m tutorials.many_seeds --table keep       # mean keep probability per layer at two N
 
 Each run is kept in the table's file as it ends, so that a second call goes on where the first was
@@ -24,24 +25,22 @@ from tutorials import (
     classifiers,
     commands,
     image_data,
+    part1_vae,
     part2_mc_dropout,
     part3_concrete_dropout,
     part4_variational_dropout,
     run_files,
+    slides_logs,
 )
 from tutorials.records import RecordFile
 
-KEEP_SIZES = (1000, 10000)
+KEEP_EPOCHS = {1000: 1000, 10000: 100}
+"""Until rates stand still, by N: 10,000 steps."""
 SLIDES_ACCURACY = {
     "base": ("89.37 ± 0.32", "-"),
     "mc_dropout": ("90.07 ± 0.44", "90.17 ± 0.23"),
     "concrete_dropout": ("90.23 ± 0.21", "90.20 ± 0.32"),
     "variational_dropout": ("88.77 ± 0.53", "89.60 ± 0.56"),
-}
-SLIDES_LOG = {
-    "cent": "1.979612 1.094547 .715212 .523885 .433346 .366523 .276434 .225711 .204144 .164487",
-    "wd": ".054315 .051379 .049918 .049172 .048822 .048710 .048749 .048887 .049059 .049250",
-    "acc": ".336 .686 .760 .831 .862 .891 .926 .936 .945 .950",
 }
 
 
@@ -123,6 +122,7 @@ def accuracy(args: argparse.Namespace) -> None:
 
 
 def log(args: argparse.Namespace) -> None:
+    """MC dropout's log."""
     record_file = RecordFile(args.savedir / "log.jsonl", "seed")
     records = []
     for seed in range(args.seeds or 20):
@@ -133,49 +133,80 @@ def log(args: argparse.Namespace) -> None:
             return trained(mc_dropout(args), args, epochs=10, columns=columns)[1]
 
         records.append(record_file.kept({"seed": seed}, settings(args), run))
-    lines = ["| epoch | column | slides | mean | sd | (slides - mean) / sd |", "|---" * 6 + "|"]
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
-    units = {"cent": "nats per example", "wd": "nats per example", "acc": "fraction"}
-    for ax, (column, numbers) in zip(axes, SLIDES_LOG.items(), strict=True):
-        slides = [float(number) for number in numbers.split()]
-        runs = np.array([record[column] for record in records])
-        mean, sd = runs.mean(0), runs.std(0, ddof=1)
-        epochs = np.arange(1, 11)
-        ax.fill_between(
-            epochs, mean - 3 * sd, mean + 3 * sd, alpha=0.3, label=f"3 sd of {len(runs)} seeds"
-        )
-        ax.plot(epochs, mean, label="mean")
-        ax.plot(epochs, slides, "k.", label="slides")
-        ax.set(xlabel="epoch", ylabel=f"{column} ({units[column]})", xticks=epochs)
-        for i, value in enumerate(slides):
-            z = (value - mean[i]) / max(sd[i], 1e-12)
-            cells = (i + 1, column, f"{value:.4f}", f"{mean[i]:.4f}", f"{sd[i]:.4f}", f"{z:+.1f}")
-            lines.append(f"| {' | '.join(map(str, cells))} |")
-    axes[0].legend()
-    figure.suptitle("MC dropout, epochs 1 to 10: the log of the slides and that of many seeds")
-    run_files.write_table(args.savedir / "log.md", lines)
-    run_files.write_figure(figure, args.savedir / "log.png")
+    slides_logs.write(args, "log", slides_logs.MC_DROPOUT, records)
+
+
+def vae(args: argparse.Namespace) -> None:
+    """The VAE's log."""
+    record_file = RecordFile(args.savedir / "vae.jsonl", "seed")
+    records = []
+    for seed in range(args.seeds or 8):
+        args.seed = seed
+
+        def run() -> dict[str, Any]:
+            own = commands.own_defaults(part1_vae, args)
+            x = image_data.chosen(args).x_train
+            epochs = {"epochs": 6, "batch_size": args.batch_size, "columns": ["elbo"]}
+            return tfbdl.train(part1_vae.model(own), x, seed=args.seed, verbose=0, **epochs)
+
+        records.append(record_file.kept({"seed": seed}, settings(args), run))
+    slides_logs.write(args, "vae", slides_logs.VAE, records)
 
 
 def keep(args: argparse.Namespace) -> None:
+    """Learned keep probabilities until they stand still, and what seeds do to them."""
     record_file = RecordFile(args.savedir / "keep.jsonl", "N", "seed")
-    lines = ["| N | layer | mean keep probability | standard error |", "|---|---|---|---|"]
-    for size in KEEP_SIZES:
+    lines = [
+        "| N | epochs | seeds | layer | mean keep probability | standard error |",
+        "|---" * 6 + "|",
+    ]
+    figure, axes = plt.subplots(
+        1, len(KEEP_EPOCHS), figsize=(11, 4), layout="constrained", squeeze=False
+    )
+    for ax, (size, epochs) in zip(axes.flat, KEEP_EPOCHS.items(), strict=True):
         records = []
         for seed in range(args.seeds or 5):
             args.seed, args.N = seed, size
 
-            def run() -> dict[str, Any]:
-                learned = part3_concrete_dropout.learned(trained(concrete_dropout(args), args)[0])
-                return {name: float(values.mean()) for name, values in learned.items()}
+            def run(epochs: int = epochs) -> dict[str, Any]:
+                means = KeepMeans(every=max(epochs // 50, 1))
+                trained(concrete_dropout(args), args, epochs=epochs, callbacks=[means])
+                return {"epochs": epochs, "means": means.means}
 
             key = {"N": size, "seed": seed}
             records.append(record_file.kept(key, settings(args), run))
-        for layer in (name for name in records[0] if name.startswith("dropout")):
-            values = np.array([record[layer] for record in records])
-            error = values.std(ddof=1) / np.sqrt(len(values))
-            lines.append(f"| {size} | {layer} | {values.mean():.4f} | {error:.4f} |")
+            print(f"N = {size}, seed {seed}: {records[-1]['means'][-1]}", flush=True)
+        for i, layer in enumerate(name for name in records[0]["means"][0] if name != "epoch"):
+            at = [of["epoch"] for of in records[0]["means"]]
+            values = np.array([[of[layer] for of in record["means"]] for record in records])
+            ax.plot(at, values.T, color=f"C{i}", linewidth=0.8)
+            ax.plot([], [], color=f"C{i}", label=layer)
+            last = values[:, -1]
+            error = last.std(ddof=1) / np.sqrt(len(last))
+            cells = (size, epochs, len(last), layer, f"{last.mean():.4f}", f"{error:.4f}")
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+        ax.axvline(epochs // 2, color="0.7", linestyle=":", label="from here at rate 1e-4")
+        ax.set(
+            title=f"N = {size:,}", xlabel="epoch", ylabel="mean keep probability", ylim=(0.45, 0.7)
+        )
+        ax.legend(fontsize=8)
+    figure.suptitle("learned keep probabilities, a line a seed")
     run_files.write_table(args.savedir / "keep.md", lines)
+    run_files.write_figure(figure, args.savedir / "keep.png")
+
+
+class KeepMeans(keras.callbacks.Callback):
+    """The mean keep probability of each layer, after the first epoch and each `every` further."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self.every, self.means = every, []
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if epoch % self.every == 0 or epoch + 1 == self.params.get("epochs"):
+            learned = part3_concrete_dropout.learned(self.model)
+            means = {name: float(values.mean()) for name, values in learned.items()}
+            self.means.append({"epoch": epoch + 1, **means})
 
 
 def spread(values: list[float]) -> str:
@@ -185,14 +216,14 @@ def spread(values: list[float]) -> str:
 
 def parser() -> argparse.ArgumentParser:
     parser = commands.image_parser("many_seeds", "Many seeds.")
-    parser.add_argument("--table", choices=("accuracy", "log", "keep"), default="accuracy")
-    parser.add_argument("--seeds", type=int, default=0, help="0: 10, 20 and 5 of the tables")
+    parser.add_argument("--table", choices=("accuracy", "log", "vae", "keep"), default="accuracy")
+    parser.add_argument("--seeds", type=int, default=0, help="0: 10, 20, 8 and 5 of the tables")
     parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
     return parser
 
 
 def main() -> None:
-    tables = {"accuracy": accuracy, "log": log, "keep": keep}
+    tables = {"accuracy": accuracy, "log": log, "vae": vae, "keep": keep}
     commands.run(parser(), lambda args: tables[args.table](args))
 
 

@@ -23,13 +23,22 @@ import numpy as np
 
 from tfbdl import plots
 from tfbdl.data import blend, gapped_sine, noise, rotate
+from tfbdl.inference import HMC
 from tfbdl.layers import MCDropout
 from tutorials import classifiers, commands, image_data, run_files
+from tutorials.posterior_inference import methods, problems
+from tutorials.posterior_inference.running import Run
 
 LAMBDAS = {"too small": 1e-8, "good": 3e-3, "too large": 1e-1}
 FIGURE_SAMPLES = 1000
 REGRESSION_RATE = 0.2
 REGRESSION_EPOCHS = 1500
+CHAIN_STEPS = 1000
+NOISE = 0.1
+"""Standard deviation of `gapped_sine`."""
+LINE = np.linspace(-5, 5, 201, dtype="float32")[:, None]
+BLENDS = np.linspace(0, 1, 21)
+ANGLES = np.linspace(0, 180, 37)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,7 +100,9 @@ def test(args: argparse.Namespace) -> None:
 def visualize(args: argparse.Namespace) -> None:
     data = image_data.chosen(args)
     model = run_files.trained(args.savedir)
-    run_files.write_figure(function_draws(args.seed), args.savedir / "function_draws.png")
+    figure, spread = function_draws(args.seed)
+    run_files.write_figure(figure, args.savedir / "function_draws.png")
+    run_files.write_metrics(args, spread_of_functions=spread)
     run_files.write_figure(weight_decays(args.seed), args.savedir / "weight_decay.png")
     for name, figure in uncertainty_figures(model, data.x_test, data.y_test, args.seed).items():
         run_files.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
@@ -121,29 +132,73 @@ def regression(weight_decay: float, seed: int) -> tuple[keras.Model, np.ndarray,
     return model, x, y
 
 
-def draw_regression(weight_decay: float, seed: int, ax: plt.Axes) -> None:
-    model, x, y = regression(weight_decay, seed)
-    line = np.linspace(-5, 5, 200, dtype="float32")[:, None]
-    drawn = tfbdl.predict(model, line, 200, seed=seed, return_samples=True).samples
-    plots.function_draws(line, drawn, (x, y), ax)
-    ax.set_ylim(-3, 3)
+def of_posterior(seed: int) -> np.ndarray:
+    """Functions drawn from a posterior by Hamiltonian Monte Carlo, on the same data: (S, n, 1)."""
+    run = Run(epochs=0, chain_steps=CHAIN_STEPS, num_chains=4, seed=seed)
+    chains = methods.markov_chains(problems.regression(20, seed), HMC(), 1, run)
+    return tfbdl.predict(chains, LINE, 200, seed=seed, return_samples=True).samples
 
 
-def function_draws(seed: int) -> plt.Figure:
-    """Each black line is one function: one mask for all x."""
-    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    draw_regression(LAMBDAS["good"], seed, ax)
-    ax.set_title(f"functions drawn by dropout (rate {REGRESSION_RATE})")
-    ax.legend(fontsize=8)
-    return figure
+def function_draws(seed: int) -> tuple[plt.Figure, dict[str, dict[str, float]]]:
+    """Functions of a posterior and of dropout, and how far they differ along x; with numbers.
+
+    Each black line is one function: one sample of the weights, or one mask, for all x.
+    """
+    model, x, y = regression(LAMBDAS["good"], seed)
+    dropout = tfbdl.predict(model, LINE, 200, seed=seed, return_samples=True).samples
+    draws = {"Hamiltonian Monte Carlo": of_posterior(seed), "MC dropout": dropout}
+    figure, axes = plt.subplots(
+        2,
+        2,
+        figsize=(11, 5.6),
+        layout="constrained",
+        sharex=True,
+        sharey="row",
+        height_ratios=(3, 1),
+    )
+    near = np.abs(LINE - x.T).min(axis=1) < 0.15
+    inside, right = np.abs(LINE[:, 0]) < 0.8, LINE[:, 0] > 3.5
+    titles = (
+        "functions agree\non the data and part where there is none",
+        "functions part\non the data, and hardly more where there is none",
+    )
+    numbers = {}
+    for column, (name, f), title in zip(axes.T, draws.items(), titles, strict=True):
+        plots.function_draws(LINE, f, (x, y), column[0], shown=40)
+        column[0].set(ylim=(-3.2, 3.2), xlabel="")
+        column[0].set_title(f"{name}: {title}", fontsize=11)
+        spread = f[..., 0].std(0)
+        column[1].fill_between(LINE[:, 0], spread, color="C0", alpha=0.4)
+        column[1].plot(x, np.zeros_like(x), ".", color="C3", markersize=4, clip_on=False)
+        column[1].set(xlabel="x", ylim=(0, 1.2))
+        where = {"at the data": near, "in the gap": inside, "right of the data": right}
+        numbers[name] = {place: float(spread[at].mean()) for place, at in where.items()}
+    axes[0, 1].set_ylabel("")
+    axes[1, 0].set_ylabel("sd of f")
+    axes[0, 0].legend(fontsize=8, loc="lower left")
+    return figure, numbers
 
 
 def weight_decays(seed: int) -> plt.Figure:
-    """The prior is the weight decay: what too little and too much of it does."""
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained", sharey=True)
+    """The prior is the weight decay: what too little and too much of it does.
+
+    The loss here is a squared error, 2 sigma^2 times the J of a normal likelihood with the data's
+    sigma, so that lambda of J is weight_decay / 4 sigma^2.
+    """
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained", sharey=True)
     for ax, (name, value) in zip(axes, LAMBDAS.items(), strict=True):
-        draw_regression(value, seed, ax)
-        ax.set_title(rf"{name} $\lambda$ = {value:g}")
+        model, x, y = regression(value, seed)
+        f = tfbdl.predict(model, LINE, 200, seed=seed, return_samples=True).samples
+        plots.function_draws(LINE, f, (x, y), ax)
+        ax.set_ylim(-3, 3)
+        near = np.abs(LINE - x.T).min(axis=1) < 0.15
+        error = np.interp(x[:, 0], LINE[:, 0], f[..., 0].mean(0)) - y[:, 0]
+        ax.set_title(
+            rf"{name}: $\lambda$ of J = {value / (4 * NOISE**2):.2g}"
+            f"\nmean off the data by {np.sqrt(np.mean(error**2)):.2f}, "
+            f"functions by {f[:, near].std(0).mean():.2f}",
+            fontsize=10,
+        )
     axes[0].legend(fontsize=7, loc="lower left")
     return figure
 
@@ -173,7 +228,55 @@ def uncertainty_figures(
             f"{name} digits: class probabilities of S = {FIGURE_SAMPLES} drawn functions"
         )
         figures[name] = figure
-    return figures
+    return figures | {"along_the_way": along_the_way(model, images, y, seed)}
+
+
+def along_the_way(model: keras.Model, images: np.ndarray, y: np.ndarray, seed: int) -> plt.Figure:
+    """Class probabilities while digits are blended and turned: from sure to sure, or to unsure?
+
+    The digits are those of their class that the model is surest of.
+    """
+    p = tfbdl.predict(model, image_data.flat(images), 100, seed=seed).mean
+    surest = {label: np.argmax(p[:, label] * (y == label)) for label in (1, 4, 9, 3, 8)}
+    one, four, nine, three, eight = (images[i : i + 1] for i in surest.values())
+    ways = {
+        "share of the 9, from a 4": (BLENDS, [blend(four, nine, w) for w in BLENDS]),
+        "share of the 8, from a 3": (BLENDS, [blend(three, eight, w) for w in BLENDS]),
+        "degrees that a 1 is turned": (ANGLES, [rotate(one, angle) for angle in ANGLES]),
+    }
+    figure, axes = plt.subplots(
+        3, 3, figsize=(13, 6.4), layout="constrained", height_ratios=(0.7, 3, 1.6), sharex="col"
+    )
+    for column, (name, (at, pictures)) in zip(axes.T, ways.items(), strict=True):
+        rows = image_data.flat(np.concatenate(pictures)).astype("float32")
+        drawn = tfbdl.predict(model, rows, FIGURE_SAMPLES, seed=seed, return_samples=True)
+        thumbnails(column[0], at, pictures)
+        p = drawn.samples
+        for label in np.flatnonzero(p.mean(0).max(0) > 0.15):
+            low, high = np.quantile(p[..., label], [0.1, 0.9], axis=0)
+            column[1].fill_between(at, low, high, color=f"C{label}", alpha=0.2, linewidth=0)
+            column[1].plot(at, p[..., label].mean(0), color=f"C{label}", label=f"{label}")
+        column[1].set_ylim(0, 1.02)
+        column[1].legend(title="class", fontsize=7, title_fontsize=7, loc="center left")
+        column[2].plot(at, drawn.entropy, "k", label="all")
+        column[2].plot(at, drawn.mutual_information, "k--", label="functions differ")
+        column[2].set(xlabel=name, ylim=(0, np.log(10)))
+    axes[1, 0].set_ylabel("class probability: mean,\nand 80 % of functions")
+    axes[2, 0].set_ylabel("entropy (nats)")
+    axes[2, 0].legend(fontsize=7)
+    figure.suptitle(f"synthetic digits on the way, S = {FIGURE_SAMPLES} drawn functions")
+    return figure
+
+
+def thumbnails(ax: plt.Axes, at: np.ndarray, pictures: list[np.ndarray], shown: int = 7) -> None:
+    """Some of the pictures, above the places on the x axis that they have."""
+    chosen = np.linspace(0, len(at) - 1, shown).astype(int)
+    width = (at[-1] - at[0]) / shown
+    for i in chosen.tolist():
+        left = at[i] - 0.45 * width
+        ax.imshow(pictures[i][0], cmap="gray_r", extent=(left, left + 0.9 * width, 0, 1))
+    ax.set(xlim=(at[0] - width / 2, at[-1] + width / 2), ylim=(0, 1), aspect="auto")
+    ax.axis("off")
 
 
 def synthetic(images: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, list[str]]:

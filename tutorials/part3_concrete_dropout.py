@@ -3,6 +3,7 @@
     python -m tutorials.part3_concrete_dropout --mode train --N 1000
     python -m tutorials.part3_concrete_dropout --mode test
     python -m tutorials.part3_concrete_dropout --mode visualize
+    python -m tutorials.part3_concrete_dropout --mode gal    # rates at N = 10 in Gal's own training
 
 Each unit q has a keep probability of its own, learned through a mask that is a relaxed Bernoulli
 variable of temperature 0.01. The loss is that of the slides' run.py,
@@ -18,6 +19,7 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import matplotlib.pyplot as plt
@@ -29,9 +31,12 @@ from tfbdl.data import gal_linear
 from tfbdl.layers import ConcreteDropout
 from tutorials import classifiers, commands, image_data, run_files
 from tutorials.part2_mc_dropout import uncertainty_figures
+from tutorials.records import RecordFile
 
 SEQUENCE = (10, 50, 100, 1000, 10000)
 REGRESSION_STEPS = 4000
+GAL_EPOCHS = 2000
+GAL_SEEDS = 3
 
 
 def parser() -> argparse.ArgumentParser:
@@ -122,17 +127,43 @@ def visualize(args: argparse.Namespace) -> None:
     )
 
 
-def regression_rates(n: int, seed: int, units: int = 1024) -> list[float]:
+def gal(args: argparse.Namespace) -> None:
+    """The rates that 10 examples leave, where logits move as fast as Gal's and as long."""
+    record_file = RecordFile(args.savedir / "gal.jsonl", "seed")
+    settings = {"N": 10, "logit_scale": 1.0, "epochs": GAL_EPOCHS, "steps": GAL_EPOCHS}
+    rates = []
+    for seed in range(GAL_SEEDS):
+
+        def run(seed: int = seed) -> dict[str, Any]:
+            return {"rates": regression_rates(10, seed, logit_scale=1.0, steps=GAL_EPOCHS)}
+
+        rates.append(record_file.kept({"seed": seed}, settings, run)["rates"])
+        print(f"test: N = 10, seed {seed}: drop rates {rates[-1]}", flush=True)
+    hidden = np.mean(rates, axis=1)
+    error = hidden.std(ddof=1) / len(hidden) ** 0.5
+    print(f"test: mean rate {hidden.mean():.3f}, standard error {error:.3f} (published 0.40)")
+    run_files.write_metrics(args, gal_at_10={"mean": float(hidden.mean()), "error": float(error)})
+
+
+def regression_rates(
+    n: int, seed: int, units: int = 1024, logit_scale: float = 10.0, steps: int | None = None
+) -> list[float]:
     """Learned drop rates of the layers of Gal, Hron, Kendall's synthetic regression.
 
     The data are 2 x + 8 + N(0, 1); three ReLU layers, and a head for mean and log variance.
     """
+    steps = REGRESSION_STEPS if steps is None else steps
     keras.utils.set_random_seed(seed)
     x, y = gal_linear(n, seed)
 
     def concrete(layer: keras.layers.Layer, i: int) -> ConcreteDropout:
         return ConcreteDropout(
-            layer, num_data=n, lengthscale=1e-4, temperature=0.1, logit_scale=10.0, seed=seed + i
+            layer,
+            num_data=n,
+            lengthscale=1e-4,
+            temperature=0.1,
+            logit_scale=logit_scale,
+            seed=seed + i,
         )
 
     hidden = [concrete(keras.layers.Dense(units, "relu"), i) for i in range(3)]
@@ -140,7 +171,7 @@ def regression_rates(n: int, seed: int, units: int = 1024) -> list[float]:
     model = keras.Sequential([keras.layers.Input((1,)), *hidden, head])
     model.compile(keras.optimizers.Adam(1e-3), heteroscedastic)
     batch_size = min(n, 20)
-    epochs = -(-REGRESSION_STEPS * batch_size // n)
+    epochs = -(-steps * batch_size // n)
     tfbdl.train(model, x, y, epochs=epochs, batch_size=batch_size, seed=seed, verbose=0)
     return [1.0 - float(layer.keep_prob) for layer in (*hidden, head)]
 
@@ -168,7 +199,7 @@ def rates_figure(sizes: Sequence[int], rates: list[list[float]]) -> plt.Figure:
 
 
 def main() -> None:
-    commands.run_modes(parser(), train=train, test=test, visualize=visualize)
+    commands.run_modes(parser(), train=train, test=test, visualize=visualize, gal=gal)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from tfbdl.layers import VariationalDropout
+from tfbdl.posteriors import MultiplicativeNormal
 from tutorials import classifiers, commands, image_data, run_files
+
+WARM_UP = {"tutorial": (5, 50), "lenet": (5, 20)}
+"""With Molchanov's KL: last epoch without it, first with all of it; the second is the paper's."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,24 +41,57 @@ def parser() -> argparse.ArgumentParser:
         help="784-500-500-10, or LeNet-300-100 with its KL warmed up and the rate decaying to 0",
     )
     parser.add_argument("--kl", choices=("kingma", "molchanov"), default="kingma", help="whose KL")
+    parser.add_argument(
+        "--initial_alpha", type=float, default=0.25, help="noise at the start, with Kingma's KL"
+    )
+    parser.add_argument(
+        "--warm_up",
+        type=int,
+        nargs=2,
+        metavar=("LAST", "FIRST"),
+        help="last epoch without the KL, first with all of it; by default none with Kingma's, "
+        f"{WARM_UP['tutorial']} and {WARM_UP['lenet']} (lenet) with Molchanov's, without which it "
+        "prunes all before anything is learned",
+    )
     parser.add_argument("--kl_weight", type=float, default=1.0, help="weight of the KL")
     parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
     return parser
 
 
-def network(units: tuple[int, ...], kl: str, num_data: int, seed: int) -> keras.Model:
+def network(
+    units: tuple[int, ...], kl: str, num_data: int, seed: int, initial_alpha: float = 0.25
+) -> keras.Model:
     """Dense ReLU layers of those widths and ten logits."""
     keras.utils.set_random_seed(seed)
     activations = ["relu"] * len(units) + [None]
+
+    def layer(n: int, activation: str | None, seed: int) -> VariationalDropout:
+        noise = MultiplicativeNormal(initial_alpha) if kl == "kingma" else None
+        return VariationalDropout(
+            n, activation, num_data=num_data, kl=kl, posterior=noise, seed=seed
+        )
+
     return keras.Sequential(
         [
             keras.layers.Input((784,)),
             *(
-                VariationalDropout(n, activation, num_data=num_data, kl=kl, seed=seed + i)
+                layer(n, activation, seed + i)
                 for i, (n, activation) in enumerate(zip((*units, 10), activations, strict=True))
             ),
         ]
     )
+
+
+def warm_up(args: argparse.Namespace) -> list[tfbdl.KLSchedule]:
+    """The schedule of the KL, if there is one."""
+    ends = args.warm_up or (WARM_UP[args.network] if args.kl == "molchanov" else None)
+    return [tfbdl.KLAnnealing(*ends)] if ends else []
+
+
+def tutorial_network(args: argparse.Namespace) -> keras.Model:
+    """784-500-500-10, compiled with the Adam of the other parts."""
+    model = network((500, 500), args.kl, args.N, args.seed, args.initial_alpha)
+    return classifiers.compiled(model, classifiers.adam(args))
 
 
 def lenet(args: argparse.Namespace) -> keras.Model:
@@ -67,11 +104,7 @@ def lenet(args: argparse.Namespace) -> keras.Model:
 
 def train(args: argparse.Namespace) -> None:
     data = image_data.chosen(args)
-    if args.network == "lenet":
-        model, callbacks = lenet(args), [tfbdl.KLAnnealing(start=5, end=20)]
-    else:
-        model = network((500, 500), args.kl, args.N, args.seed)
-        model, callbacks = classifiers.compiled(model, classifiers.adam(args)), []
+    model = lenet(args) if args.network == "lenet" else tutorial_network(args)
     tfbdl.set_kl_weight(model, args.kl_weight)
     tfbdl.train(
         model,
@@ -81,7 +114,7 @@ def train(args: argparse.Namespace) -> None:
         batch_size=args.batch_size,
         savedir=args.savedir,
         columns=["cent", "kl", "acc"],
-        callbacks=callbacks,
+        callbacks=warm_up(args),
         seed=args.seed,
     )
     run_files.save(model, args.savedir)
@@ -119,17 +152,7 @@ def prune(model: keras.Model) -> tuple[int, int]:
 def visualize(args: argparse.Namespace) -> None:
     model = run_files.trained(args.savedir)
     layers = [layer for layer in model.layers if isinstance(layer, VariationalDropout)]
-    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-    bins = np.linspace(-8, 8, 81).tolist()
-    for i, layer in enumerate(layers, start=1):
-        values = np.ravel(layer.log_alpha)
-        label = f"layer {i}: {100 * layer.sparsity():.1f} % above 3"
-        ax.hist(values, bins, density=True, alpha=0.6, label=label)
-    ax.axvline(3.0, color="black", linestyle="--", label="dropped above")
-    ax.set_xlabel(r"$\log\,\alpha$ of a weight (clipped to [-8, 8])")
-    ax.set_ylabel("density over weights")
-    ax.set_title(f"learned noise levels, {args.kl}'s KL")
-    ax.legend()
+    figure = noise_levels({f"layer {i}": layer for i, layer in enumerate(layers, start=1)}, args)
     run_files.write_figure(figure, args.savedir / "log_alpha.png")
     figure, ax = plt.subplots(figsize=(5, 4.2), layout="constrained")
     signal = np.asarray(layers[0].log_alpha).min(axis=1).reshape(28, 28)
@@ -138,6 +161,33 @@ def visualize(args: argparse.Namespace) -> None:
     ax.set_title("which pixels the first layer listens to")
     ax.set(xlabel="pixel column", ylabel="pixel row")
     run_files.write_figure(figure, args.savedir / "pixels.png")
+
+
+def noise_levels(layers: dict[str, VariationalDropout], args: argparse.Namespace) -> plt.Figure:
+    """Log alpha of all weights, layer by layer, on the range that they have."""
+    values = {name: np.ravel(layer.log_alpha) for name, layer in layers.items()}
+    low = min(v.min() for v in values.values())
+    high = max(v.max() for v in values.values())
+    bins = np.linspace(low, high, 50).tolist()
+    figure, axes = plt.subplots(
+        len(values), 1, figsize=(7, 1.9 * len(values)), layout="constrained", sharex=True
+    )
+    for ax, (name, of) in zip(np.atleast_1d(axes), values.items(), strict=True):
+        ax.hist(of, bins, weights=np.full(of.size, 1 / of.size), color="C0", log=True)
+        dropped = 100 * layers[name].sparsity()
+        ax.set_title(f"{name}: {of.size:,} weights, {dropped:.1f} % above 3", fontsize=10)
+        ax.set_ylabel("share of weights")
+        if high > 3.0:
+            ax.axvline(3.0, color="black", linestyle="--", linewidth=1)
+            ax.axvspan(3.0, high, color="0.92", zorder=0)
+        if args.kl == "kingma":
+            ax.axvline(np.log(args.initial_alpha), color="C3", linestyle=":", linewidth=1.5)
+    start = "; dotted: the start" if args.kl == "kingma" else ""
+    clipped = "; the last bins hold what is clipped at ±8" if max(-low, high) >= 8.0 else ""
+    grey = "; grey: dropped" if high > 3.0 else ""
+    ax.set_xlabel(rf"$\log\,\alpha$ of a weight{start}{grey}{clipped}")
+    figure.suptitle(f"learned noise levels, {args.kl.capitalize()}'s KL")
+    return figure
 
 
 def main() -> None:

@@ -46,11 +46,16 @@ class BackpropTest(unittest.TestCase):
         ):
             for kind in kinds:
                 self.assertGreater(scores[f"{method}_acc_{kind}"], 0.3)
+            self.assertGreater(scores[f"{method}_acc_train"], 0.3)
         self.assertGreater(scores["bayes_cent_one"], scores["bayes_cent_mc"])
         figures = {path.name for path in savedir.glob("*.png") if path.stat().st_size > 5000}
         self.assertEqual(
             figures,
-            {f"{m}_{n}.png" for m in ("dropout", "bayes") for n in ("least_sure", "spread")},
+            {
+                f"{m}_{n}.png"
+                for m in ("dropout", "bayes")
+                for n in ("least_sure", "largest_spread", "spread")
+            },
         )
         pruned = self.folder / "pruned"
         curve = {"FRACTIONS": (0.0, 0.98), "CURVE": (0.5,)}

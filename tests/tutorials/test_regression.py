@@ -89,7 +89,7 @@ class TruthTest(tf.test.TestCase, parameterized.TestCase):
         """Are the mean log densities of the data under the normals they are named for."""
         x, y = blundell_curve(100_000, 6)
         mean, variance = regression.truth(x)
-        best = regression.best_densities(x)
+        best = regression.best_densities(x, 0.02)
         for name, of in (("one noise", variance.mean()), ("noise of each x", variance)):
             logs = scipy.stats.norm.logpdf(y, mean, np.sqrt(of))
             self.assertAllClose(best[name], logs.mean(), atol=5 * logs.std() / np.sqrt(logs.size))
@@ -106,11 +106,17 @@ class ScriptTest(unittest.TestCase):
             "predicted": replace(steps.PREDICTED, n_epochs=2),
         }
         back = {"without_kl_per_n": replace(steps.WITHOUT["without_kl_per_n"], n_epochs=2)}
+        wide = {"variance_report": replace(steps.WIDE["variance_report"], n_epochs=2)}
         with tempfile.TemporaryDirectory() as folder:
             savedir = Path(folder) / "run"
             with (
                 mock.patch.multiple(
-                    regression, STEPS=few, WITHOUT=back, NETWORKS=few | back, TEST_POINTS=1000
+                    regression,
+                    STEPS=few,
+                    WITHOUT=back,
+                    WIDE=wide,
+                    NETWORKS=few | back | wide,
+                    TEST_POINTS=1000,
                 ),
                 mock.patch.object(sys, "stdout"),
             ):

@@ -16,16 +16,20 @@ import numpy as np
 import tutorial_runs
 
 import tfbdl
-from tutorials import image_data, many_seeds, uncertainty
+from tutorials import image_data, many_seeds, part4_sweeps, uncertainty
 from tutorials.records import RecordFile
 
 ROOT = Path(__file__).parents[2]
 SHORT = {
     "part2_mc_dropout.FIGURE_SAMPLES": 5,
     "part2_mc_dropout.REGRESSION_EPOCHS": 2,
+    "part2_mc_dropout.CHAIN_STEPS": 5,
+    "part2_mc_dropout.ANGLES": (0.0, 90.0),
+    "part2_mc_dropout.BLENDS": (0.0, 1.0),
     "part3_concrete_dropout.SEQUENCE": (10, 20),
     "part3_concrete_dropout.REGRESSION_STEPS": 2,
-    "many_seeds.KEEP_SIZES": (100, 200),
+    "part3_concrete_dropout.GAL_EPOCHS": 2,
+    "many_seeds.KEEP_EPOCHS": {100: 2, 200: 2},
 }
 
 
@@ -78,6 +82,8 @@ class TutorialTest(unittest.TestCase):
         self.assertGreater(self.metrics()["test_acc_mc"], 0.5)
         self.run_script("part3_concrete_dropout", "--mode", "visualize")
         self.assertLessEqual({"keep_probabilities.png", "rate_against_n.png"}, self.figures())
+        self.run_script("part3_concrete_dropout", "--mode", "gal")
+        self.assertAlmostEqual(self.metrics()["gal_at_10"]["mean"], 0.1, delta=0.05)
 
     def test_part4(self) -> None:
         self.run_script("part4_variational_dropout", "--S", "3")
@@ -86,6 +92,24 @@ class TutorialTest(unittest.TestCase):
         self.run_script("part4_variational_dropout", "--mode", "visualize")
         self.assertLessEqual({"log_alpha.png", "pixels.png"}, self.figures())
 
+    def test_part4_trains_with_the_other_kl(self) -> None:
+        """What prunes does not prune all, by default."""
+        self.run_script("part4_variational_dropout", "--kl", "molchanov", "--S", "3")
+        self.assertGreater(self.metrics()["test_acc_naive"], 0.5)
+
+    def test_part4_sweeps(self) -> None:
+        with mock.patch.multiple(part4_sweeps, KL_WEIGHTS=(1.0, 2.0), EPOCHS=(2, 3)):
+            flags = ("--checkpoints", str(self.savedir / "runs"), "--seeds", "1", "--S", "2")
+            self.run_script("part4_sweeps", "--sweep", "compression", *flags)
+        records = RecordFile(self.savedir / "compression.jsonl", "kl_weight", "epochs", "seed")
+        self.assertEqual(len(records.records()), 4)
+        self.assertIn("| 2 | 3 | 1 |", (self.savedir / "compression.md").read_text())
+        few = {name: part4_sweeps.GAIN[name] for name in list(part4_sweeps.GAIN)[-2:]}
+        with mock.patch.object(part4_sweeps, "GAIN", few):
+            self.run_script("part4_sweeps", "--sweep", "gain", "--seeds", "2", "--S", "2")
+        records = RecordFile(self.savedir / "gain.jsonl", "setting", "seed").records()
+        self.assertEqual({record["setting"] for record in records}, set(few))
+
     def test_bayes_dense(self) -> None:
         self.run_script("bayes_dense", "--S", "3")
         self.assertEqual(self.columns(), ["cent", "kl", "acc"])
@@ -93,10 +117,10 @@ class TutorialTest(unittest.TestCase):
         self.assertLessEqual({"weights.png", "uncertainty_confident.png"}, self.figures())
 
     def test_many_seeds(self) -> None:
-        for table in ("accuracy", "log", "keep"):
+        for table in ("accuracy", "log", "vae", "keep"):
             with mock.patch.object(many_seeds, "METHODS", two_methods()):
                 self.run_script("many_seeds", "--table", table, "--seeds", "2", "--S", "2")
-        for table in ("accuracy", "log", "keep"):
+        for table in ("accuracy", "log", "vae", "keep"):
             self.assertIn("| ", (self.savedir / f"{table}.md").read_text())
 
     def test_uncertainty(self) -> None:

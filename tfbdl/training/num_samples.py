@@ -50,7 +50,7 @@ def set_num_samples(model: keras.Model, num_samples: int) -> None:
         )
     check_told_of_training(model)
 
-    def compute_loss(
+    def compute_loss(  # noqa: PLR0917  (as Keras passes them)
         self: keras.Model,
         x: Any = None,
         y: Any = None,

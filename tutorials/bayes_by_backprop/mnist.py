@@ -157,11 +157,19 @@ def train(args: argparse.Namespace) -> None:
 
 
 def test(args: argparse.Namespace) -> None:
-    """Accuracy from one sample, from the mean weights, and from the average of many samples."""
+    """Accuracy from one sample, from the mean weights, and from the average of many samples.
+
+    And that of the mean weights on the training images, after training, as the notebook has it.
+    """
     data = image_data.chosen(args)
     scores: dict[str, Any] = {"test_images": len(data.y_test)}
     for method in args.methods:
         model = run_files.trained(args.savedir / method)
+        of_training = model.evaluate(
+            data.x_train, data.y_train, batch_size=1000, verbose=0, return_dict=True
+        )["acc"]
+        print(f"test: acc {of_training:f} ({method}, mean weights, training images)")
+        scores[f"{method}_acc_train"] = of_training
         samples = (0,) if method == "plain" else (1, 0, args.S)
         for num_samples in samples:
             p = tfbdl.predict(model, data.x_test, num_samples, seed=args.seed).mean
@@ -179,7 +187,11 @@ def visualize(args: argparse.Namespace) -> None:
     for method in args.methods:
         if method != "plain":
             model = run_files.trained(args.savedir / method)
-            for name, draw in (("least_sure", least_sure), ("spread", spread)):
+            for name, draw in (
+                ("least_sure", least_sure),
+                ("largest_spread", largest_spread),
+                ("spread", spread),
+            ):
                 figure = draw(model, data, args)
                 run_files.write_figure(figure, args.savedir / f"{method}_{name}.png")
 
@@ -187,22 +199,44 @@ def visualize(args: argparse.Namespace) -> None:
 def least_sure(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figure:
     """The test digits whose most probable class has the least probability."""
     p = tfbdl.predict(model, data.x_test, FIGURE_SAMPLES, seed=args.seed).mean
-    least = np.argsort(p.max(axis=-1))[:6]
-    drawn = tfbdl.predict(
-        model, data.x_test[least], FIGURE_SAMPLES, seed=args.seed, return_samples=True
-    ).samples
-    titles = [f"true class {data.y_test[i]}" for i in least]
-    axes = plots.class_distributions(image_data.square(data.x_test[least]), drawn, titles)
+    title = f"the digits it is least sure of: {FIGURE_SAMPLES} drawn functions"
+    return digits(model, data, np.argsort(p.max(axis=-1))[:6], title, args.seed)
+
+
+def largest_spread(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figure:
+    """The test digits on whose predicted class functions differ most, as the notebook shows one."""
+    stddev, _ = spread_of_predicted(model, data, args)
+    title = f"the digits on which functions differ most: {FIGURE_SAMPLES} drawn functions"
+    return digits(model, data, np.argsort(-stddev)[:6], title, args.seed)
+
+
+def digits(model: keras.Model, data: Any, chosen: np.ndarray, title: str, seed: int) -> plt.Figure:
+    """Some test digits, and their class probabilities over functions."""
+    x = data.x_test[chosen]
+    drawn = tfbdl.predict(model, x, FIGURE_SAMPLES, seed=seed, return_samples=True).samples
+    predicted = drawn.mean(0).argmax(-1)
+    titles = [
+        f"true class {data.y_test[i]}, sd of class {c}: {drawn[:, n, c].std():.2f}"
+        for n, (i, c) in enumerate(zip(chosen, predicted, strict=True))
+    ]
+    axes = plots.class_distributions(image_data.square(x), drawn, titles)
     figure = axes[0, 0].figure
-    figure.suptitle(f"the digits it is least sure of: {FIGURE_SAMPLES} drawn functions")
+    figure.suptitle(title)
     return figure
+
+
+def spread_of_predicted(
+    model: keras.Model, data: Any, args: argparse.Namespace
+) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviations over functions of the predicted class's probability; and that class."""
+    prediction = tfbdl.predict(model, data.x_test, FIGURE_SAMPLES, seed=args.seed)
+    predicted = prediction.mean.argmax(-1)
+    return prediction.epistemic_stddev[np.arange(len(predicted)), predicted], predicted
 
 
 def spread(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figure:
     """How far functions differ on the class they predict together, where right and where wrong."""
-    prediction = tfbdl.predict(model, data.x_test, FIGURE_SAMPLES, seed=args.seed)
-    predicted = prediction.mean.argmax(-1)
-    stddev = prediction.epistemic_stddev[np.arange(len(predicted)), predicted]
+    stddev, predicted = spread_of_predicted(model, data, args)
     figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
     bins = list(np.linspace(0, max(float(stddev.max()), 1e-3), 40))
     for name, chosen in (

@@ -20,6 +20,8 @@ class Settings:
     The report leaves open how many examples a step has; its equations are those of one.
 
     Attributes:
+        noise_stddev: of the data's e: 0.02, as the figure of Blundell et al. shows, or the root of
+            0.02, as the report reads their "N(0, 0.02)".
         scale: standard deviation of the noise: a number, "learned" (one for all x), or "predicted"
             (one for each x, by a second output).
         adam: whether Adam trains, at 0.01 falling to 0 by a cosine, and not plain descent at 0.001.
@@ -29,6 +31,7 @@ class Settings:
     """
 
     title: str
+    noise_stddev: float = 0.02
     scale: float | str = 1.0
     adam: bool = False
     n_epochs: int = 100
@@ -40,8 +43,10 @@ class Settings:
 
 REPORT = Settings("the report's")
 RHO = replace(REPORT, title=r"$\rho$ starts at -5", rho=-5.0)
+REMEDY = replace(RHO, title="noise of variance 0.02", scale=0.02**0.5)
 NOISE = replace(RHO, title="the noise's scale is learned", scale="learned")
 ADAM = replace(NOISE, title="Adam, 1,000 epochs", adam=True, n_epochs=1000, batch_size=50)
+FLIPOUT = replace(ADAM, title="flipout", estimator="flipout")
 LOCAL = replace(ADAM, title="local reparameterisation", estimator="local_reparameterization")
 PREDICTED = replace(
     LOCAL,
@@ -53,20 +58,30 @@ PREDICTED = replace(
 STEPS = {
     "report": REPORT,
     "rho": RHO,
+    "remedy": REMEDY,
     "noise": NOISE,
     "adam": ADAM,
+    "flipout": FLIPOUT,
     "local": LOCAL,
     "predicted": PREDICTED,
 }
-"""Each changes one thing in the network before it; a noise for each x needs more points a step:
-with 50, noise settles where the curve is not learned yet, and it never is."""
+"""Each changes one thing in one before it; "remedy" is that of the report's section 7.1.
+
+A noise for each x needs more points a step: with 50, noise settles where the curve is not learned
+yet, and it never is.
+"""
 WITHOUT = {
     "without_rho": replace(LOCAL, title=r"$\rho$ starts near 0", rho=None),
     "without_noise": replace(LOCAL, title="the noise has variance 1", scale=1.0),
     "without_kl_per_n": replace(LOCAL, title="the KL counts N times", kl_per_n=False),
 }
 """Each takes one thing back from "local"."""
-NETWORKS = STEPS | WITHOUT
+WIDE = {
+    f"variance_{name}": replace(settings, noise_stddev=0.02**0.5)
+    for name, settings in (("report", REPORT), ("remedy", REMEDY), ("local", LOCAL))
+}
+"""On data whose noise has the variance 0.02."""
+NETWORKS = STEPS | WITHOUT | WIDE
 
 
 def network(

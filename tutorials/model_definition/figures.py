@@ -18,6 +18,8 @@ from tutorials.model_definition import posterior_predictive as hmc
 Data = tuple[np.ndarray, np.ndarray]
 
 LINE = np.linspace(-5, 5, 201, dtype="float32")[:, None]
+WIDEST = 1.5
+"""Standard deviation of the widest bell that is drawn."""
 CLASS_COLOURS = np.array([[0.12, 0.47, 0.71], [1.0, 0.5, 0.05], [0.17, 0.63, 0.17]])
 
 
@@ -70,14 +72,15 @@ def draw_network(ax: plt.Axes, kernels: list[np.ndarray]) -> None:
 
 
 def draw_weight(ax: plt.Axes, x: float, y: float, mean: float, stddev: float) -> None:
-    """A number; or a bell, mean and standard deviation."""
+    """A number; or a bell, as wide as it is uncertain and of one area, mean and deviation."""
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     if stddev == 0:
         ax.text(x, y, f"{mean:.2f}", ha="center", va="center", fontsize=9, bbox=box, zorder=1)
         return
     z = np.linspace(-3, 3, 61)
-    bell = y + 0.4 * np.exp(-0.5 * z**2)
-    ax.fill_between(x + 0.03 * z, y, bell, color="C0", alpha=0.6, zorder=2, linewidth=0)
+    width = 0.008 + 0.05 * min(stddev / WIDEST, 1.0)
+    bell = y + 0.012 / width * np.exp(-0.5 * z**2)
+    ax.fill_between(x + width * z, y, bell, color="C0", alpha=0.6, zorder=2, linewidth=0)
     text = f"{mean:.2f} ± {stddev:.2f}"
     ax.text(x, y, text, ha="center", va="top", fontsize=8, bbox=box, zorder=1)
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tfbdl import plots
 from tfbdl.data import gapped_sine
 from tfbdl.metrics import total_variation
 from tutorials.posterior_inference.problems import Problem, two_moons
@@ -62,12 +61,19 @@ def measure_two_classes(
 def regression(
     problem: Problem, posteriors: Mapping[str, Posterior], num_samples: int
 ) -> plt.Figure:
-    """Bands of y and of functions; the dashed lines are the band of y by the chains."""
+    """The band of y, and the ends of that of functions; dashed, the band of y by the chains."""
     figure, axes = grid(len(posteriors))
     reference = predicted(posteriors[REFERENCE], LINE, num_samples, functions=True).interval(LEVEL)
     for ax, (name, posterior) in zip(axes.flat, posteriors.items(), strict=False):
         prediction = predicted(posterior, LINE, num_samples, functions=True)
-        plots.predictive_bands(LINE, prediction, (problem.x, problem.y), LEVEL, ax)
+        x, spread = LINE[:, 0], 2 * prediction.epistemic_stddev[:, 0]
+        low, high = (end[:, 0] for end in prediction.interval(LEVEL))
+        ax.fill_between(x, low, high, color="C0", alpha=0.25, label=f"{100 * LEVEL:g} % of y")
+        for sign, label in ((-1, "mean ± 2 sd of f"), (1, "_")):
+            ends = prediction.mean[:, 0] + sign * spread
+            ax.plot(x, ends, color="C1", linewidth=0.9, label=label)
+        ax.plot(x, prediction.mean[:, 0], color="C0", label="predictive mean")
+        ax.plot(problem.x, problem.y, ".", color="C3", markersize=4, label="data")
         for end in reference:
             ax.plot(LINE, end, "k--", linewidth=0.8)
         ax.plot([], [], "k--", linewidth=0.8, label=f"{100 * LEVEL:g} % by {REFERENCE}")

@@ -10,6 +10,9 @@ what it shows:
 
     functions        networks drawn under each prior of single weights
     limit            wide networks: the Gaussian process, and the jump process of heavy tails
+    deep_limit       the same for several hidden layers
+    joint            priors of a layer's weights together, and of all layers' together
+    jeffreys         the prior that does not depend on how weights are written
     influence        densities, tails, and the pull d log p(w) / dw
     relevance        ARD, a scale for each input: noise is switched off
     sparsity         the horseshoe beside normal and Laplace priors
@@ -35,10 +38,13 @@ import numpy as np
 
 from tutorials import commands, run_files
 from tutorials.priors import (
+    deep_limit,
     discrete,
     drawn_functions,
     empirical_bayes,
     influence,
+    jeffreys,
+    joint,
     limit,
     relevance,
     sparsity,
@@ -48,6 +54,9 @@ from tutorials.priors import (
 PARTS: dict[str, ModuleType] = {
     "functions": drawn_functions,
     "limit": limit,
+    "deep_limit": deep_limit,
+    "joint": joint,
+    "jeffreys": jeffreys,
     "influence": influence,
     "relevance": relevance,
     "sparsity": sparsity,

@@ -1,0 +1,146 @@
+"""What S samples a training step do to the gradient's variance, and to the time of a step.
+
+    python benchmarks/samples_per_step.py
+
+784-128-10 of `BayesDense` on MNIST with one weight sample a batch, and the VAE of the tutorial. A
+step of plain descent is done many times from the same weights on the same batch, with other noise:
+its variance is that of the gradient. Beside it the same for batches S times as large with one
+sample, which cost as much, with batches drawn anew: both kinds of variance count then. Times are of
+the processor (`time.process_time`), on one thread, so that other work does not count.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TFBDL_QUIET", "1")
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import keras
+import matplotlib.pyplot as plt
+import numpy as np
+
+from tfbdl.data import load
+from tfbdl.layers import BayesDense
+from tfbdl.models import VAE
+
+SAMPLES = (1, 2, 4, 8, 16)
+BATCH = 100
+KINDS = {
+    "fixed": "S samples, batch of 100 fixed: the noise alone",
+    "anew": "S samples, batch of 100 drawn anew",
+    "larger": "one sample, batch of 100 S drawn anew",
+}
+
+
+def bayes(seed: int) -> keras.Model:
+    """784-128-10 under plain descent."""
+    keras.utils.set_random_seed(seed)
+    units = ((128, "relu"), (10, None))
+    layers = [BayesDense(*of, num_data=60_000, seed=seed + i) for i, of in enumerate(units)]
+    model = keras.Sequential([keras.Input((784,)), *layers])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(1e-3), loss)
+    return model
+
+
+def vae(seed: int) -> keras.Model:
+    """That of part I under plain descent."""
+    keras.utils.set_random_seed(seed)
+    model = VAE(20, (500, 500), seed=seed)
+    model.compile(keras.optimizers.SGD(1e-6))
+    return model
+
+
+NETWORKS: dict[str, Callable[[int], keras.Model]] = {"Bayes by Backprop": bayes, "VAE": vae}
+
+
+def measure(name: str, kind: str, size: int, args: argparse.Namespace) -> dict[str, float]:
+    """Mean variance of the gradient by the first kernel, and seconds of the processor a step."""
+    x, y = load("mnist", "full")[:2]
+    model = NETWORKS[name](args.seed)
+    tfbdl.set_num_samples(model, 1 if kind == "larger" else size)
+    rng = np.random.default_rng(args.seed)
+    batch = BATCH * size if kind == "larger" else BATCH
+
+    def draw() -> tuple[np.ndarray, ...]:
+        rows = rng.choice(len(x), batch, replace=False)
+        images = x[rows].reshape(batch, -1)
+        return (images,) if name == "VAE" else (images, y[rows])
+
+    data = draw()
+    model.train_on_batch(*data)
+    weights = model.trainable_variables
+    start = [np.array(v) for v in weights]
+    mean, square, seconds = 0.0, 0.0, []
+    for _ in range(args.draws):
+        if kind != "fixed":
+            data = draw()
+        for v, value in zip(weights, start, strict=True):
+            v.assign(value)
+        began = time.process_time()
+        model.train_on_batch(*data)
+        seconds.append(time.process_time() - began)
+        gradient = (np.array(weights[0]) - start[0]) / float(model.optimizer.learning_rate)
+        mean, square = mean + gradient / args.draws, square + gradient**2 / args.draws
+    variance = float(np.mean(square - mean**2)) * args.draws / (args.draws - 1)
+    return {"variance": variance, "seconds": float(np.median(seconds))}
+
+
+def figure(rows: dict[str, dict]) -> plt.Figure:
+    """Variance against S, and against the time that it takes."""
+    drawn, axes = plt.subplots(2, 2, figsize=(11, 7.5), layout="constrained")
+    for row, name in zip(axes, NETWORKS, strict=True):
+        for i, (kind, label) in enumerate(KINDS.items()):
+            of = [rows[f"{name}, {kind}, {size}"] for size in SAMPLES]
+            variance = np.array([each["variance"] for each in of])
+            ms = 1e3 * np.array([each["seconds"] for each in of])
+            row[0].loglog(SAMPLES, variance, f"C{i}o-", label=label)
+            row[1].loglog(ms, variance, f"C{i}o-", label=label)
+            if kind == "fixed":
+                row[0].loglog(SAMPLES, variance[0] / np.array(SAMPLES), "k:", label="1 / S")
+        row[0].set(title=name, xlabel="S", ylabel="variance of the gradient (nats$^2$)")
+        row[0].set_xticks(SAMPLES, [str(size) for size in SAMPLES])
+        row[1].set(title=f"{name}: what it costs", xlabel="a step: ms of one core")
+        for ax in row:
+            ax.minorticks_off()
+            ax.grid(alpha=0.3)
+    axes[0, 0].legend(fontsize=8)
+    return drawn
+
+
+def main() -> None:
+    """Measures, and writes numbers and figure."""
+    parser = argparse.ArgumentParser(
+        description="Variance and time of S samples a step.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--savedir", type=Path, default=Path("runs/samples_per_step"))
+    parser.add_argument("--draws", type=int, default=100, help="steps of each kind")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, noise and batches")
+    args = parser.parse_args()
+    rows = {}
+    for name in NETWORKS:
+        for kind in KINDS:
+            for size in SAMPLES:
+                rows[f"{name}, {kind}, {size}"] = measure(name, kind, size, args)
+                print(f"{name}, {kind}, {size}: {rows[f'{name}, {kind}, {size}']}", flush=True)
+    args.savedir.mkdir(parents=True, exist_ok=True)
+    written = {"configuration": {"draws": args.draws, "seed": args.seed}, "rows": rows}
+    (args.savedir / "metrics.json").write_text(json.dumps(written, indent=2) + "\n")
+    figure(rows).savefig(args.savedir / "samples_per_step.png", dpi=100)
+
+
+if __name__ == "__main__":
+    main()
