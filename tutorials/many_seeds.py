@@ -200,7 +200,8 @@ class KeepMeans(keras.callbacks.Callback):
 
     def __init__(self, every: int) -> None:
         super().__init__()
-        self.every, self.means = every, []
+        self.every = every
+        self.means: list[dict[str, float]] = []
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if epoch % self.every == 0 or epoch + 1 == self.params.get("epochs"):

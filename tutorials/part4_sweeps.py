@@ -25,7 +25,7 @@ from tutorials.records import Record, RecordFile
 
 KL_WEIGHTS = (1.0, 1.5, 2.0)
 EPOCHS = (200, 400)
-GAIN = {
+GAIN: dict[str, dict[str, Any]] = {
     "Kingma, alpha from 0.05": {"kl": "kingma", "initial_alpha": 0.05},
     "Kingma, alpha from 0.25": {"kl": "kingma", "initial_alpha": 0.25},
     "Kingma, alpha from 1": {"kl": "kingma", "initial_alpha": 1.0},

@@ -103,8 +103,8 @@ class JointTest(tf.test.TestCase, parameterized.TestCase):
     def test_functions_are_those_of_the_network(self) -> None:
         theta = RNG.normal(size=(1, joint.UNITS + 1))
         model = joint.network()
-        model.layers[-1].set_weights([theta[0, :-1, None], theta[0, -1:]])
-        f = np.asarray(model(joint.LINE))[:, 0]
+        model.set_weights([theta[0, :-1, None], theta[0, -1:]])
+        f = np.asarray(model(np.tanh(2 * (joint.LINE - joint.CENTRES))))[:, 0]
         self.assertAllClose(joint.functions(theta)[0], f, atol=1e-4)
 
 

@@ -12,9 +12,9 @@ that its excess kurtosis is, exactly,
 
     3 ((1 + 5 / H)^L - 1):
 
-what counts is the depth over the width, L / H. Under Cauchy weights in all layers each unit hears
-one or two units of the layer before, and f jumps at any width; with each layer its steps grow
-steeper, and fewer.
+what counts is the depth over the width, L / H. Under Cauchy weights each unit hears one or two
+units of the layer before, at any width, so that a step of one of them is a step of f; with each
+layer steps grow steeper.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def kernel(depth: int, angle: np.ndarray) -> np.ndarray:
     return 0.5 * cosine
 
 
-def excess_kurtosis(depth: int, width: int) -> float:
+def excess_kurtosis(depth: int, width: Any) -> Any:
     """That of f(x), exactly."""
     return 3 * ((1 + 5 / width) ** depth - 1)
 
@@ -130,6 +130,7 @@ def limit(rows: Mapping[str, dict], seed: int) -> plt.Figure:
         found = [rows[f"L = {depth}, H = {h}"]["excess kurtosis"] for h in WIDTHS]
         right.loglog(WIDTHS, found, f"C{i}o", markersize=5)
     left.plot([], [], "ko", markersize=4, label=f"{NETWORKS:,} networks, H = {WIDTHS[-1]}")
+    right.plot([], [], "ko", markersize=5, label=f"{NETWORKS:,} networks, too few for heavy tails")
     left.set(xlabel="angle between x and x' (degrees)", ylabel="covariance of f(x) and f(x')")
     left.set_title("the deeper, the more alike all inputs")
     right.set(xlabel="width H", ylabel="excess kurtosis of f(x)")
@@ -152,11 +153,9 @@ def jumps(rows: Mapping[str, dict], seed: int) -> plt.Figure:
             ax.set_title(
                 f"{family}, L = {depth}: {100 * share:.0f} % of the way in 1 % of x", fontsize=10
             )
-            ax.set_yticks([])
+            ax.set(yticks=[], xticks=[-1, 0, 1])
         row[0].set_ylabel("f(x), standardised")
     for ax in axes[1]:
         ax.set_xlabel("x")
-    figure.suptitle(
-        f"six networks each, {SHOWN_WIDTH} units a layer: heavy tails jump at every depth"
-    )
+    figure.suptitle(f"six networks each, {SHOWN_WIDTH} units a layer: heavy tails make steps")
     return figure

@@ -42,13 +42,14 @@ STEPS = 500
 """Of each chain's warm-up, and after it."""
 
 
+def units(x: np.ndarray) -> np.ndarray:
+    """The hidden layer, whose weights are known: tanh(2 (x - c_j)) of x (n, 1), shape (n, H)."""
+    return np.tanh(2.0 * (x - CENTRES)).astype("float32")
+
+
 def network() -> keras.Model:
-    """The hidden layer is fixed; V and the constant are the weights."""
-    hidden = keras.layers.Dense(UNITS, "tanh", trainable=False)
-    model = keras.Sequential([keras.Input((1,)), hidden, keras.layers.Dense(1)])
-    slope = np.full((1, UNITS), 2.0)
-    hidden.set_weights([slope, -2.0 * CENTRES])
-    return model
+    """The last layer: V and the constant are the weights."""
+    return keras.Sequential([keras.Input((UNITS,)), keras.layers.Dense(1)])
 
 
 def layer_covariance() -> np.ndarray:
@@ -103,14 +104,15 @@ def sampled(name: str, number: int, seed: int) -> np.ndarray:
 
 def functions(theta: np.ndarray) -> np.ndarray:
     """Those of weights (S, H + 1) on `LINE`, shape (S, n)."""
-    hidden = np.tanh(2.0 * (LINE - CENTRES))
-    return theta[:, :UNITS] @ hidden.T + theta[:, UNITS:]
+    return theta[:, :UNITS] @ units(LINE).T + theta[:, UNITS:]
 
 
 def chains(name: str, seed: int) -> MCMC:
     """The posterior under a prior."""
     x, y = gapped_sine(POINTS, seed)
-    target = LogPosterior(network(), PRIORS[name](), x, y, likelihood=NormalLikelihood(NOISE))
+    target = LogPosterior(
+        network(), PRIORS[name](), units(x), y, likelihood=NormalLikelihood(NOISE)
+    )
     found = MCMC(
         target,
         kernel="nuts",
@@ -131,12 +133,16 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
         size = f.std(1)
         rough = np.abs(np.diff(f, 2)).mean(1) / size
         posterior = chains(name, args.seed)
-        spread = tfbdl.predict(posterior, LINE, 1000, seed=0, verbose=0).epistemic_stddev[:, 0]
+        spread = tfbdl.predict(posterior, units(LINE), 1000, seed=0, verbose=0).epistemic_stddev[
+            :, 0
+        ]
         at = np.abs(LINE[:, 0])
         rows[name] = {
             "size, 95 % over 5 %": float(np.divide(*np.quantile(size, [0.95, 0.05]))),
             "roughness, median": float(np.median(rough)),
-            "R-hat, largest": float(posterior.summary(LINE[::20]).quantities["f(x)"].rhat.max()),
+            "R-hat, largest": float(
+                posterior.summary(units(LINE[::20])).quantities["f(x)"].rhat.max()
+            ),
             "sd of f at data": float(spread[(at >= 1) & (at <= 3)].mean()),
             "sd of f in the gap": float(spread[at < 1].mean()),
         }
@@ -151,7 +157,9 @@ def figures(
     for column, name in zip(axes.T, PRIORS, strict=True):
         column[0].plot(LINE, functions(sampled(name, 12, args.seed)).T, linewidth=1)
         column[0].set(title=f"prior {name}", ylim=(-5, 5))
-        after = tfbdl.predict(chains(name, args.seed), LINE, 1000, return_samples=True, verbose=0)
+        after = tfbdl.predict(
+            chains(name, args.seed), units(LINE), 1000, return_samples=True, verbose=0
+        )
         f = after.samples[..., 0]
         column[1].fill_between(
             LINE[:, 0],
