@@ -68,7 +68,7 @@ def _pixelation(images: np.ndarray, level: int, rng: np.random.Generator) -> np.
 def _zoom_blur(images: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:
     zooms = np.linspace(1, ZOOMS[level], round(100 * (ZOOMS[level] - 1)) + 1)
     magnified = (_by_rows_and_columns(images, lambda n, z=z: _magnified(n, z)) for z in zooms)
-    return sum(magnified) / len(zooms)
+    return np.mean(list(magnified), axis=0)
 
 
 CORRUPTIONS: dict[str, Callable[[np.ndarray, int, np.random.Generator], np.ndarray]] = {
