@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ class Call(NamedTuple):
     """One call of a layer.
 
     layer: the layer.
-    x: its input.
+    x: its first argument, given by place or by name.
     z: its output; before the activation, of a layer of exactly one of the types `LINEAR`.
     """
 
@@ -47,15 +48,17 @@ def recorded(layers: Iterable[keras.layers.Layer]) -> Iterator[list[Call]]:
 
 def _listening(layer: keras.layers.Layer, calls: list[Call]) -> Any:
     own = layer.call
+    first = next(iter(inspect.signature(own).parameters), None)
 
-    def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        x = args[0] if args else kwargs.get(first)
         if type(layer) not in LINEAR:
-            output = own(x, *args, **kwargs)
+            output = own(*args, **kwargs)
             calls.append(Call(layer, x, output))
             return output
         activation, layer.activation = layer.activation, keras.activations.linear
         try:
-            z = own(x, *args, **kwargs)
+            z = own(*args, **kwargs)
         finally:
             layer.activation = activation
         calls.append(Call(layer, x, z))

@@ -2,6 +2,7 @@
 
 from tfbdl.data.binarize import binarize
 from tfbdl.data.cifar10 import CIFAR10, cifar10, cifar10_hmc_probabilities, cifar10_human_counts
+from tfbdl.data.corruption import corrupt
 from tfbdl.data.errors import DataError
 from tfbdl.data.images import NAMES, SPLITS, ImageData, load
 from tfbdl.data.regression import RegressionData, regression, regression_splits
@@ -22,6 +23,7 @@ __all__ = [
     "cifar10",
     "cifar10_hmc_probabilities",
     "cifar10_human_counts",
+    "corrupt",
     "gal_linear",
     "gapped_sine",
     "load",

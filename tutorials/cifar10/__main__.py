@@ -1,7 +1,8 @@
 """The lecture's table on its own experiment: how near are methods to HMC on CIFAR-10?
 
     export TFBDL_DATA=...                                  # holds cifar10/
-    python -m tutorials.cifar10 map --member 0             # modes: the members of the ensemble
+    python -m tutorials.cifar10 map --number 0             # modes: the members of the ensemble
+    python -m tutorials.cifar10 sampler --number 0 --sampler SGHMC
 
 Every training goes on where it was stopped; one thread each, so that several run side by side.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 os.environ["TFBDL_QUIET"] = "1"
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # some processors have it off: twice as fast
@@ -19,6 +21,17 @@ from pathlib import Path
 import tensorflow as tf
 
 RESULTS = Path("results/cifar10")
+
+COMMANDS = {
+    "map": ("mode", 30, 0.1),
+    "mc_dropout": ("dropout", 30, 0.1),
+    "concrete_dropout": ("concrete_dropout", 30, 0.1),
+    "mean_field": ("mean_field", 30, 1e-3),
+    "swag": ("swag", 10, 0.02),
+    "laplace": ("laplace", 1, 0.0),
+    "sampler": ("sampler", 60, 0.1),
+}
+"""Of each: its function in `trainings`, epochs, and the learning rate at its highest."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,10 +44,24 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--weights", type=Path, default=RESULTS / "weights", help="of what is done")
     commands = parser.add_subparsers(dest="command", required=True)
-    modes = commands.add_parser("map", help="train one member of the ensemble")
-    modes.add_argument("--member", type=int, required=True, help="its number, and its seed")
-    modes.add_argument("--epochs", type=int, default=30, help="passes over the data")
-    modes.add_argument("--learning_rate", type=float, default=0.1, help="at its highest")
+    for name, (_, epochs, rate) in COMMANDS.items():
+        command = commands.add_parser(name, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        command.add_argument("--number", type=int, default=0, help="of the run, and its seed")
+        command.add_argument("--name", help="of its folder; by default that of the command")
+        command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
+        command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
+        command.add_argument("--S", type=int, default=30, help="functions drawn in predictions")
+        if name == "mc_dropout":
+            command.add_argument("--rate", type=float, default=0.1, help="of dropout")
+        if name == "laplace":
+            command.add_argument("--layers", choices=("last_layer", "all"), default="last_layer")
+        if name == "sampler":
+            command.add_argument("--sampler", default="SGHMC", help="of tfbdl.optimizers")
+            command.add_argument("--momentum", type=float, default=0.9)
+            command.add_argument("--burn_in", type=int, default=20, help="epochs")
+            command.add_argument("--final_rate", type=float, default=0.03, help="behind those")
+            command.add_argument("--cycle", type=int, default=0, help="epochs of one; 0 for none")
+            command.add_argument("--every", type=int, default=1, help="epochs between two samples")
     return parser
 
 
@@ -42,9 +69,12 @@ def main() -> None:
     args = parser().parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    from tutorials.cifar10 import modes  # noqa: PLC0415
+    from tutorials.cifar10 import trainings  # noqa: PLC0415
 
-    {"map": modes.train}[args.command](args)
+    try:
+        getattr(trainings, COMMANDS[args.command][0])(args)
+    except (ValueError, OSError) as error:
+        sys.exit(f"python -m tutorials.cifar10: error: {error}")
 
 
 if __name__ == "__main__":

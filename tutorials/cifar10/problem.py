@@ -9,60 +9,95 @@ they are the first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 from keras import layers
 
 from tfbdl.data import cifar10
-from tfbdl.layers import FilterResponseNormalization
+from tfbdl.layers import ConcreteDropout, FilterResponseNormalization
+from tfbdl.likelihoods import Categorical
 
 NUM_DATA = 40_960
 PRIOR_PRECISION = 5.0
+PRIOR_SCALE = PRIOR_PRECISION**-0.5
 BATCH_SIZE = 80
 STEPS = NUM_DATA // BATCH_SIZE
 """In an epoch."""
 MEAN, STDDEV = np.array([0.49, 0.48, 0.44], "float32"), np.float32(0.2)
 
+Dropped = Callable[[layers.Layer], Callable[[Any], Any]]
+"""From a convolution to one that drops some of what goes in."""
+
 
 def data() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """(x, y) to train on and to test with, x normalised."""
     images = cifar10()
-    train = normalised(images.x_train[:NUM_DATA]), images.y_train[:NUM_DATA]
-    return train, (normalised(images.x_test), images.y_test)
+    train = normalised(images.x_train[:NUM_DATA] / 255.0), images.y_train[:NUM_DATA]
+    return train, (normalised(images.x_test / 255.0), images.y_test)
 
 
 def normalised(images: np.ndarray) -> np.ndarray:
-    return (images.astype("float32") / 255.0 - MEAN) / STDDEV
+    """What the network sees of images in [0, 1]."""
+    return ((images - MEAN) / STDDEV).astype("float32")
 
 
-def network(precision: float | None = None) -> keras.Model:
+def network(
+    precision: float | None = None, dropped: Dropped = lambda convolution: convolution
+) -> keras.Model:
     """ResNet-20 of widths 16, 32, 64 with three blocks each: 274,042 weights, logits.
 
     Args:
         precision: of the prior N(0, 1 / precision), whose -log p(w) / N is then added to the loss;
             None adds nothing.
+        dropped: takes the place of the second convolution of each block.
     """
-    penalty = None if precision is None else keras.regularizers.L2(0.5 * precision / NUM_DATA)
 
     def convolution(
-        x: keras.KerasTensor, filters: int, size: int, strides: int, activation: str | None = None
+        x: keras.KerasTensor,
+        filters: int,
+        size: int,
+        *,
+        strides: int = 1,
+        activation: str | None = None,
+        around: Dropped = lambda convolution: convolution,
     ) -> keras.KerasTensor:
-        x = layers.Conv2D(filters, size, strides, padding="same", kernel_initializer="he_normal")(x)
-        return FilterResponseNormalization(activation=activation)(x)
+        layer = layers.Conv2D(
+            filters, size, strides, padding="same", kernel_initializer="he_normal"
+        )
+        return FilterResponseNormalization(activation=activation)(around(layer)(x))
 
     def block(x: keras.KerasTensor, filters: int, strides: int) -> keras.KerasTensor:
-        y = convolution(x, filters, 3, strides, "swish")
-        y = convolution(y, filters, 3, 1)
+        y = convolution(x, filters, 3, strides=strides, activation="swish")
+        y = convolution(y, filters, 3, around=dropped)
         if strides > 1:
-            x = convolution(x, filters, 1, strides)
+            x = convolution(x, filters, 1, strides=strides)
         return layers.Activation("swish")(layers.Add()([x, y]))
 
     inputs = keras.Input((32, 32, 3))
-    x = convolution(inputs, 16, 3, 1, "swish")
+    x = convolution(inputs, 16, 3, activation="swish")
     for stage, filters in enumerate((16, 32, 64)):
         for number in range(3):
             x = block(x, filters, 2 if stage and not number else 1)
     model = keras.Model(inputs, layers.Dense(10)(layers.Flatten()(layers.AveragePooling2D(8)(x))))
-    for weight in model.trainable_variables:
-        weight.regularizer = penalty
+    if precision is not None:
+        for layer in model.layers:
+            if not isinstance(layer, ConcreteDropout):  # whose own term has the prior
+                for weight in layer.trainable_variables:
+                    weight.regularizer = keras.regularizers.L2(0.5 * precision / NUM_DATA)
+    return model
+
+
+def compiled(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> keras.Model:
+    """The model with the likelihood, and what the log shows."""
+    model.compile(
+        optimizer,
+        Categorical(),
+        metrics=[
+            keras.metrics.SparseCategoricalCrossentropy(from_logits=True, name="cent"),
+            keras.metrics.SparseCategoricalAccuracy(name="acc"),
+        ],
+    )
     return model

@@ -1,0 +1,52 @@
+"""What networks say of the test images along their training: one file an epoch, float16."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+import tfbdl
+from tfbdl.whole_file import write_whole
+
+
+class TestPredictions(keras.callbacks.Callback):
+    """Keeps p(y | x) of the test images, shape (10,000, 10), after some of the epochs.
+
+    Args:
+        x: the test images.
+        folder: for `epoch_0001.npy` and so on.
+        every: epochs between two files.
+        num_samples: functions that are drawn; 0 takes the weights as they are.
+    """
+
+    def __init__(self, x: np.ndarray, folder: Path, every: int = 1, num_samples: int = 0) -> None:
+        super().__init__()
+        self.x, self.folder, self.every, self.num_samples = x, folder, every, num_samples
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if (epoch + 1) % self.every == 0:
+            keep(self.folder, epoch + 1, probabilities(self.model, self.x, self.num_samples))
+
+
+def probabilities(model: Any, x: np.ndarray, num_samples: int = 0, seed: int = 0) -> np.ndarray:
+    """The predictive probabilities of a model or posterior, averaged over drawn functions."""
+    prediction = tfbdl.predict(
+        model, x, num_samples, batch_size=250, seed=seed, jit_compile=False, verbose=0
+    )
+    return prediction.mean
+
+
+def keep(folder: Path, epoch: int, p: np.ndarray) -> None:
+    """Writes the file of an epoch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"epoch_{epoch:04d}.npy"
+    write_whole(path, lambda file: np.save(file, p.astype(np.float16)))
+
+
+def kept(folder: Path) -> dict[int, np.ndarray]:
+    """The predictions of each epoch that has some, float32."""
+    paths = sorted(folder.glob("epoch_*.npy"))
+    return {int(path.stem.split("_")[1]): np.load(path).astype(np.float32) for path in paths}
