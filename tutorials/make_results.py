@@ -44,6 +44,7 @@ RUNS = {
     "part1_vae_dynamic_full": ("part1_vae", FULL_VAE),
 }
 TABLES = ("accuracy", "log", "vae", "keep")
+SWEEPS = ("compression --split full", "gain")
 LARGE = "--num_chains 2 --num_warmup 200 --num_samples 200 --max_leapfrog_steps 50"
 UCI = {
     **dict.fromkeys(("boston", "concrete", "energy"), ""),
@@ -54,10 +55,6 @@ WITHOUT_MODES = {
     "posterior_table": ("posterior_inference.table", ""),
     "posterior_trajectories": ("posterior_inference.trajectories", ""),
     "posterior_symmetries": ("posterior_inference.symmetries", ""),
-    "part4_sweeps": (
-        "part4_sweeps",
-        f"--sweep compression --split full --checkpoints {RESULTS}/part4_sweeps/runs",
-    ),
     "pruning": (
         "bayes_by_backprop.pruning",
         f"--S 100 --run {RESULTS}/bayes_by_backprop_mnist_400",
@@ -88,6 +85,11 @@ def main() -> None:
             call("marginal_likelihood", "--mode", mode, "--savedir", str(evidence))
     for name, flags in UCI.items():
         call("uci", "--set", name, *flags.split(), "--savedir", str(RESULTS / "uci"))
+    for sweep in SWEEPS:
+        call("part4_sweeps", "--sweep", *sweep.split(), "--savedir", str(RESULTS / "part4_sweeps"))
+    if not (RESULTS / "part3_concrete_dropout" / "gal.jsonl").exists():
+        where = ("--savedir", str(RESULTS / "part3_concrete_dropout"))
+        call("part3_concrete_dropout", "--mode", "gal", *where)
     for table in TABLES:
         if not (RESULTS / "many_seeds" / f"{table}.md").exists():
             call("many_seeds", "--table", table, "--savedir", str(RESULTS / "many_seeds"))
