@@ -18,9 +18,10 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 
 import argparse
+import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -98,10 +99,11 @@ def measure(name: str, kind: str, size: int, args: argparse.Namespace) -> dict[s
     return {"variance": variance, "seconds": float(np.median(seconds))}
 
 
-def figure(rows: dict[str, dict]) -> plt.Figure:
+def figure(rows: dict[str, dict], networks: Sequence[str]) -> plt.Figure:
     """Variance against S, and against the time that it takes."""
-    drawn, axes = plt.subplots(2, 2, figsize=(11, 7.5), layout="constrained")
-    for row, name in zip(axes, NETWORKS, strict=True):
+    size = (11, 3.9 * len(networks))
+    drawn, axes = plt.subplots(len(networks), 2, figsize=size, layout="constrained", squeeze=False)
+    for row, name in zip(axes, networks, strict=True):
         for i, (kind, label) in enumerate(KINDS.items()):
             of = [rows[f"{name}, {kind}, {size}"] for size in SAMPLES]
             variance = np.array([each["variance"] for each in of])
@@ -116,30 +118,33 @@ def figure(rows: dict[str, dict]) -> plt.Figure:
         for ax in row:
             ax.minorticks_off()
             ax.grid(alpha=0.3)
-    axes[0, 0].legend(fontsize=8)
+    axes[0, 0].legend(fontsize=8, loc="lower left")
     return drawn
 
 
 def main() -> None:
-    """Measures, and writes numbers and figure."""
+    """Measures what is not measured yet, and writes numbers and figure."""
     parser = argparse.ArgumentParser(
         description="Variance and time of S samples a step.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--savedir", type=Path, default=Path("runs/samples_per_step"))
+    parser.add_argument("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS))
     parser.add_argument("--draws", type=int, default=100, help="steps of each kind")
     parser.add_argument("--seed", type=int, default=0, help="of weights, noise and batches")
     args = parser.parse_args()
-    rows = {}
-    for name in NETWORKS:
-        for kind in KINDS:
-            for size in SAMPLES:
-                rows[f"{name}, {kind}, {size}"] = measure(name, kind, size, args)
-                print(f"{name}, {kind}, {size}: {rows[f'{name}, {kind}, {size}']}", flush=True)
-    args.savedir.mkdir(parents=True, exist_ok=True)
-    written = {"configuration": {"draws": args.draws, "seed": args.seed}, "rows": rows}
-    (args.savedir / "metrics.json").write_text(json.dumps(written, indent=2) + "\n")
-    figure(rows).savefig(args.savedir / "samples_per_step.png", dpi=100)
+    path = args.savedir / "metrics.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = json.loads(path.read_text())["rows"] if path.exists() else {}
+    for name in args.networks:
+        for kind, size in itertools.product(KINDS, SAMPLES):
+            key = f"{name}, {kind}, {size}"
+            if key not in rows:
+                rows[key] = measure(name, kind, size, args)
+                print(f"{key}: {rows[key]}", flush=True)
+            written = {"configuration": {"draws": args.draws, "seed": args.seed}, "rows": rows}
+            path.write_text(json.dumps(written, indent=2) + "\n")
+    figure(rows, args.networks).savefig(args.savedir / "samples_per_step.png", dpi=100)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,10 @@ def set_num_samples(model: keras.Model, num_samples: int) -> None:
 
     Args:
         model: a Keras model with the `train_step` of Keras.
-        num_samples: S; 1, as at the start, is the papers' choice, since a larger batch lowers both
-            parts of the variance at the same price.
+        num_samples: S; 1, as at the start, is the papers' choice. Where noise is drawn for each
+            example (dropout, flipout, local reparameterisation, a VAE) a batch S times as large
+            lowers both parts of the variance at the same price; where one sample of the weights
+            serves a whole batch, hardly, and S samples do.
 
     Raises:
         ValueError: if `num_samples` < 1, or `model` has a `train_step` of its own, a `compute_loss`
