@@ -30,13 +30,9 @@ def snapshot(value: Any, depth: int = _DEPTH) -> Any:
         return _Anything()
     if isinstance(value, (np.ndarray, np.generic)) or is_tensor:
         return _of_array(value)
-    if depth and isinstance(value, (list, tuple)):
-        return type(value).__name__, *(snapshot(v, depth - 1) for v in value)
-    if depth and isinstance(value, (set, frozenset)):
-        return {_Same(v) if getattr(v, "__hash__", None) is None else v for v in value}
-    if depth and isinstance(value, Mapping):
-        return [(snapshot(k, depth - 1), snapshot(v, depth - 1)) for k, v in value.items()]
-    return (_Same(value), _held_by(value, depth - 1) if depth else None)
+    if depth and isinstance(value, (list, tuple, set, frozenset, Mapping)):
+        return type(value), _of_collection(value, depth - 1)
+    return _Same(value), _held_by(value, depth - 1) if depth else None
 
 
 class _Anything:
@@ -68,6 +64,14 @@ def _of_array(value: Any) -> Any:
     array = np.asarray(array)
     content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
     return array.shape, str(array.dtype), hashlib.blake2b(content).digest()
+
+
+def _of_collection(value: Any, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        return [(snapshot(k, depth), snapshot(v, depth)) for k, v in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return set(value)
+    return [snapshot(v, depth) for v in value]
 
 
 def _held_by(value: Any, depth: int) -> Any:
