@@ -25,6 +25,8 @@ def snapshot(value: Any, depth: int = _DEPTH) -> Any:
     """
     if isinstance(value, PLAIN):
         return value
+    if isinstance(value, (keras.Variable, tf.Variable)):
+        return _Same(value)
     is_tensor = tf.is_tensor(value)
     if keras.backend.is_keras_tensor(value) or (is_tensor and not hasattr(value, "numpy")):
         return _Anything()
@@ -75,8 +77,8 @@ def _of_collection(value: Any, depth: int) -> Any:
 
 
 def _held_by(value: Any, depth: int) -> Any:
-    """What an object holds; None of layers and variables, which are looked at elsewhere."""
-    if isinstance(value, (type, keras.layers.Layer, keras.Variable, tf.Variable)):
+    """What an object holds; None of layers, which are looked at one by one."""
+    if isinstance(value, (type, keras.layers.Layer)):
         return None
     if type(value).__module__.partition(".")[0] not in _LIBRARIES:
         held = getattr(value, "__dict__", {})
