@@ -65,8 +65,8 @@ class SettingsTest(tf.test.TestCase, parameterized.TestCase):
     def test_calls_change_no_settings(self, name):
         """Of any layer of Keras, so that its model is not compiled anew for each call."""
         (model, _), x = stock_layers.network(name), stock_layers.inputs(name)
-        before = [settings_of(layer) for layer in walk(model)]
         model(x)
+        before = [settings_of(layer) for layer in walk(model)]
         tf.function(lambda: model(x), autograph=False)()
         self.assertEqual(before, [settings_of(layer) for layer in walk(model)])
 

@@ -43,9 +43,9 @@ __all__ = [
 _OF_TRAINING = {
     *vars(Trainer()),
     *("history", "optimizer", "stop_evaluating", "stop_predicting", "stop_training"),
-    *("_eval_epoch_iterator", "_called"),
+    *("_eval_epoch_iterator", "_called", "_path", "_parent_path"),
 }
-"""Attributes of a model that `compile`, `fit`, calls and their like set."""
+"""Attributes that `compile`, `fit`, calls and their like set."""
 _OF_KERAS = {
     *vars(keras.layers.Layer(name="any")),
     *("_functional", "_inputs_struct", "_outputs_struct", "_inputs", "_outputs", "_nodes"),

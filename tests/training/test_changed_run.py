@@ -48,7 +48,7 @@ CHANGES = {
     "activation": ({"activation": "relu"}, r'BayesDense\[\d+\].activation="tanh", not "relu"'),
     "prior": ({"scale": 0.5}, r"BayesDense\[\d+\].prior.config.scale=1.0, not 0.5"),
     "num_data": ({"num_data": N + 1}, r"num_data=50, not 51"),
-    "weight of the KL": ({"kl_weight": 0.5}, r"kl_weight=\[1.0\], not \[0.5\]"),
+    "weight of the KL": ({"kl_weight": 0.5}, r"kl_weight=\[1.0, 1.0\], not \[0.5, 0.5\]"),
     "rate": ({"rate": 0.3}, r"Dropout\[\d+\].rate=0.2, not 0.3"),
     "noise": ({"seed": 1}, r"Dropout\[\d+\].seed=0, not 1"),
     "regularizer": ({"decay": "l2"}, r"Dense\[\d+\].kernel_regularizer"),

@@ -38,7 +38,7 @@ def describe(model: keras.Model) -> Description:
     if num_samples_of(model) > 1:
         losses["num_samples"] = num_samples_of(model)
     kl_weights = [float(weight) for weight in kl_term.weights(model)]
-    made_of = {
+    made_of: dict[str, Any] = {
         "model.layers": [type(layer).__name__ for layer in layers],
         **{
             f"model.{type(layer).__name__}[{i}]": _settings(layer) for i, layer in enumerate(layers)
