@@ -100,7 +100,7 @@ results: $(INSTALLED)
 	@$(BIN)/python -m tutorials.make_results
 
 soak: $(INSTALLED)-soak
-	@echo "==> breaking runs in all ways (some 10 minutes on 2 cores), into results/soak"
+	@echo "==> breaking runs in all ways (some hours on 2 cores; goes on where it was stopped), into results/soak"
 	@cd benchmarks && PYTHONPATH=$(CURDIR) ../$(BIN)/python -m soak $(SOAK)
 
 bench: $(INSTALLED)

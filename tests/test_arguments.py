@@ -3,6 +3,7 @@
 import inspect
 import re
 import warnings
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -161,6 +162,12 @@ class CheckTest(parameterized.TestCase):
     def test_what_is_no_seed(self, seed):
         with self.assertRaisesRegex(ValueError, "^seed=.* must be an integer of 64 bits$"):
             arguments.seed("seed", seed)
+
+    @parameterized.parameters("a\n", "\nb", "a\r\nb", Path("a\nb"), b"a\n".decode())
+    def test_paths_in_several_lines(self, path):
+        with self.assertRaisesRegex(ValueError, "^path=.* has a line break; ") as caught:
+            tfbdl.read_log(path)
+        self.assertNotIn("\n", str(caught.exception))
 
     @parameterized.parameters(1e-15, 1e15, 1, np.float32(0.5))
     def test_positive_numbers(self, value):

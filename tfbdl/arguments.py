@@ -240,6 +240,8 @@ def path(name: str, value: Any) -> Path:
     """
     if not isinstance(value, (str, os.PathLike)) or value == "":
         raise ValueError(f"{name}={shown(value)} must be the path of a file or folder")
+    if len(os.fsdecode(value).splitlines()) > 1 or os.fsdecode(value)[-1:] in "\r\n":
+        raise ValueError(f"{name}={shown(value)} has a line break; name another path")
     try:
         os.stat(value)
     except ValueError as error:  # of characters that no path has

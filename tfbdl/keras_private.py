@@ -13,6 +13,8 @@ from keras.src.random.seed_generator import make_default_seed
 from keras.src.saving.saving_lib import _walk_saveable
 from keras.src.trainers.trainer import Trainer
 
+from tfbdl.snapshots import PLAIN, snapshot
+
 __all__ = [
     "batches_seen",
     "build_all",
@@ -41,10 +43,15 @@ __all__ = [
 _OF_TRAINING = {
     *vars(Trainer()),
     *("history", "optimizer", "stop_evaluating", "stop_predicting", "stop_training"),
-    *("_eval_epoch_iterator", "_called"),
+    *("_eval_epoch_iterator", "_called", "_path", "_parent_path"),
 }
-"""Attributes of a model that `compile`, `fit`, calls and their like set."""
-_PLAIN = (bool, int, float, str, tuple, type(None))
+"""Attributes that `compile`, `fit`, calls and their like set."""
+_OF_KERAS = {
+    *vars(keras.layers.Layer(name="any")),
+    *("_functional", "_inputs_struct", "_outputs_struct", "_inputs", "_outputs", "_nodes"),
+    *("_nodes_by_depth", "_operations", "_operations_by_depth", "_layers", "_sequential_layers"),
+}
+"""Attributes of layers and models in which Keras keeps its records."""
 
 
 def inherit_call_argument(layer: keras.layers.Layer, name: str) -> None:
@@ -134,13 +141,16 @@ def walk(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
 def settings_of(layer: keras.layers.Layer) -> dict[str, Any]:
     """The settings that decide, beside weights, what a layer computes; equal if nothing changed.
 
-    These are its attributes that are plain values, functions, or objects with settings of their
-    own. What changes as a layer is called is not among them.
+    These are its attributes: plain values, functions, arrays, collections of these, and objects
+    with settings of their own, such as tables for looking up. What Keras and this package note as a
+    layer is called is not among them.
     """
     settings = {
-        name: value
+        name: value if name in _OF_KERAS else snapshot(value)
         for name, value in vars(layer).items()
-        if (isinstance(value, _PLAIN) or callable(value)) and name not in _OF_TRAINING
+        if name not in _OF_TRAINING
+        and not name.startswith(("_self_", "_of_call", "_tfbdl_"))
+        and (name not in _OF_KERAS or isinstance(value, PLAIN) or callable(value))
     }
     return {**settings, "dtype_policy": layer.dtype_policy}
 

@@ -123,13 +123,18 @@ def set_weight(model: keras.Model, weight: float | tf.Tensor) -> None:
     Raises:
         ValueError: if `weight` is no number of at least 0, or no layer of `model` has a KL.
     """
-    weighted = [c for c in loss_terms(keras_model("model", model)) if isinstance(c, KLTerm)]
-    if not weighted:
+    variables = weights(keras_model("model", model))
+    if not variables:
         raise ValueError(f"model={model.name} has no layer with a KL, whose weight could be set")
     if not (isinstance(weight, tf.Tensor) and weight.dtype.is_floating):
         weight = not_negative("weight", weight)
-    for cost in weighted:
-        cost.weight.assign(weight)
+    for variable in variables:
+        variable.assign(weight)
+
+
+def weights(model: keras.Model) -> list[keras.Variable]:
+    """The weights of the KL that `set_weight` sets, one a layer with a KL."""
+    return [cost.weight for cost in loss_terms(model) if isinstance(cost, KLTerm)]
 
 
 def is_scheduled(model: keras.Model) -> bool:

@@ -61,7 +61,7 @@ def main() -> None:
             continue
         done[name] = _row(name, args)
         print(f"{name} | {done[name]['found']}", flush=True)
-        _write(args, {n: done[n] for n in names if n in done})
+        _write(args, {n: done[n] for n in names if n in done}, len(names))
     failures = sum(row["found"] == FAILED for row in done.values())
     if failures:
         raise SystemExit(f"{failures} parts failed")
@@ -128,8 +128,8 @@ def _kept(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     return kept["parts"] if same else {}
 
 
-def _write(args: argparse.Namespace, done: Mapping[str, dict[str, Any]]) -> None:
-    """The report, and what it is made of."""
+def _write(args: argparse.Namespace, done: Mapping[str, dict[str, Any]], whole: int) -> None:
+    """The report of so many parts as the whole has or less, and what it is made of."""
     args.report.parent.mkdir(parents=True, exist_ok=True)
     record = {"scale": args.scale, "seed": args.seed, "parts": done}
     args.report.with_name("parts.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -139,7 +139,7 @@ def _write(args: argparse.Namespace, done: Mapping[str, dict[str, Any]]) -> None
     ]
     failed = sum(row["found"] == FAILED for row in done.values())
     seconds = sum(row["seconds"] for row in done.values())
-    ending = f"{len(done)} parts, {seconds:,} seconds; {failed} failed."
+    ending = f"{len(done)} of {whole} parts, {seconds:,} seconds; {failed} failed."
     args.report.write_text("\n".join([*_heading(args), *HEAD, *rows, "", ending, ""]))
 
 

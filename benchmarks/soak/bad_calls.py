@@ -60,21 +60,24 @@ class Answer(NamedTuple):
         return self.kind in ("result", "refusal")
 
 
-def attack(number: int, seed: int, only: str = "", kept: Path | None = None) -> list[Answer]:
+def attack(
+    number: int, seed: int, only: str = "", kept: Path | None = None, first: int = 0
+) -> list[Answer]:
     """The answers to so many calls with bad arguments, the same ones for the same seed.
 
     Args:
-        number: of calls.
+        number: of calls, those before the first included.
         seed: of the callables, arguments and values.
         only: a part of the names of the callables.
         kept: a file of the answers, one a line; calls that it has are not made again.
+        first: the number of the first call, counted from 0.
     """
     cases = [case for case in all_cases() if only in case.name and case.arguments]
     weights = [SLOW if case.slow else 1.0 for case in cases]
     names = [c.name for c in random.Random(seed).choices(cases, weights, k=number)]
-    calls = [(name, seed + i) for i, name in enumerate(names)]
-    actual = _read(kept)[:number]
-    while len(actual) < number:
+    calls = [(name, seed + i) for i, name in enumerate(names)][first:]
+    actual = _read(kept)[: len(calls)]
+    while len(actual) < len(calls):
         part = calls[len(actual) :][:CALLS_PER_PROCESS]
         for one in _of_process(part):
             actual.append(one)
@@ -166,13 +169,13 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def report(number: int, seed: int) -> str:
-    """The row of bad arguments.
+def report(first: int, number: int, seed: int) -> str:
+    """The row of bad arguments: of the calls from the first, counted from 0, to that number.
 
     Raises:
         AssertionError: if an answer is wrong.
     """
-    answers = attack(number, seed)
+    answers = attack(number, seed, first=first)
     wrong = [a for a in answers if not a.is_right]
     kinds = Counter(a.kind for a in answers)
     if wrong:

@@ -57,11 +57,20 @@ def truncated(name: str, most: int) -> Counter[str]:
     actual: Counter[str] = Counter()
     size = len(reader.sample)
     for stop in range(0, size, max(size // most, 1)):
-        outcome = check(reader, reader.sample[:stop])
-        if outcome == "read" and name not in READ_WHEN_CUT:
+        part = reader.sample[:stop]
+        outcome = check(reader, part)
+        if outcome == "read" and name not in READ_WHEN_CUT and not _same(part, reader.sample):
             raise AssertionError(f"{name}: {stop} of {size} bytes are read")
         actual[outcome] += 1
     return actual
+
+
+def _same(part: bytes, whole: bytes) -> bool:
+    """Whether both are text of the same numbers, as "8 9" and "8 9.0" are."""
+    try:
+        return [float(word) for word in part.split()] == [float(word) for word in whole.split()]
+    except ValueError:
+        return False
 
 
 def refused() -> Counter[str]:

@@ -20,8 +20,8 @@ from soak.jobs import JOBS, Job, Refused
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tfbdl"])
-PATIENCE = 300.0
-"""Seconds after which a process counts as hanging."""
+PATIENCE = 1800.0
+"""Seconds after which a process counts as hanging, on a machine that does other things too."""
 INTERRUPTED, REFUSED = 130, 3
 """How processes end that were told of Ctrl-C by KeyboardInterrupt, or that refuse to go on."""
 

@@ -76,8 +76,10 @@ def parts(scale: float, seed: int) -> Iterator[Part]:
         yield Part(
             "threads", f"while `{by_}` trains", partial(threads.while_training, by_, share(5))
         )
-    calls = share(10_000)
-    yield Part("bad arguments", f"{calls} calls", partial(bad_calls.report, calls, seed))
+    for i in range(10):
+        first, last = share(1000 * i) if i else 0, share(1000 * (i + 1))
+        run = partial(bad_calls.report, first, last, seed)
+        yield Part("bad arguments", f"calls {first + 1} to {last}", run)
     for name, run in memory.RUNS.items():
         yield Part("memory", name, partial(_grown, run, share(100_000)))
     for name in calls_again.CALLS:

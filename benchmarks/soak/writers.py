@@ -28,6 +28,7 @@ def two(name: str, times: int, folder: Path, seed: int) -> Counter[str]:
     """
     job, moments, actual = job_of(name), random.Random(seed), Counter[str]()
     begun = time.monotonic()
+    keras.utils.set_random_seed(1)
     job.run(folder / "whole", lambda: None)
     seconds, expected = time.monotonic() - begun, job.outcome(folder / "whole")
     for i in range(times):

@@ -115,7 +115,50 @@ def changed(layer, name, value):
     setattr(layer, name, value)
 
 
+class Scales(keras.layers.Layer):
+    """Settings of a layer of one's own, in all places where they may be."""
+
+    class Held:
+        power = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.factors = [1.0, 2.0]
+        self.by_name = {"a": [1.0]}
+        self.row = np.ones(D, "float32")
+        self.constant = tf.constant(1.0)
+        self.held = self.Held()
+
+    def call(self, x):
+        self.last = x  # as layers do whose attention is to be drawn
+        x = x * self.factors[0] * self.by_name["a"][0] * self.row * self.constant
+        return tf.sign(x) * tf.abs(x) ** self.held.power
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+def adapted(layer, data):
+    layer.adapt(data)
+    return layer
+
+
+def normalizing():
+    return adapted(keras.layers.Normalization(), np.ones((3, D), "float32") * [[1.0], [2.0], [3.0]])
+
+
 CHANGES = {
+    "a list": (Scales, lambda layer: layer.factors.__setitem__(0, 3.0)),
+    "a mapping of lists": (Scales, lambda layer: layer.by_name["a"].__setitem__(0, 3.0)),
+    "an array, inside": (Scales, lambda layer: layer.row.fill(3.0)),
+    "another array": (Scales, lambda layer: changed(layer, "row", np.full(D, 3.0, "float32"))),
+    "a tensor": (Scales, lambda layer: changed(layer, "constant", tf.constant(3.0))),
+    "an object": (Scales, lambda layer: changed(layer.held, "power", 3.0)),
+    "a list of Keras": (
+        lambda: keras.layers.Rescaling([1.0] * D),
+        lambda layer: changed(layer, "scale", [3.0] * D),
+    ),
+    "statistics": (normalizing, lambda layer: adapted(layer, np.eye(D, dtype="float32"))),
     "activation": (
         lambda: keras.layers.Dense(3, "relu"),
         lambda layer: changed(layer, "activation", keras.activations.tanh),
@@ -166,9 +209,22 @@ class StaleTest(tf.test.TestCase, parameterized.TestCase):
         model.__dict__.pop("_tfbdl_functions")
         self.assertAllEqual(after, tfbdl.predict(model, x, 5, **kwargs).mean)
 
+    def test_another_vocabulary_is_seen(self):
+        lookup = keras.layers.IntegerLookup(output_mode="multi_hot", max_tokens=4)
+        lookup.adapt([1, 2, 3])
+        model = on("int64", lookup)
+        x, kwargs = np.array([[1], [3], [5]]), {"seed": 3, "verbose": 0}
+        before = tfbdl.predict(model, x, 5, **kwargs).mean
+        lookup.adapt([3, 4, 5])
+        after = tfbdl.predict(model, x, 5, **kwargs).mean
+        self.assertNotAllClose(before, after, 1e-4, 1e-4)
+        model.__dict__.pop("_tfbdl_functions")
+        self.assertAllEqual(after, tfbdl.predict(model, x, 5, **kwargs).mean)
+
     def test_nothing_is_compiled_where_nothing_has_changed(self):
         drop = MCDropout(0.5)
-        layers = [BayesDense(3, num_data=5), keras.layers.BatchNormalization(), drop]
+        kept = [normalizing(), Scales(), keras.layers.LayerNormalization(axis=[1])]
+        layers = [*kept, BayesDense(3, num_data=5), keras.layers.BatchNormalization(), drop]
         model = network(*layers)
         x, y = np.ones((6, D), "float32"), np.zeros(6, int)
         tfbdl.predict(model, x, 3, verbose=0)

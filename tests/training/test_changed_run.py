@@ -10,6 +10,7 @@ from absl.testing import parameterized
 from test_resume import BATCH, N, ResumeCase, contents, plain, train
 
 import tfbdl
+from tfbdl import kl_term
 from tfbdl.training import checkpoint
 
 BASE = {"units": 8, "activation": "tanh", "scale": 1.0, "rate": 0.2, "temperature": 0.1, "seed": 0}
@@ -37,6 +38,7 @@ def of_many_parts(*, optimizer=None, loss=None, before=False, loss_weights=None,
         temperature=settings["temperature"],
     )
     model = keras.Model(x, concrete(joined))
+    tfbdl.set_kl_weight(model, settings.get("kl_weight", 1.0))
     loss = loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer or keras.optimizers.Adam(0.01), loss, loss_weights=loss_weights)
     return model
@@ -46,6 +48,7 @@ CHANGES = {
     "activation": ({"activation": "relu"}, r'BayesDense\[\d+\].activation="tanh", not "relu"'),
     "prior": ({"scale": 0.5}, r"BayesDense\[\d+\].prior.config.scale=1.0, not 0.5"),
     "num_data": ({"num_data": N + 1}, r"num_data=50, not 51"),
+    "weight of the KL": ({"kl_weight": 0.5}, r"kl_weight=\[1.0, 1.0\], not \[0.5, 0.5\]"),
     "rate": ({"rate": 0.3}, r"Dropout\[\d+\].rate=0.2, not 0.3"),
     "noise": ({"seed": 1}, r"Dropout\[\d+\].seed=0, not 1"),
     "regularizer": ({"decay": "l2"}, r"Dense\[\d+\].kernel_regularizer"),
@@ -124,6 +127,12 @@ class ChangedRunTest(ResumeCase, parameterized.TestCase):
         model = made({"optimizer": lambda: keras.optimizers.Adam(0.5)})
         train(model, self.run, 2, changed="optimizer")
         self.assertAllClose(tfbdl.read_log(self.run / "train.log").learning_rates, [0.01, 0.5])
+
+    def test_the_new_weight_of_the_kl_holds(self):
+        model = made({"kl_weight": 0.5})
+        train(model, self.run, 2, changed="model")
+        for weight in kl_term.weights(model):
+            self.assertEqual(float(weight), 0.5)
 
     def test_a_rate_that_a_callback_has_changed(self):
         """In a notebook the same object comes back with the rate that the callback left."""

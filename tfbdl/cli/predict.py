@@ -113,6 +113,9 @@ def read_inputs(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path} is damaged ({error}); write it again") from None
     if not arrays:
         raise ValueError(f"{path} holds no array; write it with numpy.savez(path, x=x)")
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray) or array.dtype.itemsize == 0:
+            raise ValueError(f"{path} has {name}, which is no array; give arrays of numbers")
     return arrays
 
 

@@ -32,6 +32,9 @@ def read_npz(
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            held = sum(member.compress_size for member in archive.infolist())
+            if held > os.path.getsize(path):
+                raise _Mismatch("has members one over the other")
             return {key: _read_member(archive, key, shape) for key, shape in shapes.items()}
     except _Mismatch as mismatch:
         raise DataError(f"{path} {mismatch}; replace or delete it") from None

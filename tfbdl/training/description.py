@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import keras
 import numpy as np
 
+from tfbdl import kl_term
 from tfbdl.keras_private import compiled_with, walk
 from tfbdl.training.num_samples import num_samples_of
 
@@ -23,6 +24,8 @@ _WITHOUT_EFFECT = ("module", "registered_name", "shared_object_id")
 def describe(model: keras.Model) -> Description:
     """The settings that decide how a compiled model trains, but for its weights and its data.
 
+    Of its variables, the weights of the KL are among them.
+
     The layers with their settings, in the order in which the model holds them, and where Keras
     knows the graph of the model how they are connected; the losses with their weights; and the
     optimizer. Names that Keras makes up do not count, so that a model that is built again by the
@@ -34,11 +37,13 @@ def describe(model: keras.Model) -> Description:
     losses = {"loss": compiled.get("loss"), "weights": compiled.get("loss_weights")}
     if num_samples_of(model) > 1:
         losses["num_samples"] = num_samples_of(model)
-    made_of = {
+    kl_weights = [float(weight) for weight in kl_term.weights(model)]
+    made_of: dict[str, Any] = {
         "model.layers": [type(layer).__name__ for layer in layers],
         **{
             f"model.{type(layer).__name__}[{i}]": _settings(layer) for i, layer in enumerate(layers)
         },
+        **({"model.kl_weight": kl_weights} if kl_weights else {}),
         "loss": losses,
         "optimizer": {"class": type(model.optimizer).__name__, **_settings(model.optimizer)},
     }

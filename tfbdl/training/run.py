@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import keras
 
+from tfbdl import kl_term
 from tfbdl.run_folder import held
 from tfbdl.training import checkpoint, workers
 from tfbdl.training.description import Description, describe, first_change
@@ -136,7 +137,10 @@ class Run:
         states = checkpoint.read_states(path, content)
         if not isinstance(kept.get("epoch"), int) or len(states) != len(self.stateful):
             raise checkpoint.CheckpointError(f"{path} lacks its epoch, or the state of a callback")
+        kl_weights = [weight.numpy() for weight in kl_term.weights(self.model)]
         checkpoint.restore(path, self.model, content, optimizer="optimizer" not in self.changed)
+        for weight, value in zip(kl_term.weights(self.model), kl_weights, strict=True):
+            weight.assign(value)  # the same, or changed on purpose
         for callback, state in zip(self.stateful, states, strict=True):
             callback.set_state(state)
         self.epochs_done = kept["epoch"]

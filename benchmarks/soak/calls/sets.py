@@ -34,7 +34,7 @@ def _images(**given: Any) -> Any:
 
 
 def _table(**given: Any) -> Any:
-    made = Published("made", 1, hashlib.md5(TABLE.tobytes()).hexdigest())
+    made = Published("made", 1, hashlib.md5(TABLE.tobytes()).hexdigest(), 1)
     with mock.patch.dict(PUBLISHED, made=made):
         return [shaped(part, len(part), len(part.T)) for part in data.uci(**given)]
 
