@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,29 @@ def as_array(name: str, values: Any, wanted: str = "real numbers") -> np.ndarray
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} has dtype {array.dtype}; give {wanted}")
     return array
+
+
+def structure_of_arrays(name: str, values: Any) -> Any:
+    """`values` as an array, or a structure of arrays: a dictionary, or a list or tuple of arrays.
+
+    A list of numbers, or of lists of them, is one array.
+
+    Raises:
+        ValueError: as `as_array`, or if there is none.
+    """
+    if isinstance(values, Mapping):
+        parts: Any = {key: structure_of_arrays(name, part) for key, part in values.items()}
+    elif isinstance(values, (list, tuple)) and any(map(_is_array, values)):
+        parts = type(values)(structure_of_arrays(name, part) for part in values)
+    else:
+        return as_array(name, values)
+    if not parts:
+        raise ValueError(f"{name} holds no array; give at least one")
+    return parts
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Mapping) or hasattr(value, "shape")
 
 
 def _first_example(where: np.ndarray) -> int:

@@ -47,6 +47,9 @@ def model(kind, name, rate=0.05):
         hidden = {
             "dense": lambda: keras.layers.Dense(8, "tanh", kernel_regularizer="l2"),
             "bayes": lambda: tfbdl.layers.BayesDense(8, "tanh", num_data=N, use_bias=False, seed=1),
+            "estimated": lambda: tfbdl.layers.BayesDense(
+                8, num_data=N, prior=tfbdl.priors.StudentT(3.0), use_bias=False, seed=1
+            ),
             "concrete": lambda: tfbdl.layers.ConcreteDropout(
                 keras.layers.Dense(8), num_data=N, lengthscale=2.0, seed=1
             ),
@@ -240,6 +243,12 @@ class StrategyTest(absltest.TestCase):
         self.assertEqual(len(kernels), 2)
         for i in kernels:
             np.testing.assert_allclose(two[1][i], one[1][i], rtol=1e-4, atol=1e-5)
+
+    def test_an_estimated_kl_is_that_of_all_replicas(self):
+        """Each replica estimates it by weights of its own; the log has the mean of both."""
+        ((history, _),) = self.both((trained, "estimated", "mirrored", {}))
+        penalty = np.subtract(history["loss"], history["cent"])
+        np.testing.assert_allclose(N * penalty, history["kl"], rtol=1e-4)
 
     def test_learned_dropout_counts_once(self):
         ((history, _),) = self.both((trained, "concrete", "mirrored", {}))

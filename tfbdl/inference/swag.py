@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import keras
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, generator, integer, optional, positive, positive_integer
-from tfbdl.examples import examples
+from tfbdl.batches import elements, num_examples
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.training_method import TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
@@ -94,7 +95,7 @@ class SWAG(TrainingMethod):
         self.every = positive_integer("every", every)
         self.seed = arguments.seed("seed", seed)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
-        self._inputs: Any = None
+        self._training = SimpleNamespace(x=None)  # Keras would wrap dictionaries
 
     def _trained(
         self,
@@ -111,7 +112,7 @@ class SWAG(TrainingMethod):
                 f"start={self.start} and every={self.every} leave less than two points of the "
                 "path; train longer"
             )
-        self._inputs = None if callable(x) else x
+        self._training.x = None if callable(x) else x
         return moments
 
     @property
@@ -165,13 +166,13 @@ class SWAG(TrainingMethod):
         if x is not None and not layers:
             raise ValueError("x is for networks with BatchNormalization; leave it out")
         if layers:
-            x = self._inputs if x is None else x
+            x = self._training.x if x is None else x
             if x is None:
                 raise ValueError(
                     f"x=None: layer={layers[0].name!r} keeps statistics of its inputs, which "
                     "differ for each draw; give training inputs to ensemble"
                 )
-            x = examples("x", x, self._flat.dtype.name)
+            x, _ = next(elements(x, None, self._flat.dtype))
             self._flat.check_inputs(x)
             with _left_as_it_was(self.model):
                 states = _statistics(self.model, thetas, x, batch_size)
@@ -268,9 +269,10 @@ def _statistics(model: keras.Model, thetas: np.ndarray, x: Any, batch_size: int)
     states = []
     for theta in thetas:
         flat.assign(tf.cast(theta, flat.dtype))
-        for i, start in enumerate(range(0, len(x), batch_size)):
+        for i, start in enumerate(range(0, num_examples((x, None)), batch_size)):
+            rows = slice(start, start + batch_size)
             for layer in layers:
                 layer.momentum = i / (i + 1.0)
-            flat.model(x[start : start + batch_size], training=True)
+            flat.model(keras.tree.map_structure(lambda a, r=rows: a[r], x), training=True)
         states.append(floats(flat.state).numpy())
     return np.stack(states)

@@ -47,8 +47,9 @@ class TrainingMethod(Method):
         """Trains by `tfbdl.train`, where more is said of the arguments; returns the object itself.
 
         Args:
-            x: examples, shape (N, ...); or a `tf.data.Dataset` of batches (x, y), which is read
-                into memory; or, for data that memory does not hold, a function of the epoch.
+            x: examples, shape (N, ...), or a structure of such arrays; or a `tf.data.Dataset` of
+                batches (x, y), which is read into memory; or, for data that memory does not hold,
+                a function of the epoch.
             y: targets, shape (N, ...); None if x gives them, or the model needs none.
             epochs: number of the last epoch of each network.
             num_data: N, if x is a function.

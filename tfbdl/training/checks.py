@@ -94,29 +94,39 @@ def check_told_of_training(model: keras.Model) -> None:
         )
 
 
-def check_examples(model: keras.Model, x: np.ndarray, y: np.ndarray | None = None) -> None:
+def check_examples(model: keras.Model, x: Any, y: np.ndarray | None = None) -> None:
     """Raises ValueError unless x, y are arrays of N examples such as the model is made for."""
     check_arrays(x, y)
     if hasattr(model, "check_data"):
         model.check_data(x)
 
 
-def check_arrays(x: np.ndarray, y: np.ndarray | None) -> None:
-    """Raises ValueError unless x, y are non-empty, of one length, finite, and in Keras' range."""
-    if x.ndim < 1 or x.size == 0:
-        raise ValueError(f"x has shape {x.shape}; give at least one example")
-    if y is not None and (y.ndim < 1 or len(y) != len(x)):
-        raise ValueError(f"y has shape {y.shape} but x has {len(x)} examples; give one y for each")
-    for name, array in (("x", x), ("y", y)):
-        if array is not None:
-            check_finite(name, array, keras.config.floatx())
+def check_arrays(x: Any, y: np.ndarray | None) -> None:
+    """Raises ValueError unless x, y are non-empty, of one length, finite, and in Keras' range.
+
+    x may be a structure of arrays.
+    """
+    leaves = keras.tree.flatten(x)
+    for array in leaves:
+        if array.ndim < 1 or array.size == 0:
+            raise ValueError(f"x has shape {array.shape}; give at least one example")
+    num = len(leaves[0])
+    if any(len(array) != num for array in leaves):
+        lengths = sorted({len(array) for array in leaves})
+        raise ValueError(f"x has arrays of {lengths} examples; give equally many of each")
+    if y is not None and (y.ndim < 1 or len(y) != num):
+        raise ValueError(f"y has shape {y.shape} but x has {num} examples; give one y for each")
+    for array in leaves:
+        check_finite("x", array, keras.config.floatx())
+    if y is not None:
+        check_finite("y", y, keras.config.floatx())
 
 
-def check_has_targets(model: keras.Model, arrays: tuple[np.ndarray, ...]) -> None:
+def check_has_targets(model: keras.Model, data: tuple[Any, ...]) -> None:
     """Raises ValueError where there are inputs alone, and a loss that needs targets."""
     kind = type(model)
     own = kind.compute_loss is not keras.Model.compute_loss or kind.train_step is not _TRAIN_STEP
-    if len(arrays) == 1 and model.loss is not None and not own:
+    if len(data) == 1 and model.loss is not None and not own:
         raise ValueError(f"y=None: the loss of model={model.name} needs targets; give y")
 
 

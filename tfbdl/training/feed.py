@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import likelihoods
-from tfbdl.examples import as_array
+from tfbdl.batches import num_examples
+from tfbdl.examples import as_array, structure_of_arrays
 from tfbdl.model_arguments import output_on
 from tfbdl.random import word
 from tfbdl.training import checks, workers
@@ -28,7 +29,7 @@ class Arrays:
 
     Args:
         strategy: over whose replicas the batches are shared out.
-        arrays: (x,) or (x, y), of N examples each.
+        data: (x,) or (x, y), of N examples each; x an array or a structure of arrays.
         batch_size: examples a step, over all replicas.
         seed: the seed of the order.
 
@@ -46,20 +47,19 @@ class Arrays:
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        arrays: tuple[np.ndarray, ...],
+        data: tuple[Any, ...],
         *,
         batch_size: int,
         seed: int,
     ) -> None:
         if workers.are_several(strategy):
-            checksum = zlib.crc32(b"".join(np.ascontiguousarray(a).data for a in arrays))
-            workers.check_alike(strategy, {"the checksum of x and y": checksum})
+            workers.check_alike(strategy, {"the checksum of x and y": _checksum(data)})
         self.strategy = strategy
-        self.data = tuple(_on_device(array) for array in arrays)
-        self.num_data = len(arrays[0])
+        self.data = keras.tree.map_structure(_on_device, data)
+        self.num_data = num_examples(data)
         self.batch_size = batch_size
         self.seed = seed
-        self.first = tuple(array[:1] for array in self.data)
+        self.first = _rows(self.data, slice(1))
 
     def epoch(self, number: int) -> tf.Tensor:
         """The order of the examples, shape (N,)."""
@@ -72,15 +72,18 @@ class Arrays:
         batch = tf.slice(epoch, [step * self.batch_size], [self.batch_size])
         replicas = self.strategy.num_replicas_in_sync
         if replicas == 1:
-            return function(*(tf.gather(array, batch) for array in self.data))
+            return function(*self._gathered(batch))
         share = self.batch_size // replicas
 
         def of_share() -> Any:
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
             mine = tf.slice(batch, [replica * share], [share])
-            return function(*(tf.gather(array, mine) for array in self.data))
+            return function(*self._gathered(mine))
 
         return self.strategy.run(of_share)
+
+    def _gathered(self, rows: tf.Tensor) -> tuple[Any, ...]:
+        return keras.tree.map_structure(lambda array: tf.gather(array, rows), self.data)
 
 
 class Stream:
@@ -121,7 +124,9 @@ class Stream:
                 f"x gives fewer examples than its part of batch_size={batch_size}; let it give "
                 "single examples, not batches"
             ) from None
-        self.first = tuple(strategy.experimental_local_results(part)[0] for part in batch)
+        self.first = keras.tree.map_structure(
+            lambda part: strategy.experimental_local_results(part)[0], batch
+        )
         if workers.are_several(strategy):
             self._check_shared_out()
 
@@ -145,14 +150,15 @@ class Stream:
         spec = examples.element_spec
         if not isinstance(spec, tuple):
             examples, spec = examples.map(lambda x: (x,)), (spec,)
-        if len(spec) > 2 or not all(isinstance(part, tf.TensorSpec) for part in spec):
-            raise ValueError("x gives examples that are neither x nor (x, y), of a tensor each")
+        leaves = tf.nest.flatten(spec)
+        if len(spec) > 2 or not all(isinstance(leaf, tf.TensorSpec) for leaf in leaves):
+            raise ValueError("x gives examples that are neither x nor (x, y), of tensors")
         size = context.get_per_replica_batch_size(self.batch_size)
         return examples.batch(size, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 
     def _check_shared_out(self) -> None:
-        checksum = zlib.crc32(b"".join(np.asarray(part).tobytes() for part in self.first))
-        if len(np.unique(workers.of_all(self.strategy, np.array([checksum])))) == 1:
+        checksum = np.array([_checksum(self.first)])
+        if len(np.unique(workers.of_all(self.strategy, checksum))) == 1:
             raise ValueError(
                 "x gives all workers the same examples; let each have its own, as by "
                 "data.shard(context.num_input_pipelines, context.input_pipeline_id)"
@@ -168,29 +174,39 @@ def feed_of(
     """The examples of a run, checked.
 
     Raises:
-        ValueError: unless x is arrays or a function, and the model can be trained on it.
+        ValueError: unless x is an array, a structure of arrays or a function, and the model can be
+            trained on it.
     """
     strategy = model.distribute_strategy
     if callable(x):
         num_data = checks.check_function(y, num_data)
         batch_size = checks.check_batch_size(strategy, batch_size, num_data)
         feed: Feed = Stream(strategy, x, num_data=num_data, batch_size=batch_size)
-        arrays = tuple(part.numpy() for part in feed.first)
-        checks.check_examples(model, *arrays)
+        data = keras.tree.map_structure(lambda part: part.numpy(), feed.first)
+        checks.check_examples(model, *data)
     else:
         checks.check_no_data_set(x, num_data)
         if x is None:
             raise ValueError("x=None: give examples")
-        given = {"x": x} if y is None else {"x": x, "y": y}
-        arrays = tuple(as_array(name, values) for name, values in given.items())
-        checks.check_examples(model, *arrays)
-        batch_size = checks.check_batch_size(strategy, batch_size, len(arrays[0]))
-        feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
-    checks.check_has_targets(model, arrays)
-    output = output_on(model, feed.first[0][:1])
-    for targets in arrays[1:]:
+        x = structure_of_arrays("x", x)
+        data = (x,) if y is None else (x, as_array("y", y))
+        checks.check_examples(model, *data)
+        batch_size = checks.check_batch_size(strategy, batch_size, num_examples(data))
+        feed = Arrays(strategy, data, batch_size=batch_size, seed=seed)
+    checks.check_has_targets(model, data)
+    output = output_on(model, _rows(feed.first[0], slice(1)))
+    for targets in data[1:]:
         likelihoods.check_targets(model.loss, targets, output)
     return feed
+
+
+def _rows(data: Any, rows: slice) -> Any:
+    return keras.tree.map_structure(lambda array: array[rows], data)
+
+
+def _checksum(data: Any) -> int:
+    parts = keras.tree.flatten(data)
+    return zlib.crc32(b"".join(np.ascontiguousarray(part).data for part in parts))
 
 
 def _on_device(array: np.ndarray) -> tf.Tensor:

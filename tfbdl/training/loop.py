@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import keras
 import numpy as np
@@ -37,7 +38,7 @@ class TrainingError(RuntimeError):
 
 def train(
     model: keras.Model,
-    x: np.ndarray | DataOfEpoch,
+    x: Any | DataOfEpoch,
     y: np.ndarray | None = None,
     *,
     epochs: int,
@@ -60,7 +61,8 @@ def train(
 
     Args:
         model: compiled, with its loss in `compile` or of its own.
-        x: examples, shape (N, ...); or a function of the epoch's number and a
+        x: examples, shape (N, ...), or a structure of such arrays, as the model takes them: a
+            dictionary, a list or a tuple; or a function of the epoch's number and a
             `tf.distribute.InputContext` that gives a `tf.data.Dataset` of single examples, x or
             (x, y), in the order of that epoch: those of one worker, where there are several.
         y: targets, shape (N, ...), or None for a model that needs none (VAE).
@@ -122,7 +124,7 @@ def train(
     ):
         feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)
         with gradients_die():
-            build_all(model, tuple(part[:1] for part in feed.first))
+            build_all(model, keras.tree.map_structure(lambda part: part[:1], feed.first))
         schedules = [c for c in callbacks if isinstance(c, KLSchedule)]
         others = [c for c in callbacks if not isinstance(c, KLSchedule)]
         called = keras.callbacks.CallbackList(others, model=model, epochs=epochs)

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import kl_term
+from tfbdl.calls import apart
 from tfbdl.graphs import Compiled
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_schedule import KLSchedule
@@ -135,8 +136,9 @@ class Steps:
 
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         weight_decay = _weight_decay(self.model)
-        loss = self.model.train_step(batch)["loss"]
-        terms = weight_decay | kl_term.terms(self.model)
+        with apart():  # from the layers' calls in other replicas
+            loss = self.model.train_step(batch)["loss"]
+            terms = weight_decay | kl_term.terms(self.model)
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
 
 
