@@ -20,8 +20,8 @@ SPACED = r'<mrow>\1<mspace width="0.167em"></mspace></mrow>'
 def on_page_content(content: str, **_: Any) -> str:
     """The page with each formula as MathML: blocks for $$, inline for $."""
 
-    def mathml(found: re.Match[str]) -> str:
-        tag, bracket, formula = found.groups()
+    def mathml(match: re.Match[str]) -> str:
+        tag, bracket, formula = match.groups()
         display = "block" if bracket == "[" else "inline"
         made = FUNCTION.sub(SPACED, convert(html.unescape(formula), display=display))
         return f'<{tag} class="math">{made}</{tag}>'

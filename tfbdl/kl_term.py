@@ -1,4 +1,4 @@
-"""The one place where a layer's complexity cost enters the loss, scaled by 1/N."""
+"""The one place where a layer's KL enters the loss, scaled by 1/N, and is named for the logs."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ class Replicas:
 
         return self.strategy.experimental_distribute_values_from_function(part)
 
-    def gather(self, spread: Any, axis: int = 0) -> Any:
+    def gather(self, on_replicas: Any, axis: int = 0) -> Any:
         """The structure of whole arrays of NumPy, put together along that axis."""
         if self.strategy is None:
-            return tf.nest.map_structure(lambda a: a.numpy(), spread)
-        parts = self.strategy.experimental_local_results(spread)
+            return tf.nest.map_structure(lambda a: a.numpy(), on_replicas)
+        parts = self.strategy.experimental_local_results(on_replicas)
         return tf.nest.map_structure(lambda *a: tf.concat(a, axis).numpy(), *parts)

@@ -364,6 +364,23 @@ class IntervalTest(tf.test.TestCase, parameterized.TestCase):
                 root = scipy.optimize.brentq(lambda y, m=mixture, q=q: m.cdf(y).mean() - q, -30, 30)
                 self.assertAllClose(end[i, 0], root, 1e-3, 1e-3)
 
+    @parameterized.parameters(0.02, 0.5, 0.7)
+    def test_quantile(self, q):
+        """Where a share q of the mixture is below; without functions, of a normal law."""
+        model = linear(0.1)
+        outputs = drawn(model, seed=1, num_samples=30)
+        kept = tfbdl.predict(model, X, 30, seed=1, return_samples=True)
+        below = scipy.stats.norm(outputs[..., 0], 0.1).cdf(kept.quantile(q)[:, 0]).mean(axis=0)
+        self.assertAllClose(below, np.full(N, q), 1e-3)
+        moments = tfbdl.predict(model, X, 30, seed=1)
+        expected = scipy.stats.norm(moments.mean, moments.stddev).ppf(q)
+        self.assertAllClose(moments.quantile(q), expected, 1e-5)
+
+    @parameterized.parameters(0, 1, -0.1, 95, None)
+    def test_quantile_is_of_a_probability(self, q):
+        with self.assertRaisesRegex(ValueError, r"^q=.* must be in \(0, 1\)$"):
+            tfbdl.predict(linear(), X, 2).quantile(q)
+
     def test_mixture_of_noises_that_vary(self):
         """As above, for 5 points, each of 40 functions with a noise of its own."""
         outputs = np.random.default_rng(0).normal(size=(40, 5, 2)).astype("float32")
@@ -405,6 +422,12 @@ class IntervalTest(tf.test.TestCase, parameterized.TestCase):
     def test_classes_have_none(self):
         with self.assertRaisesRegex(ValueError, "^interval is for real y, not for Categorical$"):
             tfbdl.predict(classifier(), X, 2).interval()
+        with self.assertRaisesRegex(ValueError, "^quantile is for real y, not for Categorical$"):
+            tfbdl.predict(classifier(), X, 2).quantile(0.5)
+
+    def test_repr_is_short(self):
+        of_line = repr(tfbdl.predict(linear(), X, 2))
+        self.assertEqual(of_line, f"<Prediction of shape ({N}, 1), 2 functions, Normal>")
 
 
 class BoundTest(tf.test.TestCase):

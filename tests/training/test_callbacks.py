@@ -41,7 +41,7 @@ def classifier(*makers, rate=0.1, **kwargs):
 
 @keras.saving.register_keras_serializable("tests")
 class Toy(keras.layers.Dense):
-    """A layer with a complexity cost that is quick to compile: "kl" is 1/2 ||W||^2."""
+    """A layer with a KL that is quick to compile: "kl" is 1/2 ||W||^2."""
 
     def __init__(self, units, activation="tanh", **kwargs):
         super().__init__(units, activation, **kwargs)

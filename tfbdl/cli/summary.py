@@ -67,8 +67,8 @@ def _summary(args: argparse.Namespace) -> int:
                 weights.add_row(*row)
         elif isinstance(layer, ConcreteDropout):
             keep = np.ravel(layer.keep_prob)
-            spread = f" ({keep.min():.3f} to {keep.max():.3f})" if keep.size > 1 else ""
-            dropout.add_row(layer.name, f"{keep.mean():.3f}{spread}, learned")
+            limits = f" ({keep.min():.3f} to {keep.max():.3f})" if keep.size > 1 else ""
+            dropout.add_row(layer.name, f"{keep.mean():.3f}{limits}, learned")
         elif isinstance(layer, MCDropout):
             dropout.add_row(layer.name, f"{1.0 - layer.rate:.3f}")
     if not weights.row_count and not dropout.row_count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import inspect
 import os
 from collections.abc import Mapping
@@ -189,6 +190,10 @@ def _shown(value: Any) -> str:
         return f"{float(value):g}" if not shape else f"<array of shape {shape}>"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {_shown(part)}" for key, part in value.items()) + "}"
+    if dataclasses.is_dataclass(value):
+        settings = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
+        shown = (f"{f.name}={_shown(v)}" for f, v in settings if not _is_default(v, f.default))
+        return f"{type(value).__name__}({', '.join(shown)})"
     if inspect.isfunction(value):
         return value.__name__
     return type(value).__name__ if repr(value).startswith("<") else repr(value)

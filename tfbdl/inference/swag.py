@@ -52,7 +52,7 @@ class SWAG(TrainingMethod):
         model: a built network, trained, and compiled with `keras.optimizers.SGD` at a constant
             rate and a loss. `fit` trains it on.
         rank: K, at least 2; the paper's 20. A shorter path gives fewer columns.
-        scale: the scale of the spread, > 0.
+        scale: the factor of all standard deviations, > 0.
         start: epochs to leave out at the beginning.
         every: epochs between two points of the path.
         seed: the seed of the order of the examples.

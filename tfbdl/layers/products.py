@@ -60,8 +60,8 @@ def transposed_convolution(
             cut = 0
         around.append((extent - 1 - cut, one - 1 + cut))
     turned = tf.reverse(w, list(range(len(strides))))
-    spread = _pad(_with_zeros_between(x, strides), around)
-    return _correlate(spread, turned, [1] * len(strides), dilation_rate, groups=1)
+    dilated = _pad(_with_zeros_between(x, strides), around)
+    return _correlate(dilated, turned, [1] * len(strides), dilation_rate, groups=1)
 
 
 def _correlate(

@@ -98,8 +98,8 @@ def crps_samples(y: ArrayLike, samples: ArrayLike) -> float:
     deviations = np.sort(samples - y, axis=0)
     size = len(deviations)
     ranks = 2.0 * np.arange(1, size + 1) - size - 1.0
-    spread = np.tensordot(ranks, deviations, axes=1) / size**2
-    return float(np.mean(np.abs(deviations).mean(axis=0) - spread))
+    half_difference = np.tensordot(ranks, deviations, axes=1) / size**2
+    return float(np.mean(np.abs(deviations).mean(axis=0) - half_difference))
 
 
 def _check_interval(lower: np.ndarray, upper: np.ndarray) -> None:

@@ -118,8 +118,10 @@ class SampleCRPS(keras.metrics.Mean):
         deviations = tf.sort(samples - y[:, tf.newaxis], axis=1)
         size = tf.shape(deviations)[1]
         ranks = tf.cast(2 * tf.range(1, size + 1) - size - 1, deviations.dtype)
-        spread = tf.einsum("s,bsd->bd", ranks, deviations) / tf.cast(size, ranks.dtype) ** 2
-        values = tf.reduce_mean(tf.abs(deviations), axis=1) - spread
+        half_difference = (
+            tf.einsum("s,bsd->bd", ranks, deviations) / tf.cast(size, ranks.dtype) ** 2
+        )
+        values = tf.reduce_mean(tf.abs(deviations), axis=1) - half_difference
         _weighted(super(), values, sample_weight)
 
 

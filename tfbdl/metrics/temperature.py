@@ -46,8 +46,8 @@ def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
     z = _matrix(logits)
     y = array_checks.labels(y, "logits", z)
     below_top = z - z.max(axis=1, keepdims=True)
-    spread = -below_top.min() or 1.0
-    below_top = below_top / spread
+    largest_gap = -below_top.min() or 1.0
+    below_top = below_top / largest_gap
     missing = -below_top[np.arange(len(y)), y].mean()
 
     def derivative(b: float) -> float:
@@ -68,7 +68,7 @@ def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
     while derivative(upper) < 0:
         upper *= 2.0
     root = scipy.optimize.brentq(derivative, 0.0, upper, xtol=1e-300, rtol=1e-12, maxiter=1000)
-    return float(spread / root)
+    return float(largest_gap / root)
 
 
 def _matrix(logits: ArrayLike) -> np.ndarray:

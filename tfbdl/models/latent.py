@@ -13,6 +13,12 @@ class Latent(NamedTuple):
     mu: tf.Tensor
     sigma: tf.Tensor
 
+    @classmethod
+    def of(cls, outputs: tf.Tensor) -> Latent:
+        """From mu and rho side by side, shape (B, 2 latent_dim), with sigma = softplus(rho)."""
+        mu, rho = tf.split(tf.cast(outputs, tf.float32), 2, axis=-1)
+        return cls(mu, tf.math.softplus(rho))
+
 
 def kl_to_standard_normal(q: Latent) -> tf.Tensor:
     """KL(q || N(0, I)) of each example, shape (B,): 1/2 sum mu^2 + sigma^2 - log sigma^2 - 1."""

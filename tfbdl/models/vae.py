@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -16,13 +17,15 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments, random
-from tfbdl.arguments import boolean, option, positive_integer, shown
+from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.calls import OfCall
 from tfbdl.draws import accept_draws, make_draw
 from tfbdl.identifiers import of_keras
 from tfbdl.memory import require
 from tfbdl.models import pixels
 from tfbdl.models.latent import Latent, kl_to_standard_normal
+from tfbdl.models.networks import build_network, own_network
+from tfbdl.models.vae_bounds import bounds_of_batch
 from tfbdl.programs import Programs
 
 BATCH = 1000  # examples at a time in `elbo` and `log_likelihood`
@@ -46,17 +49,23 @@ class VAE(keras.Model):
 
     Args:
         latent_dim: dimension of z.
-        hidden_units: widths of the encoder's hidden layers; the decoder has them in reverse.
+        hidden_units: widths of the encoder's hidden layers; the decoder has them in reverse. They
+            and `activation` are for those that are made here.
         likelihood: `"bernoulli"` (the slides') or `"continuous_bernoulli"`, the density that
             belongs to grey pixels.
         binarize: `"dynamic"` draws x ~ Bernoulli(x) anew at each training step (and by fixed noise
             outside training), so that the Bernoulli likelihood is a proper one; None leaves x
             alone. For static binarisation give `tfbdl.data.binarize(x, seed)`.
+        encoder: a Keras layer or model of your own, from x, (B, ...), to (B, 2 latent_dim): mu,
+            then rho, where sigma = softplus(rho). None makes dense layers.
+        decoder: a Keras layer or model of your own, from z, (B, latent_dim), to the logits of x, in
+            any shape of as many numbers. None makes dense layers.
         activation: the activation of the hidden layers.
         seed: as in Keras.
 
     Raises:
-        ValueError: if an argument is unknown or out of its range.
+        ValueError: if an argument is unknown or out of its range; once the shape of x is known,
+            also if `encoder` or `decoder` gives another one.
     """
 
     bound = OfCall(lambda: None)
@@ -69,6 +78,8 @@ class VAE(keras.Model):
         likelihood: str = "bernoulli",
         *,
         binarize: str | None = None,
+        encoder: keras.layers.Layer | None = None,
+        decoder: keras.layers.Layer | None = None,
         activation: str = "relu",
         seed: int | None = None,
         **kwargs: Any,
@@ -84,20 +95,24 @@ class VAE(keras.Model):
         self.hidden_units = tuple(positive_integer("hidden_units", n) for n in hidden_units)
         self.likelihood = likelihood
         self.binarize = binarize
+        self.encoder = optional(own_network, "encoder", encoder)
+        self.decoder = optional(own_network, "decoder", decoder)
         self.activation = activation
         of_keras("activation", activation, keras.activations.get)
         self._pixels = pixels.likelihood_of(likelihood)
         self.seed = random.Seed(seed)
-        self.encoder_hidden = [
-            keras.layers.Dense(n, activation, name=f"encoder_{i}")
-            for i, n in enumerate(self.hidden_units)
-        ]
-        self.mu = keras.layers.Dense(self.latent_dim, name="mu")
-        self.sigma = keras.layers.Dense(self.latent_dim, "softplus", name="sigma")
-        self.decoder_hidden = [
-            keras.layers.Dense(n, activation, name=f"decoder_{i}")
-            for i, n in enumerate(reversed(self.hidden_units))
-        ]
+        if encoder is None:
+            self.encoder_hidden = [
+                keras.layers.Dense(n, activation, name=f"encoder_{i}")
+                for i, n in enumerate(self.hidden_units)
+            ]
+            self.mu = keras.layers.Dense(self.latent_dim, name="mu")
+            self.sigma = keras.layers.Dense(self.latent_dim, "softplus", name="sigma")
+        if decoder is None:
+            self.decoder_hidden = [
+                keras.layers.Dense(n, activation, name=f"decoder_{i}")
+                for i, n in enumerate(reversed(self.hidden_units))
+            ]
         self.elbo_tracker = keras.metrics.Mean(name="elbo")
         self.log_likelihood_tracker = keras.metrics.Mean(name="log_likelihood")
         self.kl_tracker = keras.metrics.Mean(name="kl")
@@ -108,23 +123,29 @@ class VAE(keras.Model):
         self.data_shape = tuple(input_shape[1:])
         size = math.prod(self.data_shape)
         widths = (size, *self.hidden_units, self.latent_dim)
-        require(
-            8 * sum(a * b for a, b in itertools.pairwise(widths)),
-            f"a model of latent_dim={self.latent_dim} and hidden_units={self.hidden_units}",
-            "make it smaller",
-        )
-        self.logits = keras.layers.Dense(size, name="logits")
-        stack = [*self.encoder_hidden, self.mu]
-        for layer, d_in in zip(stack, (size, *self.hidden_units), strict=True):
-            layer.build((None, d_in))
-        self.sigma.build((None, (size, *self.hidden_units)[-1]))
-        stack = [*self.decoder_hidden, self.logits]
-        for layer, d_in in zip(stack, (self.latent_dim, *self.hidden_units[::-1]), strict=True):
-            layer.build((None, d_in))
+        if self.encoder is None:
+            self._require_memory(widths)
+            stack = [*self.encoder_hidden, self.mu]
+            for layer, d_in in zip(stack, widths[:-1], strict=True):
+                layer.build((None, d_in))
+            self.sigma.build((None, widths[-2]))
+        else:
+            build_network("encoder", self.encoder, self.data_shape, 2 * self.latent_dim)
+        if self.decoder is None:
+            self._require_memory(widths)
+            self.logits = keras.layers.Dense(size, name="logits")
+            stack = [*self.decoder_hidden, self.logits]
+            for layer, d_in in zip(stack, widths[:0:-1], strict=True):
+                layer.build((None, d_in))
+        else:
+            build_network("decoder", self.decoder, (self.latent_dim,), size)
         self.built = True
 
-    def encode(self, x: tf.Tensor) -> Latent:
+    def encode(self, x: tf.Tensor, training: bool = False) -> Latent:
         """q(z | x) for x of shape (B, ...)."""
+        if self.encoder is not None:
+            x = tf.reshape(x, [-1, *self.data_shape])
+            return Latent.of(self.encoder(x, training=training))
         h = tf.reshape(x, [-1, math.prod(self.data_shape)])
         for layer in self.encoder_hidden:
             h = layer(h)
@@ -138,15 +159,13 @@ class VAE(keras.Model):
         self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
         key = self.seed.key(training, draw)
-        x = self._target(
-            x, random.fold_in(self.seed.at(make_draw(0, 0)) if key is None else key, 1)
-        )
-        q = self.encode(x)
+        x = self.target(x, random.fold_in(self.seed.at(make_draw(0, 0)) if key is None else key, 1))
+        q = self.encode(x, training)
         z = q.mu
         if key is not None:
             rows = tf.shape(z)[0] if draw is None else 1
             z += q.sigma * random.normal(key, [rows, self.latent_dim], z.dtype)
-        logits = self._decode(z)
+        logits = self._decode(z, training)
         self.bound = ELBOTerms(self._pixels.log_prob(x, logits), kl_to_standard_normal(q))
         self.add_loss(tf.reduce_mean(self.bound.kl))
         return self._shaped(self._pixels.mean(logits))
@@ -236,7 +255,9 @@ class VAE(keras.Model):
         num_samples = positive_integer("num_samples", num_samples)
         if not self.built:
             self.build(x.shape)
-        bounds = self._programs.of("bounds", lambda: tf.function(self._bounds, jit_compile=True))
+        bounds = self._programs.of(
+            "bounds", lambda: tf.function(partial(bounds_of_batch, self), jit_compile=True)
+        )
         number = tf.constant(num_samples)
         batches = [
             bounds(tf.constant(x[i : i + BATCH], tf.float32), random.fold_in(key, i), number)
@@ -244,40 +265,21 @@ class VAE(keras.Model):
         ]
         return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
 
-    def _bounds(
-        self, x: tf.Tensor, key: tf.Tensor, num_samples: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """ELBO and importance-weighted bound of each example of a batch, each of shape (B,).
-
-        Sums over many samples are held in float64.
-        """
-        x = self._target(x, random.fold_in(key, 0))
-        q = self.encode(x)
-        sum_ll = tf.zeros(tf.shape(x)[:1], tf.float64)
-        log_sum = sum_ll - np.inf
-        s = tf.constant(0)
-        while s < num_samples:  # a tf.range would be compiled anew for each num_samples
-            eps = random.normal(random.fold_in(key, s + 1), tf.shape(q.mu))
-            z = q.mu + q.sigma * eps
-            ll = self._pixels.log_prob(x, self._decode(z))
-            log_ratio = tf.reduce_sum(
-                tf.math.log(q.sigma) + 0.5 * (tf.square(eps) - tf.square(z)), axis=-1
-            )
-            sum_ll += tf.cast(ll, tf.float64)
-            log_sum = keras.ops.logaddexp(log_sum, tf.cast(ll + log_ratio, tf.float64))
-            s += 1
-        count = tf.cast(num_samples, tf.float64)
-        elbo = sum_ll / count - tf.cast(kl_to_standard_normal(q), tf.float64)
-        bound = log_sum - tf.math.log(count)
-        return tf.cast(elbo, tf.float32), tf.cast(bound, tf.float32)
-
-    def _target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+    def target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
         """The target of the decoder: x, flat, or its binarisation."""
         x = tf.cast(tf.reshape(x, [-1, math.prod(self.data_shape)]), tf.float32)
         binary = tf.cast(random.uniform(key, tf.shape(x)) < x, tf.float32)
         return x if self.binarize is None else binary
 
-    def _decode(self, z: tf.Tensor) -> tf.Tensor:
+    def log_prob(self, x: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
+        """Log p(x | z) of targets x, flat: shape (B,), in nats."""
+        return self._pixels.log_prob(x, self._decode(z))
+
+    def _decode(self, z: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """The logits of x, flat."""
+        if self.decoder is not None:
+            h = self.decoder(z, training=training)
+            return tf.reshape(tf.cast(h, tf.float32), [-1, math.prod(self.data_shape)])
         h = z
         for layer in (*self.decoder_hidden, self.logits):
             h = layer(h)
@@ -293,6 +295,23 @@ class VAE(keras.Model):
             "hidden_units": self.hidden_units,
             "likelihood": self.likelihood,
             "binarize": self.binarize,
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "decoder": keras.saving.serialize_keras_object(self.decoder),
             "activation": self.activation,
             "seed": self.seed.seed,
         }
+
+    @classmethod
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> VAE:
+        networks = {
+            name: keras.saving.deserialize_keras_object(config.get(name), custom_objects)
+            for name in ("encoder", "decoder")
+        }
+        return cls(**{**config, **networks})
+
+    def _require_memory(self, widths: Sequence[int]) -> None:
+        require(
+            8 * sum(a * b for a, b in itertools.pairwise(widths)),
+            f"a model of latent_dim={self.latent_dim} and hidden_units={self.hidden_units}",
+            "make it smaller",
+        )

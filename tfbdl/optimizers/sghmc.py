@@ -66,8 +66,8 @@ class SGHMC(SamplingOptimizer):
     ) -> None:
         lr = tf.cast(learning_rate, variable.dtype) * self.step_scale(gradient, variable)
         velocity = self._velocities[self._get_variable_index(variable)]
-        spread = tf.sqrt(2.0 * (1.0 - self.momentum) * lr * self.heat(variable.dtype))
-        push = spread * self.noise(variable) - lr * self.slope(gradient, variable)
+        stddev = tf.sqrt(2.0 * (1.0 - self.momentum) * lr * self.heat(variable.dtype))
+        push = stddev * self.noise(variable) - lr * self.slope(gradient, variable)
         self.assign(velocity, self.momentum * velocity + push)
         self.assign_add(variable, velocity)
 

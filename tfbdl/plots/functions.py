@@ -85,11 +85,16 @@ def predictive_bands(
     low, high = (np.ravel(end) for end in ends)
     points = None if data is None else _data(data)
     ax = new_axes(ax, figsize=(5, 3.5))
-    spread = 2 * np.ravel(prediction.epistemic_stddev)
+    two_stddevs = 2 * np.ravel(prediction.epistemic_stddev)
     new = "new y" if prediction.likelihood is not None else "functions"
     ax.fill_between(x, low, high, color="C0", alpha=0.15, label=f"{100 * level:g} % of {new}")
     ax.fill_between(
-        x, mean - spread, mean + spread, color="C0", alpha=0.35, label="mean ± 2 epistemic sd"
+        x,
+        mean - two_stddevs,
+        mean + two_stddevs,
+        color="C0",
+        alpha=0.35,
+        label="mean ± 2 epistemic sd",
     )
     ax.plot(x, mean, color="C0", label="predictive mean")
     if points is not None:

@@ -14,7 +14,7 @@ from tfbdl.predictive import Prediction
 from tfbdl.probability import tfp
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClosedFormPrediction(Prediction):
     """A `Prediction` without Monte Carlo: densities, intervals and entropies are exact.
 
@@ -31,11 +31,9 @@ class ClosedFormPrediction(Prediction):
         """Entropy of p(y | x), shape (N,), in nats."""
         return self.joint.entropy().numpy()
 
-    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """The exact interval; arguments as in `Prediction.interval`."""
-        level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
-        low, high = (self.marginal.quantile(0.5 + side * 0.5 * level) for side in (-1, 1))
-        return low.numpy(), high.numpy()
+    def quantile(self, q: float) -> np.ndarray:
+        """The exact quantile; arguments as in `Prediction.quantile`."""
+        return self.marginal.quantile(number("q", q, lambda v: 0 < v < 1, "in (0, 1)")).numpy()
 
     def log_prob(self, y: np.ndarray) -> np.ndarray:
         """Log p(y | x) of each example, shape (N,), in nats.

@@ -23,7 +23,7 @@ P = TypeVar("P", bound="Prediction")
 Index: TypeAlias = int | slice | Sequence[int] | np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """The predictive distribution p(y | x) = mean over f of p(y | f(x)), for N inputs.
 
@@ -51,6 +51,12 @@ class Prediction:
     num_samples: int
     likelihood: Likelihood | None
     outputs: np.ndarray | None
+
+    def __repr__(self) -> str:
+        functions = "the mean weights" if not self.num_samples else f"{self.num_samples} functions"
+        known = "" if self.likelihood is None else f", {type(self.likelihood).__name__}"
+        shape = ", ".join(map(str, self.mean.shape))
+        return f"<{type(self).__name__} of shape ({shape}), {functions}{known}>"
 
     def __len__(self) -> int:
         """N, the number of inputs."""
@@ -172,15 +178,26 @@ class Prediction:
             ValueError: if `level` is not in (0, 1), or the likelihood is one of classes.
         """
         level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
-        if self.likelihood is not None and self.likelihood.is_discrete:
-            raise ValueError(f"interval is for real y, not for {type(self.likelihood).__name__}")
-        tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
+        self._check_real("interval")
+        return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
+
+    def quantile(self, q: float) -> np.ndarray:
+        """The value that y stays below with probability q, shape (N, ...), elementwise.
+
+        From the mixture where the functions were kept (`return_samples=True`), else from the normal
+        distribution with its mean and standard deviation. Without a likelihood it is the quantile
+        of E[y | f(x)].
+
+        Raises:
+            ValueError: if `q` is not in (0, 1), or the likelihood is one of classes.
+        """
+        q = number("q", q, lambda v: 0 < v < 1, "in (0, 1)")
+        self._check_real("quantile")
         if self.outputs is None:
-            z = scipy.stats.norm.ppf(tails[1])
-            return self.mean - z * self.stddev, self.mean + z * self.stddev
+            return self.mean + scipy.stats.norm.ppf(q) * self.stddev
         if self.likelihood is None:
-            return np.quantile(self.outputs, tails[0], 0), np.quantile(self.outputs, tails[1], 0)
-        return self._quantile(tails[0]), self._quantile(tails[1])
+            return np.quantile(self.outputs, q, axis=0)
+        return self._quantile_of_mixture(q)
 
     def log_prob(self, y: np.ndarray) -> np.ndarray:
         """Log p(y | x) of each example, shape (N,), in nats: the log of the mean over functions.
@@ -205,12 +222,16 @@ class Prediction:
             return value
         return value[:, rows] if name == "outputs" else value[rows]
 
-    def _quantile(self, q: float) -> np.ndarray:
+    def _check_real(self, name: str) -> None:
+        if self.likelihood is not None and self.likelihood.is_discrete:
+            raise ValueError(f"{name} is for real y, not for {type(self.likelihood).__name__}")
+
+    def _quantile_of_mixture(self, q: float) -> np.ndarray:
         """Solves mean_f P(Y <= y | f) = q for y by bisection, within Cantelli's inequality."""
-        likelihood = _known(self.likelihood, "interval")
+        likelihood = _known(self.likelihood, "quantile")
         functions = tf.constant(self._kept())
-        spread = self.stddev / np.sqrt(min(q, 1.0 - q)) + 1e-6
-        low, high = self.mean - spread, self.mean + spread
+        radius = self.stddev / np.sqrt(min(q, 1.0 - q)) + 1e-6
+        low, high = self.mean - radius, self.mean + radius
         for _ in range(60):
             middle = 0.5 * (low + high)
             below = np.mean(likelihood.cdf(middle, functions), axis=0) < q

@@ -16,7 +16,7 @@ from tfbdl.training.steps_of_fit import StepsOfFit
 
 
 class Observer(keras.callbacks.Callback):
-    """Base of the callbacks that report the layers' costs.
+    """Base of the callbacks that report the layers' terms.
 
     Raises:
         ValueError: if the model is subclassed and its `call` takes no `training`, or a metric of
@@ -28,7 +28,7 @@ class Observer(keras.callbacks.Callback):
         likelihoods.check_metrics(model)
         super().set_model(model)
         with model.distribute_strategy.scope():
-            self._observed = [(cost, _Means(cost)) for cost in kl_term.loss_terms(model)]
+            self._means = [(term, _Means(term)) for term in kl_term.loss_terms(model)]
         model.train_function = None
         self._gradients = custom_gradients()
 
@@ -40,38 +40,38 @@ class Observer(keras.callbacks.Callback):
         let_gradients_die(self._gradients)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        for _, means in self._observed:
+        for _, means in self._means:
             means.reset()
 
     def terms(self) -> dict[str, float]:
         """Means over the epoch's batches of kl, wd, ent: nats per data set, over all layers."""
         total: dict[str, float] = {}
-        for cost, means in self._observed:
-            for name in cost.names:
+        for term, means in self._means:
+            for name in term.names:
                 total[name] = total.get(name, 0.0) + means.result(name)
         return total
 
     def per_example(self, name: str) -> float:
         """Means of "cost", KL / N, or "loss", the weighted KL / N, over all layers, in nats."""
-        return sum(means.result(name) for _, means in self._observed)
+        return sum(means.result(name) for _, means in self._means)
 
     @contextmanager
     def _observing(self, iterator: Any) -> Iterator[None]:
-        """Lets costs tell what they are, and those who listened before as well."""
-        for cost, means in self._observed:
-            means.inner, cost.observe = cost.observe, means.update
+        """Lets the terms tell their values, also to who listened before."""
+        for term, means in self._means:
+            means.inner, term.observe = term.observe, means.update
         try:
             yield
         finally:
-            for cost, means in self._observed:
-                cost.observe, means.inner = means.inner, None
+            for term, means in self._means:
+                term.observe, means.inner = means.inner, None
 
 
 class ELBOLogger(Observer):
     """Adds the parts of the evidence lower bound to what `fit` reports after each epoch.
 
     In nats per example, as means over the epoch's batches: `nll`, the loss without the layers'
-    costs; `kl_per_example`, KL / N, whatever weight `KLAnnealing` gives it; and
+    terms; `kl_per_example`, KL / N, whatever weight `KLAnnealing` gives it; and
     `elbo` = -(nll + kl_per_example). `nll` is a negative log likelihood where the model's loss
     is one (Keras' own regularisers count with it).
     """
@@ -87,8 +87,8 @@ class ELBOLogger(Observer):
 class _Means:
     """Running means of one layer's terms, in the graph of the training step."""
 
-    def __init__(self, cost: kl_term.KLTerm) -> None:
-        names = (*cost.names, "cost", "loss")
+    def __init__(self, term: kl_term.LossTerm) -> None:
+        names = (*term.names, "cost", "loss")
         self.inner: Callable[[dict[str, tf.Tensor]], None] | None = None
         self._means = {name: keras.metrics.Mean(name=name) for name in names}
 

@@ -25,12 +25,12 @@ def variance_of_one_step(alpha: float, alpha_: float, steps: int = 3000, seed: i
     steps sample at the temperature 1/2; alpha_ = 2 alpha would be right.
     """
     rng = np.random.default_rng(seed)
-    w, found = np.zeros(4000), []
+    w, squares = np.zeros(4000), []
     for step in range(steps):
         w = w + alpha_ * (rng.standard_normal(w.shape) - alpha * w)
         if step >= steps // 2:
-            found.append(np.mean(w**2))
-    return float(np.mean(found))
+            squares.append(np.mean(w**2))
+    return float(np.mean(squares))
 
 
 def equal_noise(num_data: int, batch_size: int, gradient_variance: float) -> float:
@@ -53,11 +53,11 @@ def sgld_variance(
     rng = np.random.default_rng(seed)
     y = noise * rng.standard_normal(num_data)
     y -= y.mean()
-    w, found = np.zeros(400), []
+    w, squares = np.zeros(400), []
     for step in range(steps):
         batch = rng.integers(num_data, size=(len(w), batch_size))
         gradient = (w - y[batch].mean(axis=1)) / noise**2
         w = w - rate * gradient + np.sqrt(2 * rate / num_data) * rng.standard_normal(w.shape)
         if step >= steps // 2:
-            found.append(np.mean(w**2))
-    return float(np.mean(found) / (noise**2 / num_data))
+            squares.append(np.mean(w**2))
+    return float(np.mean(squares) / (noise**2 / num_data))

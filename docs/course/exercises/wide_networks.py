@@ -29,11 +29,11 @@ def cosines(depth: int, start: float = 0.0) -> list[float]:
     cosine goes to (sin t + (pi - t) cos t) / pi, whose only fixed point is 1. Very deep wide
     networks give all inputs the same output, up to the norm: about 1 - cos = 9 pi^2 / (2 depth^2).
     """
-    found = [start]
+    values = [start]
     for _ in range(depth):
-        angle = np.arccos(min(found[-1], 1.0))
-        found.append(float((np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi))
-    return found
+        angle = np.arccos(min(values[-1], 1.0))
+        values.append(float((np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi))
+    return values
 
 
 def kurtosis_of_signs(width: int, draws: int = 400_000, seed: int = 0) -> float:

@@ -248,12 +248,12 @@ class Laplace(EvidenceMethod):
         """The mean of each weight tensor of the model, and what the evidence says."""
         gathered = self._fitted("summary")
         delta = np.atleast_1d(self._prior_precision.numpy())
-        spread = f"{delta.min():.3g}" + (f" to {delta.max():.3g}" if delta.size > 1 else "")
+        precision = f"{delta.min():.3g}" + (f" to {delta.max():.3g}" if delta.size > 1 else "")
         remarks = [
             f"posterior over {self._subset.size:,} of {self._flat.size:,} weights: "
             + ", ".join(self.paths),
             f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
-            f"{gathered.num_data:,} examples; prior precision {spread}"
+            f"{gathered.num_data:,} examples; prior precision {precision}"
             + (f"; noise {self.sigma_noise:.3g}" if self._scaled.has_noise else ""),
         ]
         return WeightTable.of(repr(self), self._flat.shapes, gathered.theta.numpy(), None, remarks)

@@ -39,7 +39,7 @@ class Chains:
     Args:
         target: the log density.
         kernel: the kernel of the steps.
-        spread: over devices.
+        replicas: the devices that the chains are on.
         theta: the start of the chains, shape (C, D).
         num_warmup: steps before the samples.
         num_samples: S.
@@ -50,7 +50,7 @@ class Chains:
         self,
         target: Density,
         kernel: Kernel,
-        spread: Replicas,
+        replicas: Replicas,
         theta: np.ndarray,
         *,
         num_warmup: int,
@@ -63,8 +63,8 @@ class Chains:
         self._theta = theta
         block = int(np.clip(BLOCK_BYTES // theta.nbytes, 1, 1000))
         self._stepper = Stepper(target, kernel, Adaptation(kernel, num_warmup), block=block)
-        self._replicas = spread
-        self._run = spread.compile(self._stepper.run)
+        self._replicas = replicas
+        self._run = replicas.compile(self._stepper.run)
 
     def start(self, seed: int) -> Position:
         """The position of the chains before their first step, as arrays of NumPy.
@@ -106,17 +106,19 @@ class Chains:
         Raises:
             SamplingError: if a chain moves nowhere, or out of the finite numbers.
         """
-        spread = self._replicas.scatter(position)
+        on_replicas = self._replicas.scatter(position)
         pace = Pace(max(self.num_warmup, 1))
         while samples.steps < self.num_warmup:
             steps = pace.next(self.num_warmup - samples.steps)
-            spread, draws, position = self._move(spread, samples.steps, 1, steps)
+            on_replicas, draws, position = self._move(on_replicas, samples.steps, 1, steps)
             samples.save(position, samples.steps + steps)
             progress.at("warm-up", samples.steps, self.num_warmup, _acceptance(draws))
         pace = Pace(self._stepper.block)
         while (done := self._samples_in(samples.steps)) < self.num_samples:
             count = pace.next(self.num_samples - done)
-            spread, draws, position = self._move(spread, samples.steps, count, self.thinning)
+            on_replicas, draws, position = self._move(
+                on_replicas, samples.steps, count, self.thinning
+            )
             if count * self.thinning >= PATIENCE:
                 self._check_moving(draws, position)
             samples.write(done, draws)
@@ -125,19 +127,21 @@ class Chains:
         self._check_moving(samples.arrays, position)
         return position
 
-    def _move(self, spread: Any, first: int, count: int, every: int) -> tuple[Any, Draws, Position]:
+    def _move(
+        self, on_replicas: Any, first: int, count: int, every: int
+    ) -> tuple[Any, Draws, Position]:
         """`count` samples of `every` steps; where the chains are then, on replicas and gathered."""
         scalars = (tf.constant(value) for value in (first, count, every))
-        spread, draws = self._run(spread, *scalars)
+        on_replicas, draws = self._run(on_replicas, *scalars)
         draws = Draws(*(a[:count] for a in self._replicas.gather(draws, axis=1)))
-        position = self._replicas.gather(spread)
+        position = self._replicas.gather(on_replicas)
         gone = np.flatnonzero(~np.isfinite(position.state.log_prob))
         if len(gone):
             raise SamplingError(
                 f"chain {gone[0]} left the finite numbers in its first {first + count * every} "
                 f"steps; {self._remedy}"
             )
-        return spread, draws, position
+        return on_replicas, draws, position
 
     def _samples_in(self, steps: int) -> int:
         return (steps - self.num_warmup) // self.thinning

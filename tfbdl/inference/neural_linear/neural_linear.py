@@ -224,10 +224,10 @@ class NeuralLinear(EvidenceMethod):
         self._fitted("summary")
         solution = self._posterior
         inverse = tf.linalg.inv(solution.upper)
-        spread = tf.sqrt(tf.reduce_sum(inverse**2, axis=1)).numpy()[:, np.newaxis]
-        stddev = spread * np.sqrt(self._noise.variance(solution))
+        factors = tf.sqrt(tf.reduce_sum(inverse**2, axis=1)).numpy()[:, np.newaxis]
+        stddev = factors * np.sqrt(self._noise.variance(solution))
         remarks = [
-            f"last layer {', '.join(self.paths)}: {len(spread)} features, {self._outputs} outputs",
+            f"last layer {', '.join(self.paths)}: {len(factors)} features, {self._outputs} outputs",
             f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
             f"{solution.num_data:,} examples; noise "
             + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(solution))),

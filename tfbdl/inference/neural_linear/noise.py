@@ -53,10 +53,10 @@ class KnownNoise:
         return np.full((num_samples, len(solution.residual)), self.sigma)
 
     def predictive(
-        self, solution: Solution, mean: np.ndarray, spread: np.ndarray
+        self, solution: Solution, mean: np.ndarray, scale: np.ndarray
     ) -> tfp.distributions.Distribution:
         """p(y | x) of each element of y, for a `replicas` in units of the noise."""
-        return tfp.distributions.Normal(mean, self.sigma * spread)
+        return tfp.distributions.Normal(mean, self.sigma * scale)
 
     def likelihood(self) -> Normal:
         """p(y | a function and its noise)."""
@@ -106,10 +106,10 @@ class UnknownNoise:
         return np.sqrt(b / rng.standard_gamma(a, (num_samples, len(b))))
 
     def predictive(
-        self, solution: Solution, mean: np.ndarray, spread: np.ndarray
+        self, solution: Solution, mean: np.ndarray, scale: np.ndarray
     ) -> tfp.distributions.Distribution:
         a, b = self.posterior(solution)
-        return tfp.distributions.StudentT(2.0 * a, mean, tf.sqrt(b / a) * spread)
+        return tfp.distributions.StudentT(2.0 * a, mean, tf.sqrt(b / a) * scale)
 
     def likelihood(self) -> Normal:
         return Normal("predicted")

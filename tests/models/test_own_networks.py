@@ -1,0 +1,127 @@
+"""A VAE with an encoder and a decoder of the user's own."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.stats
+
+import tfbdl
+
+X = (np.random.default_rng(0).random((12, 4, 4, 1)) < 0.5).astype("float32")
+LATENT = 2
+
+
+def encoder():
+    return keras.Sequential(
+        [
+            keras.layers.Conv2D(3, 3, activation="relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(2 * LATENT),
+        ]
+    )
+
+
+def decoder():
+    return keras.Sequential(
+        [
+            keras.layers.Dense(12, "relu"),
+            keras.layers.Reshape((2, 2, 3)),
+            keras.layers.Conv2DTranspose(1, 3),
+        ]
+    )
+
+
+def vae(**arguments):
+    keras.utils.set_random_seed(0)
+    model = tfbdl.models.VAE(LATENT, encoder=encoder(), decoder=decoder(), seed=1, **arguments)
+    model.compile(keras.optimizers.Adam(0.01))
+    return model
+
+
+def test_bound_is_that_of_the_networks():
+    """-loss = log p(x | z) - KL at z = mu, of what encoder and decoder give."""
+    model = vae()
+    loss = model.evaluate(X, verbose=0, return_dict=True)["loss"]
+    outputs = np.asarray(model.encoder(X), np.float64)
+    mu, sigma = outputs[:, :LATENT], np.logaddexp(0.0, outputs[:, LATENT:])
+    logits = np.asarray(model.decoder(mu.astype("float32")), np.float64).reshape(len(X), -1)
+    p = 1.0 / (1.0 + np.exp(-logits))
+    log_prob = scipy.stats.bernoulli(p).logpmf(X.reshape(len(X), -1)).sum(axis=1)
+    kl = 0.5 * np.sum(mu**2 + sigma**2 - 2.0 * np.log(sigma) - 1.0, axis=1)
+    assert loss == pytest.approx(-np.mean(log_prob - kl), rel=1e-5)
+
+
+def test_trains_predicts_and_estimates():
+    model = vae()
+    before = model.elbo(X, 50).mean()
+    history = tfbdl.train(model, X, epochs=30, batch_size=12, verbose=0)
+    after = model.elbo(X, 50)
+    assert history["elbo"][-1] > history["elbo"][0]
+    assert after.mean() > before + 0.5
+    assert np.all(model.log_likelihood(X, 200) > after - 0.5)
+    assert model.sample(3).shape == (3, 4, 4, 1)
+    assert tfbdl.predict(model, X, 5, verbose=0).mean.shape == X.shape
+
+
+def test_is_saved_with_its_networks(tmp_path):
+    model = vae()
+    model.fit(X, epochs=1, verbose=0)
+    model.save(tmp_path / "vae.keras")
+    loaded = keras.models.load_model(tmp_path / "vae.keras")
+    np.testing.assert_array_equal(loaded.predict(X, verbose=0), model.predict(X, verbose=0))
+    np.testing.assert_array_equal(loaded.elbo(X, 5), model.elbo(X, 5))
+
+
+def test_one_network_of_its_own_beside_dense_layers():
+    model = tfbdl.models.VAE(LATENT, (6,), decoder=decoder(), seed=1)
+    model.compile("adam")
+    model.fit(X, epochs=1, verbose=0)
+    shapes = {tuple(v.shape) for v in model.trainable_variables}
+    assert (16, 6) in shapes
+    assert (LATENT, 12) in shapes
+
+
+def test_a_bayesian_decoder_adds_its_kl():
+    head = tfbdl.layers.BayesDense(16, num_data=len(X), seed=2)
+    model = tfbdl.models.VAE(LATENT, (6,), decoder=head, seed=1)
+    model.compile("adam")
+    loss, elbo = (model.evaluate(X, verbose=0, return_dict=True)[name] for name in ("loss", "elbo"))
+    kl = 0.0
+    for weight in (head.kernel, head.bias):
+        mu, sigma = (np.asarray(v, np.float64) for v in (weight.mean, weight.stddev))
+        kl += 0.5 * np.sum(mu**2 + sigma**2 - 1.0 - 2.0 * np.log(sigma))
+    assert loss == pytest.approx(-elbo + kl / len(X), rel=1e-5)
+
+
+def test_layers_know_that_they_train():
+    """A dropout of rate 1/2 in the decoder acts in training, and not outside of it."""
+    network = keras.Sequential([keras.layers.Dense(16), keras.layers.Dropout(0.5)])
+    model = tfbdl.models.VAE(LATENT, (6,), decoder=network, seed=1)
+    model.build((None, 4, 4, 1))
+    model.decoder.layers[0].bias.assign(np.full(16, 50.0))
+    trained, not_trained = (np.asarray(model(X, training=flag)) for flag in (True, False))
+    assert np.isclose(trained, 0.5).mean() == pytest.approx(0.5, abs=0.15)
+    np.testing.assert_allclose(not_trained, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"encoder": "dense"}, "^encoder='dense' must be a Keras layer or model$"),
+        (
+            {"encoder": keras.layers.Dense(5, name="five")},
+            r"^encoder=five gives shape \(4, 4, 5\) .* give 4 numbers$",
+        ),
+        (
+            {"decoder": keras.layers.Dense(15, name="short")},
+            r"^decoder=short gives shape \(15,\) .* give 16 numbers$",
+        ),
+        (
+            {"encoder": keras.layers.Conv1D(1, 1, name="line")},
+            r"^encoder=line does not take shape \(4, 4, 1\): ",
+        ),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tfbdl.models.VAE(LATENT, (6,), **arguments).build((None, 4, 4, 1))

@@ -1,0 +1,56 @@
+"""Monte-Carlo bounds on log p(x) of a variational autoencoder."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl import random
+from tfbdl.models.latent import Latent, kl_to_standard_normal
+
+
+class Decodes(Protocol):
+    """The parts of a VAE that its bounds are made of."""
+
+    def target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+        """What the decoder is to give, flat, from x, shape (B, ...)."""
+        ...
+
+    def encode(self, x: tf.Tensor) -> Latent:
+        """q(z | x)."""
+        ...
+
+    def log_prob(self, x: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
+        """Log p(x | z), shape (B,), of a target x."""
+        ...
+
+
+def bounds_of_batch(
+    vae: Decodes, x: tf.Tensor, key: tf.Tensor, num_samples: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """ELBO and importance-weighted bound of each example of a batch, each of shape (B,).
+
+    Sums over many samples are held in float64.
+    """
+    x = vae.target(x, random.fold_in(key, 0))
+    q = vae.encode(x)
+    sum_ll = tf.zeros(tf.shape(x)[:1], tf.float64)
+    log_sum = sum_ll - np.inf
+    s = tf.constant(0)
+    while s < num_samples:  # a tf.range would be compiled anew for each num_samples
+        eps = random.normal(random.fold_in(key, s + 1), tf.shape(q.mu))
+        z = q.mu + q.sigma * eps
+        ll = vae.log_prob(x, z)
+        log_ratio = tf.reduce_sum(
+            tf.math.log(q.sigma) + 0.5 * (tf.square(eps) - tf.square(z)), axis=-1
+        )
+        sum_ll += tf.cast(ll, tf.float64)
+        log_sum = keras.ops.logaddexp(log_sum, tf.cast(ll + log_ratio, tf.float64))
+        s += 1
+    count = tf.cast(num_samples, tf.float64)
+    elbo = sum_ll / count - tf.cast(kl_to_standard_normal(q), tf.float64)
+    bound = log_sum - tf.math.log(count)
+    return tf.cast(elbo, tf.float32), tf.cast(bound, tf.float32)
