@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import tfbdl
+from tfbdl.data import NAMES
 
 Main = Callable[[argparse.Namespace], object]
 
@@ -37,7 +38,7 @@ def image_parser(name: str, description: str, **defaults: Any) -> argparse.Argum
     flags = parser(name, description)
     flags.add_argument(
         "--data",
-        choices=("mnist", "fashion_mnist", "digits"),
+        choices=NAMES,
         default="mnist",
         help="data set; digits needs no download",
     )

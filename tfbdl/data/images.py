@@ -7,10 +7,10 @@ import numpy as np
 
 from tfbdl.arguments import option, positive_integer, shown
 from tfbdl.data.digits import enlarged_digits
-from tfbdl.data.mnist_files import load_original
+from tfbdl.data.mnist_files import MD5, load_original
 from tfbdl.data.splits import first_of_each_class, last_sixth_of_each_class
 
-NAMES = ("digits", "mnist", "fashion_mnist")
+NAMES = ("digits", *MD5)
 SPLITS = ("tutorial", "full")
 
 

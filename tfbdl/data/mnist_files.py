@@ -29,7 +29,7 @@ IDX_FILES = {
     "y_test": "t10k-labels-idx1-ubyte.gz",
 }
 
-MD5 = {
+MD5: dict[str, dict[str, str]] = {
     "mnist": {
         "x_train": "6510e85a72c3e9475c492d559d3770d2",
         "y_train": "e86ee40d66677c011a9abda399ec8c4d",
@@ -43,6 +43,7 @@ MD5 = {
         "y_test": "8dea97a4e78c1bd1b5a6e8efbb870b6e",
     },
 }
+"""The data sets in the files of MNIST, by name, and the checksums of their arrays."""
 
 _DOWNLOAD_TIMEOUT_SECONDS = 30.0
 
@@ -105,6 +106,8 @@ def _read(place: Path) -> dict[str, np.ndarray]:
 def _download(name: str) -> dict[str, np.ndarray]:
     from keras import datasets  # noqa: PLC0415
 
+    if not hasattr(datasets, name):
+        raise DataError(f"TFBDL_DATA is not set: make it the folder that holds {name}")
     timeout = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_DOWNLOAD_TIMEOUT_SECONDS)
     try:
