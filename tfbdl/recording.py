@@ -11,16 +11,13 @@ import keras
 
 from tfbdl.keras_private import walk
 
-LINEAR = (keras.layers.Dense, keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
-"""Layers that are an activation of a function linear in their weights."""
-
 
 class Call(NamedTuple):
     """One call of a layer.
 
     layer: the layer.
     x: its first argument, given by place or by name.
-    z: its output; before the activation, of a layer of exactly one of the types `LINEAR`.
+    z: its output; before the activation, if asked for.
     """
 
     layer: keras.layers.Layer
@@ -29,16 +26,23 @@ class Call(NamedTuple):
 
 
 @contextmanager
-def recorded(layers: Iterable[keras.layers.Layer]) -> Iterator[list[Call]]:
+def recorded(
+    layers: Iterable[keras.layers.Layer], *, before_activation: bool = False
+) -> Iterator[list[Call]]:
     """The calls of these layers inside the context, in the order in which they ended.
 
     Works for any model, since the layers themselves are listened to: while the context lasts, each
     has a `call` of its own.
+
+    Args:
+        layers: the layers.
+        before_activation: whether their outputs are those before the `activation`, which all of
+            them have.
     """
     calls: list[Call] = []
     layers = list({id(layer): layer for layer in layers}.values())
     for layer in layers:
-        layer.__dict__["call"] = _listening(layer, calls)
+        layer.__dict__["call"] = _listening(layer, calls, before_activation)
     try:
         yield calls
     finally:
@@ -46,13 +50,13 @@ def recorded(layers: Iterable[keras.layers.Layer]) -> Iterator[list[Call]]:
             del layer.__dict__["call"]
 
 
-def _listening(layer: keras.layers.Layer, calls: list[Call]) -> Any:
+def _listening(layer: keras.layers.Layer, calls: list[Call], before_activation: bool) -> Any:
     own = layer.call
     first = next(iter(inspect.signature(own).parameters), None)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get(first)
-        if type(layer) not in LINEAR:
+        if not before_activation:
             output = own(*args, **kwargs)
             calls.append(Call(layer, x, output))
             return output

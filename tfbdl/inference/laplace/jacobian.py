@@ -163,7 +163,8 @@ class Jacobian:
 
     def _forward(self, theta: tf.Tensor, state: State, x: Any) -> tuple[tf.Tensor, list[Call]]:
         """The outputs, and the calls of layers with a rule, by example and outside of loops."""
-        with recorded(self._layers[place] for place in self._ruled) as calls:
+        layers = [self._layers[place] for place in self._ruled]
+        with recorded(layers, before_activation=True) as calls:
             outputs = self.outputs(theta, state, x)
         own = [c for c in calls if c.z.graph is outputs.graph]
         return outputs, [c for c in own if c.z.shape[0] == outputs.shape[0]]

@@ -10,7 +10,10 @@ import keras
 import tensorflow as tf
 
 from tfbdl.inference.laplace.parts import Factored
-from tfbdl.recording import LINEAR, Call
+from tfbdl.recording import Call
+
+LINEAR = (keras.layers.Dense, keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
+"""Layers that are an `activation` of a function linear in kernel and bias; no subclasses."""
 
 
 def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
