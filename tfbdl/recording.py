@@ -52,7 +52,7 @@ def recorded(
 
 def _listening(layer: keras.layers.Layer, calls: list[Call], before_activation: bool) -> Any:
     own = layer.call
-    first = next(iter(inspect.signature(own).parameters), None)
+    first = next(iter(inspect.signature(own).parameters), "")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get(first)

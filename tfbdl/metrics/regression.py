@@ -5,13 +5,10 @@ Arrays may have any shape, all arguments the same one; means are over all of the
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import scipy.special
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import array_checks
+from tfbdl.metrics import array_checks, crps
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
@@ -66,12 +63,7 @@ def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:
             f"stddev has {array_checks.first(stddev, stddev <= 0)}; give positive standard "
             "deviations"
         )
-    error = y - mean
-    with np.errstate(over="ignore"):  # the density is 0, and the score |error|, from far away
-        z = error / stddev
-        density = np.exp(-0.5 * np.square(z)) / math.sqrt(2.0 * math.pi)
-    of_width = stddev * (2.0 * density - 1.0 / math.sqrt(math.pi))
-    return float(np.mean(error * scipy.special.erf(z / math.sqrt(2.0)) + of_width))
+    return float(np.mean(crps.of_normal(y, mean, stddev)))
 
 
 def crps_samples(y: ArrayLike, samples: ArrayLike) -> float:
@@ -79,8 +71,7 @@ def crps_samples(y: ArrayLike, samples: ArrayLike) -> float:
 
     E|X - y| - 1/2 E|X - X'| (Gneiting and Raftery 2007, section 4.2), with X and X' drawn with
     replacement from the S samples: the score of the distribution they make. As an estimate of the
-    score of the one they come from, it is E|X - X'| / (2 S) too large on average. Sorted samples
-    x_(1) <= ... <= x_(S) have E|X - X'| = 2 / S^2 sum_i (2 i - S - 1) x_(i), so that it takes
+    score of the one they come from, it is E|X - X'| / (2 S) too large on average. It takes
     O(S log S).
 
     Args:
@@ -95,11 +86,7 @@ def crps_samples(y: ArrayLike, samples: ArrayLike) -> float:
         raise ValueError(
             f"samples has shape {samples.shape}; y of shape {y.shape} needs (S, *y.shape)"
         )
-    deviations = np.sort(samples - y, axis=0)
-    size = len(deviations)
-    ranks = 2.0 * np.arange(1, size + 1) - size - 1.0
-    half_difference = np.tensordot(ranks, deviations, axes=1) / size**2
-    return float(np.mean(np.abs(deviations).mean(axis=0) - half_difference))
+    return float(np.mean(crps.of_samples(y, samples, axis=0)))
 
 
 def _check_interval(lower: np.ndarray, upper: np.ndarray) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
-from tfbdl.metrics import array_checks, tensor_checks
+from tfbdl.metrics import array_checks, crps, tensor_checks
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -80,12 +79,7 @@ class NormalCRPS(keras.metrics.Mean):
         stddev = tensor_checks.refuse(
             stddev, stddev <= 0, "y_pred has a standard deviation that is not positive"
         )
-        error = y - mean
-        z = error / stddev
-        density = tf.exp(-0.5 * tf.square(z)) / math.sqrt(2.0 * math.pi)
-        of_z = tf.math.erf(tf.clip_by_value(z, -10.0, 10.0) / math.sqrt(2.0))  # NaN far outside
-        of_width = stddev * (2.0 * density - 1.0 / math.sqrt(math.pi))
-        _weighted(super(), error * of_z + of_width, sample_weight)
+        _weighted(super(), crps.of_normal(y, mean, stddev), sample_weight)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "from_raw": self.from_raw}
@@ -115,14 +109,7 @@ class SampleCRPS(keras.metrics.Mean):
             sample_weight: a weight an example, or None.
         """
         y, samples = tensor_checks.samples_of(y_true, y_pred)
-        deviations = tf.sort(samples - y[:, tf.newaxis], axis=1)
-        size = tf.shape(deviations)[1]
-        ranks = tf.cast(2 * tf.range(1, size + 1) - size - 1, deviations.dtype)
-        half_difference = (
-            tf.einsum("s,bsd->bd", ranks, deviations) / tf.cast(size, ranks.dtype) ** 2
-        )
-        values = tf.reduce_mean(tf.abs(deviations), axis=1) - half_difference
-        _weighted(super(), values, sample_weight)
+        _weighted(super(), crps.of_samples(y, samples, axis=1), sample_weight)
 
 
 def _weighted(mean: Any, values: tf.Tensor, sample_weight: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -17,6 +18,12 @@ def own_network(name: str, value: Any) -> keras.layers.Layer:
         ValueError: if it is none.
     """
     return instance(name, value, keras.layers.Layer, "a Keras layer or model")
+
+
+def build_stack(layers: Sequence[keras.layers.Layer], widths: Sequence[int]) -> None:
+    """Makes the variables of layers that each take vectors of a width."""
+    for layer, width in zip(layers, widths, strict=True):
+        layer.build((None, width))
 
 
 def build_network(

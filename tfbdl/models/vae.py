@@ -22,13 +22,10 @@ from tfbdl.calls import OfCall
 from tfbdl.draws import accept_draws, make_draw
 from tfbdl.identifiers import of_keras
 from tfbdl.memory import require
-from tfbdl.models import pixels
+from tfbdl.models import pixels, vae_bounds
 from tfbdl.models.latent import Latent, kl_to_standard_normal
-from tfbdl.models.networks import build_network, own_network
-from tfbdl.models.vae_bounds import bounds_of_batch
+from tfbdl.models.networks import build_network, build_stack, own_network
 from tfbdl.programs import Programs
-
-BATCH = 1000  # examples at a time in `elbo` and `log_likelihood`
 
 
 class ELBOTerms(NamedTuple):
@@ -123,20 +120,20 @@ class VAE(keras.Model):
         self.data_shape = tuple(input_shape[1:])
         size = math.prod(self.data_shape)
         widths = (size, *self.hidden_units, self.latent_dim)
+        if self.encoder is None or self.decoder is None:
+            require(
+                8 * sum(a * b for a, b in itertools.pairwise(widths)),
+                f"a model of latent_dim={self.latent_dim} and hidden_units={self.hidden_units}",
+                "make it smaller",
+            )
         if self.encoder is None:
-            self._require_memory(widths)
-            stack = [*self.encoder_hidden, self.mu]
-            for layer, d_in in zip(stack, widths[:-1], strict=True):
-                layer.build((None, d_in))
+            build_stack([*self.encoder_hidden, self.mu], widths[:-1])
             self.sigma.build((None, widths[-2]))
         else:
             build_network("encoder", self.encoder, self.data_shape, 2 * self.latent_dim)
         if self.decoder is None:
-            self._require_memory(widths)
             self.logits = keras.layers.Dense(size, name="logits")
-            stack = [*self.decoder_hidden, self.logits]
-            for layer, d_in in zip(stack, widths[:0:-1], strict=True):
-                layer.build((None, d_in))
+            build_stack([*self.decoder_hidden, self.logits], widths[:0:-1])
         else:
             build_network("decoder", self.decoder, (self.latent_dim,), size)
         self.built = True
@@ -191,19 +188,16 @@ class VAE(keras.Model):
     ) -> keras.callbacks.History:
         """Trains as `keras.Model.fit`, without targets; arrays are checked first."""
         held_out = validation_data[0] if isinstance(validation_data, tuple) else validation_data
-        self._check_array(x)
-        if held_out is not None:
-            self._check_array(held_out)
+        for data in (x,) if held_out is None else (x, held_out):
+            if not pixels.are_in_batches(data):
+                self.check_data(data)
         return super().fit(x, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates as `keras.Model.evaluate`, without targets; arrays are checked first."""
-        self._check_array(x)
+        if not pixels.are_in_batches(x):
+            self.check_data(x)
         return super().evaluate(x, *args, **kwargs)
-
-    def _check_array(self, data: Any) -> None:
-        if not pixels.are_in_batches(data):
-            self.check_data(data)
 
     def check_data(self, x: Any) -> np.ndarray:
         """X as an array.
@@ -256,14 +250,9 @@ class VAE(keras.Model):
         if not self.built:
             self.build(x.shape)
         bounds = self._programs.of(
-            "bounds", lambda: tf.function(partial(bounds_of_batch, self), jit_compile=True)
+            "bounds", lambda: tf.function(partial(vae_bounds.of_batch, self), jit_compile=True)
         )
-        number = tf.constant(num_samples)
-        batches = [
-            bounds(tf.constant(x[i : i + BATCH], tf.float32), random.fold_in(key, i), number)
-            for i in range(0, len(x), BATCH)
-        ]
-        return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
+        return vae_bounds.in_batches(bounds, x, key, num_samples)
 
     def target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
         """The target of the decoder: x, flat, or its binarisation."""
@@ -308,10 +297,3 @@ class VAE(keras.Model):
             for name in ("encoder", "decoder")
         }
         return cls(**{**config, **networks})
-
-    def _require_memory(self, widths: Sequence[int]) -> None:
-        require(
-            8 * sum(a * b for a, b in itertools.pairwise(widths)),
-            f"a model of latent_dim={self.latent_dim} and hidden_units={self.hidden_units}",
-            "make it smaller",
-        )

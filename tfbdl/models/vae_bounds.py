@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import keras
@@ -10,6 +11,9 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.models.latent import Latent, kl_to_standard_normal
+
+BATCH = 1000
+"""Examples at a time."""
 
 
 class Decodes(Protocol):
@@ -28,7 +32,7 @@ class Decodes(Protocol):
         ...
 
 
-def bounds_of_batch(
+def of_batch(
     vae: Decodes, x: tf.Tensor, key: tf.Tensor, num_samples: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """ELBO and importance-weighted bound of each example of a batch, each of shape (B,).
@@ -54,3 +58,15 @@ def bounds_of_batch(
     elbo = sum_ll / count - tf.cast(kl_to_standard_normal(q), tf.float64)
     bound = log_sum - tf.math.log(count)
     return tf.cast(elbo, tf.float32), tf.cast(bound, tf.float32)
+
+
+def in_batches(
+    bounds: Callable[..., tuple[tf.Tensor, ...]], x: np.ndarray, key: tf.Tensor, num_samples: int
+) -> tuple[np.ndarray, ...]:
+    """What a compiled `of_batch` says of all examples."""
+    number = tf.constant(num_samples)
+    batches = [
+        bounds(tf.constant(x[i : i + BATCH], tf.float32), random.fold_in(key, i), number)
+        for i in range(0, len(x), BATCH)
+    ]
+    return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
