@@ -29,8 +29,16 @@ class RecordedTest(tf.test.TestCase):
             y = dense(inputs=x)
         self.assertAllEqual([c.x.numpy().tolist() for c in calls], [x.numpy().tolist()] * 3)
         self.assertAllClose(calls[0].z, 3 * x)
-        self.assertAllClose(calls[2].z, x @ dense.kernel + dense.bias)
-        self.assertAllClose(y, tf.nn.relu(calls[2].z))
+        self.assertAllClose(calls[2].z, y)
+
+    def test_before_the_activation(self) -> None:
+        x = tf.constant([[1.0, 2.0]])
+        dense = keras.layers.Dense(3, "relu")
+        dense(x)
+        with recorded([dense], before_activation=True) as calls:
+            y = dense(x)
+        self.assertAllClose(calls[0].z, x @ dense.kernel + dense.bias)
+        self.assertAllClose(y, tf.nn.relu(calls[0].z))
 
     def test_queries_keys_and_values_by_name_with_a_mask(self) -> None:
         """As BERT and GPT-2 of keras_hub call attention."""

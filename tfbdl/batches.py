@@ -116,7 +116,7 @@ def whole(x: Any, y: Any, dtype: tf.DType) -> tuple[Any, np.ndarray]:
     return keras.tree.map_structure(lambda *parts: np.concatenate(parts), *xs), np.concatenate(ys)
 
 
-def num_examples(data: tuple[Any, Any]) -> int:
+def num_examples(data: tuple[Any, ...]) -> int:
     """The number of examples of (x, y)."""
     return int(keras.tree.flatten(data[0])[0].shape[0])
 
