@@ -13,7 +13,7 @@ import two_replicas
 from absl.testing import parameterized
 
 from tfbdl.draws import DrawnModel, make_draw
-from tfbdl.models import VAE, vae
+from tfbdl.models import VAE, vae_bounds
 
 tfd = tfp.distributions
 RNG = np.random.default_rng(0)
@@ -189,7 +189,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_rows_and_batches_have_independent_noise(self):
         model = make(1, (4,), scale=3.0)
-        with mock.patch.object(vae, "BATCH", 500):
+        with mock.patch.object(vae_bounds, "BATCH", 500):
             bounds = model.elbo(np.repeat(X[:1], 1000, axis=0)).astype(np.float64)
         self.assertLess(abs(np.corrcoef(bounds[:500], bounds[500:])[0, 1]), 5 / np.sqrt(500))
         self.assertLess(abs(np.corrcoef(bounds[1:], bounds[:-1])[0, 1]), 5 / np.sqrt(999))
