@@ -13,7 +13,7 @@ help:
 	@echo "make check    before a commit: style, types, the tests that a change needs (under 2 minutes)"
 	@echo "make test     run all tests but the slow ones, which make test-slow runs, and those of scripts"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
-	@echo "make docs     build the documentation into site/;  make notebooks: run the tutorials as notebooks"
+	@echo "make docs     build the documentation into site/;  make notebooks: run the notebooks that have changed"
 	@echo "make results  train the tutorials on MNIST (TFBDL_DATA names its folder); days on 2 cores, a step at a time"
 	@echo "make soak     kills, full disks, damaged files, long runs: a report in results/soak"
 	@echo "make bench    this package and its peers at the same work, and how costs grow: into runs/"
@@ -93,7 +93,7 @@ docs: $(INSTALLED)-docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 notebooks: $(INSTALLED)-docs
-	@echo "==> running the tutorials as notebooks on embedded digits, into docs/notebooks"
+	@echo "==> running the notebooks of the course whose code has changed"
 	@$(BIN)/python -m tutorials.notebooks
 
 results: $(INSTALLED)
@@ -112,4 +112,4 @@ bench: $(INSTALLED)
 	@$(BIN)/python benchmarks/growth.py
 
 clean:
-	rm -rf $(VENV) .venv-wheel .venv-bench build dist site docs/notebooks runs *.egg-info
+	rm -rf $(VENV) .venv-wheel .venv-bench build dist site runs *.egg-info
