@@ -59,7 +59,7 @@ def public():
 
 def result(case, **changed):
     """What is to be seen of a call."""
-    keras.backend.clear_session()
+    keras.backend.clear_session(free_memory=False)
     keras.utils.set_random_seed(0)
     return seen(case.run(**{**case.good(), **changed}))
 

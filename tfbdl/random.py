@@ -17,7 +17,7 @@ from __future__ import annotations
 import numbers
 import zlib
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -246,7 +246,7 @@ class Seed(keras.layers.Layer):
         key, count = tf.unstack(state)
         return fold_in(fold_in(key, count), _replica_id())
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "seed": self.seed}
 
 

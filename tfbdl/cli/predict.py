@@ -35,7 +35,7 @@ _NO_LIKELIHOOD = (
 )
 
 
-def add_command(subparsers: argparse._SubParsersAction) -> None:
+def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``predict`` to the parser."""
     parser = subparsers.add_parser(
         "predict",

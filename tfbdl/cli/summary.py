@@ -30,7 +30,7 @@ dropout: the keep probabilities.
 """
 
 
-def add_command(subparsers: argparse._SubParsersAction) -> None:
+def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``summary`` to the parser."""
     parser = subparsers.add_parser(
         "summary",

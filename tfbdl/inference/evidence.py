@@ -114,7 +114,7 @@ class EvidenceMethod(Method):
         self._climb(prior_structure, with_noise)
         return self
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         delta = self._prior_precision.numpy()
         return {
             **self._config_but("prior_precision", "sigma_noise"),

@@ -210,7 +210,7 @@ class _Path(keras.callbacks.Callback):
         self.rank, self.start, self.every = rank, start, every
         self.moments: PathMoments | None = None
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         behind = epoch + 1 - self.start
         if behind > 0 and behind % self.every == 0:
             self.add(FlatModel(self.model).theta.numpy())

@@ -60,7 +60,7 @@ class Normal(Likelihood):
     def _law(self, outputs: tf.Tensor) -> LocationScale:
         return LocationScale.of(outputs, self.scale, "Normal")
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}
 
 

@@ -46,5 +46,5 @@ class ClassMean(keras.metrics.Mean):
             sample_weight = tensor_checks.weights_of(sample_weight, values)
         super().update_state(values, sample_weight)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}

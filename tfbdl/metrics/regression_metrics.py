@@ -87,7 +87,7 @@ class NormalCRPS(keras.metrics.Mean):
         of_width = stddev * (2.0 * density - 1.0 / math.sqrt(math.pi))
         _weighted(super(), error * of_z + of_width, sample_weight)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_raw": self.from_raw}
 
 

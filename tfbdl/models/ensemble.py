@@ -124,11 +124,11 @@ class WeightEnsemble(keras.Model):
         network = self._flat.model
         return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
 
-    def get_build_config(self) -> dict | None:
+    def get_build_config(self) -> dict[str, Any] | None:
         """The build config of the network, which knows the shape of its input."""
         return self._flat.model.get_build_config()
 
-    def build_from_config(self, config: dict) -> None:
+    def build_from_config(self, config: dict[str, Any]) -> None:
         """Nothing: the network is built by its own config."""
 
     @property
@@ -179,7 +179,7 @@ class WeightEnsemble(keras.Model):
                 state.append(variable)
         return state
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "model": keras.saving.serialize_keras_object(self._flat.model),
@@ -190,7 +190,7 @@ class WeightEnsemble(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: dict, custom_objects: Any = None) -> WeightEnsemble:
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> WeightEnsemble:
         model = keras.saving.deserialize_keras_object(config["model"])
         for layer, lora in zip(walk(model), config["lora"], strict=True):
             set_lora(layer, *lora)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -49,7 +50,7 @@ class Bernoulli(Prior):
         low, high = self.values
         return tf.where(random.bernoulli(key, shape, self.prob) > 0, high, low)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "prob": self.prob, "values": list(self.values)}
 
 

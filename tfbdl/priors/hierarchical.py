@@ -55,7 +55,7 @@ class Hierarchical(Prior):
         self._scales = [(name, *scale) for name, scale in scales.items()]
 
     @abc.abstractmethod
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return super().get_config()
 
     def attach(self, shape: tuple[int, ...]) -> None:

@@ -77,7 +77,7 @@ class Horseshoe(Hierarchical):
         log_z = 2.0 * tf.math.log(tf.abs(w) / tau) - math.log(2.0)
         return log_exp_e1(log_z) - (math.log(tau) + 1.5 * math.log(math.pi) + 0.5 * math.log(2.0))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.global_scale, "groups": self.groups}
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl.inference import HMC, MCMC, rhat
 from tfbdl.likelihoods import Normal
@@ -79,7 +80,7 @@ def share(w: np.ndarray) -> float:
     return float(np.mean(np.abs(w) < SMALL))
 
 
-def figure(run: Run) -> plt.Figure:
+def figure(run: Run) -> Figure:
     """The mode beside the posterior of each weight, and the sizes of the weights in order."""
     x, y, truth = regression(run.seed)
     w, theta = mode(x, y), np.asarray(samples(x, y, run).theta)

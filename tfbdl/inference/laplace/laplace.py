@@ -258,7 +258,7 @@ class Laplace(EvidenceMethod):
         ]
         return WeightTable.of(repr(self), self._flat.shapes, gathered.theta.numpy(), None, remarks)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         if self.likelihood is not None:
             given = self._scaled.of_network(self.sigma_noise)

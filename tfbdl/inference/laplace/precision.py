@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -91,7 +92,7 @@ class Precision:
         ]
         return tf.concat(draws, axis=1)
 
-    def _each(self, delta: tf.Tensor, function: Callable[[Block, tf.Tensor], object]) -> list:
+    def _each(self, delta: tf.Tensor, function: Callable[[Block, tf.Tensor], object]) -> list[Any]:
         deltas = tf.split(delta, self._sizes)
         return [function(block, d) for (block, _), d in zip(self._blocks, deltas, strict=True)]
 

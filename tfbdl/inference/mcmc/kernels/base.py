@@ -109,11 +109,11 @@ class Kernel(abc.ABC):
                 multiple of the identity. A step moves weight d in units of `step_size * scale[d]`.
         """
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return asdict(self)  # type: ignore[call-overload]
 
     @classmethod
-    def from_config(cls, config: dict) -> Kernel:
+    def from_config(cls, config: dict[str, Any]) -> Kernel:
         return cls(**config)
 
 
