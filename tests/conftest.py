@@ -38,7 +38,7 @@ THIRD_PARTY = (
 )
 
 
-def pytest_configure(config):
+def pytest_configure(config: Any) -> None:
     for line in THIRD_PARTY:
         config.addinivalue_line("filterwarnings", line)
 

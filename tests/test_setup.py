@@ -7,6 +7,7 @@ import tempfile
 import unittest
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import tfbdl
 
@@ -14,14 +15,14 @@ ROOT = Path(__file__).parents[1]
 
 
 class SetupTest(unittest.TestCase):
-    def run_setup(self, folder):
+    def run_setup(self, folder: Any) -> Any:
         for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)
         (folder / "tfbdl").mkdir()
         command = [sys.executable, "setup.py", "--version"]
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
-    def test_with_the_setuptools_that_is_here(self):
+    def test_with_the_setuptools_that_is_here(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             done = self.run_setup(Path(folder))
         if int(version("setuptools").split(".")[0]) >= 77:
@@ -29,7 +30,7 @@ class SetupTest(unittest.TestCase):
         else:
             self.assertIn("cannot read this pyproject.toml", done.stderr)
 
-    def test_with_the_setuptools_of_python_3_11(self):
+    def test_with_the_setuptools_of_python_3_11(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "setuptools.py").write_text('__version__ = "65.5.0"\n')
             done = self.run_setup(Path(folder))

@@ -79,9 +79,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     return {name: run(name) for name in SETTINGS}
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, Any]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """Accuracies on the test images, and the bound in nats per training image."""
     data = image_data.chosen(args)
     rows: dict[str, dict[str, Any]] = {}

@@ -50,9 +50,7 @@ def steepest_share(f: np.ndarray) -> np.ndarray:
     return steps[:, -(steps.shape[1] // 100) :].sum(-1) / steps.sum(-1)
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, Any]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """The medians over S functions of |f(0)| and of the share of the steepest hundredth."""
     rows = {}
     for family in FAMILIES:

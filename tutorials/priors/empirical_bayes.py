@@ -143,9 +143,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     return runs
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, Any]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """Scales and bounds, in nats per data point."""
     rows = {}
     for key, model in models.items():

@@ -41,9 +41,7 @@ def influence(family: str, w: Any) -> np.ndarray:
     return tape.gradient(log_p, w).numpy()
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, Any]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """The influence at `WEIGHTS`."""
     return {
         family: {

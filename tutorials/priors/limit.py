@@ -143,9 +143,7 @@ def at_width(width: int, seed: int) -> dict[str, float]:
     }
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, Any]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     rows: dict[str, dict[str, Any]] = {f"H = {h}": at_width(h, args.seed) for h in WIDTHS}
     columns = [f"kernel distance, {name}" for name in ACTIVATIONS]
     rows["slope"] = {c: slope(WIDTHS, [rows[f"H = {h}"][c] for h in WIDTHS]) for c in columns}

@@ -143,9 +143,7 @@ def sizes(model: keras.Model) -> np.ndarray:
     return np.sqrt(np.mean(np.square(model.layers[0].kernel.mean), axis=1))
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, Any]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """What is left of the inputs that are noise, and errors in units of y."""
     rows = {}
     for name, model in models.items():

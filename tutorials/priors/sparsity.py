@@ -108,9 +108,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     return runs
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, Any]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     rows: dict[str, dict[str, Any]] = {}
     x, y, w = regression(args.seed)
     data = image_data.chosen(args)

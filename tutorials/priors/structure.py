@@ -97,9 +97,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     return {**convolutions, "lstm": run(lambda: recurrent(args))}
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, Any]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """Bounds in nats per training image, accuracies, and the scales of the LSTM's gates."""
     data = image_data.chosen(args)
     rows: dict[str, dict[str, Any]] = {}
