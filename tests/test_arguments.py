@@ -4,6 +4,7 @@ import inspect
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -164,7 +165,7 @@ class CheckTest(parameterized.TestCase):
             arguments.seed("seed", seed)
 
     @parameterized.parameters("a\n", "\nb", "a\r\nb", Path("a\nb"), b"a\n".decode())
-    def test_paths_in_several_lines(self, path):
+    def test_paths_in_several_lines(self, path: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^path=.* has a line break; ") as caught:
             tfbdl.read_log(path)
         self.assertNotIn("\n", str(caught.exception))

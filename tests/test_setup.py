@@ -1,5 +1,6 @@
 """setup.py under a setuptools that reads pyproject.toml, and under one that cannot."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,18 @@ from typing import Any
 import tfbdl
 
 ROOT = Path(__file__).parents[1]
+
+
+class VersionTest(unittest.TestCase):
+    def test_project_package_and_changelog_name_the_same(self) -> None:
+        """A version that is not released yet ends in `.dev0`, and the changelog has it open."""
+        project = re.search(r'(?m)^version = "(.*)"$', (ROOT / "pyproject.toml").read_text())
+        first = re.search(r"(?m)^## (\S+)(.*)$", (ROOT / "CHANGELOG.md").read_text())
+        assert project is not None
+        assert first is not None
+        self.assertEqual(project[1], tfbdl.__version__)
+        self.assertEqual(project[1].removesuffix(".dev0"), first[1])
+        self.assertEqual(project[1].endswith(".dev0"), first[2] == " (unreleased)")
 
 
 class SetupTest(unittest.TestCase):

@@ -3,7 +3,7 @@
     python -m tutorials.uncertainty
 
 Trains each method on all of MNIST (784-500-500-10), and asks it about test digits turned by 0 to 90
-degrees, and about Fashion-MNIST, of which it knows nothing. A method is good if its accuracy,
+degrees, and about Fashion-MNIST, which it has never seen. A method is good if its accuracy,
 likelihood and calibration hold as long as they can, its entropy rises where they do not, and its
 entropy tells clothes from digits. Each method is kept as it ends.
 """

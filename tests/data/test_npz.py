@@ -125,7 +125,7 @@ class ReadNpzTest(TemporaryFolderTestCase):
             tracemalloc.stop()
             self.assertLess(peak, 2_000_000)
 
-    def test_members_one_over_the_other(self):
+    def test_members_one_over_the_other(self) -> None:
         with zipfile.ZipFile(self.path, "w") as made:
             header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n"
             made.writestr("y.npy", member(header, b"\1\2\3"))
@@ -133,7 +133,7 @@ class ReadNpzTest(TemporaryFolderTestCase):
         with self.assert_data_error("members one over the other"):
             read_npz(self.path, {"y": (3,)})
 
-    def test_compressed_as_numpy_never_does(self):
+    def test_compressed_as_numpy_never_does(self) -> None:
         """Python's zipfile inflates such members whole, to thousands of times their size."""
         header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n"
         for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):

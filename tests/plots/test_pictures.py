@@ -156,7 +156,7 @@ REFUSED = {
     ),
     "risk: no names": (
         lambda: plots.risk_coverage([X]),
-        "^methods is a list; give a dictionary of what to draw by name$",
+        "^methods is a list; give a dictionary from names to arrays$",
     ),
     "posteriors": (lambda: plots.weight_posteriors({}), "^posteriors is empty; give at least one"),
 }

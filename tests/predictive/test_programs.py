@@ -122,7 +122,7 @@ class Scales(keras.layers.Layer):
     class Held:
         power = 1.0
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.factors = [1.0, 2.0]
         self.by_name = {"a": [1.0]}
@@ -130,21 +130,21 @@ class Scales(keras.layers.Layer):
         self.constant = tf.constant(1.0)
         self.held = self.Held()
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         self.last = x  # as layers do whose attention is to be drawn
         x = x * self.factors[0] * self.by_name["a"][0] * self.row * self.constant
         return tf.sign(x) * tf.abs(x) ** self.held.power
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
 
 
-def adapted(layer, data):
+def adapted(layer: Any, data: Any) -> Any:
     layer.adapt(data)
     return layer
 
 
-def normalizing():
+def normalizing() -> Any:
     return adapted(keras.layers.Normalization(), np.ones((3, D), "float32") * [[1.0], [2.0], [3.0]])
 
 
@@ -210,7 +210,7 @@ class StaleTest(tf.test.TestCase, parameterized.TestCase):
         model.__dict__.pop("_tfbdl_functions")
         self.assertAllEqual(after, tfbdl.predict(model, x, 5, **kwargs).mean)
 
-    def test_another_vocabulary_is_seen(self):
+    def test_another_vocabulary_is_seen(self) -> None:
         lookup = keras.layers.IntegerLookup(output_mode="multi_hot", max_tokens=4)
         lookup.adapt([1, 2, 3])
         model = on("int64", lookup)
@@ -222,7 +222,7 @@ class StaleTest(tf.test.TestCase, parameterized.TestCase):
         model.__dict__.pop("_tfbdl_functions")
         self.assertAllEqual(after, tfbdl.predict(model, x, 5, **kwargs).mean)
 
-    def test_nothing_is_compiled_where_nothing_has_changed(self):
+    def test_nothing_is_compiled_where_nothing_has_changed(self) -> None:
         drop = MCDropout(0.5)
         kept = [normalizing(), Scales(), keras.layers.LayerNormalization(axis=[1])]
         layers = [*kept, BayesDense(3, num_data=5), keras.layers.BatchNormalization(), drop]

@@ -136,13 +136,13 @@ class ChangedRunTest(ResumeCase, parameterized.TestCase):
         train(model, self.folder, 2, changed="optimizer")
         self.assertAllClose(tfbdl.read_log(self.folder / "train.log").learning_rates, [0.01, 0.5])
 
-    def test_the_new_weight_of_the_kl_holds(self):
+    def test_the_new_weight_of_the_kl_holds(self) -> None:
         model = made({"kl_weight": 0.5})
-        train(model, self.run, 2, changed="model")
+        train(model, self.folder, 2, changed="model")
         for weight in kl_term.weights(model):
             self.assertEqual(float(weight), 0.5)
 
-    def test_a_rate_that_a_callback_has_changed(self):
+    def test_a_rate_that_a_callback_has_changed(self) -> None:
         """In a notebook the same object comes back with the rate that the callback left."""
         halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
         model = plain()

@@ -1,4 +1,4 @@
-"""Checks of what a `.keras` file claims to hold, before Keras believes it."""
+"""Checks of the claims in a `.keras` file, before Keras believes them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Normal(Likelihood):
 
     Args:
         scale: the noise's standard deviation, > 0; or `"predicted"`: the outputs have shape
-            (B, ..., 2 D), the first D means and the others raw scales, softplus of which is the
+            (B, ..., 2 D), the first D means and the others raw scales, whose softplus is the
             standard deviation. A network whose last layer predicts both has noise that differs
             with x; one whose last layer is `tfbdl.layers.LearnedScale` learns one noise for all.
 

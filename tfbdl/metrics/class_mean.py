@@ -12,7 +12,7 @@ from tfbdl.metrics import array_checks, tensor_checks
 
 
 class ClassMean(keras.metrics.Mean):
-    """The mean over all examples since the last reset of what `values` says of each.
+    """The mean of `values` over all examples since the last reset.
 
     `sample_weight` is taken, as Keras' own metrics do: the mean is then weighted.
 

@@ -105,7 +105,7 @@ class WeightEnsemble(keras.Model):
 
     @property
     def network(self) -> keras.Model:
-        """The network; of its weights nothing is used, but of what layers are adapted to."""
+        """The network. Its weights are not used; the state of adapted layers is."""
         return self._flat.model
 
     @property

@@ -82,7 +82,7 @@ class KroneckerNormal(Prior):
         return self.scale * _along_axes(cholesky, random.normal(key, shape))
 
     def _whiten(self, w: tf.Tensor) -> tf.Tensor:
-        """The standard normal numbers of which `sample` would make w."""
+        """The standard normal numbers from which `sample` would make w."""
         whitening = [c.whitening for c in self.factors(w.shape)]
         return _along_axes(whitening, w) / self._scale.now(w.dtype)
 

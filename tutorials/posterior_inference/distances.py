@@ -23,7 +23,7 @@ COLUMNS = {
     "ece": ("ECE", 100, "{:.2f} ± {:.2f} %"),
     "seconds": ("seconds", 1, "{:.0f} ± {:.0f}"),
 }
-"""Titles, units and formats of what is measured."""
+"""Titles, units and formats of the measured quantities."""
 LECTURE = {
     "HMC": ("94.01 %", ".074"),
     "MFVI": ("88.75 %", ".136"),

@@ -3,7 +3,7 @@
     p(w, y | x) = N(y; x w, sigma^2) prod_i exp(-|w_i| / b) / (2 b)
 
 The mode is the lasso's: where the likelihood pulls a weight with less than 1 / b, it is exactly 0.
-That has no probability: the posterior has a density, of which the mode is one point (the lecture's
+It has no probability: the posterior has a density, and the mode is one point of it (the lecture's
 caution; Kaban 2007). The data are those of `tutorials.priors.sparsity`.
 """
 

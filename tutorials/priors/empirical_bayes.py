@@ -62,7 +62,7 @@ class Model(NamedTuple):
     Attributes:
         label: of the curve.
         num_data: N.
-        steps: of training, `STEPS_AN_EPOCH` of which are an epoch.
+        steps: training steps, `STEPS_AN_EPOCH` an epoch.
         inputs: what it is given for x.
         layers: makes them, with the prior they share.
     """

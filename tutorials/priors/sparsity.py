@@ -1,6 +1,6 @@
 """Sparsity: which priors leave few weights and pull the others to zero.
 
-A linear regression of 80 points on 100 inputs, of which 5 count: a normal prior takes as much from
+A linear regression of 80 points on 100 inputs, where 5 count: a normal prior takes as much from
 those as from noise. Under the horseshoe, noise is pulled down and signals are left alone. Laplace's
 prior, whose mode is sparse, has a posterior that is not (the lecture's caution). And the digits:
 how many weights of 784-50-10 can be removed, those of least |mu| / sigma first, before it errs.

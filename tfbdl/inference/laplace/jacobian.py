@@ -1,8 +1,8 @@
 """The Jacobian of a network's outputs by its weights, example by example, in the form it has.
 
-Where a layer is linear in its kernel, an example's gradient is a product of what goes in and what
-comes back, so that one forward pass and K backward passes give all of them, and none is ever
-written out. All other weights get theirs from one pass for each example and direction.
+Where a layer is linear in its kernel, an example's gradient is the product of the layer's input and
+the gradient of its output, so that one forward pass and K backward passes give all of them, and
+none is ever written out. All other weights get theirs from one pass for each example and direction.
 """
 
 from __future__ import annotations

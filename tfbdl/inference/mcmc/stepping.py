@@ -77,7 +77,7 @@ class Stepper:
     ) -> tuple[Position, Draws]:
         """`count` samples of `every` steps each, from step number `first`.
 
-        B samples are returned, of which the others are void.
+        B samples are returned; the others are void.
         """
 
         def sample(b: tf.Tensor, position: Position, arrays: Draws) -> tuple[Any, ...]:
