@@ -113,7 +113,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
 
 
 def optional(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
-    """None, or what `check(name, value)` gives."""
+    """None, or the result of `check(name, value)`."""
     return None if value is None else check(name, value)
 
 

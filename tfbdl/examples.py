@@ -1,4 +1,4 @@
-"""Arrays that a user passes; each refusal is one line: the argument, what is wrong, what to do."""
+"""Checks of arrays; each refusal is one line: the argument, the fault, what to do."""
 
 from __future__ import annotations
 

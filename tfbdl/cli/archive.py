@@ -11,7 +11,7 @@ _SMALL = 2**26
 
 
 class Unbelievable(ValueError):
-    """A file claims more than it can hold, or names what lies outside of it."""
+    """A file claims more than it can hold, or names paths outside of it."""
 
 
 def check_archive(path: Path) -> None:

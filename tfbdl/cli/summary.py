@@ -1,4 +1,4 @@
-"""``tfbdl summary``: what each layer of a saved model has learned of its weights."""
+"""``tfbdl summary``: the posterior of each layer of a saved model."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tfbdl.models import WeightEnsemble
 
 
 class Members(NamedTuple):
-    """Weights of the members, shape (K, D), and what else differs between them, (K, E)."""
+    """Weights of the members, shape (K, D), and their other state, (K, E)."""
 
     theta: np.ndarray
     states: np.ndarray

@@ -114,7 +114,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
         }
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `get_state` gave, before training goes on."""
+        """Restores the state from `get_state`, before training goes on."""
         self.laplace.prior_precision = state["prior_precision"]
         self.laplace.sigma_noise = float(state["sigma_noise"])
         values = zip(state["epochs"], state["log_marginal_likelihood"], strict=True)

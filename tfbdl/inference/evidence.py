@@ -157,5 +157,5 @@ class EvidenceMethod(Method):
         return prior_precision.of_each_weight(delta, self._sizes)
 
     def _forget(self) -> None:
-        """Drops what depends on the fit, the prior or the noise."""
+        """Drops cached results that depend on the fit, the prior or the noise."""
         raise NotImplementedError

@@ -21,7 +21,7 @@ from tfbdl.predictive.predict import Request
 
 
 class NotFittedError(ValueError):
-    """A method is asked for what only `fit` can find."""
+    """A method is asked before `fit`."""
 
 
 class Method(keras.layers.Layer, abc.ABC):
@@ -103,7 +103,7 @@ class Method(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Takes up what `fitted_arrays` gave."""
+        """Restores the state from `fitted_arrays`."""
 
     def save_own_variables(self, store: Any) -> None:
         if self.is_fitted:  # copies of methods that are not come here too

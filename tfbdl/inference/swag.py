@@ -239,7 +239,7 @@ class _Path(keras.callbacks.Callback):
         return {name: np.asarray(value) for name, value in self.moments._asdict().items()}
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `get_state` gave."""
+        """Restores the state from `get_state`."""
         if int(state["num_points"]):
             self.moments = _moments_of(state)
 

@@ -26,7 +26,7 @@ class BayesLayer(keras.layers.Layer):
     """
 
     size_arguments: tuple[str, ...] = ()
-    """Attributes by which the sizes of the weights are asked for."""
+    """Attributes with the sizes of the weights."""
 
     def __init__(
         self,

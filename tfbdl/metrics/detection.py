@@ -1,4 +1,4 @@
-"""Whether uncertainty finds what is out of distribution, or predicted wrongly."""
+"""Detection of errors and of data out of distribution by uncertainty."""
 
 from __future__ import annotations
 

@@ -120,12 +120,12 @@ class WeightEnsemble(keras.Model):
 
     @property
     def input(self) -> Any:
-        """The symbolic inputs of the network, in the structure in which it takes them."""
+        """The symbolic inputs of the network, in their structure."""
         network = self._flat.model
         return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
 
     def get_build_config(self) -> dict[str, Any] | None:
-        """The build config of the network, which knows the shape of its input."""
+        """The build config of the network, with the shape of its input."""
         return self._flat.model.get_build_config()
 
     def build_from_config(self, config: dict[str, Any]) -> None:
@@ -133,7 +133,7 @@ class WeightEnsemble(keras.Model):
 
     @property
     def num_functions(self) -> int:
-        """K, beyond which draws repeat."""
+        """K, the number of members; further draws repeat them."""
         return self.members.shape[0]
 
     def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
@@ -219,7 +219,7 @@ _OF_TRAINING = re.compile(
 
 
 def _architecture(model: keras.Model) -> list[tuple[str, str, str]]:
-    """The layers of a network by what their outputs depend on in inference mode."""
+    """The layers of a network, by the dependence of their outputs in inference mode."""
 
     def kept(config: Any) -> Any:
         if isinstance(config, dict):

@@ -55,7 +55,7 @@ class Bernoulli(Prior):
 
 
 def log_prob_at(w: tf.Tensor, values: Sequence[float], log_probs: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The log probability of that of the values which w is, elementwise; -inf where it is none."""
+    """The log probability of each w; -inf where w is none of the values."""
     result = tf.fill(tf.shape(w), tf.constant(-math.inf, w.dtype))
     for value, log_prob in zip(values, log_probs, strict=True):
         result = tf.where(w == tf.constant(value, w.dtype), log_prob, result)

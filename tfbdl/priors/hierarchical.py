@@ -73,7 +73,7 @@ class Hierarchical(Prior):
             setattr(self, f"{name}_posterior", q)
 
     def get_build_config(self) -> None:
-        """None: it is the weight that says which shape it has."""
+        """None: the shape is that of the weight."""
 
     def for_bias(self) -> Prior:
         return Normal(1.0)

@@ -1,4 +1,4 @@
-"""Schedules of the KL's weight, and what keeps them from outliving the training."""
+"""Schedules of the KL's weight, which end with the training."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ class KLSchedule(keras.callbacks.Callback, abc.ABC):
 
 
 def _is_single_batch(iterator: Any) -> bool:
-    """Whether it is what `train_on_batch` trains on."""
+    """Whether `train_on_batch` trains on it."""
     return isinstance(iterator, GeneratorType)

@@ -57,7 +57,7 @@ class Observer(keras.callbacks.Callback):
 
     @contextmanager
     def _observing(self, iterator: Any) -> Iterator[None]:
-        """Lets costs tell what they are, and those who listened before as well."""
+        """Collects the terms of costs; earlier listeners still hear them."""
         for cost, means in self._observed:
             means.inner, cost.observe = cost.observe, means.update
         try:

@@ -224,7 +224,7 @@ class Jacobian:
 def check_last(
     flat: FlatModel, taken: keras.layers.Layer, layers: list[keras.layers.Layer], x: Any
 ) -> None:
-    """Raises ValueError unless `taken` is what the network calls last of `layers`."""
+    """Raises ValueError unless the network calls `taken` last of `layers`."""
     with recorded(layers) as calls:
         flat(flat.theta, x)
     if calls[-1].layer is not taken:

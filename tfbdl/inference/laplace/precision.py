@@ -63,7 +63,7 @@ class Precision:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `arrays` gave."""
+        """Restores the state from `arrays`."""
         for i, (block, _) in enumerate(self._blocks):
             block.restore({name: arrays[f"{i}/{name}"] for name in block.fields})
 

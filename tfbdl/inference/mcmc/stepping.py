@@ -97,7 +97,7 @@ class Stepper:
     def _steps(
         self, position: Position, first: tf.Tensor, count: tf.Tensor
     ) -> tuple[Position, Info]:
-        """`count` steps, and what sums them up."""
+        """`count` steps, and their summary."""
 
         def step(i: tf.Tensor, position: Position, so_far: Info) -> tuple[Any, ...]:
             key, state, tuning = position

@@ -42,7 +42,7 @@ class Info(NamedTuple):
     def of(
         cls, log_accept_ratio: tf.Tensor, num_gradients: Any = 0, diverging: Any = False
     ) -> Info:
-        """The diagnostics from the log Metropolis ratio, (C,); -inf for what is not finite."""
+        """The diagnostics from the log Metropolis ratio, (C,); -inf where it is not finite."""
         like = tf.zeros_like(log_accept_ratio, tf.int32)
         accept_prob = tf.exp(tf.minimum(log_accept_ratio, 0.0))
         return cls(accept_prob, diverging | (like > 0), num_gradients + like)
