@@ -108,8 +108,8 @@ class TutorialTest(unittest.TestCase):
         few = {name: part4_sweeps.GAIN[name] for name in list(part4_sweeps.GAIN)[-2:]}
         with mock.patch.object(part4_sweeps, "GAIN", few):
             self.run_script("part4_sweeps", "--sweep", "gain", "--seeds", "2", "--S", "2")
-        records = RecordFile(self.savedir / "gain.jsonl", "setting", "seed").records()
-        self.assertEqual({record["setting"] for record in records}, set(few))
+        gains = RecordFile(self.savedir / "gain.jsonl", "setting", "seed").records()
+        self.assertEqual({record["setting"] for record in gains}, set(few))
 
     def test_bayes_dense(self) -> None:
         self.run_script("bayes_dense", "--S", "3")
