@@ -94,9 +94,7 @@ def step_network(family: str, depth: int, seed: int) -> keras.Model:
     return keras.Sequential([keras.Input((1,)), *layers, last])
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, dict[str, Any]]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     rows: dict[str, dict[str, Any]] = {}
     for depth in DEPTHS:
         for width in WIDTHS:

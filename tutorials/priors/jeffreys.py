@@ -76,9 +76,7 @@ def drawn(p: np.ndarray, number: int, seed: int) -> np.ndarray:
     return V[j][:, None] * np.tanh(W[i][:, None] * LINE)
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, dict[str, Any]]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """The mass near what has no effect; how far coordinates change the law; growth of the whole."""
     rows = {}
     w, v = grid()

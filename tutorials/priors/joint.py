@@ -127,9 +127,7 @@ def chains(name: str, seed: int) -> MCMC:
     return found.fit()
 
 
-def measure(
-    args: argparse.Namespace, models: Mapping[str, keras.Model]
-) -> dict[str, dict[str, Any]]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """Of drawn functions: how their sizes differ, and how rough they are; of posteriors: R-hat."""
     rows = {}
     for name in PRIORS:
