@@ -31,7 +31,6 @@ matplotlib.use("Agg")
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
 
 from tfbdl.data import load
 from tfbdl.layers import BayesDense
