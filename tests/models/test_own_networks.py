@@ -1,5 +1,10 @@
 """A VAE with an encoder and a decoder of the user's own."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -11,7 +16,7 @@ X = (np.random.default_rng(0).random((12, 4, 4, 1)) < 0.5).astype("float32")
 LATENT = 2
 
 
-def encoder():
+def encoder() -> keras.Sequential:
     return keras.Sequential(
         [
             keras.layers.Conv2D(3, 3, activation="relu"),
@@ -21,7 +26,7 @@ def encoder():
     )
 
 
-def decoder():
+def decoder() -> keras.Sequential:
     return keras.Sequential(
         [
             keras.layers.Dense(12, "relu"),
@@ -31,14 +36,14 @@ def decoder():
     )
 
 
-def vae(**arguments):
+def vae(**arguments: Any) -> tfbdl.models.VAE:
     keras.utils.set_random_seed(0)
     model = tfbdl.models.VAE(LATENT, encoder=encoder(), decoder=decoder(), seed=1, **arguments)
     model.compile(keras.optimizers.Adam(0.01))
     return model
 
 
-def test_bound_is_that_of_the_networks():
+def test_bound_is_that_of_the_networks() -> None:
     """-loss = log p(x | z) - KL at z = mu, of what encoder and decoder give."""
     model = vae()
     loss = model.evaluate(X, verbose=0, return_dict=True)["loss"]
@@ -51,7 +56,7 @@ def test_bound_is_that_of_the_networks():
     assert loss == pytest.approx(-np.mean(log_prob - kl), rel=1e-5)
 
 
-def test_trains_predicts_and_estimates():
+def test_trains_predicts_and_estimates() -> None:
     model = vae()
     before = model.elbo(X, 50).mean()
     history = tfbdl.train(model, X, epochs=30, batch_size=12, verbose=0)
@@ -63,7 +68,7 @@ def test_trains_predicts_and_estimates():
     assert tfbdl.predict(model, X, 5, verbose=0).mean.shape == X.shape
 
 
-def test_is_saved_with_its_networks(tmp_path):
+def test_is_saved_with_its_networks(tmp_path: Path) -> None:
     model = vae()
     model.fit(X, epochs=1, verbose=0)
     model.save(tmp_path / "vae.keras")
@@ -72,7 +77,7 @@ def test_is_saved_with_its_networks(tmp_path):
     np.testing.assert_array_equal(loaded.elbo(X, 5), model.elbo(X, 5))
 
 
-def test_one_network_of_its_own_beside_dense_layers():
+def test_one_network_of_its_own_beside_dense_layers() -> None:
     model = tfbdl.models.VAE(LATENT, (6,), decoder=decoder(), seed=1)
     model.compile("adam")
     model.fit(X, epochs=1, verbose=0)
@@ -81,7 +86,7 @@ def test_one_network_of_its_own_beside_dense_layers():
     assert (LATENT, 12) in shapes
 
 
-def test_a_bayesian_decoder_adds_its_kl():
+def test_a_bayesian_decoder_adds_its_kl() -> None:
     head = tfbdl.layers.BayesDense(16, num_data=len(X), seed=2)
     model = tfbdl.models.VAE(LATENT, (6,), decoder=head, seed=1)
     model.compile("adam")
@@ -93,7 +98,7 @@ def test_a_bayesian_decoder_adds_its_kl():
     assert loss == pytest.approx(-elbo + kl / len(X), rel=1e-5)
 
 
-def test_layers_know_that_they_train():
+def test_layers_know_that_they_train() -> None:
     """A dropout of rate 1/2 in the decoder acts in training, and not outside of it."""
     network = keras.Sequential([keras.layers.Dense(16), keras.layers.Dropout(0.5)])
     model = tfbdl.models.VAE(LATENT, (6,), decoder=network, seed=1)
@@ -122,6 +127,6 @@ def test_layers_know_that_they_train():
         ),
     ],
 )
-def test_refusals(arguments, message):
+def test_refusals(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tfbdl.models.VAE(LATENT, (6,), **arguments).build((None, 4, 4, 1))

@@ -1,5 +1,10 @@
 """Training on structures of arrays, as the models take them."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -11,10 +16,10 @@ RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(2, 24, 1)).astype("float32")
 Y = A - B
 BOTH = {"a": A, "b": B}
-FORMS = {"dict": BOTH, "list": [A, B], "tuple": (A, B)}
+FORMS: dict[str, Any] = {"dict": BOTH, "list": [A, B], "tuple": (A, B)}
 
 
-def network(form="dict"):
+def network(form: str = "dict") -> keras.Model:
     """A network of two inputs, with a batch normalisation."""
     keras.utils.set_random_seed(0)
     inputs = {name: keras.Input((1,), name=name) for name in "ab"}
@@ -27,7 +32,7 @@ def network(form="dict"):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_trains_as_keras_does(form):
+def test_trains_as_keras_does(form: str) -> None:
     """One step an epoch has all examples in it, so that their order says nothing."""
     ours, theirs = network(form), network(form)
     history = tfbdl.train(ours, FORMS[form], Y, epochs=3, batch_size=24, verbose=0)
@@ -35,7 +40,7 @@ def test_trains_as_keras_does(form):
     np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-5)
 
 
-def test_pairs_stay_together_when_they_are_shuffled():
+def test_pairs_stay_together_when_they_are_shuffled() -> None:
     """The loss of y = a - b is 0 under the right weights, for all batches."""
     inputs = {name: keras.Input((1,), name=name) for name in "ab"}
     model = keras.Model(inputs, keras.layers.Subtract()([inputs["a"], inputs["b"]]))
@@ -44,8 +49,8 @@ def test_pairs_stay_together_when_they_are_shuffled():
     assert history["loss"] == [0.0, 0.0]
 
 
-def test_a_function_of_the_epoch_gives_structures():
-    def data(epoch, context):
+def test_a_function_of_the_epoch_gives_structures() -> None:
+    def data(epoch: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices((BOTH, Y))
 
     streamed = tfbdl.train(network(), data, num_data=24, epochs=2, batch_size=24, verbose=0)
@@ -62,12 +67,12 @@ def test_a_function_of_the_epoch_gives_structures():
         ({"a": A, "b": "text"}, "x has dtype <U4; give real numbers"),
     ],
 )
-def test_refusals(x, message):
+def test_refusals(x: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tfbdl.train(network(), x, Y, epochs=1, verbose=0)
 
 
-def sampling():
+def sampling() -> keras.Model:
     model = network()
     model.compile(tfbdl.optimizers.SGLD(1e-4, num_data=24), model.loss)
     return model
@@ -82,7 +87,9 @@ def sampling():
     ],
     ids=["SWAG", "SGMCMC", "DeepEnsemble"],
 )
-def test_methods_that_train_take_dictionaries_and_data_sets_of_them(make):
+def test_methods_that_train_take_dictionaries_and_data_sets_of_them(
+    make: Callable[[], Any],
+) -> None:
     batches = tf.data.Dataset.from_tensor_slices((BOTH, Y)).batch(7)
     of_arrays = make().fit(BOTH, Y, epochs=2, verbose=0)
     of_batches = make().fit(batches, epochs=2, verbose=0)
