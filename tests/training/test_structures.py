@@ -87,7 +87,7 @@ def sampling() -> keras.Model:
     ],
     ids=["SWAG", "SGMCMC", "DeepEnsemble"],
 )
-def test_methods_that_train_take_dictionaries_and_data_sets_of_them(
+def test_methods_that_train_take_dictionaries(
     make: Callable[[], Any],
 ) -> None:
     batches = tf.data.Dataset.from_tensor_slices((BOTH, Y)).batch(7)

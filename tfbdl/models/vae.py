@@ -291,7 +291,7 @@ class VAE(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: dict, custom_objects: dict | None = None) -> VAE:
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> VAE:
         networks = {
             name: keras.saving.deserialize_keras_object(config.get(name), custom_objects)
             for name in ("encoder", "decoder")
