@@ -6,14 +6,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo check test test-slow durations lint types wheel docs notebooks results soak bench clean
+.PHONY: help demo check test test-slow coverage durations lint types wheel docs notebooks results soak bench clean
 
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
 	@echo "make check    before a commit: style, types, the tests that a change needs (under 2 minutes)"
 	@echo "make test     run all tests but the slow ones, which make test-slow runs, and those of scripts"
+	@echo "make coverage all tests, and which lines of the package they run: 85 % at least"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
-	@echo "make docs     build the documentation into site/;  make notebooks: run the tutorials as notebooks"
+	@echo "make docs     build the documentation into site/;  make notebooks: run the notebooks that have changed"
 	@echo "make results  train the tutorials on MNIST (TFBDL_DATA names its folder); days on 2 cores, a step at a time"
 	@echo "make soak     kills, full disks, damaged files, long runs: a report in results/soak"
 	@echo "make bench    this package and its peers at the same work, and how costs grow: into runs/"
@@ -37,7 +38,7 @@ check: $(INSTALLED)
 
 # Graphs stay in memory: one process for all tests would need more than there may be.
 define run_tests
-	@$(BIN)/python -m pytest --slow $(1) --junitxml=build/tests/$(1)-$(2).xml $(3)
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --slow $(1) --junitxml=build/tests/$(1)-$(2).xml $(3)
 endef
 
 define run_all_tests
@@ -56,6 +57,13 @@ test-slow: $(INSTALLED)
 	@echo "==> running slow tests, tutorials, notebooks and exercises (some 30 minutes on 2 cores)"
 	$(call run_all_tests,only)
 	$(call run_tests,all,tutorials,tests/tutorials)
+
+# Each call of pytest adds its lines to those of the calls before.
+coverage: $(INSTALLED)
+	@echo "==> running all tests, and noting which lines they run (over an hour on 2 cores)"
+	@$(BIN)/coverage erase
+	@$(MAKE) --no-print-directory test test-slow PYTEST_FLAGS="--cov --cov-append --cov-report="
+	@$(BIN)/coverage report --skip-covered
 
 durations: $(INSTALLED)
 	@echo "==> noting how long tests took in 'make test test-slow'"
@@ -93,7 +101,7 @@ docs: $(INSTALLED)-docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 notebooks: $(INSTALLED)-docs
-	@echo "==> running the tutorials as notebooks on embedded digits, into docs/notebooks"
+	@echo "==> running the notebooks of the course whose code has changed"
 	@$(BIN)/python -m tutorials.notebooks
 
 results: $(INSTALLED)
@@ -112,4 +120,4 @@ bench: $(INSTALLED)
 	@$(BIN)/python benchmarks/growth.py
 
 clean:
-	rm -rf $(VENV) .venv-wheel .venv-bench build dist site docs/notebooks runs *.egg-info
+	rm -rf $(VENV) .venv-wheel .venv-bench build dist site runs *.egg-info

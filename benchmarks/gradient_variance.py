@@ -31,6 +31,7 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 from tfbdl.data import ImageData, load
 from tfbdl.layers import BayesDense
@@ -136,7 +137,7 @@ def table(rows: dict[str, dict]) -> str:
     return "\n".join(lines)
 
 
-def figure(rows: dict[str, dict]) -> plt.Figure:
+def figure(rows: dict[str, dict]) -> Figure:
     """Variance against batch size, a row of axes for each stage."""
     drawn, axes = plt.subplots(2, 4, figsize=(14, 6.5), sharex=True, layout="constrained")
     for row, (stage, variances) in zip(axes, rows.items(), strict=True):

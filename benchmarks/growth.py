@@ -32,6 +32,7 @@ import numpy as np
 import tensorflow as tf
 from compiled_chains import compiled_chains
 from loop import compiled_epoch
+from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, NullFormatter, NullLocator, StrMethodFormatter
 from predict import images as pixels
 from predict import network
@@ -211,7 +212,7 @@ def table(curves: dict[str, list[dict[str, float]]]) -> list[str]:
     return lines
 
 
-def figure(curves: dict[str, list[dict[str, float]]]) -> plt.Figure:
+def figure(curves: dict[str, list[dict[str, float]]]) -> Figure:
     """Time above memory, a column for each curve; the lines are proportional to the size."""
     figure, axes = plt.subplots(
         2, len(curves), figsize=(2.9 * len(curves), 5.5), layout="constrained", squeeze=False

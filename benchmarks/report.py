@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
@@ -73,7 +74,7 @@ def table(works: dict[str, Any]) -> list[str]:
     return lines
 
 
-def figure(works: dict[str, Any]) -> plt.Figure:
+def figure(works: dict[str, Any]) -> Figure:
     """The ratios of all works."""
     names = [name for name, peers in works.items() if isinstance(peers.get("tfbdl"), dict)]
     figure, ax = plt.subplots(figsize=(10, 1.2 + 0.5 * len(names)), layout="constrained")

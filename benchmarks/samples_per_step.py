@@ -31,6 +31,7 @@ matplotlib.use("Agg")
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl.data import load
 from tfbdl.layers import BayesDense
@@ -99,7 +100,7 @@ def measure(name: str, kind: str, size: int, args: argparse.Namespace) -> dict[s
     return {"variance": variance, "seconds": float(np.median(seconds))}
 
 
-def figure(rows: dict[str, dict], networks: Sequence[str]) -> plt.Figure:
+def figure(rows: dict[str, dict], networks: Sequence[str]) -> Figure:
     """Variance against S, and against the time that it takes."""
     size = (11, 3.9 * len(networks))
     drawn, axes = plt.subplots(len(networks), 2, figsize=size, layout="constrained", squeeze=False)

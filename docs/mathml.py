@@ -23,7 +23,8 @@ def on_page_content(content: str, **_: Any) -> str:
     def mathml(found: re.Match[str]) -> str:
         tag, bracket, formula = found.groups()
         display = "block" if bracket == "[" else "inline"
-        made = FUNCTION.sub(SPACED, convert(html.unescape(formula), display=display))
+        upright = html.unescape(formula).replace("\\operatorname{", "\\mathrm{")
+        made = FUNCTION.sub(SPACED, convert(upright, display=display))
         return f'<{tag} class="math">{made}</{tag}>'
 
     return FORMULA.sub(mathml, content)

@@ -1,7 +1,4 @@
-"""Two logical CPU devices for the whole session, so that `MirroredStrategy` has two replicas.
-
-They must be configured before TensorFlow starts; nothing is placed on the second one otherwise.
-"""
+"""How processes that run tests are set up: devices, garbage collection, warnings, XLA."""
 
 import gc
 import os
@@ -16,12 +13,6 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # Tests are many small graphs in two processes: more threads only wait for each other.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
-
-import tensorflow as tf
-
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
 
 # Graphs are many objects that stay, and looking through them all takes much of the time.
 gc.set_threshold(20_000, 20, 50)
@@ -38,9 +29,31 @@ THIRD_PARTY = (
 )
 
 
-def pytest_configure(config):
+def pytest_configure(config: pytest.Config) -> None:
     for line in THIRD_PARTY:
         config.addinivalue_line("filterwarnings", line)
+    only_hands_out = (
+        not hasattr(config, "workerinput") and getattr(config.option, "dist", "no") != "no"
+    )
+    if not only_hands_out:
+        two_devices()
+
+
+def two_devices() -> None:
+    """Two logical CPU devices for the whole session, so that `MirroredStrategy` has two replicas.
+
+    They must be configured before TensorFlow starts; nothing is placed on the second otherwise.
+    """
+    import tensorflow as tf  # noqa: PLC0415 (seconds, in a process that runs no tests)
+
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+
+
+def pytest_collection_finish() -> None:
+    """Half a million objects of libraries stay to the end: no collection looks through them."""
+    gc.freeze()
 
 
 SLOW = Path(__file__).parent / "slow.txt"
@@ -95,6 +108,8 @@ def graphs_unless_asked(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 @pytest.fixture
 def without_xla(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scripts whose parts are compiled in other tests take half of the time."""
+    import tensorflow as tf  # noqa: PLC0415
+
     function = tf.function
 
     def plain(*args: Any, jit_compile: object = None, **kwargs: Any) -> Any:

@@ -73,7 +73,8 @@ def distances(changed: Iterable[str]) -> dict[str, int]:
 
 def selected(far: dict[str, int], seconds: dict[str, float]) -> tuple[list[str], list[str]]:
     """The test files to run, and those left out though they reach what has changed."""
-    chosen, left_out, total = list(SAMPLE), [], sum(seconds.get(test, 5.0) for test in SAMPLE)
+    chosen, left_out = list(SAMPLE), list[str]()
+    total = sum(seconds.get(test, 5.0) for test in SAMPLE)
     for test in sorted(far, key=lambda t: (far[t], seconds.get(t, 5.0))):
         if far[test] == UNREACHED or test in chosen:
             continue

@@ -5,6 +5,7 @@ import io
 import os
 import re
 import tempfile
+from typing import Any
 from unittest import mock
 
 import bounded_tasks
@@ -37,31 +38,31 @@ X = np.random.default_rng(0).normal(size=(N, 4)).astype("float32")
 CURVE = np.linspace(0.0, 1.0, N)
 
 
-def dense(**given):
+def dense(**given: Any) -> None:
     layer = layers.BayesDense(3, num_data=N, **given)
     layer(X, training=True)
     layer.get_config()
 
 
-def laplace(likelihood=None, **given):
+def laplace(likelihood: Any = None, **given: Any) -> Any:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     return inference.Laplace(model, likelihood or likelihoods.Normal(0.1), **given)
 
 
-def dense_of(units):
+def dense_of(units: int) -> Any:
     return dense()
 
 
-def fitted_laplace():
+def fitted_laplace() -> Any:
     return laplace().fit(X, X[:, :1])
 
 
-def fitted_classifier():
+def fitted_classifier() -> Any:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     return inference.Laplace(model, likelihoods.Categorical()).fit(X, np.arange(N) % 3)
 
 
-def chains():
+def chains() -> Any:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     method = inference.MCMC(
         model, 1.0, likelihood=likelihoods.Normal(1.0), kernel="hmc", num_warmup=50, num_samples=4
@@ -69,29 +70,29 @@ def chains():
     return method.fit(X, X[:, :1])
 
 
-def compiled():
+def compiled() -> Any:
     scaled = keras.layers.BatchNormalization()
     model = keras.Sequential([keras.Input((4,)), scaled, keras.layers.Dense(1)])
     model.compile("sgd", likelihoods.Normal(1.0))
     return model
 
 
-def snapshots():
+def snapshots() -> Any:
     return inference.SWAG(compiled()).fit(X, X[:, :1], epochs=4)
 
 
-def bayesian():
+def bayesian() -> keras.Model:
     return keras.Sequential([keras.Input((4,)), layers.BayesDense(1, num_data=N)])
 
 
-def bands(**given):
+def bands(**given: Any) -> Any:
     outputs = np.zeros((2, N, 1), "float32")
     one = np.ones((N, 1), "float32")
     actual = tfbdl.Prediction(one, one, one, one[:, 0], 2, likelihoods.Normal(), outputs)
     return plots.predictive_bands(**{"x": CURVE, "prediction": actual, **given})
 
 
-def command(*words):
+def command(*words: Any) -> None:
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
         cli.main(words)
@@ -101,7 +102,7 @@ def command(*words):
 class Scaled(priors.Hierarchical):
     """A prior of the user's own."""
 
-    def get_config(self):
+    def get_config(self) -> Any:
         return super().get_config()
 
 
@@ -229,7 +230,7 @@ REFUSED = {
 
 class NamedTest(parameterized.TestCase):
     @parameterized.parameters(*REFUSED)
-    def test_refused_in_one_line(self, what):
+    def test_refused_in_one_line(self, what: Any) -> None:
         call, message = REFUSED[what]
         with self.assertRaisesRegex((ValueError, TypeError), message) as caught:
             call()
@@ -237,14 +238,14 @@ class NamedTest(parameterized.TestCase):
         self.assertNotIsInstance(caught.exception, (KeyError, IndexError, UnicodeError))
 
     @parameterized.parameters(priors.Hierarchical, priors.KroneckerNormal, priors.Prior)
-    def test_a_base_in_the_place_of_a_prior(self, base):
+    def test_a_base_in_the_place_of_a_prior(self, base: Any) -> None:
         for call in (base, lambda: dense(prior=base), lambda: base({})):
             with self.assertRaisesRegex((TypeError, ValueError), base.__name__) as caught:
                 call()
             self.assertNotIn("\n", str(caught.exception))
 
     @parameterized.parameters("BayesGRU", "BayesLSTM", "BayesDense", "VariationalDropout")
-    def test_integers_of_numpy(self, name):
+    def test_integers_of_numpy(self, name: str) -> None:
         """They are taken, and saved."""
         layer = getattr(layers, name)(np.int64(3), num_data=np.int32(N), seed=np.uint8(1))
         model = keras.Sequential([keras.Input((4, 4) if "Bayes" in name[:5] else (4,)), layer])
@@ -256,7 +257,7 @@ class NamedTest(parameterized.TestCase):
 
 
 class FewTest(parameterized.TestCase):
-    def test_bad_calls(self):
+    def test_bad_calls(self) -> None:
         """Of what is quick, in this process; `make soak` has all, in processes with bounds."""
         cases = [case for case in all_cases() if not case.slow and case.arguments]
         folder = self.enter_context(tempfile.TemporaryDirectory())
@@ -272,7 +273,7 @@ class FewTest(parameterized.TestCase):
 class JudgeTest(parameterized.TestCase):
     """Wrong answers are found."""
 
-    def case(self, run):
+    def case(self, run: Any) -> Any:
         return Case("f", run, run, {"number": (1, 2)})
 
     @parameterized.parameters(
@@ -286,8 +287,8 @@ class JudgeTest(parameterized.TestCase):
         (ValueError("number=3 must be 1"), "refusal"),
         (tfbdl.TrainingError("the loss is not finite"), "refusal"),
     )
-    def test_errors(self, error, kind):
-        def run(number):
+    def test_errors(self, error: Any, kind: Any) -> None:
+        def run(number: Any) -> None:
             raise error
 
         self.assertEqual(bad_calls.answer(self.case(run), 0).kind, kind)
@@ -298,16 +299,16 @@ class JudgeTest(parameterized.TestCase):
         ({"a": tf.constant(float("inf"))}, "not finite"),
         (["text", 1.0], "result"),
     )
-    def test_results(self, actual, kind):
+    def test_results(self, actual: Any, kind: Any) -> None:
         self.assertEqual(bad_calls.answer(self.case(lambda number: actual), 0).kind, kind)
 
-    def test_calls_that_are_kept_are_not_made_again(self):
+    def test_calls_that_are_kept_are_not_made_again(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             kept = bad_calls.Path(folder) / "calls.json"
             first = [bad_calls.Answer("result", str(i), "") for i in range(5)]
             made = []
 
-            def of_process(calls):
+            def of_process(calls: Any) -> Any:
                 made.extend(calls)
                 return first[: len(calls)]
 
@@ -324,7 +325,7 @@ class BoundedTest(parameterized.TestCase):
         ("hang", 0.2, "no answer within 0.2 seconds"),
         ("turn", 0.2, "no answer within 0.2 seconds"),
     )
-    def test_bounds(self, task, patience, message):
+    def test_bounds(self, task: Any, patience: Any, message: str) -> None:
         given = []
         with (
             mock.patch.object(bounded, "PATIENCE", patience),
@@ -334,7 +335,7 @@ class BoundedTest(parameterized.TestCase):
                 given.append(answer)
         self.assertEqual(given, ["a"])
 
-    def test_all_answers(self):
+    def test_all_answers(self) -> None:
         self.assertEqual(list(bounded.answers(bounded_tasks.begin, ["a", "b"])), ["a", "b"])
 
 

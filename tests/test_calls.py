@@ -2,6 +2,7 @@
 
 import threading
 import unittest
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,11 +22,11 @@ class Kept:
     values = OfCall(list)
 
 
-def in_thread(function):
+def in_thread(function: Any) -> None:
     """Runs it in another thread, to its end; raises what it has raised."""
     raised = []
 
-    def run():
+    def run() -> None:
         try:
             function()
         except Exception as error:
@@ -40,7 +41,7 @@ def in_thread(function):
 
 
 class OfCallTest(unittest.TestCase):
-    def test_apart(self):
+    def test_apart(self) -> None:
         a, b = Kept(), Kept()
         a.values.append(1)
         with apart():
@@ -52,7 +53,7 @@ class OfCallTest(unittest.TestCase):
             self.assertEqual((a.values, b.values), ([2], [3]))
         self.assertEqual((a.values, b.values), ([1], []))
 
-    def test_an_error_ends_it(self):
+    def test_an_error_ends_it(self) -> None:
         a = Kept()
         with self.assertRaises(RuntimeError), apart():
             a.values = [2]
@@ -60,20 +61,20 @@ class OfCallTest(unittest.TestCase):
         self.assertEqual(a.values, [])
 
 
-def disturbed(cls):
+def disturbed(cls: Any) -> Any:
     """A model that lets another thread do something between its forward pass and its loss."""
 
     class Disturbed(cls):
         meanwhile = staticmethod(lambda: None)
 
-        def compute_loss(self, *args, **kwargs):
+        def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
             in_thread(self.meanwhile)
             return super().compute_loss(*args, **kwargs)
 
     return Disturbed
 
 
-def network(*layers):
+def network(*layers: Any) -> Any:
     model = disturbed(keras.Sequential)([keras.Input((4,)), *layers])
     model.compile(
         keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -81,14 +82,14 @@ def network(*layers):
     return model
 
 
-def autoencoder():
+def autoencoder() -> Any:
     model = disturbed(tfbdl.models.VAE)(2, (3,), seed=1)
     model.compile(keras.optimizers.SGD(0.1))
     model.build((None, 4))
     return model
 
 
-def data_of(model):
+def data_of(model: Any) -> Any:
     return (tf.sigmoid(X).numpy(),) if isinstance(model, tfbdl.models.VAE) else (X, Y)
 
 
@@ -111,7 +112,7 @@ TRAININGS = {
 }
 
 
-def eager(model):
+def eager(model: Any) -> Any:
     model.run_eagerly = True
     return model
 
@@ -120,10 +121,10 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         *((name, "fit") for name in MODELS), ("dense", "eager fit"), ("dense", "loop")
     )
-    def test_predictions_do_not_disturb_it(self, name, by):
+    def test_predictions_do_not_disturb_it(self, name: str, by: Any) -> None:
         """The KL of a step would be lost, and of all steps if it is lost while they are traced."""
 
-        def trained(meanwhile):
+        def trained(meanwhile: Any) -> Any:
             keras.utils.set_random_seed(0)
             model = MODELS[name]()
             x = data_of(model)[0][:5]
@@ -144,11 +145,11 @@ QUESTIONS = {
 
 class PredictionsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(("predict", "elbo"), ("elbo", "predict"))
-    def test_one_inside_the_other(self, first, second):
+    def test_one_inside_the_other(self, first: Any, second: Any) -> None:
         """A layer between whose call and the use of what it has left comes that of the other."""
-        actual = {}
+        actual: dict[Any, Any] = {}
 
-        def tanh(x):
+        def tanh(x: Any) -> Any:
             if not tf.executing_eagerly() and second not in actual:
                 actual[second] = None
                 in_thread(lambda: actual.update({second: QUESTIONS[second](model)}))

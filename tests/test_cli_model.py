@@ -10,6 +10,7 @@ import tempfile
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import h5py
@@ -26,7 +27,7 @@ N, D, C = 9, 4, 3
 X = RNG.normal(size=(N, D)).astype("float32")
 
 
-def classifier():
+def classifier() -> Any:
     model = keras.Sequential(
         [
             keras.Input((D,)),
@@ -41,19 +42,19 @@ def classifier():
     return model
 
 
-def my_loss(y, p):
+def my_loss(y: Any, p: Any) -> Any:
     return keras.ops.mean(p - y)
 
 
 class CommandCase(tf.test.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         self.model = self.folder / "model.keras"
         self.inputs = self.folder / "test.npz"
         np.savez(self.inputs, x=X)
 
-    def run_command(self, *args):
+    def run_command(self, *args: Any) -> Any:
         out, err = io.StringIO(), io.StringIO()
         with (
             contextlib.redirect_stdout(out),
@@ -66,7 +67,7 @@ class CommandCase(tf.test.TestCase):
                 code = int(stop.code or 0)
         return code, out.getvalue(), err.getvalue()
 
-    def refuse(self, code, message, *args):
+    def refuse(self, code: Any, message: str, *args: Any) -> None:
         """One line of error, nothing else shown, no file made, changed or removed."""
         before = self.files()
         actual, out, err = self.run_command(*args)
@@ -75,12 +76,12 @@ class CommandCase(tf.test.TestCase):
         self.assertEqual(err.count("\n"), 1, err)
         self.assertEqual(self.files(), before)
 
-    def files(self):
+    def files(self) -> Any:
         return {path: path.is_file() and path.read_bytes() for path in self.folder.rglob("*")}
 
 
 class PredictTest(CommandCase):
-    def test_classes(self):
+    def test_classes(self) -> None:
         model = classifier()
         model.save(self.model)
         code, out, err = self.run_command(
@@ -99,7 +100,7 @@ class PredictTest(CommandCase):
         self.assertEqual([int(row[1]) for row in rows], list(expected.mean[order].argmax(-1)))
         self.assertAllClose([float(row[3]) for row in rows], expected.entropy[order], atol=6e-4)
 
-    def test_regression_and_a_file_with_one_array(self):
+    def test_regression_and_a_file_with_one_array(self) -> None:
         model = keras.Sequential([keras.Input((D,)), layers.BayesDense(1, num_data=N)])
         model.compile("sgd", likelihoods.Normal(0.5))
         model.save(self.model)
@@ -112,7 +113,7 @@ class PredictTest(CommandCase):
             self.assertCountEqual(file, ["format", "mean", "stddev"])
             self.assertAllClose(file["mean"], tfbdl.predict(model, X, seed=0).mean, 1e-4, 1e-5)
 
-    def test_several_inputs_go_by_their_names(self):
+    def test_several_inputs_go_by_their_names(self) -> None:
         a, b = keras.Input((2,), name="a"), keras.Input((2,), name="b")
         h = layers.MCDropout(0.5)(keras.layers.Concatenate()([b, a]))
         model = keras.Model([b, a], keras.layers.Dense(1)(h))
@@ -128,7 +129,7 @@ class PredictTest(CommandCase):
         np.savez(other, a=X)
         self.refuse(2, "has arrays a; this model's inputs are b, a", "predict", self.model, other)
 
-    def test_several_labels_an_example_have_no_one_class(self):
+    def test_several_labels_an_example_have_no_one_class(self) -> None:
         model = keras.Sequential([keras.Input((D,)), layers.BayesDense(3, num_data=N)])
         model.compile("sgd", likelihoods.Bernoulli())
         model.save(self.model)
@@ -136,7 +137,7 @@ class PredictTest(CommandCase):
         self.assertEqual(code, 0)
         self.assertRegex(out, r"example +entropy +mutual information")
 
-    def test_nothing_is_overwritten_without_force(self):
+    def test_nothing_is_overwritten_without_force(self) -> None:
         classifier().save(self.model)
         output = self.folder / "test_predicted.npz"
         output.write_text("mine")
@@ -146,7 +147,7 @@ class PredictTest(CommandCase):
         self.assertEqual(code, 0)
         self.assertTrue(zipfile.is_zipfile(output))
 
-    def test_bad_files(self):
+    def test_bad_files(self) -> None:
         classifier().save(self.model)
         self.refuse(
             2,
@@ -182,7 +183,7 @@ class PredictTest(CommandCase):
 
 
 class DeviceTest(CommandCase):
-    def test_what_has_no_end_is_not_read(self):
+    def test_what_has_no_end_is_not_read(self) -> None:
         """Devices, pipes and links to them in place of files; nothing waits, or fills memory."""
         classifier().save(self.model)
         pipe, link = self.folder / "pipe", self.folder / "link.npz"
@@ -200,7 +201,7 @@ class DeviceTest(CommandCase):
 
 
 class SummaryTest(CommandCase):
-    def test_posteriors_and_dropout(self):
+    def test_posteriors_and_dropout(self) -> None:
         model = classifier()
         head = model.layers[-1]
         head.kernel.mu.assign(tf.fill([8, C], 2.0))
@@ -213,7 +214,7 @@ class SummaryTest(CommandCase):
         self.assertRegex(out, r"concrete_dropout\S* +0\.750 \(0\.750 to 0\.750\), learned")
         self.assertRegex(out, r"mc_dropout\S* +0\.700")
 
-    def test_an_ensemble(self):
+    def test_an_ensemble(self) -> None:
         """Mean and standard deviation over its members."""
         network = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, name="head")])
         members = np.stack([np.full(D * C + C, w) for w in (1.0, 2.0, 3.0)])
@@ -222,7 +223,7 @@ class SummaryTest(CommandCase):
         self.assertEqual((code, err), (0, ""))
         self.assertRegex(out, r"head/kernel +12 +2 +0\.8165 +3\.9 3\.9 3\.9 +unknown ")
 
-    def test_an_ensemble_whose_members_are_much_alike(self):
+    def test_an_ensemble_whose_members_are_much_alike(self) -> None:
         network = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, name="head")])
         members = np.random.default_rng(0).normal(1e6, 0.5, (100, D * C + C)).astype("float32")
         tfbdl.models.WeightEnsemble(network, members).save(self.model)
@@ -231,13 +232,13 @@ class SummaryTest(CommandCase):
         rms = np.sqrt(np.mean(stddev**2))
         self.assertRegex(out, rf"head/kernel +{D * C} +1e\+06 +{rms:.4g} ")
 
-    def test_a_model_whose_weights_are_not_random(self):
+    def test_a_model_whose_weights_are_not_random(self) -> None:
         model = tfbdl.models.VAE(2, (5,))
         model(tf.zeros((1, 4)))
         model.save(self.model)
         self.refuse(2, "has no random weights and no learned dropout", "summary", self.model)
 
-    def test_a_spread_that_is_not_known(self):
+    def test_a_spread_that_is_not_known(self) -> None:
         prior = layers.BayesDense(C, num_data=N, posterior="prior", name="head")
         keras.Sequential([keras.Input((D,)), prior]).save(self.model)
         code, out, _ = self.run_command("summary", self.model)
@@ -245,7 +246,7 @@ class SummaryTest(CommandCase):
         self.assertRegex(out, r"head/kernel +12 +0 +unknown +unknown +0 ")
         self.assertNotIn("nan", out)
 
-    def test_bad_files(self):
+    def test_bad_files(self) -> None:
         self.refuse(2, "none.keras does not exist", "summary", self.folder / "none.keras")
         text = self.folder / "text.keras"
         text.write_text("hello")
@@ -254,7 +255,7 @@ class SummaryTest(CommandCase):
         keras.Sequential([keras.Input((D,)), keras.layers.Dense(1)]).save(self.model)
         self.refuse(2, "has no random weights and no learned dropout", "summary", self.model)
 
-    def edit(self, changes):
+    def edit(self, changes: Any) -> Any:
         """A copy of the saved model with text replaced in the files inside it."""
         copy = self.folder / "edited.keras"
         with zipfile.ZipFile(self.model) as old, zipfile.ZipFile(copy, "w") as new:
@@ -266,7 +267,7 @@ class SummaryTest(CommandCase):
                 new.writestr(name, data)
         return copy
 
-    def test_models_of_other_versions(self):
+    def test_models_of_other_versions(self) -> None:
         classifier().save(self.model)
         made_by = {f'"{keras.__version__}"': '"99.0"'}
         unknown = {"BayesDense": "TomorrowsDense"}
@@ -277,13 +278,13 @@ class SummaryTest(CommandCase):
         newer = self.edit({"config.json": {'"per_example"': '"per_day"'}})
         self.refuse(2, "knows no {'per_day': False} of MCDropout; use the", "summary", newer)
 
-    def test_layers_of_the_users_own(self):
+    def test_layers_of_the_users_own(self) -> None:
         classifier().save(self.model)
         changes = {"tfbdl>BayesDense": "mine>Mine", '"BayesDense"': '"Mine"'}
         own = self.edit({"config.json": changes})
         self.refuse(2, "Mine is unknown; load it in Python, where it is regis", "summary", own)
 
-    def test_a_loss_of_the_users_own(self):
+    def test_a_loss_of_the_users_own(self) -> None:
         """Only a prediction needs it."""
         model = classifier()
         model.compile("sgd", my_loss)
@@ -291,7 +292,7 @@ class SummaryTest(CommandCase):
         self.assertEqual(self.run_command("summary", self.model)[0], 0)
         self.refuse(2, "my_loss is unknown; load it in", "predict", self.model, self.inputs)
 
-    def test_damaged_files(self):
+    def test_damaged_files(self) -> None:
         classifier().save(self.model)
         whole = self.model.read_bytes()
         self.model.write_bytes(whole[: len(whole) // 2])
@@ -303,13 +304,13 @@ class SummaryTest(CommandCase):
             self.model.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
             self.refuse(2, "cannot be loaded: it is damaged; save", "summary", self.model)
 
-    def test_hostile_files(self):
+    def test_hostile_files(self) -> None:
         """Nothing is unfolded that takes far more memory than the file, or lands elsewhere."""
         classifier().save(self.model)
         with zipfile.ZipFile(self.model) as whole:
             members = {name: whole.read(name) for name in whole.namelist()}
 
-        def weights(**dataset):
+        def weights(**dataset: Any) -> Any:
             raw = io.BytesIO()
             with h5py.File(raw, "w") as file:
                 file.create_dataset("layers/dense/vars/0", dtype="float32", **dataset)
@@ -343,7 +344,7 @@ class SummaryTest(CommandCase):
                 self.assertLess(peak, 2**24)
         self.assertFalse((self.folder.parent / "evil").exists())
 
-    def test_hostile_inputs(self):
+    def test_hostile_inputs(self) -> None:
         classifier().save(self.model)
         bomb = self.folder / "bomb.npz"
         np.savez_compressed(bomb, x=np.zeros((10, 8_000_000), np.float32))
@@ -353,7 +354,7 @@ class SummaryTest(CommandCase):
 
 
 class ProcessTest(CommandCase):
-    def test_a_screen_without_noise(self):
+    def test_a_screen_without_noise(self) -> None:
         classifier().save(self.model)
         done = subprocess.run(
             [sys.executable, "-m", "tfbdl", "summary", str(self.model)],

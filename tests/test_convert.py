@@ -5,8 +5,10 @@ import re
 import subprocess
 import sys
 import warnings
+from typing import Any
 
 import keras
+import keras.layers as L
 import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
@@ -19,19 +21,18 @@ from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.keras_private import walk
 from tfbdl.layers.base import BayesLayer
 
-L = keras.layers
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 4)).astype("float32")
 IDS = np.array([[1, 8, 3, 0], [2, 2, 0, 0], [5, 6, 7, 8]])
 IMAGES = RNG.normal(size=(3, 32, 32, 3)).astype("float32")
 
 
-def own(x):
+def own(x: Any) -> Any:
     """An activation that Keras does not know."""
     return tf.sin(x)
 
 
-def sequential():
+def sequential() -> keras.Model:
     return keras.Sequential(
         [
             keras.Input((4,)),
@@ -47,13 +48,13 @@ def sequential():
     )
 
 
-def built_on_data():
+def built_on_data() -> Any:
     model = keras.Sequential([L.Dense(3, "relu"), L.Dropout(0.5), L.Dense(2)])
     model(X[:5])
     return model
 
 
-def nested():
+def nested() -> keras.Model:
     """A layer and a nested model that two levels share, operations, dicts at both ends."""
     shared = L.Dense(4, "tanh", name="shared")
     inputs = keras.Input((4,))
@@ -61,28 +62,41 @@ def nested():
     stack = keras.Sequential([keras.Input((4,)), inner, L.Dense(4), L.LayerNormalization()])
     a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
     twice = 2.0 * stack(shared(a)) + stack(b)[:, ::-1]
-    outputs = {"head": L.Dense(1, name="head")(twice), "rest": [inner(a), L.Lambda(own)(twice)]}
+    outputs = {
+        "head": L.Dense(1, name="head")(twice),
+        "rest": [inner(a), L.Lambda(own)(twice)],
+    }
     return keras.Model({"a": a, "b": b}, outputs, name="outer")
 
 
-def branches():
+def branches() -> keras.Model:
     """A shared layer and a shared nested model, at one level, as Keras' files can hold them."""
     a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
     shared = L.Dense(4, "tanh", name="shared")
-    layers = [keras.Input((4,)), L.Dropout(0.2), L.BatchNormalization(), L.Dense(4)]
+    layers = [
+        keras.Input((4,)),
+        L.Dropout(0.2),
+        L.BatchNormalization(),
+        L.Dense(4),
+    ]
     stack = keras.Sequential(layers, name="stack")
     y = stack(shared(a)) - stack(shared(b))
     return keras.Model([a, b], [L.Dense(1, name="head")(y), y], name="outer")
 
 
-def half():
+def half() -> keras.Model:
     policy = "mixed_bfloat16"
     return keras.Sequential(
-        [keras.Input((4,)), L.Dense(3, dtype=policy), L.Dropout(0.5, dtype=policy), L.Dense(2)]
+        [
+            keras.Input((4,)),
+            L.Dense(3, dtype=policy),
+            L.Dropout(0.5, dtype=policy),
+            L.Dense(2),
+        ]
     )
 
 
-def images():
+def images() -> keras.Model:
     """Every convolution, of several arguments, on inputs of four numbers."""
     return keras.Sequential(
         [
@@ -108,7 +122,7 @@ def images():
     )
 
 
-def sequences():
+def sequences() -> keras.Model:
     """Integers, embedded; a recurrent layer of each kind, one of them with two states."""
     ids = keras.Input((4,), dtype="int32")
     y = L.Embedding(9, 3, mask_zero=True, name="words")(ids)
@@ -124,7 +138,7 @@ MODELS = {
 }
 
 
-def trained(model):
+def trained(model: Any) -> Any:
     """Every weight and statistic away from where it started."""
     rng = np.random.default_rng(1)
     for v in model.weights:
@@ -133,11 +147,11 @@ def trained(model):
     return model
 
 
-def made(name):
+def made(name: str) -> Any:
     return trained(MODELS[name]())
 
 
-def inputs_of(model):
+def inputs_of(model: Any) -> Any:
     if model.name == "sequences":
         return IDS
     if model.name != "outer":
@@ -145,34 +159,34 @@ def inputs_of(model):
     return {"a": X, "b": X[::-1]} if isinstance(model.input, dict) else [X, X[::-1]]
 
 
-def leaves(model):
+def leaves(model: Any) -> Any:
     return list({id(v): v for v in walk(model) if not isinstance(v, keras.Model)}.values())
 
 
-def of_type(model, *kinds):
+def of_type(model: Any, *kinds: Any) -> Any:
     return [layer for layer in walk(model) if type(layer) in kinds]
 
 
-def drawn(model, x, sample=0):
+def drawn(model: Any, x: Any, sample: int = 0) -> Any:
     return keras.tree.flatten(DrawnModel(model)(x, draw=make_draw(0, sample)))
 
 
 class ConvertTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_same_predictions(self, model, other, x=None, **kwargs):
+    def assert_same_predictions(self, model: Any, other: Any, x: Any = None, **kwargs: Any) -> None:
         x = inputs_of(model) if x is None else x
         expected, got = model(x, training=False), other(x, training=False)
         keras.tree.map_structure(lambda a, b: self.assertAllClose(a, b, **kwargs), expected, got)
 
-    def assert_same_weights(self, model, other):
+    def assert_same_weights(self, model: Any, other: Any) -> None:
         for a, b in zip(model.get_weights(), other.get_weights(), strict=True):
             self.assertAllEqual(a, b)
 
-    def through_file(self, model):
+    def through_file(self, model: Any) -> Any:
         path = f"{self.get_temp_dir()}/model.keras"
         model.save(path)
         return keras.models.load_model(path, safe_mode=True)
 
-    def assert_refused(self, message, convert, *args, **kwargs):
+    def assert_refused(self, message: str, convert: Any, *args: Any, **kwargs: Any) -> None:
         with self.assertRaisesRegex(ValueError, message) as context:
             convert(*args, **kwargs)
         self.assertNotIn("\n", str(context.exception))
@@ -182,7 +196,7 @@ class AnyConversionTest(ConvertTest):
     """What holds for all three, in one walk around: m -> Bayesian, drawable -> m."""
 
     @parameterized.parameters(*MODELS)
-    def test_there_and_back(self, name):
+    def test_there_and_back(self, name: str) -> None:
         model = made(name)
         x, before = inputs_of(model), model.get_weights()
         converted = to_mc_dropout(to_bayesian(model, num_data=10))
@@ -203,7 +217,7 @@ class AnyConversionTest(ConvertTest):
         self.assertFalse({id(v) for v in leaves(model)} & {id(v) for v in leaves(converted)})
 
     @parameterized.parameters(*MODELS)
-    def test_draws(self, name):
+    def test_draws(self, name: str) -> None:
         """One function a draw, other functions in other draws."""
         model = to_mc_dropout(to_bayesian(made(name), num_data=10))
         x = keras.tree.map_structure(lambda x: np.repeat(x[:1], 3, axis=0), inputs_of(model))
@@ -211,7 +225,7 @@ class AnyConversionTest(ConvertTest):
             self.assertAllClose(a[1:], a[:-1], 1e-6)
             self.assertNotAllClose(a, b)
 
-    def test_compile_state_and_original_config_are_left(self):
+    def test_compile_state_and_original_config_are_left(self) -> None:
         model = made("sequential")
         model.compile("adam", lambda y, f: tf.reduce_sum(y - f))
         config = model.get_config()
@@ -220,7 +234,7 @@ class AnyConversionTest(ConvertTest):
         self.assertEqual(json.dumps(model.get_config()), json.dumps(config))
         self.assertLen(model.get_layer("drop")._inbound_nodes, 1)
 
-    def test_frozen_layers_stay_frozen(self):
+    def test_frozen_layers_stay_frozen(self) -> None:
         model = made("nested")
         model.get_layer("inner").trainable = False
         model.layers[-1].trainable = False
@@ -231,7 +245,7 @@ class AnyConversionTest(ConvertTest):
             inner = converted.get_layer("inner")
             self.assertEmpty(inner.trainable_variables)
 
-    def test_fit(self):
+    def test_fit(self) -> None:
         model = to_bayesian(to_mc_dropout(made("sequential")), num_data=6)
         model.compile("adam", "mse")
         before = model.get_weights()
@@ -242,7 +256,7 @@ class AnyConversionTest(ConvertTest):
         self.assert_same_predictions(model, to_deterministic(model), atol=1e-6)
 
     @parameterized.parameters("built_on_data", "branches")
-    def test_converted_models_can_be_saved(self, name):
+    def test_converted_models_can_be_saved(self, name: str) -> None:
         model = made(name)
         converted = to_mc_dropout(to_bayesian(model, num_data=10))
         loaded, x = self.through_file(converted), inputs_of(model)
@@ -250,9 +264,12 @@ class AnyConversionTest(ConvertTest):
         for a, b in zip(drawn(converted, x), drawn(loaded, x), strict=True):
             self.assertAllEqual(a, b)
 
-    def test_state_that_is_no_weight(self):
+    def test_state_that_is_no_weight(self) -> None:
         """A vocabulary, and the statistics of Normalization."""
-        words, numbers = L.TextVectorization(output_sequence_length=3), L.Normalization()
+        words, numbers = (
+            L.TextVectorization(output_sequence_length=3),
+            L.Normalization(),
+        )
         words.adapt(["a b c", "a b"])
         numbers.adapt(X)
         text, x = keras.Input((), dtype="string", name="text"), keras.Input((4,), name="x")
@@ -265,7 +282,7 @@ class AnyConversionTest(ConvertTest):
 
 
 class MCDropoutTest(ConvertTest):
-    def test_layers(self):
+    def test_layers(self) -> None:
         """Each kind by its rate, name and seed, and its mask by the axes it is the same along."""
         x = keras.Input((8, 8, 40))
         y = L.Dropout(0.1, (None, 1, None, None), seed=7, name="a")(x)
@@ -297,7 +314,7 @@ class MCDropoutTest(ConvertTest):
                 self.assertAllClose(*(mask.max() for mask in masks))
 
     @parameterized.parameters("EfficientNetB0", "MobileNet")
-    def test_applications(self, name):
+    def test_applications(self, name: str) -> None:
         build = getattr(keras.applications, name)
         model = build(weights=None, input_shape=(32, 32, 3), classes=5)
         model = trained(model)
@@ -310,7 +327,7 @@ class MCDropoutTest(ConvertTest):
                 self.assert_same_weights(old, new)
         self.assert_same_weights(model, to_deterministic(converted))
 
-    def test_some(self):
+    def test_some(self) -> None:
         self.assertEqual(
             [
                 [v.name for v in of_type(to_mc_dropout(made("sequential"), layers=layers), *kinds)]
@@ -320,7 +337,7 @@ class MCDropoutTest(ConvertTest):
             [["drop"]] * 3,
         )
 
-    def test_noise_that_stays_in_training_is_named(self):
+    def test_noise_that_stays_in_training_is_named(self) -> None:
         model = keras.Sequential(
             [
                 keras.Input((3, 4)),
@@ -342,10 +359,10 @@ class MCDropoutTest(ConvertTest):
             warnings.simplefilter("error")
             to_mc_dropout(model, layers="e")
 
-    def test_attention(self):
+    def test_attention(self) -> None:
         """It holds a Dropout of its own: one of rate 0 is let be, others are refused if chosen."""
 
-        def model(rate):
+        def model(rate: Any) -> Any:
             x = keras.Input((5, 4))
             y = L.MultiHeadAttention(2, 3, dropout=rate, name="attention")(x, x)
             return trained(keras.Model(x, L.Dropout(0.5, name="drop")(y)))
@@ -357,11 +374,11 @@ class MCDropoutTest(ConvertTest):
         inside = r"\(Dropout\) lies inside 'attention' \(MultiHeadAttention\)"
         self.assert_refused(inside, to_mc_dropout, model(0.1))
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         class Mine(L.Dropout):
             pass
 
-        def of(*layers):
+        def of(*layers: Any) -> keras.Model:
             return keras.Sequential([keras.Input((3, 4)), *layers], name="m")
 
         cases = {
@@ -377,7 +394,7 @@ class MCDropoutTest(ConvertTest):
 
 
 class BayesianTest(ConvertTest):
-    def test_starts_around_the_trained_weights(self):
+    def test_starts_around_the_trained_weights(self) -> None:
         """MOPED: mean w and sigma |w| / 10; the KL is that of two normals, by hand."""
         model = made("sequential")
         w = model.get_layer("first").kernel.numpy()
@@ -400,8 +417,8 @@ class BayesianTest(ConvertTest):
         self.assertAllClose(sum(converted.losses), kl / 7, rtol=1e-5)
         self.assertAllEqual(np.unique(model.get_layer("first").kernel == 0.0), [False, True])
 
-    def test_initial_sigma(self):
-        def first(**kwargs):
+    def test_initial_sigma(self) -> None:
+        def first(**kwargs: Any) -> Any:
             return to_bayesian(model, num_data=7, **kwargs).get_layer("first").kernel
 
         model = made("sequential")
@@ -416,7 +433,7 @@ class BayesianTest(ConvertTest):
         for q in (first(**noisy), first(posterior="point")):
             self.assertAllEqual(np.abs(q.mean), w)
 
-    def test_arguments_reach_the_layers(self):
+    def test_arguments_reach_the_layers(self) -> None:
         prior = priors.Normal(3.0)
         converted = to_bayesian(made("sequential"), num_data=7, prior=prior, estimator="flipout")
         actual = of_type(converted, bayes.BayesDense)
@@ -427,13 +444,13 @@ class BayesianTest(ConvertTest):
         self.assertLen({id(layer.prior) for layer in actual}, 3)
         self.assertLen({int(layer.seed.state.value[0]) for layer in actual}, 3)
 
-    def test_some(self):
+    def test_some(self) -> None:
         for layers in ("last", ["last"], lambda layer: layer.units == 2):
             converted = to_bayesian(made("sequential"), num_data=7, layers=layers)
             self.assertEqual([v.name for v in of_type(converted, bayes.BayesDense)], ["last"])
 
     @parameterized.parameters("images", "sequences")
-    def test_means_and_spreads_of_all_weights(self, name):
+    def test_means_and_spreads_of_all_weights(self, name: str) -> None:
         """Those of Keras, kernels of transposed convolutions with channels before filters."""
         model = made(name)
         converted = to_bayesian(model, num_data=10)
@@ -454,7 +471,7 @@ class BayesianTest(ConvertTest):
         counterparts = {new for old, new in COUNTERPARTS.items() if of_type(model, old)}
         self.assertEqual(kinds, counterparts)
 
-    def test_bias_has_a_prior_and_a_posterior_of_its_own(self):
+    def test_bias_has_a_prior_and_a_posterior_of_its_own(self) -> None:
         for name in ("sequential", "images", "sequences"):
             converted = to_bayesian(
                 made(name), num_data=7, prior=2.0, bias_prior=0.5, bias_posterior="point"
@@ -466,7 +483,7 @@ class BayesianTest(ConvertTest):
                         self.assertAllClose(q.prior.scale, 0.5 if is_bias else 2.0)
                         self.assertEqual(isinstance(q, posteriors.PointMass), is_bias)
 
-    def test_some_directions(self):
+    def test_some_directions(self) -> None:
         """A Bidirectional is made anew if a layer in it is chosen."""
         model = made("sequences")
         for chosen, expected in (
@@ -484,7 +501,7 @@ class BayesianTest(ConvertTest):
         self.assertEmpty(both.forward_layer.trainable_variables)
         self.assertLen(both.backward_layer.trainable_variables, 6)
 
-    def test_estimators_that_layers_do_not_take(self):
+    def test_estimators_that_layers_do_not_take(self) -> None:
         cases = (
             ("sequences", "flipout", r"^layer='words' \(Embedding\): estimator='?.* 'reparam"),
             ("images", "local_reparameterization", r"^layer='conv2d.*' \(Conv2D\): estimator="),
@@ -498,7 +515,7 @@ class BayesianTest(ConvertTest):
             self.assert_same_predictions(model, rest, rtol=1e-5, atol=1e-5)
             self.assertLen([v for v in walk(rest) if isinstance(v, L.LSTM | L.Conv2D)], 0)
 
-    def test_posteriors_without_means_are_refused(self):
+    def test_posteriors_without_means_are_refused(self) -> None:
         self.assert_refused(
             "^posterior=PriorItself has no means",
             to_bayesian,
@@ -508,14 +525,14 @@ class BayesianTest(ConvertTest):
             initial_sigma=None,
         )
 
-    def test_shared_layers_stay_shared(self):
+    def test_shared_layers_stay_shared(self) -> None:
         converted = to_bayesian(made("nested"), num_data=10)
         shared = [v for v in of_type(converted, bayes.BayesDense) if v.name == "shared"]
         self.assertLen(shared, 1)
         converted(inputs_of(converted))
         self.assertLen(converted.losses, 3)
 
-    def test_an_application(self):
+    def test_an_application(self) -> None:
         net = keras.applications.MobileNetV2((32, 32, 3), 0.35, weights=None, classes=5)
         model = trained(net)
         converted = to_bayesian(model, num_data=10)
@@ -525,11 +542,12 @@ class BayesianTest(ConvertTest):
         self.assertLen(convolutions, len(of_type(model, L.Conv2D)))
         self.assertGreater(len(convolutions), 30)
         self.assertLen(
-            of_type(converted, L.DepthwiseConv2D), len(of_type(model, L.DepthwiseConv2D))
+            of_type(converted, L.DepthwiseConv2D),
+            len(of_type(model, L.DepthwiseConv2D)),
         )
         self.assert_same_weights(model, to_deterministic(converted))
 
-    def test_regularizers_give_way_with_a_warning(self):
+    def test_regularizers_give_way_with_a_warning(self) -> None:
         layer = L.Dense(2, kernel_regularizer="l2", activity_regularizer="l1", name="d")
         model = keras.Sequential([keras.Input((4,)), layer])
         with self.assertWarnsRegex(UserWarning, r"^layer='d' \(Dense\) loses its kernel_reg"):
@@ -538,14 +556,14 @@ class BayesianTest(ConvertTest):
         self.assertLen(converted.losses, 2)  # the KL, and that of the activity
         self.assert_same_predictions(model, converted)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         class Mine(L.Dense):
             pass
 
         class Subclassed(keras.Model):
             pass
 
-        def of(*layers, shape=(3, 4)):
+        def of(*layers: Any, shape: Any = (3, 4)) -> keras.Model:
             return keras.Sequential([keras.Input(shape), *layers], name="m")
 
         shared, x = L.Dense(4, name="d"), keras.Input((3, 4))
@@ -580,7 +598,7 @@ class BayesianTest(ConvertTest):
         (r"^layers=\[\] chooses none", []),
         (r"^layers=<function .*> chooses none", lambda layer: False),
     )
-    def test_layers_is_checked(self, message, layers):
+    def test_layers_is_checked(self, message: str, layers: Any) -> None:
         self.assert_refused(message, to_bayesian, sequential(), num_data=10, layers=layers)
 
     @parameterized.parameters(
@@ -591,13 +609,13 @@ class BayesianTest(ConvertTest):
         ("posterior", "multiplicative"),
         ("estimator", "mystery"),
     )
-    def test_arguments_are_checked(self, name, value):
+    def test_arguments_are_checked(self, name: str, value: Any) -> None:
         arguments = {"num_data": 10, name: value}
         self.assert_refused(f"{name}|prior", to_bayesian, sequential(), **arguments)
 
 
 class DeterministicTest(ConvertTest):
-    def model(self):
+    def model(self) -> Any:
         noise = bayes.ConcreteDropout(L.Dense(3, "relu", name="inside"), num_data=10, name="around")
         layers = [
             bayes.BayesDense(5, "tanh", num_data=10, name="bayes"),
@@ -608,7 +626,7 @@ class DeterministicTest(ConvertTest):
         ]
         return trained(keras.Sequential([keras.Input((4,)), *layers]))
 
-    def test_layers(self):
+    def test_layers(self) -> None:
         model = self.model()
         plain = to_deterministic(model)
         kinds = [(v.name, type(v)) for v in plain.layers]
@@ -628,7 +646,7 @@ class DeterministicTest(ConvertTest):
         self.assert_same_predictions(model, plain, atol=1e-6)
         self.assertAllEqual(plain.get_layer("inside").kernel, model.layers[-1].layer.kernel)
 
-    def test_loads_without_this_package(self):
+    def test_loads_without_this_package(self) -> None:
         model = self.model()
         folder = self.get_temp_dir()
         to_deterministic(model).save(f"{folder}/plain.keras")
@@ -643,11 +661,11 @@ class DeterministicTest(ConvertTest):
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
         self.assertAllClose(np.load(f"{folder}/y.npy"), model(X), atol=1e-6)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         class Mine(bayes.BayesDense):
             pass
 
-        def of(*layers):
+        def of(*layers: Any) -> keras.Model:
             return keras.Sequential([keras.Input((3, 4)), *layers], name="m")
 
         mean = bayes.BayesDense(2, num_data=10, name="d")
@@ -665,13 +683,13 @@ class DeterministicTest(ConvertTest):
         for message, model in cases.items():
             self.assert_refused(message, to_deterministic, model)
 
-    def test_a_layer_without_config(self):
+    def test_a_layer_without_config(self) -> None:
         class Mute(L.Layer):
-            def __init__(self, secret, **kwargs):
+            def __init__(self, secret: Any, **kwargs: Any) -> None:
                 super().__init__(**kwargs)
                 self.secret = secret
 
-            def call(self, x):
+            def call(self, x: Any) -> Any:
                 return x
 
         model = keras.Sequential([keras.Input((4,)), Mute(object(), name="mute"), L.Dropout(0.5)])

@@ -1,7 +1,9 @@
 """What is not converted stays as it is: every layer of Keras beside what is."""
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -28,11 +30,11 @@ CONVERSIONS = {
 }
 
 
-def nothing(layer):
+def nothing(layer: Any) -> None:
     """The layer as it is."""
 
 
-def add_lora(layer):
+def add_lora(layer: Any) -> Any:
     """LoRA in all layers inside that take it, factors and scale not where they start."""
     actual = False
     for inner in walk(layer):
@@ -45,8 +47,8 @@ def add_lora(layer):
     return actual
 
 
-def quantize(mode):
-    def change(layer):
+def quantize(mode: Any) -> Any:
+    def change(layer: Any) -> Any:
         actual = False
         for inner in walk(layer):
             if type(inner).__name__ in ("Dense", "EinsumDense", "Embedding", "ReversibleEmbedding"):
@@ -59,24 +61,24 @@ def quantize(mode):
     return change
 
 
-def quantize_then_add_lora(layer):
+def quantize_then_add_lora(layer: Any) -> Any:
     return quantize("int8")(layer) and add_lora(layer)
 
 
-def freeze_a_weight(layer):
+def freeze_a_weight(layer: Any) -> bool:
     for v in layer.trainable_variables[:1]:
         v.trainable = False
     return bool(layer.weights)
 
 
-def regularize_a_weight(layer):
+def regularize_a_weight(layer: Any) -> bool:
     """As an attribute of the variable, where no config holds it."""
     for v in layer.trainable_variables[:1]:
         v.regularizer = keras.regularizers.L2(0.1)
     return bool(layer.trainable_variables)
 
 
-def change_policy(layer):
+def change_policy(layer: Any) -> bool:
     """Of a layer whose weights are made."""
     layer.dtype_policy = "bfloat16"
     return bool(layer.weights)
@@ -95,7 +97,7 @@ UNCHANGED = (nothing, freeze_a_weight, regularize_a_weight)
 """Those that leave a layer's weights in number and type."""
 
 
-def changes():
+def changes() -> Iterator[Any]:
     yield from (*UNCHANGED, add_lora, quantize_then_add_lora, change_policy)
     for mode in ("int8", "float8"):
         change = quantize(mode)
@@ -106,7 +108,7 @@ def changes():
 CHANGES = list(changes())
 
 
-def networks(name):
+def networks(name: str) -> Iterator[Any]:
     """The changes, networks with a layer that takes them, and what Keras named that layer."""
     for change in CHANGES:
         model, layer = stock_layers.network(name)
@@ -114,11 +116,11 @@ def networks(name):
             yield change, model, layer.name
 
 
-def outputs(model, x):
+def outputs(model: Any, x: Any) -> Any:
     return [np.asarray(y) for y in keras.tree.flatten(model(x, training=False))]
 
 
-def state(layer):
+def state(layer: Any) -> Any:
     """Types, flags and values of all layers and variables in `layer`."""
     actual = []
     for inner in walk(layer):
@@ -129,24 +131,24 @@ def state(layer):
 
 
 class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_close(self, expected, got, tolerance=1e-6):
+    def assert_close(self, expected: Any, got: Any, tolerance: float = 1e-6) -> None:
         for a, b in zip(expected, got, strict=True):
             if a.dtype.kind in "fc":
                 self.assertAllClose(a, b, tolerance, tolerance)
             else:
                 self.assertAllEqual(a, b)
 
-    def assert_refused(self, error, change, name):
+    def assert_refused(self, error: Any, change: Any, name: str) -> None:
         self.assertIn(name, MAY_BE_REFUSED.get(change, ()), str(error))
         self.assertRegex(str(error), rf"^layer='\w+' \({name}\) cannot be made again from its con")
         self.assertNotIn("\n", str(error))
 
-    def test_no_layer_is_forgotten(self):
+    def test_no_layer_is_forgotten(self) -> None:
         here = {*stock_layers.CASES, *stock_layers.ELSEWHERE}
         self.assertEmpty(set(stock_layers.all_names()) - here)
 
     @parameterized.parameters(*stock_layers.CASES)
-    def test_what_is_not_converted_stays(self, name):
+    def test_what_is_not_converted_stays(self, name: str) -> None:
         x = stock_layers.inputs(name)
         for change, model, layer in networks(name):
             try:
@@ -173,7 +175,7 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
                 with self.subTest("in_precision", change=change):
                     self.check_float64(model, x, expected, change, name)
 
-    def check_float64(self, model, x, expected, change, name):
+    def check_float64(self, model: Any, x: Any, expected: Any, change: Any, name: str) -> None:
         try:
             copy = in_precision(model, "float64")
         except ValueError as error:
@@ -192,7 +194,7 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
         *("IntegerLookup", "LSTM", "MultiHeadAttention", "Normalization", "StringLookup"),
         *("TextVectorization", "TimeDistributed"),
     )
-    def test_ensembles_in_files(self, name):
+    def test_ensembles_in_files(self, name: str) -> None:
         keras.saving.register_keras_serializable(package="test_copying")(stock_layers.square)
         x = stock_layers.inputs(name)
         for change, model, _ in networks(name):
@@ -212,16 +214,16 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
                     drawn = DrawnModel(other)(x, draw=make_draw(0, 1))
                     self.assert_close(expected, keras.tree.flatten(drawn), 1e-5)
 
-    def test_networks_that_make_no_ensemble(self):
+    def test_networks_that_make_no_ensemble(self) -> None:
         """What is not in theta is the first one's: members must not differ in it."""
 
-        def of(activation="tanh", data=1.0, rate=0.1):
+        def of(activation: str = "tanh", data: float = 1.0, rate: float = 0.1) -> keras.Model:
             scale = keras.layers.Normalization()
             scale.adapt(data * RNG.normal(size=(20, 4)))
             dense = keras.layers.Dense(3, activation)
             return keras.Sequential([keras.Input((4,)), scale, keras.layers.Dropout(rate), dense])
 
-        def quantized():
+        def quantized() -> Any:
             model = of(data=0.0)
             model.layers[-1].quantize("int8")
             return model
@@ -238,7 +240,7 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
                 WeightEnsemble.of(models)
         WeightEnsemble.of([of(data=0.0), of(data=0.0, rate=0.2)])
 
-    def test_models_keep_their_policy(self):
+    def test_models_keep_their_policy(self) -> None:
         """Nested ones round their inputs as they did, whatever the policy is now."""
         keras.config.set_dtype_policy("mixed_bfloat16")
         try:
@@ -252,7 +254,7 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
             self.assert_close(outputs(model, x), outputs(copy, x))
             self.assertEqual(copy.dtype_policy.name, model.dtype_policy.name)
 
-    def test_frozen_weights_of_converted_layers(self):
+    def test_frozen_weights_of_converted_layers(self) -> None:
         dense = keras.layers.Dense(3, name="head")
         model = keras.Sequential([keras.Input((4,)), dense])
         dense.bias.trainable = False

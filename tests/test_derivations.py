@@ -1,4 +1,4 @@
-"""The formulas of docs/course/derivations, each held against numbers of another origin.
+"""The formulas of docs/course/notebooks, each held against numbers of another origin.
 
 Here the bound, its gradient, and dropout; `test_derivations_posteriors` has the others.
 """

@@ -1,4 +1,4 @@
-"""The formulas of docs/course/derivations: variational dropout, Laplace, chains, wide networks."""
+"""The formulas of docs/course/notebooks: variational dropout, Laplace, chains, wide networks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """A draw is one function: for all x, in any batch, on any device, whatever was traced before."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.stats
@@ -16,7 +18,7 @@ X[5], X[11] = X[2], X[2]
 DRAW = make_draw(0, 3)
 
 
-def dense(estimator="reparameterization", **kwargs):
+def dense(estimator: str = "reparameterization", **kwargs: Any) -> Any:
     return layers.BayesDense(
         4, "tanh", num_data=100, estimator=estimator, kernel_initializer="orthogonal", **kwargs
     )
@@ -36,17 +38,17 @@ STOCHASTIC = {
 
 
 class Subclassed(keras.Model):
-    def __init__(self, stack):
+    def __init__(self, stack: Any) -> None:
         super().__init__()
         self.stack = stack
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         for layer in self.stack:
             x = layer(x)
         return x
 
 
-def model_of(stack, kind):
+def model_of(stack: Any, kind: Any) -> Any:
     if kind == "sequential":
         return keras.Sequential([keras.Input((4,)), *stack])
     if kind == "subclassed":
@@ -64,7 +66,7 @@ def model_of(stack, kind):
     return keras.Model(inputs, h)
 
 
-def ordinary():
+def ordinary() -> Any:
     """Layers between the stochastic ones, with statistics away from their start."""
     normalization = keras.layers.BatchNormalization()
     normalization.build((None, 4))
@@ -75,7 +77,7 @@ def ordinary():
 
 class CoherenceTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*STOCHASTIC)
-    def test_one_function_for_all_x(self, name):
+    def test_one_function_for_all_x(self, name: str) -> None:
         """In any order, in batches of any size, alone; equal rows have equal outputs."""
         keras.utils.set_random_seed(1)
         stack = [STOCHASTIC[name](), ordinary(), keras.layers.Dropout(0.5), STOCHASTIC[name]()]
@@ -94,7 +96,7 @@ class CoherenceTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         name=("reparameterization", "mc_dropout"), kind=("functional", "subclassed", "nested")
     )
-    def test_any_kind_of_model(self, name, kind):
+    def test_any_kind_of_model(self, name: str, kind: Any) -> None:
         """The same layers, hence the same function, in every kind of model; and back again."""
         keras.utils.set_random_seed(1)
         stack = [STOCHASTIC[name](), keras.layers.Dense(3)]
@@ -107,13 +109,13 @@ class CoherenceTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(np.abs(expected - mean).max(), 1e-3)
 
     @parameterized.parameters(*STOCHASTIC)
-    def test_a_draw_prevails_over_training(self, name):
+    def test_a_draw_prevails_over_training(self, name: str) -> None:
         layer = STOCHASTIC[name]()
         expected = layer(X, training=False, draw=DRAW)
         self.assertAllEqual(layer(X, training=True, draw=DRAW), expected)
 
     @parameterized.parameters(*STOCHASTIC)
-    def test_draws_leave_the_state_alone(self, name):
+    def test_draws_leave_the_state_alone(self, name: str) -> None:
         layer = STOCHASTIC[name]()
         layer(X)
         before = layer.get_weights()
@@ -124,7 +126,7 @@ class CoherenceTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class InferenceModeTest(tf.test.TestCase):
-    def test_normalization_and_stock_dropout_stay_in_inference(self):
+    def test_normalization_and_stock_dropout_stay_in_inference(self) -> None:
         normalization = ordinary()
         gate = layers.MCDropout(0.5)
         stack = [normalization, keras.layers.Dropout(0.9), keras.layers.GaussianNoise(1.0), gate]
@@ -141,7 +143,7 @@ class InferenceModeTest(tf.test.TestCase):
 
 class TracingTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(("flipout", True), ("mc_dropout", False), ("concrete_dropout", False))
-    def test_functions_do_not_go_stale(self, name, jit):
+    def test_functions_do_not_go_stale(self, name: str, jit: Any) -> None:
         """Traced with, without, with a draw, in training: each does its own whenever called."""
         model = model_of([STOCHASTIC[name]()], "functional")
         sampler = DrawnModel(model)
@@ -160,21 +162,21 @@ class TracingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(model.predict(X, verbose=0), mean, 1e-5, 1e-6)
 
     @parameterized.parameters("reparameterization", "mc_dropout", "concrete_dropout", "kingma")
-    def test_in_vectorized_map(self, name):
+    def test_in_vectorized_map(self, name: str) -> None:
         """Each lane its own function, the one that it is in a loop."""
         sampler = DrawnModel(model_of([STOCHASTIC[name]()], "functional"))
         lanes = tf.vectorized_map(lambda s: sampler(X, draw=make_draw(7, s)), tf.range(4))
         loop = [sampler(X, draw=make_draw(7, s)) for s in range(4)]
         self.assertAllClose(lanes, loop, 1e-5, 1e-5)
 
-    def test_replicas_draw_the_same_function(self):
+    def test_replicas_draw_the_same_function(self) -> None:
         strategy = two_replicas.strategy()
         with strategy.scope():
             sampler = DrawnModel(model_of([dense(), layers.MCDropout(0.5)], "functional"))
         expected = sampler(X, draw=DRAW)
 
         @tf.function
-        def on_replicas():
+        def on_replicas() -> Any:
             return strategy.run(lambda: sampler(X, draw=DRAW))
 
         for outputs in on_replicas().values:
@@ -184,11 +186,11 @@ class TracingTest(tf.test.TestCase, parameterized.TestCase):
 class LawTest(tf.test.TestCase):
     NUM = 20_000
 
-    def draws(self, model, x):
+    def draws(self, model: Any, x: Any) -> Any:
         sampler = DrawnModel(model)
 
         @tf.function(jit_compile=True)
-        def outputs():
+        def outputs() -> Any:
             return tf.map_fn(
                 lambda s: sampler(x, draw=make_draw(5, s)),
                 tf.range(self.NUM),
@@ -197,7 +199,7 @@ class LawTest(tf.test.TestCase):
 
         return outputs().numpy().reshape(self.NUM, -1).astype(np.float64)
 
-    def test_weights_of_draws_have_the_law_of_the_posterior(self):
+    def test_weights_of_draws_have_the_law_of_the_posterior(self) -> None:
         """x = 0 gives b, unit vectors give W + b: mean, covariance, normality."""
         layer = layers.BayesDense(2, num_data=10, estimator="flipout")
         model = model_of([layer], "sequential")
@@ -215,7 +217,7 @@ class LawTest(tf.test.TestCase):
         off = (e.T @ e / self.NUM)[~np.eye(10, dtype=bool)]
         self.assertLess(np.abs(off).max(), 5 / np.sqrt(self.NUM))
 
-    def test_layers_of_one_draw_are_independent(self):
+    def test_layers_of_one_draw_are_independent(self) -> None:
         model = model_of([layers.MCDropout(0.5), layers.MCDropout(0.5)], "sequential")
         kept = self.draws(model, tf.ones([1, 4])) > 0
         error = np.sqrt(0.25 * 0.75 / self.NUM)

@@ -1,5 +1,6 @@
 """Who compiles what: XLA everywhere, but for convolutions on a CPU."""
 
+from typing import Any
 from unittest import mock
 
 import keras
@@ -21,44 +22,44 @@ W = np.random.default_rng(1).normal(size=(3, 3, 2, 4)).astype("float32")
 Y = np.arange(6) % 4
 
 
-def convolution(x):
+def convolution(x: Any) -> Any:
     return tf.nn.conv2d(x, W, 1, "VALID")
 
 
-def product(x):
+def product(x: Any) -> Any:
     return tf.einsum("bijc,klcf->bf", x, W)
 
 
-def in_a_loop(x):
+def in_a_loop(x: Any) -> Any:
     return tf.while_loop(
         lambda i, _: i < 2, lambda i, _: (i + 1, convolution(x)), (0, x[:, 1:7, 1:7] @ W[0, 0])
     )[1]
 
 
-def in_a_gradient(x):
+def in_a_gradient(x: Any) -> Any:
     with tf.GradientTape() as tape:
         tape.watch(x)
         loss = tf.reduce_sum(keras.ops.depthwise_conv(x, W, padding="same") ** 2)
     return tape.gradient(loss, x)
 
 
-def by_xla(graph):
+def by_xla(graph: Any) -> Any:
     return graph.function_def.attr["_XlaMustCompile"].b
 
 
-def cnn():
+def cnn() -> Any:
     stack = [keras.layers.Conv2D(3, 3, activation="relu"), keras.layers.Flatten()]
     model = keras.Sequential([keras.Input((8, 8, 2)), *stack, keras.layers.Dense(4)])
     model.compile("adam", tfbdl.likelihoods.Categorical())
     return model
 
 
-def with_dropout(model):
+def with_dropout(model: Any) -> keras.Model:
     stack = [*model.layers[:-1], keras.layers.Dropout(0.5), model.layers[-1]]
     return keras.Sequential([keras.Input((8, 8, 2)), *stack])
 
 
-def mlp():
+def mlp() -> Any:
     stack = [keras.layers.Flatten(), keras.layers.Dense(4)]
     model = keras.Sequential([keras.Input((8, 8, 2)), *stack])
     model.compile("adam", tfbdl.likelihoods.Categorical())
@@ -67,31 +68,31 @@ def mlp():
 
 class CompiledTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(convolution, in_a_loop, in_a_gradient)
-    def test_convolutions_are_left_to_tensorflow(self, function):
+    def test_convolutions_are_left_to_tensorflow(self, function: Any) -> None:
         x = tf.constant(X)
         compiled = Compiled(function)
         self.assertFalse(by_xla(compiled.graph(x)))
         self.assertAllClose(compiled(x), function(x), 1e-5, 1e-5)
 
-    def test_all_else_is_compiled(self):
+    def test_all_else_is_compiled(self) -> None:
         compiled = Compiled(product)
         self.assertTrue(by_xla(compiled.graph(tf.constant(X))))
         self.assertAllClose(compiled(tf.constant(X)), product(X), 1e-5, 1e-5)
 
-    def test_on_a_gpu_so_are_convolutions(self):
+    def test_on_a_gpu_so_are_convolutions(self) -> None:
         with mock.patch("tensorflow.config.list_logical_devices", lambda kind: [kind]):
             self.assertTrue(by_xla(Compiled(convolution).graph(tf.constant(X))))
 
     @parameterized.parameters(convolution, product)
-    def test_one_may_say_so(self, function):
+    def test_one_may_say_so(self, function: Any) -> None:
         for jit_compile in (True, False):
             graph = Compiled(function, jit_compile).graph(tf.constant(X))
             self.assertEqual(by_xla(graph), jit_compile)
 
-    def test_traced_once_for_each_kind(self):
+    def test_traced_once_for_each_kind(self) -> None:
         traces = []
 
-        def counted(x):
+        def counted(x: Any) -> Any:
             traces.append(x.shape)
             return x + 1.0
 
@@ -100,8 +101,8 @@ class CompiledTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(compiled(tf.zeros([size])), np.ones(size))
         self.assertEqual(traces, [[2], [3]])
 
-    def test_conditions_on_tensors(self):
-        def halved(x):
+    def test_conditions_on_tensors(self) -> None:
+        def halved(x: Any) -> Any:
             while x > 1.0:
                 x /= 2.0
             return x
@@ -110,7 +111,7 @@ class CompiledTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaises(tf.errors.OperatorNotAllowedInGraphError):
             Compiled(halved)(tf.constant(12.0))
 
-    def test_what_is_in_a_graph(self):
+    def test_what_is_in_a_graph(self) -> None:
         graphs = {
             f: tf.function(f).get_concrete_function(tf.constant(X)).graph
             for f in (product, in_a_loop)
@@ -125,12 +126,12 @@ class CompiledTest(tf.test.TestCase, parameterized.TestCase):
 class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
     """What users call has it by default."""
 
-    def compiled(self, call):
+    def compiled(self, call: Any) -> Any:
         """Which of the graphs that a call has run were compiled, with the convolving ones apart."""
-        actual = {True: set(), False: set()}
+        actual: dict[bool, set[Any]] = {True: set(), False: set()}
         run = Compiled.__call__
 
-        def watched(compiled, *args):
+        def watched(compiled: Any, *args: Any) -> Any:
             graph = compiled.graph(*args)
             actual[convolves(graph.graph)].add(by_xla(graph))
             return run(compiled, *args)
@@ -140,7 +141,7 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
         return actual
 
     @parameterized.parameters((cnn, False), (mlp, True))
-    def test_laplace_map_and_chains(self, make, expected):
+    def test_laplace_map_and_chains(self, make: Any, expected: Any) -> None:
         model = make()
         target = LogPosterior(model, 1.0, X, Y, likelihood=tfbdl.likelihoods.Categorical())
         of_all = {"subset_of_weights": "all", "hessian_structure": "diag"}
@@ -155,14 +156,14 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
             self.assertEqual(actual[make is cnn], {expected})
 
     @parameterized.parameters(cnn, mlp)
-    def test_predictions_are_always_compiled(self, make):
+    def test_predictions_are_always_compiled(self, make: Any) -> None:
         """XLA moves what all draws share out of their loop, which TensorFlow does not."""
         model = tfbdl.to_mc_dropout(with_dropout(make()))
         prediction = self.compiled(lambda: tfbdl.predict(model, X, 2, verbose=0))
         self.assertEqual(prediction[make is cnn], {True})
 
     @parameterized.parameters((cnn, False), (mlp, True))
-    def test_the_loop(self, make, expected):
+    def test_the_loop(self, make: Any, expected: Any) -> None:
         feed = Arrays(tf.distribute.get_strategy(), (X, Y), batch_size=3, seed=0)
         for jit_compile, by in ((None, expected), (True, True), (False, False)):
             self.assertEqual(by_xla(Steps(make(), feed, jit_compile)._run), by)

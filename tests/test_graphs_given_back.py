@@ -3,6 +3,7 @@
 import gc
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -22,44 +23,44 @@ X = RNG.normal(size=(N, 4)).astype("float32")
 Y = np.arange(N) % 3
 
 
-def classifier(*layers):
+def classifier(*layers: Any) -> Any:
     model = keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(3)])
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
 
 
-def bayes():
+def bayes() -> Any:
     return classifier(tfbdl.layers.BayesDense(3, num_data=N))
 
 
-def plain():
+def plain() -> Any:
     return classifier(keras.layers.Dense(3, "tanh"))
 
 
-def train():
+def train() -> None:
     tfbdl.train(bayes(), X, Y, epochs=1, batch_size=6, jit_compile=False, verbose=0)
 
 
-def fit_with_a_log():
+def fit_with_a_log() -> None:
     model = bayes()
     with tempfile.TemporaryDirectory() as folder:
         logger = tfbdl.TrainLogger(Path(folder) / "train.log")
         model.fit(X, Y, verbose=0, callbacks=[logger, tfbdl.ELBOLogger()])
 
 
-def predict():
+def predict() -> None:
     tfbdl.predict(bayes(), X, 2, jit_compile=False, verbose=0)
 
 
-def elbo():
+def elbo() -> None:
     tfbdl.elbo(bayes(), X, Y, 2, jit_compile=False)
 
 
-def laplace():
+def laplace() -> None:
     tfbdl.predict(Laplace(plain(), jit_compile=False).fit(X, Y), X, verbose=0)
 
 
-def log_posterior():
+def log_posterior() -> None:
     target = LogPosterior(plain(), 1.0, X, Y, batch_size=5)
     theta = tf.Variable(target.theta)
     with tf.GradientTape() as tape:
@@ -67,20 +68,20 @@ def log_posterior():
     tape.gradient(value, theta)
 
 
-def chains():
+def chains() -> None:
     few = {"kernel": "hmc", "num_warmup": 20, "num_samples": 10, "jit_compile": False}
     MCMC(plain(), 1.0, **few).fit(X, Y, verbose=0)
 
 
-def mode():
+def mode() -> None:
     MAP(lambda t: -tf.reduce_sum(t**2, 1), initial=[1.0], jit_compile=False).fit()
 
 
-def ensemble():
+def ensemble() -> None:
     WeightEnsemble(plain(), RNG.normal(size=(2, 27)))(X)
 
 
-def autoencoder():
+def autoencoder() -> None:
     vae = VAE(2, (3,))
     vae.compile("sgd")
     vae.elbo(np.abs(X).clip(0, 1))
@@ -103,14 +104,14 @@ CALLS = {
 }
 
 
-def graphs():
+def graphs() -> Any:
     gc.collect()
     return sorted(g.name for g in gc.get_objects() if isinstance(g, FuncGraph))
 
 
 class GivenBackTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*CALLS)
-    def test_a_second_call_adds_none(self, name):
+    def test_a_second_call_adds_none(self, name: str) -> None:
         CALLS[name]()
         before, gradients = graphs(), custom_gradients()
         CALLS[name]()
@@ -119,12 +120,12 @@ class GivenBackTest(tf.test.TestCase, parameterized.TestCase):
 
 
 @custom_gradient
-def twice(x):
+def twice(x: Any) -> Any:
     return x * x, lambda upstream: upstream * 2.0 * x
 
 
 class CustomGradientTest(tf.test.TestCase):
-    def test_eagerly_in_graphs_and_through_them(self):
+    def test_eagerly_in_graphs_and_through_them(self) -> None:
         x = tf.constant(3.0)
         inner = tf.function(twice)
         for function in (
@@ -148,7 +149,7 @@ class CustomGradientTest(tf.test.TestCase):
                 float(tf.function(lambda x, f=function: tf.gradients(f(x), x)[0])(x)), 6.0
             )
 
-    def test_an_inner_graph_outlives_the_outer_one(self):
+    def test_an_inner_graph_outlives_the_outer_one(self) -> None:
         """In which it was traced, and whose gradients go."""
         inner = tf.function(twice)
         x = tf.constant(3.0)

@@ -1,5 +1,7 @@
 """A guard for each private name of Keras that the package uses: does it still do its work?"""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -10,42 +12,42 @@ from tfbdl import keras_private
 class Listener(keras.layers.Layer):
     """Adds the inherited argument to its input, and remembers `training`."""
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         keras_private.inherit_call_argument(self, "offset")
 
-    def call(self, x, training=False, offset=None):
+    def call(self, x: Any, training: bool = False, offset: Any = None) -> Any:
         self.training = training
         return x if offset is None else x + offset
 
 
 class Outer(keras.layers.Layer):
-    def __init__(self, model):
+    def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
         keras_private.inherit_call_argument(self, "offset")
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return self.model(x, training=False)
 
 
 class Subclassed(keras.Model):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.listener = Listener()
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return self.listener(x)
 
 
-def functional(layer=None):
+def functional(layer: Any = None) -> keras.Model:
     layer = layer or Listener()
     inputs = keras.Input((1,))
     return keras.Model(inputs, layer(keras.layers.Dropout(0.5)(inputs)))
 
 
 class InheritCallArgumentTest(tf.test.TestCase):
-    def models(self):
+    def models(self) -> Any:
         return {
             "layer": Listener(),
             "functional": functional(),
@@ -54,7 +56,7 @@ class InheritCallArgumentTest(tf.test.TestCase):
             "nested": keras.Sequential([keras.Input((1,)), functional(), Subclassed()]),
         }
 
-    def test_reaches_all_layers_of_any_model(self):
+    def test_reaches_all_layers_of_any_model(self) -> None:
         x = tf.constant([[1.0]])
         for name, model in self.models().items():
             outer, depth = Outer(model), 2 if name == "nested" else 1
@@ -62,7 +64,7 @@ class InheritCallArgumentTest(tf.test.TestCase):
             self.assertAllEqual(outer(x, offset=tf.constant(5.0)), x + 5.0 * depth, name)
             self.assertAllEqual(outer(x), x, name)
 
-    def test_is_an_argument_of_traced_functions(self):
+    def test_is_an_argument_of_traced_functions(self) -> None:
         """Traced without it first, then with it, then called with other values."""
         x, outer = tf.constant([[1.0]]), Outer(functional())
         without = tf.function(outer)
@@ -73,7 +75,7 @@ class InheritCallArgumentTest(tf.test.TestCase):
             self.assertAllEqual(without(x), [[1.0]])
         self.assertAllEqual(outer.model(x), [[1.0]])
 
-    def test_leaves_training_alone(self):
+    def test_leaves_training_alone(self) -> None:
         listener = Listener()
         outer = Outer(functional(listener))
         outer(tf.ones([1, 1]), offset=tf.constant(1.0))
@@ -81,11 +83,11 @@ class InheritCallArgumentTest(tf.test.TestCase):
         outer.model(tf.ones([1, 1]), training=True)
         self.assertTrue(listener.training)
 
-    def test_one_layer_does_not_open_all_others(self):
+    def test_one_layer_does_not_open_all_others(self) -> None:
         """A layer that did not ask may have an argument of that name for itself."""
 
         class Deaf(keras.layers.Layer):
-            def call(self, x, offset=None):
+            def call(self, x: Any, offset: Any = None) -> Any:
                 return x if offset is None else x + offset
 
         outer = Outer(Deaf())
@@ -93,7 +95,7 @@ class InheritCallArgumentTest(tf.test.TestCase):
 
 
 class WalkTest(tf.test.TestCase):
-    def test_every_layer_once_itself_first(self):
+    def test_every_layer_once_itself_first(self) -> None:
         shared = keras.layers.Dense(1, name="shared")
         inner = keras.Sequential([keras.Input((1,)), keras.layers.ReLU(name="relu"), shared])
         inputs = keras.Input((1,))
@@ -108,7 +110,7 @@ class WalkTest(tf.test.TestCase):
 
 
 class MakeDefaultSeedTest(tf.test.TestCase):
-    def test_follows_set_random_seed(self):
+    def test_follows_set_random_seed(self) -> None:
         keras.utils.set_random_seed(5)
         first = [keras_private.make_default_seed() for _ in range(4)]
         keras.utils.set_random_seed(5)
@@ -119,7 +121,7 @@ class MakeDefaultSeedTest(tf.test.TestCase):
 
 
 class CompiledMetricsTest(tf.test.TestCase):
-    def test_as_they_were_given(self):
+    def test_as_they_were_given(self) -> None:
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
         self.assertEqual(keras_private.compiled_metrics(model), [])
         model.compile("sgd", "mse")
@@ -130,14 +132,14 @@ class CompiledMetricsTest(tf.test.TestCase):
             self.assertEqual(keras_private.compiled_metrics(model), ["mae", metric, function])
             model.fit(np.ones((1, 3)), np.ones((1, 2)), verbose=0)
 
-    def test_of_several_outputs(self):
+    def test_of_several_outputs(self) -> None:
         inputs = keras.Input((3,))
         outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in "ab"}
         model = keras.Model(inputs, outputs)
         model.compile("sgd", {"a": "mse", "b": "mse"}, metrics={"a": ["mae"], "b": None})
         self.assertEqual(keras_private.compiled_metrics(model), ["mae"])
 
-    def test_wrapped_function(self):
+    def test_wrapped_function(self) -> None:
         function = keras.losses.mean_absolute_error
         wrapper = keras.metrics.MeanMetricWrapper(function)
         self.assertIs(keras_private.wrapped_function(wrapper), function)
@@ -148,7 +150,7 @@ class CompiledMetricsTest(tf.test.TestCase):
 class BuildAllTest(tf.test.TestCase):
     X, Y = np.ones((1, 3), "float32"), np.array([1])
 
-    def model(self):
+    def model(self) -> Any:
         model = keras.Sequential(
             [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(2)]
         )
@@ -157,7 +159,7 @@ class BuildAllTest(tf.test.TestCase):
         model.compile(keras.optimizers.Adam(0.1), loss, metrics=[metric])
         return model
 
-    def test_makes_what_fit_would(self):
+    def test_makes_what_fit_would(self) -> None:
         built, fitted = self.model(), self.model()
         keras_private.build_all(built, (self.X, self.Y))
         fitted.fit(self.X, self.Y, verbose=0)
@@ -167,7 +169,7 @@ class BuildAllTest(tf.test.TestCase):
         shapes = [[v.shape for v in m.optimizer.variables] for m in (built, fitted)]
         self.assertEqual(*shapes)
 
-    def test_changes_no_state(self):
+    def test_changes_no_state(self) -> None:
         model = self.model()
         model.build((None, 3))
         before = model.get_weights()
@@ -179,7 +181,7 @@ class BuildAllTest(tf.test.TestCase):
 
 
 class IsGraphTest(tf.test.TestCase):
-    def test_what_is_one(self):
+    def test_what_is_one(self) -> None:
         class Own(keras.Sequential):
             pass
 
@@ -188,17 +190,17 @@ class IsGraphTest(tf.test.TestCase):
         self.assertEqual([keras_private.is_graph(model) for model in graphs], [True] * 2)
         self.assertEqual([keras_private.is_graph(model) for model in others], [False] * 4)
 
-    def test_a_sequential_model_is_one_once_it_is_called(self):
+    def test_a_sequential_model_is_one_once_it_is_called(self) -> None:
         model = keras.Sequential([keras.layers.Dense(2)])
         model(tf.ones([3, 1]))
         self.assertTrue(keras_private.is_graph(model))
 
 
 class RebuildTest(tf.test.TestCase):
-    def again(self, model):
+    def again(self, model: Any) -> Any:
         made = {}
 
-        def replace(layer):
+        def replace(layer: Any) -> Any:
             if layer.name not in made:
                 made[layer.name] = type(layer).from_config(layer.get_config())
             return made[layer.name]
@@ -207,7 +209,7 @@ class RebuildTest(tf.test.TestCase):
         rebuilt.set_weights(model.get_weights())
         return rebuilt
 
-    def test_same_graph_of_other_layers(self):
+    def test_same_graph_of_other_layers(self) -> None:
         a = keras.Input((3,), name="a", batch_size=2)
         b = keras.Input((3,), name="b", dtype="float64", optional=True)
         shared = keras.layers.Dense(3, name="shared")
@@ -226,7 +228,7 @@ class RebuildTest(tf.test.TestCase):
         self.assertLen(model.get_layer("shared")._inbound_nodes, 3)
         self.assertFalse(rebuilt.compiled)
 
-    def test_sequential(self):
+    def test_sequential(self) -> None:
         model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2)], name="mine")
         rebuilt, x = self.again(model), tf.ones([4, 3])
         self.assertIs(type(rebuilt), keras.Sequential)
@@ -235,7 +237,7 @@ class RebuildTest(tf.test.TestCase):
 
 
 class CopyLambdaTest(tf.test.TestCase):
-    def test_has_the_functions_themselves(self):
+    def test_has_the_functions_themselves(self) -> None:
         layer = keras.layers.Lambda(
             lambda x, by: by * x,
             output_shape=lambda shape: shape,
@@ -253,7 +255,7 @@ class CopyLambdaTest(tf.test.TestCase):
 class Holder(keras.layers.Layer):
     """Layers under attributes, in containers, twice, and in a circle."""
 
-    def __init__(self, twice=False, more=()):
+    def __init__(self, twice: bool = False, more: Any = ()) -> None:
         super().__init__()
         self.one = keras.layers.Dense(1, name="one")
         self.again = self.one if twice else keras.layers.Dense(1, name="again")
@@ -264,7 +266,7 @@ class Holder(keras.layers.Layer):
 
 
 class PairLayersTest(tf.test.TestCase):
-    def test_pairs_by_place(self):
+    def test_pairs_by_place(self) -> None:
         """That the original has one layer in two places does not move the others."""
         layer, other = Holder(twice=True), Holder()
         pairs = list(keras_private.pair_layers(layer, other))
@@ -279,13 +281,13 @@ class PairLayersTest(tf.test.TestCase):
         self.assertIs(others["listener"], layer.inner.model.layers[-1])
         self.assertEqual({id(b) for _, b in pairs}, {id(v) for v in keras_private.walk(other)})
 
-    def test_lists_of_other_lengths(self):
+    def test_lists_of_other_lengths(self) -> None:
         with self.assertRaises(ValueError):
             list(keras_private.pair_layers(Holder(more=[Listener()]), Holder()))
 
 
 class BatchesSeenTest(tf.test.TestCase):
-    def test_more_than_steps_where_gradients_accumulate(self):
+    def test_more_than_steps_where_gradients_accumulate(self) -> None:
         w = keras.Variable([1.0])
         inner = keras.optimizers.SGD(gradient_accumulation_steps=2)
         scaled = keras.optimizers.LossScaleOptimizer(inner)

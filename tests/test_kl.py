@@ -1,6 +1,7 @@
 """KL(q || p): the closed form where there is one, else an unbiased estimate."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import scipy.integrate
@@ -15,22 +16,22 @@ SAMPLES = 50_000
 class Laplace(priors.Prior):
     """A prior without a closed form."""
 
-    def log_prob(self, w):
+    def log_prob(self, w: Any) -> Any:
         return -tf.abs(w) - np.log(2.0)
 
-    def sample(self, key, shape):
+    def sample(self, key: Any, shape: Any) -> None:
         raise NotImplementedError
 
 
 class Student(priors.Prior):
-    def log_prob(self, w):
+    def log_prob(self, w: Any) -> Any:
         return -2.0 * tf.math.log1p(tf.square(w) / 3.0) + scipy.stats.t.logpdf(0, 3)
 
-    def sample(self, key, shape):
+    def sample(self, key: Any, shape: Any) -> None:
         raise NotImplementedError
 
 
-def kl_from_normal(mu, sigma, prior, sample, exact=True):
+def kl_from_normal(mu: Any, sigma: Any, prior: Any, sample: Any, exact: bool = True) -> Any:
     closed_form = prior.kl_from_normal(mu, sigma) if exact else None
     return kl.kl_divergence(closed_form, lambda w: kl.normal_log_prob(w, mu, sigma), prior, sample)
 
@@ -38,7 +39,7 @@ def kl_from_normal(mu, sigma, prior, sample, exact=True):
 class KLTest(tf.test.TestCase):
     MU, SIGMA = np.array([0.7, -0.2]), np.array([0.4, 1.3])
 
-    def integral(self, logpdf, mu, sigma):
+    def integral(self, logpdf: Any, mu: Any, sigma: Any) -> Any:
         q = scipy.stats.norm(mu, sigma)
         cuts = sorted([mu - 10 * sigma, 0.0, mu, mu + 10 * sigma])
         return sum(
@@ -46,7 +47,7 @@ class KLTest(tf.test.TestCase):
             for a, b in itertools.pairwise(cuts)
         )
 
-    def estimates(self, prior):
+    def estimates(self, prior: Any) -> Any:
         """`SAMPLES` one-sample estimates, and their gradients in mu and sigma."""
         mu, sigma = (
             tf.tile(tf.constant(v, tf.float64)[None], [SAMPLES, 1]) for v in (self.MU, self.SIGMA)
@@ -59,7 +60,7 @@ class KLTest(tf.test.TestCase):
             )
         return estimates, *tape.gradient(estimates, (mu, sigma))
 
-    def assert_mean(self, samples, expected):
+    def assert_mean(self, samples: Any, expected: Any) -> None:
         samples = np.asarray(samples)
         error = samples.std(axis=0) / np.sqrt(len(samples))
         self.assertTrue(
@@ -67,7 +68,7 @@ class KLTest(tf.test.TestCase):
             (samples.mean(axis=0), expected, error),
         )
 
-    def test_closed_form_takes_no_sample(self):
+    def test_closed_form_takes_no_sample(self) -> None:
         prior = priors.Normal(2.0)
         mu, sigma = tf.constant(self.MU), tf.constant(self.SIGMA)
         got = kl_from_normal(mu, sigma, prior, lambda: self.fail("sampled"))
@@ -75,7 +76,7 @@ class KLTest(tf.test.TestCase):
         expected = sum(map(self.integral, [logpdf] * 2, self.MU, self.SIGMA))
         self.assertAllClose(got, expected, 1e-7)
 
-    def test_estimate_is_unbiased_and_so_is_its_gradient(self):
+    def test_estimate_is_unbiased_and_so_is_its_gradient(self) -> None:
         for prior, logpdf in (
             (Laplace(), scipy.stats.laplace.logpdf),
             (Student(), scipy.stats.t(3).logpdf),
@@ -95,7 +96,7 @@ class KLTest(tf.test.TestCase):
                 ]
                 self.assert_mean(samples, slopes)
 
-    def test_estimate_of_a_normal_is_right_sample_by_sample(self):
+    def test_estimate_of_a_normal_is_right_sample_by_sample(self) -> None:
         """log q(w) - log p(w) by SciPy, at the given w."""
 
         w = np.array([0.1, -2.0])

@@ -1,5 +1,7 @@
 """Numbers of float64 that float32 does not hold: named where they are given, in one line."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -13,14 +15,14 @@ X = np.random.default_rng(0).normal(size=(N, 4))
 Y = X[:, :1]
 
 
-def huge(array):
+def huge(array: Any) -> Any:
     """The array with one number that is finite in float64 alone."""
     array = array.astype("float64")
     array[5, 0] = 1e300
     return array
 
 
-def bayesian():
+def bayesian() -> Any:
     model = keras.Sequential(
         [keras.Input((4,)), tfbdl.layers.BayesDense(1, num_data=N, posterior="point")]
     )
@@ -28,21 +30,21 @@ def bayesian():
     return model
 
 
-def plain():
+def plain() -> Any:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile("sgd", likelihoods.Normal(1.0), jit_compile=False)
     return model
 
 
-def batches(x, y):
+def batches(x: Any, y: Any) -> Any:
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
 
 
-def laplace():
+def laplace() -> Any:
     return inference.Laplace(plain(), jit_compile=False)
 
 
-def swag():
+def swag() -> Any:
     model = keras.Sequential(
         [keras.Input((4,)), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
     )
@@ -50,7 +52,7 @@ def swag():
     return inference.SWAG(model, jit_compile=False).fit(X, Y, epochs=3, verbose=0)
 
 
-def ensemble():
+def ensemble() -> Any:
     return inference.DeepEnsemble(plain, 1, jit_compile=False)
 
 
@@ -84,25 +86,25 @@ OF_Y = {
 
 
 class OverflowTest(parameterized.TestCase):
-    def refuse(self, name, call, values):
+    def refuse(self, name: str, call: Any, values: Any) -> None:
         message = f"^{name}( of batch 1)? overflows float32 in "
         with self.assertRaisesRegex(ValueError, message) as caught:
             call(values)
         self.assertNotIn("\n", str(caught.exception))
 
     @parameterized.parameters(*OF_X)
-    def test_x(self, name):
+    def test_x(self, name: str) -> None:
         self.refuse("x", OF_X[name], huge(X))
 
     @parameterized.parameters(*OF_Y)
-    def test_y(self, name):
+    def test_y(self, name: str) -> None:
         self.refuse("y", OF_Y[name], huge(Y))
 
     @parameterized.parameters(*OF_X)
-    def test_what_float32_holds_is_taken(self, name):
+    def test_what_float32_holds_is_taken(self, name: str) -> None:
         OF_X[name](X)
 
-    def test_chains_that_are_computed_in_float64_take_it(self):
+    def test_chains_that_are_computed_in_float64_take_it(self) -> None:
         data = huge(X), Y
         wide = inference.LogPosterior(plain(), 1.0, *data, dtype="float64")
         self.assertEqual(wide.x.dtype, tf.float64)

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,11 +24,11 @@ NOISE = likelihoods.Normal(0.5)
 
 
 class ProgramsTest(tf.test.TestCase):
-    def test_made_once_for_a_key_until_the_layer_changes(self):
+    def test_made_once_for_a_key_until_the_layer_changes(self) -> None:
         layer, made = keras.layers.Dense(3), []
         programs = Programs(layer)
 
-        def ask(key):
+        def ask(key: Any) -> Any:
             return programs.of(key, lambda: made.append(key) or len(made))
 
         self.assertEqual([ask("a"), ask("b"), ask("a")], [1, 2, 1])
@@ -40,19 +41,19 @@ class ProgramsTest(tf.test.TestCase):
 
 
 class Scaled:
-    def __init__(self, scale):
+    def __init__(self, scale: Any) -> None:
         self.scale = scale
         self.ran = 0
         self.programs = Programs(keras.layers.Dropout(0.5))
 
     @as_graph
-    def times(self, x):
+    def times(self, x: Any) -> Any:
         self.ran += 1
         return self.scale * x
 
 
 class AsGraphTest(tf.test.TestCase):
-    def test_a_graph_for_each_object_and_shape(self):
+    def test_a_graph_for_each_object_and_shape(self) -> None:
         two, three = Scaled(2.0), Scaled(3.0)
         for _ in range(3):
             for shape in ([], [4]):
@@ -61,12 +62,12 @@ class AsGraphTest(tf.test.TestCase):
                 self.assertAllEqual(three.times(x), 3.0 * x)
         self.assertEqual((two.ran, three.ran), (2, 2))
 
-    def test_in_a_graph_it_is_part_of_it(self):
+    def test_in_a_graph_it_is_part_of_it(self) -> None:
         scaled = Scaled(2.0)
         graph = tf.function(scaled.times).get_concrete_function(tf.ones([4])).graph
         self.assertNotIn("PartitionedCall", operations(graph))
 
-    def test_an_object_is_given_back(self):
+    def test_an_object_is_given_back(self) -> None:
         scaled = Scaled(2.0)
         scaled.times(tf.ones([]))
         actual = weakref.ref(scaled)
@@ -75,49 +76,49 @@ class AsGraphTest(tf.test.TestCase):
         self.assertIsNone(actual())
 
 
-def network(*layers):
+def network(*layers: Any) -> Any:
     model = keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
     model.compile("sgd", NOISE)
     return model
 
 
-def plain():
+def plain() -> Any:
     return network(keras.layers.Dense(3, "tanh"))
 
 
-def log_posterior():
+def log_posterior() -> Any:
     target = LogPosterior(plain(), 1.0, X, Y)
     theta = target.theta[tf.newaxis]
     return target.flat.model.layers[0], lambda: (target(theta), target.log_likelihood(theta))
 
 
-def in_chunks():
+def in_chunks() -> Any:
     target = LogPosterior(plain(), 1.0, X, Y, batch_size=5)
     return target.flat.model.layers[0], lambda: target(target.theta)
 
 
-def ensemble():
+def ensemble() -> Any:
     model = WeightEnsemble(plain(), np.random.default_rng(1).normal(size=(3, 19)))
     return model.network.layers[0], lambda: model(X)
 
 
-def autoencoder():
+def autoencoder() -> Any:
     model = VAE(2, (3,), seed=1)
     pixels = np.clip(np.abs(X), 0, 1)
     model.build((None, 4))
     return model.encoder_hidden[0], lambda: model.log_likelihood(pixels, 3, seed=0)
 
 
-def bound():
+def bound() -> Any:
     model = network(tfbdl.layers.BayesDense(3, "tanh", num_data=N, seed=1))
     return model.layers[0], lambda: tfbdl.elbo(model, X, Y, 3, seed=0)
 
 
-def laplace(curvature="ggn"):
+def laplace(curvature: str = "ggn") -> Any:
     model = plain()
     weights = Laplace(model, curvature=curvature, subset_of_weights="all")
 
-    def ask():
+    def ask() -> Any:
         weights.fit(X, Y)
         return np.sqrt(tfbdl.predict(weights, X, verbose=0).epistemic_variance)
 
@@ -129,7 +130,7 @@ MAKERS = {f.__name__: f for f in (log_posterior, in_chunks, ensemble, autoencode
 
 class StaleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*MAKERS)
-    def test_a_changed_activation_is_seen(self, name):
+    def test_a_changed_activation_is_seen(self, name: str) -> None:
         keras.utils.set_random_seed(1)
         layer, ask = MAKERS[name]()
         before = ask()

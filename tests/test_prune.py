@@ -1,5 +1,7 @@
 """Pruning by signal to noise: which weights go, in which models, and what is left of them."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -11,7 +13,7 @@ from tfbdl.layers import BayesDense, VariationalDropout
 X = np.random.default_rng(0).normal(size=(6, 5)).astype("float32")
 
 
-def network(posterior="mean_field", prior=1.0):
+def network(posterior: str = "mean_field", prior: float = 1.0) -> keras.Model:
     keras.utils.set_random_seed(0)
     layers = [
         BayesDense(units, act, num_data=9, posterior=posterior, prior=prior)
@@ -20,7 +22,7 @@ def network(posterior="mean_field", prior=1.0):
     return keras.Sequential([keras.Input((5,)), *layers])
 
 
-def weights(model):
+def weights(model: Any) -> Any:
     """Means and ratios |mu| / sigma of all random weights in one vector, layer by layer."""
     qs = [q for layer in model.layers for q in (layer.kernel, layer.bias)]
     mu = np.concatenate([np.ravel(q.mean) for q in qs])
@@ -32,7 +34,7 @@ class PruneTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         posterior=("mean_field", "laplace", "logistic"), fraction=(0.0, 0.25, 0.5, 0.98)
     )
-    def test_the_least_ratios_go(self, posterior, fraction):
+    def test_the_least_ratios_go(self, posterior: Any, fraction: Any) -> None:
         model = network(posterior)
         rng = np.random.default_rng(1)
         for variable in model.trainable_variables:
@@ -46,7 +48,7 @@ class PruneTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(pruned_mu[kept], mu[kept])
         self.assertAllEqual(pruned_sigma[kept], sigma[kept])
 
-    def test_the_model_itself_stays(self):
+    def test_the_model_itself_stays(self) -> None:
         model = network()
         before = model.get_weights()
         pruned = tfbdl.prune(model, 0.9)
@@ -54,13 +56,13 @@ class PruneTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(a, b)
         self.assertNotAllClose(model(X), pruned(X))
 
-    def test_nothing_removed_is_the_same_function(self):
+    def test_nothing_removed_is_the_same_function(self) -> None:
         model = network()
         a, b = (tfbdl.predict(m, X, 5, seed=1) for m in (model, tfbdl.prune(model, 0.0)))
         self.assertAllClose(a.mean, b.mean, 1e-6)
         self.assertAllClose(a.epistemic_stddev, b.epistemic_stddev, 1e-6)
 
-    def test_removed_weights_are_zero_in_drawn_functions(self):
+    def test_removed_weights_are_zero_in_drawn_functions(self) -> None:
         """A unit all of whose inputs are removed says nothing in any draw."""
         model = network()
         kernel = model.layers[0].kernel
@@ -73,14 +75,14 @@ class PruneTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(prediction[..., :2], np.zeros((20, 6, 2)), atol=1e-8)
         self.assertGreater(prediction[..., 2:].std(axis=0).min(), 1e-3)
 
-    def test_losses_and_training_stay_finite(self):
+    def test_losses_and_training_stay_finite(self) -> None:
         pruned = tfbdl.prune(network(), 0.5)
         pruned.compile("adam", "mse")
         self.assertTrue(np.isfinite(pruned.evaluate(X, np.zeros((6, 3)), verbose=0)))
         pruned.fit(X, np.zeros((6, 3)), verbose=0)
         self.assertTrue(all(np.isfinite(w).all() for w in pruned.get_weights()))
 
-    def test_weights_without_noise_go_last(self):
+    def test_weights_without_noise_go_last(self) -> None:
         """Their ratio is infinite; those that are zero already go first."""
         model = network("point")
         model.layers[0].kernel.mu.assign(tf.ones((5, 8)))
@@ -88,12 +90,12 @@ class PruneTest(tf.test.TestCase, parameterized.TestCase):
         mu, _ = weights(tfbdl.prune(model, 0.4))
         self.assertAllEqual(mu[:40], np.ones(40))
 
-    def test_variational_dropout(self):
+    def test_variational_dropout(self) -> None:
         model = keras.Sequential([keras.Input((5,)), VariationalDropout(3, num_data=9)])
         pruned = tfbdl.prune(model, 0.5)
         self.assertAllClose(np.mean(np.asarray(pruned.layers[0].kernel.mean) == 0), 0.5, atol=0.1)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         for fraction in (-0.1, 1.0, None, "half"):
             with self.assertRaisesRegex(ValueError, r"^fraction=.* must be in \[0, 1\)$"):
                 tfbdl.prune(network(), fraction)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from typing import Any
 from unittest import mock
 
 import keras
@@ -45,11 +46,11 @@ SPLITMIX = (
 )
 
 
-def key(value=KEY):
+def key(value: Any = KEY) -> Any:
     return tf.constant(value, tf.int64)
 
 
-def threefry_in_integers(key, counter):
+def threefry_in_integers(key: Any, counter: Any) -> Any:
     """Salmon et al. 2011, section 4.2, with Python's integers and one loop over the 20 rounds."""
     rotations = (13, 15, 26, 6, 17, 29, 16, 24)
     words = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
@@ -65,12 +66,12 @@ def threefry_in_integers(key, counter):
     return a, b
 
 
-def words(*values):
+def words(*values: Any) -> Any:
     """`random.bits` that yields these words."""
     return mock.patch.object(random, "bits", return_value=tf.constant(values, tf.uint32))
 
 
-def all_noise(k):
+def all_noise(k: Any) -> Any:
     return {
         "bits": random.bits(k, [4, 501]),
         "uniform": random.uniform(k, [2001]),
@@ -90,12 +91,12 @@ def all_noise(k):
 
 class ThreefryTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.named_parameters(*MODES)
-    def test_known_answers(self, mode):
+    def test_known_answers(self, mode: Any) -> None:
         counters, keys, expected = np.array(KNOWN_ANSWERS, np.uint32).transpose(1, 2, 0)
         got = mode(random.threefry2x32)(tuple(map(tf.constant, keys)), tuple(counters))
         self.assertAllEqual(np.array(got), expected)
 
-    def test_against_python_integers(self):
+    def test_against_python_integers(self) -> None:
         rng = np.random.default_rng(0)
         k0, k1, c0, c1 = rng.integers(0, 2**32, (4, 300), dtype=np.uint32)
         got = random.threefry2x32((k0, k1), (tf.constant(c0), tf.constant(c1)))
@@ -106,7 +107,7 @@ class ThreefryTest(tf.test.TestCase, parameterized.TestCase):
 
 class SameNoiseTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.named_parameters(*MODES[1:])
-    def test_as_eager(self, mode):
+    def test_as_eager(self, mode: Any) -> None:
         expected, got = all_noise(key()), mode(all_noise)(key())
         for name, noise in expected.items():
             if name in ("normal", "normal64", "logistic"):
@@ -116,7 +117,7 @@ class SameNoiseTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllEqual(got[name], noise)
 
     @parameterized.parameters([()], [(0,)], [(1,)], [(7,)], [(3, 5)], [(2, 3, 4)])
-    def test_shape_given_in_any_way(self, *shape):
+    def test_shape_given_in_any_way(self, *shape: Any) -> None:
         shape = shape[0]
         size = int(np.prod(shape))
         flat = random.normal(key(), [size])
@@ -135,7 +136,7 @@ class SameNoiseTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(tf.reshape(noise, [-1]), flat)
 
     @parameterized.parameters("normal", "logistic", "rademacher", "uniform")
-    def test_in_vectorized_map(self, name):
+    def test_in_vectorized_map(self, name: str) -> None:
         noise = getattr(random, name)
         keys = tf.constant([1, -1, 2**62], tf.int64)
         mapped = tf.vectorized_map(lambda k: noise(random.fold_in(k, 3), [11]), keys)
@@ -144,29 +145,29 @@ class SameNoiseTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(words, [random.bits(random.fold_in(k, 3), [11]) for k in keys])
 
     @parameterized.parameters("float16", "bfloat16", "float32", "float64")
-    def test_dtype(self, dtype):
+    def test_dtype(self, dtype: Any) -> None:
         for draw in (random.uniform, random.normal, random.logistic, random.rademacher):
             self.assertEqual(draw(key(), [3], dtype).dtype, dtype)
         self.assertEqual(random.bernoulli(key(), [3], 0.5, dtype).dtype, dtype)
 
 
 class BitsTest(tf.test.TestCase):
-    def test_each_bit_is_a_fair_coin(self):
+    def test_each_bit_is_a_fair_coin(self) -> None:
         noise = random.bits(key(), [N]).numpy()
         ones = (noise[:, None] >> np.arange(32, dtype=np.uint32) & 1).mean(axis=0)
         self.assertLess(np.abs(ones - 0.5).max(), 5 * 0.5 / np.sqrt(N))
 
-    def test_bytes_are_uniform(self):
+    def test_bytes_are_uniform(self) -> None:
         counts = np.bincount(random.bits(key(), [N]).numpy().view(np.uint8), minlength=256)
         self.assertGreater(scipy.stats.chisquare(counts).pvalue, 1e-5)
 
-    def test_no_word_comes_too_often(self):
+    def test_no_word_comes_too_often(self) -> None:
         """Pairs of equal words: a Poisson number, of mean N^2 / 2^33."""
         repeats = N - len(np.unique(random.bits(key(), [N]).numpy()))
         mean = N**2 / 2**33
         self.assertLess(abs(repeats - mean), 5 * np.sqrt(mean))
 
-    def test_neighbours_are_independent(self):
+    def test_neighbours_are_independent(self) -> None:
         """Also across the two halves that one counter yields."""
         z = random.normal(key(), [N], "float64").numpy()
         for lag in (1, 2, 3, 64, N // 2 - 1, N // 2, N // 2 + 1):
@@ -180,7 +181,7 @@ class OpenIntervalTest(tf.test.TestCase, parameterized.TestCase):
     EXTREMES = (0, 1, 2**9 - 1, 2**31 - 1, 2**31, 2**32 - 2**9, 2**32 - 2, 2**32 - 1)
 
     @parameterized.parameters("float16", "bfloat16", "float32", "float64")
-    def test_uniform_is_inside(self, dtype):
+    def test_uniform_is_inside(self, dtype: Any) -> None:
         with words(*self.EXTREMES):
             u = random.uniform(key(), [8], dtype)
         self.assertTrue(np.all((u > 0) & (u < 1)), u)
@@ -188,21 +189,21 @@ class OpenIntervalTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         name=("normal", "logistic"), dtype=("float16", "bfloat16", "float32", "float64")
     )
-    def test_quantiles_are_finite(self, name, dtype):
+    def test_quantiles_are_finite(self, name: str, dtype: Any) -> None:
         with words(*self.EXTREMES):
             z = tf.cast(getattr(random, name)(key(), [8], dtype), tf.float64).numpy()
         self.assertTrue(np.all(np.isfinite(z)), z)
         self.assertAllClose(z, -z[::-1], 1e-2, 1e-2)
 
     @parameterized.named_parameters(*MODES)
-    def test_normal_is_finite_in_every_mode(self, mode):
+    def test_normal_is_finite_in_every_mode(self, mode: Any) -> None:
         with words(*self.EXTREMES):
             z = mode(lambda: random.normal(key(), [8]))()
         self.assertAllClose(z[0], scipy.stats.norm.ppf(2.0**-33), 4e-7)
         self.assertAllClose(z[-1], scipy.stats.norm.isf(2.0**-33), 4e-7)
 
     @parameterized.named_parameters(*MODES)
-    def test_all_digits_near_both_ends(self, mode):
+    def test_all_digits_near_both_ends(self, mode: Any) -> None:
         rng = np.random.default_rng(1)
         small = rng.integers(0, 2 ** rng.integers(1, 32, 1000), dtype=np.uint32)
         noise = np.concatenate([small, ~small])
@@ -225,7 +226,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         law=("uniform", "norm", "logistic"),
         dtype=("float32", "float64"),
     )
-    def test_distribution(self, law, dtype):
+    def test_distribution(self, law: Any, dtype: Any) -> None:
         scipy_law, moments = getattr(scipy.stats, law), MOMENTS[law]
         draw = getattr(random, {"norm": "normal"}.get(law, law))
         x = draw(key(), [N], dtype).numpy().astype(np.float64)
@@ -235,7 +236,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(abs(np.mean(x**power) - moments[power]), 5 * error)
 
     @parameterized.parameters("float32", "float64")
-    def test_tails_of_the_normal(self, dtype):
+    def test_tails_of_the_normal(self, dtype: Any) -> None:
         """As many beyond 3, 4 and 4.5 standard deviations as there should be."""
         x = np.abs(random.normal(key(), [2_000_000], dtype).numpy())
         for threshold in (3.0, 4.0, 4.5):
@@ -243,7 +244,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(abs(np.sum(x > threshold) - expected), 5 * np.sqrt(expected))
 
     @parameterized.parameters("float32", "float64")
-    def test_tails_of_the_normal_to_the_last_word(self, dtype):
+    def test_tails_of_the_normal_to_the_last_word(self, dtype: Any) -> None:
         """All words of either tail beyond 4 are drawn: their law is the normal's but for one word.
 
         What float32 had with 23 bits was one atom at 5.29.
@@ -260,7 +261,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(abs(np.sum(lower < -threshold) - expected), 1.0)
         self.assertAllClose(-lower[0], 6.337957754553790, 1e-6)
 
-    def test_moments_of_the_normal(self):
+    def test_moments_of_the_normal(self) -> None:
         """Over all words, of which the centre is taken in steps: no moment is out by 1e-6."""
         tail = np.arange(2**20)
         step = 2**12
@@ -272,7 +273,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(np.sum(weight * z**power), MOMENTS["norm"][power], 2e-6)
 
     @parameterized.parameters("logistic", "laplace")
-    def test_tails_of_other_laws(self, name):
+    def test_tails_of_other_laws(self, name: str) -> None:
         """To the last word, through the layers and priors that draw them."""
         draw = {
             "logistic": lambda: random.logistic(key(), [4]),
@@ -284,8 +285,8 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(x, [*tails, *-tails[::-1]], 1e-6)
 
     @parameterized.named_parameters(*MODES)
-    def test_normal_is_the_quantile_of_the_uniform(self, mode):
-        def pair():
+    def test_normal_is_the_quantile_of_the_uniform(self, mode: Any) -> None:
+        def pair() -> Any:
             return (*random.tails(key(), [N]), random.normal(key(), [N]))
 
         below, above, z = (t.numpy().astype(np.float64) for t in mode(pair)())
@@ -293,13 +294,13 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(z, expected, 1e-6, 1e-6)
 
     @parameterized.parameters(1e-3, 0.1, 0.5, 0.9, 0.999)
-    def test_bernoulli(self, prob):
+    def test_bernoulli(self, prob: Any) -> None:
         x = random.bernoulli(key(), [N], prob).numpy()
         self.assertAllEqual(np.unique(x), [0.0, 1.0])
         error = np.sqrt(prob * (1 - prob) / N)
         self.assertLess(abs(x.mean(dtype=np.float64) - prob), 5 * error)
 
-    def test_bernoulli_at_the_ends(self):
+    def test_bernoulli_at_the_ends(self) -> None:
         with words(0, 2**32 - 1):
             self.assertAllEqual(random.bernoulli(key(), [2], 0.0), [0, 0])
             self.assertAllEqual(random.bernoulli(key(), [2], 1.0), [1, 1])
@@ -308,7 +309,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(random.bernoulli(key(), [2], 1 - 2.0**-53), [1, 0])
 
     @parameterized.parameters("float16", "bfloat16", "float32", "float64")
-    def test_rademacher(self, dtype):
+    def test_rademacher(self, dtype: Any) -> None:
         """Signs of a float uniform have second moment 7/3 (a trap of edward2's flipout)."""
         x = tf.cast(random.rademacher(key(), [N], dtype), tf.float64).numpy()
         self.assertAllEqual(np.unique(x), [-1.0, 1.0])
@@ -319,7 +320,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
 class KeysTest(tf.test.TestCase):
     """Streams of different keys are independent; what goes by different names has other keys."""
 
-    def keys(self):
+    def keys(self) -> Any:
         seed = random.Seed(9)
         base = (key(), key(KEY + 1), key(KEY + 2**32), key(-KEY), key(0))
         folded = [random.fold_in(k, i) for k in base[:2] for i in range(4)]
@@ -329,7 +330,7 @@ class KeysTest(tf.test.TestCase):
         other = [random.Seed(10).at(make_draw(0, 0)), random.Seed(10).next()]
         return [*base, *folded, *nested, *training, *draws, *other]
 
-    def test_streams_are_uncorrelated(self):
+    def test_streams_are_uncorrelated(self) -> None:
         n = 20_000
         z = np.stack([random.normal(k, [n]) for k in self.keys()]).astype(np.float64)
         off = (z @ z.T / n)[~np.eye(len(z), dtype=bool)]
@@ -338,17 +339,17 @@ class KeysTest(tf.test.TestCase):
         off = (squares @ squares.T / n)[~np.eye(len(z), dtype=bool)]
         self.assertLess(np.abs(off).max(), 5.5 / np.sqrt(n))
 
-    def test_equal_keys_give_equal_noise(self):
+    def test_equal_keys_give_equal_noise(self) -> None:
         self.assertAllEqual(random.bits(key(), [99]), random.bits(key(), [99]))
 
-    def test_known_answers_of_splitmix(self):
+    def test_known_answers_of_splitmix(self) -> None:
         expected = [value for row in SPLITMIX for value in row]
         self.assertAllEqual(random.split(key(1234567), 5).numpy().view(np.uint64), expected)
 
-    def test_splitting_is_folding(self):
+    def test_splitting_is_folding(self) -> None:
         self.assertAllEqual(random.split(key(), 9), [random.fold_in(key(), i) for i in range(9)])
 
-    def test_every_bit_of_a_key_and_of_what_is_folded_in_counts(self):
+    def test_every_bit_of_a_key_and_of_what_is_folded_in_counts(self) -> None:
         """One bit changes half of the bits of the key, and of the noise."""
         bits = [1 << i for i in range(64)]
         for change in (
@@ -367,10 +368,10 @@ class KeysTest(tf.test.TestCase):
             share = np.unpackbits((first ^ other).view(np.uint8)).mean()
             self.assertLess(abs(share - 0.5), 5 * 0.5 / np.sqrt(32 * 256))
 
-    def test_keys_collide_nowhere(self):
+    def test_keys_collide_nowhere(self) -> None:
         """Of layers with seeds in a row: steps, replicas, streams; draws of many seeds; the VAE."""
 
-        def folded(keys, *numbers):
+        def folded(keys: Any, *numbers: Any) -> Any:
             for n in numbers:
                 keys = random._sub_stream(keys[:, None], tf.range(n[0], n[1], dtype=tf.int64))
                 keys = tf.reshape(keys, [-1])
@@ -397,22 +398,22 @@ class KeysTest(tf.test.TestCase):
 
 
 class SeedTest(tf.test.TestCase, parameterized.TestCase):
-    def next_keys(self, seed, n=3):
+    def next_keys(self, seed: int, n: int = 3) -> Any:
         return np.stack([seed.next() for _ in range(n)])
 
     @parameterized.named_parameters(*MODES)
-    def test_next_never_repeats(self, mode):
+    def test_next_never_repeats(self, mode: Any) -> None:
         seed = random.Seed(3)
         step = mode(seed.next)
         keys = {int(step()) for _ in range(50)}
         self.assertLen(keys, 50)
         self.assertAllEqual(seed.state.value, [random.key_of(3, "layer"), 50])
 
-    def test_next_in_a_loop_inside_a_graph(self):
+    def test_next_in_a_loop_inside_a_graph(self) -> None:
         seed = random.Seed(3)
 
         @tf.function
-        def loop():
+        def loop() -> Any:
             keys = tf.TensorArray(tf.int64, 20)
             for i in tf.range(20):
                 keys = keys.write(i, seed.next())
@@ -421,7 +422,7 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
         keys = np.concatenate([loop(), loop()])
         self.assertLen(np.unique(keys, axis=0), 40)
 
-    def test_key(self):
+    def test_key(self) -> None:
         seed = random.Seed(3)
         self.assertIsNone(seed.key(False, None))
         draw = make_draw(4, 2)
@@ -432,14 +433,14 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(seed.state.value[1], 1)
         self.assertAllEqual(first, self.next_keys(random.Seed(3), 1)[0])
 
-    def test_a_draw_decides_alone(self):
+    def test_a_draw_decides_alone(self) -> None:
         """Whatever was drawn before, and in training."""
         seed = random.Seed(3)
         before = seed.at(make_draw(0, 5))
         self.next_keys(seed)
         self.assertAllEqual(seed.at(make_draw(0, 5)), before)
 
-    def test_draws_have_keys_of_their_own(self):
+    def test_draws_have_keys_of_their_own(self) -> None:
         seed = random.Seed(3)
         draws = list(itertools.product((*SEEDS, 2, 1000), range(20)))
         keys = [int(seed.at(make_draw(*draw))) for draw in draws]
@@ -447,22 +448,22 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLen(set(keys), len(draws) + 20)
 
     @parameterized.parameters(*SEEDS, np.int32(-5), np.uint64(2**64 - 5))
-    def test_any_integer_of_64_bits_is_a_seed(self, value):
+    def test_any_integer_of_64_bits_is_a_seed(self, value: Any) -> None:
         first, second = random.Seed(value), random.Seed(value)
         self.assertAllEqual(self.next_keys(first), self.next_keys(second))
         config = json.loads(json.dumps(first.get_config()))
         self.assertEqual(random.Seed.from_config(config).seed, value)
         self.assertAllEqual(first.at(make_draw(value, 1)), second.at(make_draw(int(value), 1)))
 
-    def test_all_bits_of_a_seed_count(self):
+    def test_all_bits_of_a_seed_count(self) -> None:
         self.assertLen({tuple(self.next_keys(random.Seed(value))) for value in SEEDS}, len(SEEDS))
 
     @parameterized.parameters(2**64, -(2**63) - 1, 1.0, True, "1")
-    def test_nothing_else_is_a_seed(self, value):
+    def test_nothing_else_is_a_seed(self, value: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^seed=.* must be an integer of 64 bits$"):
             random.Seed(value)
 
-    def test_set_random_seed(self):
+    def test_set_random_seed(self) -> None:
         keys = []
         for _ in range(2):
             keras.utils.set_random_seed(11)
@@ -471,8 +472,8 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
         self.assertNotEqual(keys[0][0][0], keys[0][1][0])
 
     @parameterized.parameters("keras", "weights", "checkpoint")
-    def test_state_is_saved(self, route):
-        def make():
+    def test_state_is_saved(self, route: Any) -> None:
+        def make() -> Any:
             model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
             model.noise = random.Seed()
             return model
@@ -500,22 +501,22 @@ class SeedTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class Noisy(keras.layers.Layer):
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.noise = random.Seed()
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return x
 
 
 class ReplicasTest(tf.test.TestCase):
-    def test_noise_differs_in_training_and_agrees_in_a_draw(self):
+    def test_noise_differs_in_training_and_agrees_in_a_draw(self) -> None:
         strategy = two_replicas.strategy()
         with strategy.scope():
             seed = random.Seed(3)
 
         @tf.function
-        def noise():
+        def noise() -> Any:
             return strategy.run(
                 lambda: (
                     random.normal(seed.next(), [N // 10]),

@@ -6,6 +6,7 @@ import signal
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,38 +19,38 @@ from tfbdl.training.log_writer import LogWriter
 CONTEXT = multiprocessing.get_context("forkserver")
 
 
-def hold(folder, pipe):
+def hold(folder: Any, pipe: Any) -> None:
     with held(folder):
         pipe.send("held")
         pipe.recv()
 
 
-def log(path, pipe):
+def log(path: Any, pipe: Any) -> None:
     writer = LogWriter(path)
     writer.start(1, 0.1)
     pipe.send("begun")
     pipe.recv()
 
 
-def classifier():
+def classifier() -> Any:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     model.compile("sgd", "mse")
     return model
 
 
 class HeldTest(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name) / "a" / "run"
 
-    def refused(self):
+    def refused(self) -> None:
         message = "another run writes into this savedir; name another"
         with self.assertRaisesRegex(OSError, message), held(self.folder):
             pass
 
-    def test_another_process(self):
+    def test_another_process(self) -> None:
         """Held until it ends, be it by SIGKILL, and without a trace in the folder."""
         here, there = CONTEXT.Pipe()
         process = CONTEXT.Process(target=hold, args=(self.folder, there))
@@ -64,24 +65,24 @@ class HeldTest(unittest.TestCase):
         with held(self.folder):
             pass
 
-    def test_an_error_lets_it_go(self):
+    def test_an_error_lets_it_go(self) -> None:
         with self.assertRaisesRegex(RuntimeError, "^mine$"), held(self.folder):
             raise RuntimeError("mine")
         with held(self.folder):
             pass
 
-    def test_no_folder(self):
+    def test_no_folder(self) -> None:
         with held(None), held(None):
             pass
 
-    def test_a_file_in_its_place(self):
+    def test_a_file_in_its_place(self) -> None:
         self.folder.parent.mkdir()
         self.folder.write_text("")
         message = "savedir cannot be made .*name another"
         with self.assertRaisesRegex(OSError, message), held(self.folder):
             pass
 
-    def test_training_and_chains(self):
+    def test_training_and_chains(self) -> None:
         """As when one script is started twice: the second one stops, and nothing is written."""
         x = np.ones((10, 4))
         chains = tfbdl.inference.MCMC(
@@ -102,13 +103,13 @@ class HeldTest(unittest.TestCase):
 class LogTest(unittest.TestCase):
     """A log outside of a folder that is held, as `TrainLogger` writes it."""
 
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.path = Path(folder.name) / "train.log"
 
-    def test_another_process(self):
+    def test_another_process(self) -> None:
         """Two that start at once would mix their lines; no file says that one has begun."""
         here, there = CONTEXT.Pipe()
         process = CONTEXT.Process(target=log, args=(self.path, there))
@@ -122,10 +123,10 @@ class LogTest(unittest.TestCase):
         process.join(60)
         LogWriter(self.path).close()
 
-    def test_after_an_interrupted_fit(self):
+    def test_after_an_interrupted_fit(self) -> None:
         """In a notebook, where the callback of the interrupted `fit` is still there."""
 
-        def stop(epoch, logs):
+        def stop(epoch: int, logs: Any) -> None:
             raise KeyboardInterrupt
 
         x = np.ones((10, 4))

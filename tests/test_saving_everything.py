@@ -10,6 +10,7 @@ import json
 import pkgutil
 import subprocess
 import sys
+from typing import Any
 
 import keras
 import numpy as np
@@ -64,7 +65,7 @@ INPUTS = {
 }
 
 
-def exported():
+def exported() -> Any:
     """The classes by the name of their package and their own."""
     actual = {}
     for module in pkgutil.iter_modules(tfbdl.__path__):
@@ -79,11 +80,11 @@ def exported():
 CLASSES = {name: kind for name, kind in exported().items() if name not in BASES}
 
 
-def of(package):
+def of(package: Any) -> Any:
     return tuple(name for name in CLASSES if name.startswith(f"{package}."))
 
 
-def make(name):
+def make(name: str) -> Any:
     """An object of the class, by the arguments that it cannot do without."""
     kind, given = CLASSES[name], ARGUMENTS.get(name, {})
     if issubclass(kind, keras.optimizers.Optimizer):
@@ -99,12 +100,12 @@ def make(name):
     return kind(**given, **{key: USUAL[key] for key in required if key not in given})
 
 
-def config(thing):
+def config(thing: Any) -> Any:
     """As it is written, where tuples are lists."""
     return json.loads(json.dumps(thing.get_config(), default=lambda part: part.get_config()))
 
 
-def model_of(layer, name=""):
+def model_of(layer: Any, name: str = "") -> Any:
     shape = next((shape for end, shape in INPUTS.items() if end in name), (4,))
     words = name == "layers.BayesEmbedding"
     x = RNG.integers(0, 5, (N, 4)) if words else RNG.normal(size=(N, *shape)).astype("float32")
@@ -112,7 +113,7 @@ def model_of(layer, name=""):
     return keras.Sequential([inputs, layer, keras.layers.Flatten(), keras.layers.Dense(2)]), x
 
 
-def layer_with(name):
+def layer_with(name: str) -> Any:
     """A layer whose weights have the prior, the posterior or the estimator."""
     part = make(name)
     if name == "priors.SpatialNormal":
@@ -128,21 +129,21 @@ def layer_with(name):
 
 
 class SavingTest(tf.test.TestCase, parameterized.TestCase):
-    def file(self, name):
+    def file(self, name: str) -> str:
         return f"{self.get_temp_dir()}/{name}"
 
-    def through_file(self, model):
+    def through_file(self, model: Any) -> Any:
         model.save(self.file("model.keras"))
         return keras.models.load_model(self.file("model.keras"), safe_mode=True)
 
-    def move(self, model, x):
+    def move(self, model: Any, x: Any) -> None:
         """Weights away from where they start, and some noise drawn."""
         rng = np.random.default_rng(1)
         for variable in model.trainable_variables:
             variable.assign(variable + rng.normal(0, 0.1, variable.shape))
         model(x, training=True)
 
-    def assert_same(self, model, other, x):
+    def assert_same(self, model: Any, other: Any, x: Any) -> None:
         """Predictions, losses, drawn functions, and the noise of the next training steps."""
         for training in (False, True, True):
             outputs = [m(x, training=training) for m in (model, other)]
@@ -152,18 +153,18 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(*drawn)
 
     @parameterized.parameters(*of("layers"))
-    def test_layers(self, name):
+    def test_layers(self, name: str) -> None:
         model, x = model_of(make(name), name)
         self.check(model, x, lambda: model_of(make(name), name)[0])
 
     @parameterized.parameters(*of("priors"), *of("posteriors"), *of("estimators"))
-    def test_parts_of_layers(self, name):
+    def test_parts_of_layers(self, name: str) -> None:
         shape = "2D" if name == "priors.SpatialNormal" else ""
         model, x = model_of(layer_with(name), shape)
         self.check(model, x, lambda: model_of(layer_with(name), shape)[0])
 
-    def test_autoencoder(self):
-        def make():
+    def test_autoencoder(self) -> None:
+        def make() -> Any:
             vae = models.VAE(2, (5,))
             vae(x)
             return vae
@@ -171,15 +172,15 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         x = RNG.random((N, 6)).astype("float32")
         self.check(make(), x, make)
 
-    def test_ensemble(self):
-        def make():
+    def test_ensemble(self) -> None:
+        def make() -> Any:
             networks = [keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)]) for _ in "abc"]
             return models.WeightEnsemble.of(networks)
 
         x = RNG.normal(size=(N, 4)).astype("float32")
         self.check(make(), x, make)
 
-    def check(self, model, x, again):
+    def check(self, model: Any, x: Any, again: Any) -> None:
         self.move(model, x)
         loaded = self.through_file(model)
         same = [(loaded, model)] if not isinstance(model, keras.Sequential) else None
@@ -192,7 +193,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same(model, other, x)
 
     @parameterized.parameters(*of("likelihoods"))
-    def test_likelihoods(self, name):
+    def test_likelihoods(self, name: str) -> None:
         model, x = model_of(layers.BayesDense(3, num_data=N))
         model.compile("sgd", make(name))
         y = np.zeros((N,) if "Categorical" in name else (N, 2), "float32")
@@ -202,7 +203,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(loaded.evaluate(x, y, verbose=0), model.evaluate(x, y, verbose=0))
 
     @parameterized.parameters(*of("metrics"))
-    def test_metrics(self, name):
+    def test_metrics(self, name: str) -> None:
         model, _ = model_of(layers.BayesDense(3, num_data=N))
         model.compile("sgd", "mse", metrics=[make(name)], jit_compile=False)
         loaded = self.through_file(model)
@@ -211,7 +212,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertIsInstance(keras.saving.deserialize_keras_object(metric), CLASSES[name])
 
     @parameterized.parameters(*of("optimizers"))
-    def test_optimizers(self, name):
+    def test_optimizers(self, name: str) -> None:
         """A training that goes on from a file is the one that was not stopped."""
         model, x = model_of(keras.layers.Dense(3))
         part = make(name)
@@ -228,18 +229,18 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class CompletenessTest(tf.test.TestCase):
-    def test_every_class_is_tested(self):
+    def test_every_class_is_tested(self) -> None:
         tested = ("layers", "priors", "posteriors", "estimators", "likelihoods", "metrics")
         elsewhere = ("inference",)  # in tests/inference/test_method.py
         left = [n for n in CLASSES if n.split(".")[0] not in (*tested, "optimizers", *elsewhere)]
         self.assertCountEqual(left, ["models.VAE", "models.WeightEnsemble"], "give it a test here")
 
-    def test_names_in_files_are_of_one_class_each(self):
+    def test_names_in_files_are_of_one_class_each(self) -> None:
         names = [keras.saving.get_registered_name(kind) for kind in CLASSES.values()]
         self.assertLen(set(names), len(names))
         self.assertEqual([name for name in names if not name.startswith("tfbdl")], [])
 
-    def test_import_alone_registers_all(self):
+    def test_import_alone_registers_all(self) -> None:
         """In a process that does nothing but `import tfbdl`."""
         code = (
             "import json, sys, keras, tfbdl\n"

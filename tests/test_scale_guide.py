@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import tensorflow as tf
@@ -18,24 +19,24 @@ BLOCKS = [code for language, code in BLOCK.findall(GUIDE.read_text()) if languag
 NETWORK = re.sub(r"^mirrored = .*", "", BLOCKS[0], flags=re.S | re.M)
 
 
-def block(text):
+def block(text: Any) -> Any:
     (code,) = (code for code in BLOCKS if text in code)
     return code
 
 
-def script(folder):
+def script(folder: Any) -> Any:
     """The guide's script, on this worker; what it leaves, and its history."""
     os.chdir(folder)
-    names = {}
+    names: dict[Any, Any] = {}
     with mock.patch.object(tf.distribute, "MultiWorkerMirroredStrategy", worker_pair.strategy):
         exec(NETWORK + block("should_checkpoint"), names)
     return sorted(path.name for path in Path(folder).iterdir()), names["history"]
 
 
-def files(folder):
+def files(folder: Any) -> Any:
     """Training on the guide's files, which both workers write and each reads its part of."""
     os.chdir(folder)
-    names = {}
+    names: dict[Any, Any] = {}
     code = block("TFRecordWriter").replace("network()", "model")
     with worker_pair.strategy().scope():
         exec(NETWORK + "model = network()", names)
@@ -44,7 +45,7 @@ def files(folder):
 
 
 class GuideTest(absltest.TestCase):
-    def test_on_two_workers(self):
+    def test_on_two_workers(self) -> None:
         chief, other = (self.enter_context(tempfile.TemporaryDirectory()) for _ in range(2))
         folders = [{"folder": chief}, {"folder": other}]
         with worker_pair.WorkerPair() as pair:
@@ -58,7 +59,7 @@ class GuideTest(absltest.TestCase):
             self.assertEqual(of_files[0], of_files[1])
             self.assertLen(of_files[0]["loss"], 3)
 
-    def test_slurm(self):
+    def test_slurm(self) -> None:
         slurm = {
             "SLURM_PROCID": "1",
             "SLURM_STEP_NUM_TASKS": "4",
@@ -80,7 +81,7 @@ class GuideTest(absltest.TestCase):
             self.assertEqual(resolver.get_task_info(), ("worker", 1))
             self.assertEqual(os.environ["CUDA_VISIBLE_DEVICES"], "0,1,2,3")
 
-    def test_slurm_without_gpus(self):
+    def test_slurm_without_gpus(self) -> None:
         slurm = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}
         slurm |= {"SLURM_STEP_NODELIST": "node[01-02]", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
         arguments = re.search(r"`(gpus_per_node=.*?)`", GUIDE.read_text())[1]
@@ -90,7 +91,7 @@ class GuideTest(absltest.TestCase):
             )
             self.assertLen(resolver.cluster_spec().as_dict()["worker"], 2)
 
-    def test_kubernetes(self):
+    def test_kubernetes(self) -> None:
         names = {"tf": tf}
         exec(block("JOB_COMPLETION_INDEX"), names)
         with (

@@ -4,7 +4,9 @@ import functools
 import inspect
 import itertools
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -22,7 +24,7 @@ GREY = np.full((N, 2, 3), 0.5, "float32")
 SEEDS = (3, 3 + 2**31, 3 + 2**32, -3)
 
 
-def regression():
+def regression() -> Any:
     """Alike in all calls."""
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(4), keras.layers.Dense(1)])
@@ -31,7 +33,7 @@ def regression():
 
 
 @functools.cache
-def bayesian():
+def bayesian() -> Any:
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((D,)), layers.BayesDense(1, num_data=N, seed=1)])
     model.compile("sgd", likelihoods.Normal(0.5))
@@ -39,37 +41,37 @@ def bayesian():
 
 
 @functools.cache
-def vae():
+def vae() -> Any:
     model = models.VAE(2, (4,), seed=1)
     model.build((None, 2, 3))
     return model
 
 
-def trained(seed):
+def trained(seed: int) -> Any:
     model = regression()
     tfbdl.train(model, X, Y, epochs=1, batch_size=4, seed=seed, verbose=0)
     return model.get_weights()[0]
 
 
-def exported(seed):
+def exported(seed: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         tfbdl.export(bayesian(), Path(folder) / "1", 3, seed=seed)
         loaded = tf.saved_model.load(f"{folder}/1")
         return loaded.signatures["serving_default"](tf.constant(X))["mean"]
 
 
-def in_training(make, x):
+def in_training(make: Any, x: Any) -> Any:
     """What a layer of weights with means that are equal in all calls gives in training."""
 
-    def output(seed):
+    def output(seed: int) -> Any:
         keras.utils.set_random_seed(1)
         return make(seed=seed)(tf.ones(x), training=True)
 
     return output
 
 
-def stepped(make):
-    def weights(seed):
+def stepped(make: Any) -> Any:
+    def weights(seed: int) -> Any:
         model = regression()
         optimizer = make(0.1, num_data=N, seed=seed)
         optimizer.build(model.trainable_variables)
@@ -79,38 +81,38 @@ def stepped(make):
     return weights
 
 
-def chains(seed=0):
+def chains(seed: int = 0) -> Any:
     kernel = inference.Langevin(step_size=0.01)
     sizes = {"num_warmup": 0, "num_samples": 8, "num_chains": 1}
     return inference.MCMC(regression(), 1.0, kernel=kernel, seed=seed, **sizes).fit(X, Y, verbose=0)
 
 
-def mode(seed=0):
+def mode(seed: int = 0) -> Any:
     """Where the search starts, which ends it at once."""
     search = inference.MAP(regression(), 1.0, initial="prior", tolerance=1e9, seed=seed)
     return search.fit(X, Y)
 
 
-def deep_ensemble(seed=0):
+def deep_ensemble(seed: int = 0) -> Any:
     ensemble = inference.DeepEnsemble(regression, 1, seed=seed)
     return ensemble.fit(X, Y, epochs=1, batch_size=4, verbose=0)
 
 
-def swag(seed=0):
+def swag(seed: int = 0) -> Any:
     return inference.SWAG(regression(), seed=seed).fit(X, Y, epochs=3, batch_size=4, verbose=0)
 
 
-def sgmcmc(seed=0):
+def sgmcmc(seed: int = 0) -> Any:
     model = regression()
     model.compile(optimizers.SGLD(0.01, num_data=N, seed=1), model.loss)
     return inference.SGMCMC(model, seed=seed).fit(X, Y, epochs=8, batch_size=4, verbose=0)
 
 
-def laplace(**settings):
+def laplace(**settings: Any) -> Any:
     return inference.Laplace(regression(), **settings).fit(X, Y)
 
 
-def neural_linear():
+def neural_linear() -> Any:
     return inference.NeuralLinear(regression(), sigma_noise=0.5).fit(X, Y)
 
 
@@ -132,20 +134,20 @@ FIXED = {
 """Calls that draw nothing, and take a seed because other methods do."""
 
 
-def drawn(posterior, call):
+def drawn(posterior: Any, call: Any) -> Any:
     """What a call of a posterior gives, by its seed."""
 
-    def of_seed(seed):
+    def of_seed(seed: int) -> Any:
         actual = getattr(posterior(), call)(8, seed=seed)
         return actual if call == "sample" else actual.members
 
     return of_seed
 
 
-def kept(posterior):
+def kept(posterior: Any) -> Any:
     """Functions that predictions keep, by the seed."""
 
-    def of_seed(seed):
+    def of_seed(seed: int) -> Any:
         return tfbdl.predict(posterior(), X, 3, seed=seed, return_samples=True, verbose=0).outputs
 
     return of_seed
@@ -211,11 +213,11 @@ NO_SEED = {"HMC", "MALA", "MAMS", "MCLMC", "NUTS", "Flip", "Langevin", "RandomWa
 """Kernels of chains: the seed of their steps is a tensor that `MCMC` makes."""
 
 
-def takes_seed(function):
+def takes_seed(function: Any) -> Any:
     return "seed" in inspect.signature(function).parameters
 
 
-def of_class(kind):
+def of_class(kind: Any) -> Any:
     """The class itself, if a constructor of it takes a seed, and its public methods that do."""
     own = [c for c in kind.__mro__ if c.__module__.startswith("tfbdl") and "__init__" in vars(c)]
     names = {""} if any(takes_seed(c.__init__) for c in own) else set()
@@ -227,7 +229,7 @@ def of_class(kind):
     }
 
 
-def public():
+def public() -> Iterator[Any]:
     """All that takes a seed, by its name."""
     for room in (tfbdl, data, inference, layers, models, optimizers, priors):
         for name in room.__all__:
@@ -239,11 +241,11 @@ def public():
 
 
 class SeedsTest(tf.test.TestCase, parameterized.TestCase):
-    def test_all_that_takes_a_seed_is_tried(self):
+    def test_all_that_takes_a_seed_is_tried(self) -> None:
         self.assertEqual(set(public()), {name.split(",")[0] for name in CASES})
 
     @parameterized.parameters(*(name for name in CASES if name not in FIXED))
-    def test_all_bits_count(self, name):
+    def test_all_bits_count(self, name: str) -> None:
         """Or the seed is refused."""
         actual = {}
         for seed in SEEDS:
@@ -256,7 +258,7 @@ class SeedsTest(tf.test.TestCase, parameterized.TestCase):
             self.assertNotAllClose(actual[a], actual[b], msg=f"seeds {a} and {b} of {name}")
 
     @parameterized.parameters(*(name for name in CASES if not hasattr(data, name)))
-    def test_nothing_else_is_a_seed(self, name):
+    def test_nothing_else_is_a_seed(self, name: str) -> None:
         for seed in (2**64, -(2**63) - 1, 0.5, "1"):
             with self.assertRaisesRegex(ValueError, "^seed="):
                 CASES[name](seed)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -32,25 +33,25 @@ print(json.dumps(answers))
 
 
 class Subclassed(keras.Model):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.dense = layers.BayesDense(C, num_data=N)
 
-    def call(self, x, training=False):
+    def call(self, x: Any, training: bool = False) -> Any:
         return self.dense(x)
 
 
 @keras.saving.register_keras_serializable(package="tests")
 class Plain(keras.Model):
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dense = keras.layers.Dense(C)
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return self.dense(x)
 
 
-def stack(*inputs):
+def stack(*inputs: Any) -> keras.Model:
     return keras.Sequential(
         [
             *inputs,
@@ -64,15 +65,15 @@ def stack(*inputs):
 
 
 class ExportTest(tf.test.TestCase, parameterized.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         self.path = self.folder / "digits" / "1"
 
-    def signature(self):
+    def signature(self) -> Any:
         return tf.saved_model.load(str(self.path)).signatures["serving_default"]
 
-    def test_classes_in_a_process_with_tensorflow_alone(self):
+    def test_classes_in_a_process_with_tensorflow_alone(self) -> None:
         model = stack(keras.Input((D,)))
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         tfbdl.export(model, self.path, 20, seed=3)
@@ -98,7 +99,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllClose(value, getattr(expected, name), 1e-3, 1e-5, name)
             self.assertGreater(np.min(answer["mutual_information"]), 1e-4)
 
-    def test_regression(self):
+    def test_regression(self) -> None:
         model = keras.Sequential([keras.Input((D,)), layers.BayesDense(1, num_data=N)])
         tfbdl.export(model, self.path, 50, likelihood=likelihoods.Normal(0.7))
         answer = self.signature()(tf.constant(X))
@@ -107,7 +108,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         for name, value in answer.items():
             self.assertAllClose(value, getattr(expected, name), 1e-3, 1e-5, name)
 
-    def test_subclassed_models_and_vaes(self):
+    def test_subclassed_models_and_vaes(self) -> None:
         vae = tfbdl.models.VAE(2, (5,))
         for i, (model, x) in enumerate(((Subclassed(), X), (vae, RNG.random((N, 2, 3))))):
             model(tf.constant(x, tf.float32))
@@ -120,7 +121,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(answer["stddev"], expected.stddev, 1e-2, 1e-4)
 
     @parameterized.parameters("sequential", "functional", "two inputs")
-    def test_ensembles(self, kind):
+    def test_ensembles(self, kind: Any) -> None:
         """Each member once, as in `predict`; before and after a file."""
         a, b = keras.Input((D,), name="a"), keras.Input((D,), name="b")
         joined = keras.layers.Dense(C)(keras.layers.Concatenate()([a, b]))
@@ -145,7 +146,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllClose(value, getattr(expected, name), 1e-3, 1e-5, name)
 
     @parameterized.parameters("list", "dict")
-    def test_several_inputs_go_by_their_names(self, structure):
+    def test_several_inputs_go_by_their_names(self, structure: Any) -> None:
         number, word = (
             keras.Input((2,), name="number"),
             keras.Input((2,), name="word", dtype="int32"),
@@ -161,7 +162,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(answer["mean"], expected.mean, 1e-4, 1e-5)
         self.assertAllClose(answer["stddev"], expected.stddev, 1e-2, 1e-4)
 
-    def test_the_input_has_the_type_and_the_open_lengths_of_the_model(self):
+    def test_the_input_has_the_type_and_the_open_lengths_of_the_model(self) -> None:
         words = keras.Input((None,), dtype="int32")
         h = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(9, 4)(words))
         model = keras.Model(words, keras.layers.Dense(2)(layers.MCDropout(0.5)(h)))
@@ -172,7 +173,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             expected = tfbdl.predict(model, x, 5, seed=1)
             self.assertAllClose(serve(tf.constant(x))["mean"], expected.mean, 1e-4, 1e-5)
 
-    def test_the_format_of_tensorflow_serving(self):
+    def test_the_format_of_tensorflow_serving(self) -> None:
         tfbdl.export(stack(keras.Input((D,))), self.path, 2)
         self.assertTrue((self.path / "saved_model.pb").is_file())
         self.assertTrue((self.path / "variables" / "variables.index").is_file())
@@ -184,7 +185,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(signature.method_name, "tensorflow/serving/predict")
         self.assertAllClose(mean, self.signature()(tf.constant(X))["mean"], 1e-5)
 
-    def test_ensembles_of_subclassed_networks(self):
+    def test_ensembles_of_subclassed_networks(self) -> None:
         network = Plain()
         network(X)
         size = sum(weight.size for weight in map(np.asarray, network.trainable_variables))
@@ -199,7 +200,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             answer = loaded.signatures["serving_default"](tf.constant(X))
             self.assertAllClose(answer["mean"], expected.mean, 1e-3, 1e-5)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         model = stack(keras.Input((D,)))
         for wrong in (0, -1, 2.5):
             with self.assertRaisesRegex(ValueError, "^num_samples=.* must be a positive integer$"):
@@ -228,7 +229,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             tfbdl.export(model, self.path)
         self.assertEqual(list(self.path.iterdir()), [])
 
-    def test_a_full_disk_leaves_no_half_of_it(self):
+    def test_a_full_disk_leaves_no_half_of_it(self) -> None:
         model = stack(keras.Input((D,)))
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
@@ -248,7 +249,9 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         ("sigmoid", likelihoods.Bernoulli(), "probabilities; use from_logits=False$"),
         (None, likelihoods.Normal("predicted"), r"^outputs has shape \(1, 3\)"),
     )
-    def test_outputs_that_the_likelihood_does_not_take(self, activation, likelihood, message):
+    def test_outputs_that_the_likelihood_does_not_take(
+        self, activation: Any, likelihood: Any, message: str
+    ) -> None:
         head = keras.layers.Dense(3, activation, bias_initializer=keras.initializers.Constant(2.0))
         model = keras.Sequential([keras.Input((D,)), layers.MCDropout(0.5), head])
         with self.assertRaisesRegex(ValueError, message):

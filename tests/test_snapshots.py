@@ -1,5 +1,7 @@
 """Snapshots are equal where nothing has changed, and other wherever something has."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import stock_layers
@@ -11,7 +13,7 @@ from tfbdl.snapshots import snapshot
 
 
 class Held:
-    def __init__(self):
+    def __init__(self) -> None:
         self.values, self.itself = [1.0, {"a": np.ones(3)}], self
 
 
@@ -30,7 +32,7 @@ CHANGES = {
 
 class SnapshotTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.named_parameters((name, *change) for name, change in CHANGES.items())
-    def test_a_change(self, make, change):
+    def test_a_change(self, make: Any, change: Any) -> None:
         value = make()
         before = snapshot(value)
         self.assertEqual(before, snapshot(value))
@@ -38,23 +40,23 @@ class SnapshotTest(tf.test.TestCase, parameterized.TestCase):
         self.assertNotEqual(before, snapshot(value))
 
     @parameterized.parameters(object, lambda: tf.Variable(1.0), lambda: keras.layers.Dense(1))
-    def test_another_object(self, make):
+    def test_another_object(self, make: Any) -> None:
         one = make()
         self.assertEqual(snapshot(one), snapshot(one))
         self.assertNotEqual(snapshot(one), snapshot(make()))
 
     @parameterized.parameters(1.0, np.float32(1.0), "a", b"a", None, True, float("nan"))
-    def test_plain_values(self, value):
+    def test_plain_values(self, value: Any) -> None:
         self.assertEqual([snapshot(value)], [snapshot(value)])
         self.assertNotEqual([snapshot(value)], [snapshot("another")])
 
-    def test_tensors(self):
+    def test_tensors(self) -> None:
         ones = tf.ones(3)
         self.assertEqual(snapshot(ones), snapshot(tf.ones(3)))
         for other in (2 * ones, tf.ones(4), tf.ones(3, "float64"), tf.ones((3, 1))):
             self.assertNotEqual(snapshot(ones), snapshot(other))
 
-    def test_what_calls_leave_behind(self):
+    def test_what_calls_leave_behind(self) -> None:
         left = []
         tf.function(lambda: left.append(tf.random.uniform(())))()
         self.assertEqual(snapshot(left[0]), snapshot(None))
@@ -62,7 +64,7 @@ class SnapshotTest(tf.test.TestCase, parameterized.TestCase):
 
 class SettingsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*stock_layers.CASES)
-    def test_calls_change_no_settings(self, name):
+    def test_calls_change_no_settings(self, name: str) -> None:
         """Of any layer of Keras, so that its model is not compiled anew for each call."""
         (model, _), x = stock_layers.network(name), stock_layers.inputs(name)
         model(x)

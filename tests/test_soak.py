@@ -8,23 +8,23 @@ from soak import full_disk, fuzz, kills, memory, readers
 
 
 class SoakTest(parameterized.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
     @parameterized.parameters("samples of SGLD", "results")
-    def test_kills(self, name):
+    def test_kills(self, name: str) -> None:
         """Training and chains have theirs in `test_resume.py` and `test_mcmc_killed.py`."""
         actual = kills.survive(name, 1, self.folder, seed=1)
         self.assertEqual((actual.kills, actual.finished), (1, 1))
 
     @parameterized.parameters("training", "samples of SGLD", "chains")
-    def test_full_disk(self, name):
+    def test_full_disk(self, name: str) -> None:
         actual = full_disk.with_limits(name, 1, self.folder, seed=0)
         self.assertEqual(actual.total(), 2)
         self.assertGreater(actual["one error"], 0)
 
-    def test_damaged_files(self):
+    def test_damaged_files(self) -> None:
         for name, reader in readers.readers().items():
             with self.subTest(name):
                 number = 20 if name == ".keras" else 100
@@ -32,17 +32,17 @@ class SoakTest(parameterized.TestCase):
                 self.assertGreaterEqual(actual.total(), number // 2)
                 self.assertGreater(actual["refused"], 0)
 
-    def test_a_reader_that_lets_errors_through_is_found(self):
+    def test_a_reader_that_lets_errors_through_is_found(self) -> None:
         reader = readers.Reader(b"\0" * 9, lambda path: path.read_bytes()[8], ValueError, "a")
         with self.assertRaisesRegex(AssertionError, "IndexError.* instead of ValueError"):
             fuzz.by_hypothesis(reader, 100, seed=0)
 
     @parameterized.parameters(*memory.RUNS)
-    def test_memory(self, name):
+    def test_memory(self, name: str) -> None:
         growth = memory.check(memory.RUNS[name](1000))
         self.assertEqual(growth.steps, 1000)
 
-    def test_memory_that_grows_is_found(self):
+    def test_memory_that_grows_is_found(self) -> None:
         with self.assertRaisesRegex(AssertionError, "grew from 10 to 30 MB"):
             memory.check(memory.Growth(10, early=10.0, late=30.0))
 

@@ -8,6 +8,7 @@ import textwrap
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from absl.testing import absltest, parameterized
 
@@ -35,7 +36,15 @@ os.write(2, b"from native code\\n")
 """
 
 
-def python(script, *, quiet=None, path=None, redirect="", level=None, variables=None):
+def python(
+    script: Any,
+    *,
+    quiet: Any = None,
+    path: Any = None,
+    redirect: str = "",
+    level: Any = None,
+    variables: Any = None,
+) -> Any:
     """Runs a script as a user would, with an empty environment but for what is asked for."""
     environment = {
         name: value
@@ -62,7 +71,7 @@ def python(script, *, quiet=None, path=None, redirect="", level=None, variables=
 
 class RealTensorFlowTest(absltest.TestCase):
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         """The slow imports, two at a time."""
         super().setUpClass()
         with ThreadPoolExecutor(2) as pool:
@@ -70,39 +79,39 @@ class RealTensorFlowTest(absltest.TestCase):
             closed = pool.submit(python, FIRST_USE, quiet="1", redirect="2>&-")
             cls.quiet, cls.closed = quiet.result(), closed.result()
 
-    def test_quiet(self):
+    def test_quiet(self) -> None:
         done = self.quiet
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
-    def test_standard_error_closed(self):
+    def test_standard_error_closed(self) -> None:
         self.assertEqual((self.closed.returncode, self.closed.stdout), (0, ""))
 
 
 class FakeTensorFlowTest(absltest.TestCase):
     """With a `tensorflow` whose import does what a test needs."""
 
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
-    def run_with(self, tensorflow, script="import tfbdl", **kwargs):
+    def run_with(self, tensorflow: Any, script: str = "import tfbdl", **kwargs: Any) -> Any:
         (self.folder / "tensorflow.py").write_text(textwrap.dedent(tensorflow))
         return python(script, quiet=kwargs.pop("quiet", "1"), path=self.folder, **kwargs)
 
-    def test_a_failing_import_shows_what_it_said(self):
+    def test_a_failing_import_shows_what_it_said(self) -> None:
         done = self.run_with(NOISE + "raise ImportError('no libcudart')")
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(done.stdout, "")
         for text in ("from python", "from native code", "ImportError: no libcudart"):
             self.assertEqual(done.stderr.count(text), 1, done.stderr)
 
-    def test_an_exit_during_the_import_shows_what_was_said(self):
+    def test_an_exit_during_the_import_shows_what_was_said(self) -> None:
         done = self.run_with(NOISE + "sys.exit('gave up')")
         self.assertEqual(done.returncode, 1)
         for text in ("from python", "from native code", "gave up"):
             self.assertEqual(done.stderr.count(text), 1, done.stderr)
 
-    def test_a_long_complaint_is_shown_as_a_whole(self):
+    def test_a_long_complaint_is_shown_as_a_whole(self) -> None:
         done = self.run_with(
             """
             import os
@@ -113,12 +122,12 @@ class FakeTensorFlowTest(absltest.TestCase):
         )
         self.assertEqual(done.stderr.count("complaint"), 20000)
 
-    def test_messages_are_left_alone_unless_asked_for(self):
+    def test_messages_are_left_alone_unless_asked_for(self) -> None:
         for quiet in (None, "0"):
             done = self.run_with(NOISE + "raise SystemExit(0)", quiet=quiet)
             self.assertEqual(done.stderr, "from python\nfrom native code\n")
 
-    def test_what_comes_after_the_import_is_shown(self):
+    def test_what_comes_after_the_import_is_shown(self) -> None:
         done = self.run_with(
             NOISE,
             ALONE + "startup.import_tensorflow()\n"
@@ -127,7 +136,7 @@ class FakeTensorFlowTest(absltest.TestCase):
         self.assertEqual(done.stderr, "after\nafter as well\n")
         self.assertEqual(done.returncode, 0)
 
-    def test_what_came_before_is_kept_in_order(self):
+    def test_what_came_before_is_kept_in_order(self) -> None:
         done = self.run_with(
             NOISE,
             ALONE + "sys.stderr.write('before '); startup.import_tensorflow()\n"
@@ -135,7 +144,7 @@ class FakeTensorFlowTest(absltest.TestCase):
         )
         self.assertEqual(done.stderr.split(), ["before", "after"])
 
-    def test_no_descriptor_is_lost(self):
+    def test_no_descriptor_is_lost(self) -> None:
         done = self.run_with(
             "",
             ALONE + "before = os.listdir('/proc/self/fd'); startup.import_tensorflow()\n"
@@ -143,7 +152,7 @@ class FakeTensorFlowTest(absltest.TestCase):
         )
         self.assertEqual(done.stdout, "True\n")
 
-    def test_standard_error_closed(self):
+    def test_standard_error_closed(self) -> None:
         done = self.run_with(
             "import os\nos.environ['IMPORTED'] = '1'",
             ALONE + "startup.import_tensorflow(); print('tensorflow' in sys.modules or 'later')",
@@ -152,7 +161,7 @@ class FakeTensorFlowTest(absltest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn(done.stdout, ("True\n", "later\n"))
 
-    def test_no_standard_error_object(self):
+    def test_no_standard_error_object(self) -> None:
         """A process without a console: descriptor 2 is open, `sys.stderr` is None."""
         done = self.run_with(
             NOISE.replace("print", "sys.stderr and print"),
@@ -160,7 +169,7 @@ class FakeTensorFlowTest(absltest.TestCase):
         )
         self.assertEqual((done.returncode, done.stdout), (0, "fine\n"))
 
-    def test_log_level(self):
+    def test_log_level(self) -> None:
         """The user's own level is respected, and none is set in a process that asks for nothing."""
         level = "import os\nprint(os.environ.get('TF_CPP_MIN_LOG_LEVEL'))\nraise SystemExit(0)"
         self.assertEqual(self.run_with(level).stdout, "3\n")
@@ -169,7 +178,7 @@ class FakeTensorFlowTest(absltest.TestCase):
 
 
 class ImportsTest(absltest.TestCase):
-    def test_what_takes_long_is_imported_where_it_is_used(self):
+    def test_what_takes_long_is_imported_where_it_is_used(self) -> None:
         done = python(
             "import sys, tensorflow, keras; before = {*sys.modules}\n"
             "import tfbdl; new = {name.split('.')[0] for name in {*sys.modules} - before}\n"
@@ -179,7 +188,7 @@ class ImportsTest(absltest.TestCase):
         )
         self.assertEqual(done.stdout, "\n[1.]\n", done.stderr)
 
-    def test_tensorflow_probability_is_first_used_in_a_function(self):
+    def test_tensorflow_probability_is_first_used_in_a_function(self) -> None:
         """It is loaded outside of what is traced, and serves the next function too."""
         done = python(
             "import tensorflow as tf\nimport tfbdl\n"
@@ -194,7 +203,7 @@ class ImportsTest(absltest.TestCase):
 class OtherKerasTest(parameterized.TestCase):
     """Another Keras than the package is made for: one line says so, at the import."""
 
-    def refuse(self, message, script="import tfbdl", **kwargs):
+    def refuse(self, message: str, script: str = "import tfbdl", **kwargs: Any) -> None:
         done = python(
             f"""
             try:
@@ -207,7 +216,7 @@ class OtherKerasTest(parameterized.TestCase):
         self.assertRegex(done.stdout, f"^{message}\n$", done.stderr)
 
     @parameterized.parameters("jax", "numpy", "openvino", "torch")
-    def test_backend_of_the_environment(self, backend):
+    def test_backend_of_the_environment(self, backend: Any) -> None:
         """Installed or not."""
         self.refuse(
             f"Keras is set to the backend {backend}, and tfbdl needs TensorFlow's; "
@@ -216,27 +225,27 @@ class OtherKerasTest(parameterized.TestCase):
         )
 
     @parameterized.parameters("jax", "numpy")
-    def test_backend_of_the_config(self, backend):
+    def test_backend_of_the_config(self, backend: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "keras.json").write_text(f'{{"backend": "{backend}"}}')
             message = f"Keras is set to the backend {backend}, .* before Keras is imported"
             self.refuse(message, variables={"KERAS_HOME": folder})
 
-    def test_unknown_backend(self):
+    def test_unknown_backend(self) -> None:
         self.refuse("Keras is set to the backend theano, .*", variables={"KERAS_BACKEND": "theano"})
 
     @parameterized.parameters("1", "True", "true")
-    def test_legacy_keras(self, value):
+    def test_legacy_keras(self, value: Any) -> None:
         message = f"TF_USE_LEGACY_KERAS={value} makes tf.keras Keras 2, .*; unset it, .*"
         self.refuse(message, variables={"TF_USE_LEGACY_KERAS": value})
 
-    def test_keras_2(self):
+    def test_keras_2(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "keras.py").write_text("__version__ = '2.15.0'\n")
             message = r"keras 2.15.0 is installed, .* needs Keras 3; pip install keras>=3"
             self.refuse(message, path=folder)
 
-    def test_the_command_says_it_in_one_line(self):
+    def test_the_command_says_it_in_one_line(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "model.keras")
             with zipfile.ZipFile(path, "w") as file:
@@ -251,7 +260,7 @@ class OtherKerasTest(parameterized.TestCase):
             done.stderr, "^tfbdl: error: Keras is set to the backend jax, .*imported\n$"
         )
 
-    def test_what_is_no_other_keras(self):
+    def test_what_is_no_other_keras(self) -> None:
         done = python(
             "import tfbdl; print(tfbdl.__version__)",
             variables={"KERAS_BACKEND": "tensorflow", "TF_USE_LEGACY_KERAS": "0"},
@@ -260,7 +269,7 @@ class OtherKerasTest(parameterized.TestCase):
 
 
 class NamesTest(absltest.TestCase):
-    def test_program_with_arguments_that_look_like_the_command(self):
+    def test_program_with_arguments_that_look_like_the_command(self) -> None:
         """`import tfbdl` gives the package unless the process is the command itself."""
         for arguments in (["prog", "-m", "tfbdl"], ["tfbdl.py"], ["my_tfbdl"], [""], []):
             with self.subTest(arguments=arguments):

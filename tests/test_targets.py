@@ -1,5 +1,8 @@
 """Targets that a likelihood gives no probability are refused wherever data come in."""
 
+from pathlib import Path
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -19,7 +22,7 @@ BITS = (LABELS[:, None] > 0).astype("float32")
 REAL = RNG.normal(size=(N, 1)).astype("float32")
 
 
-def late(y, value):
+def late(y: Any, value: Any) -> Any:
     """Y with a last target of another value, behind the first few."""
     y = np.array(y, np.result_type(np.asarray(y), np.asarray(value)))
     y[-1] = value
@@ -123,7 +126,7 @@ KERAS = {
 }
 
 
-def network(loss, units):
+def network(loss: Any, units: int) -> Any:
     likelihood = likelihoods.of_loss(loss)
     ends = None
     if not getattr(likelihood, "from_logits", True):
@@ -133,15 +136,15 @@ def network(loss, units):
     return model
 
 
-def as_examples(y):
+def as_examples(y: Any) -> Any:
     return lambda epoch, context: tf.data.Dataset.from_tensor_slices((X, y))
 
 
-def batches(y):
+def batches(y: Any) -> Any:
     return tf.data.Dataset.from_tensor_slices((X, y)).batch(5)
 
 
-def posterior(loss, units, x, y):
+def posterior(loss: Any, units: int, x: Any, y: Any) -> Any:
     return LogPosterior(network(loss, units), 1.0, x, y)
 
 
@@ -194,7 +197,7 @@ CROSSED = [
 
 
 @pytest.mark.parametrize(("name", "way"), CROSSED)
-def test_is_refused_in_one_line(name, way):
+def test_is_refused_in_one_line(name: str, way: Any) -> None:
     loss, units, y, message = {**REFUSED, **KERAS}[name]
     if "data set" in way:  # a batch at a time
         message = message.replace("12, ", r"\d+, ")
@@ -203,7 +206,7 @@ def test_is_refused_in_one_line(name, way):
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_is_written_and_nothing_learned(tmp_path):
+def test_nothing_is_written_and_nothing_learned(tmp_path: Path) -> None:
     model = network(Categorical(), 3)
     before = model.get_weights()
     with pytest.raises(ValueError, match=r"^y has the label"):
@@ -212,7 +215,7 @@ def test_nothing_is_written_and_nothing_learned(tmp_path):
     np.testing.assert_array_equal(model.get_weights()[0], before[0])
 
 
-def test_neural_linear():
+def test_neural_linear() -> None:
     model = network("mse", 2)
     for y, message in (
         (REAL, r"^y has shape \(12, 1\); these outputs describe \(12, 2\)$"),
@@ -247,13 +250,13 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_what_fits_is_taken(name):
+def test_what_fits_is_taken(name: str) -> None:
     loss, units, y = TAKEN[name]
     history = tfbdl.train(network(loss, units), X, y, **TRAIN)
     assert np.isfinite(history["loss"][0])
 
 
-def test_only_the_outputs_of_one_example_are_needed():
+def test_only_the_outputs_of_one_example_are_needed() -> None:
     """For targets of many; none is copied for it, and the last one counts."""
     y = np.zeros((100_000, 3), "float32")
     outputs = tf.zeros((1, 3))
@@ -263,7 +266,7 @@ def test_only_the_outputs_of_one_example_are_needed():
         Bernoulli().check_targets(y, outputs)
 
 
-def test_mode_search_meets_it_first():
+def test_mode_search_meets_it_first() -> None:
     with pytest.raises(ValueError, match=r"^y has the value 2"):
         MAP(network(Bernoulli(), 1), 1.0).fit(X, late(BITS, 2))
 

@@ -3,6 +3,8 @@
 Each layer, prior and posterior is held against itself compiled in its own tests.
 """
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -35,7 +37,7 @@ OPTIMIZERS = {
 }
 
 
-def network(body):
+def network(body: Any) -> Any:
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((4,)), *body()])
     model.add(layers.BayesDense(2, num_data=N, seed=9))
@@ -43,23 +45,23 @@ def network(body):
     return model
 
 
-def trained(model, jit_compile):
+def trained(model: Any, jit_compile: Any) -> Any:
     tfbdl.train(model, TABLE, Y, epochs=2, batch_size=N, jit_compile=jit_compile, verbose=0)
     return model
 
 
-def same(a, b):
+def same(a: Any, b: Any) -> None:
     for v, w in zip(a, b, strict=True):
         np.testing.assert_allclose(v, w, 2e-4, 2e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_two_steps(name):
+def test_two_steps(name: str) -> None:
     one, other = (trained(network(MODELS[name]), jit) for jit in (True, False))
     same(one.get_weights(), other.get_weights())
 
 
-def test_a_prediction():
+def test_a_prediction() -> None:
     model = network(MODELS["dropout"])
     drawn = [
         tfbdl.predict(model, TABLE, 3, seed=1, jit_compile=jit, return_samples=True, verbose=0)
@@ -69,7 +71,7 @@ def test_a_prediction():
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_two_steps_of_a_sampling_optimizer(name):
+def test_two_steps_of_a_sampling_optimizer(name: str) -> None:
     weights = []
     for jit in (True, False):
         keras.utils.set_random_seed(0)
@@ -80,7 +82,7 @@ def test_two_steps_of_a_sampling_optimizer(name):
     same(*weights)
 
 
-def test_plain_fit_takes_its_noise_in_one_compiled_pass():
+def test_plain_fit_takes_its_noise_in_one_compiled_pass() -> None:
     """Which a posterior compiles on its own, inside of a graph that is not."""
     losses = []
     for fused in (True, False):
@@ -94,7 +96,7 @@ def test_plain_fit_takes_its_noise_in_one_compiled_pass():
     same(*losses)
 
 
-def test_laplace():
+def test_laplace() -> None:
     answers = []
     for jit in (True, False):
         keras.utils.set_random_seed(0)

@@ -7,6 +7,7 @@ import os
 import socket
 import traceback
 from contextlib import AbstractContextManager
+from typing import Any
 
 import tensorflow as tf
 
@@ -22,10 +23,10 @@ def strategy() -> tf.distribute.Strategy:
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-class WorkerPair(AbstractContextManager):
+class WorkerPair(AbstractContextManager["WorkerPair"]):
     """Calls functions on both workers at once; kills what is left of them at the end."""
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         ends = [CONTEXT.Pipe() for _ in range(WORKERS)]
         addresses = [f"127.0.0.1:{port}" for port in free_ports()]
         self.pipes = [end for end, _ in ends]
@@ -39,13 +40,15 @@ class WorkerPair(AbstractContextManager):
             end.close()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         for process in self.processes:
             process.kill()
         for process in self.processes:
             process.join(10)
 
-    def call(self, function, *args, each=(), timeout=120, **kwargs):
+    def call(
+        self, function: Any, *args: Any, each: Any = (), timeout: int = 120, **kwargs: Any
+    ) -> Any:
         """Results on the workers, chief first; what a function raised, as (type, message).
 
         `each` holds further keyword arguments, one dictionary for each worker. A worker that has
@@ -55,7 +58,7 @@ class WorkerPair(AbstractContextManager):
             pipe.send((function, args, {**kwargs, **own}))
         return [self._answer(index, timeout) for index in range(WORKERS)]
 
-    def _answer(self, index, timeout):
+    def _answer(self, index: Any, timeout: Any) -> Any:
         if not self.pipes[index].poll(timeout):
             raise TimeoutError(f"worker {index} has not answered within {timeout} seconds")
         try:
@@ -64,7 +67,7 @@ class WorkerPair(AbstractContextManager):
             return None
 
 
-def free_ports():
+def free_ports() -> Any:
     sockets = [socket.socket() for _ in range(WORKERS)]
     try:
         for s in sockets:
@@ -75,7 +78,7 @@ def free_ports():
             s.close()
 
 
-def serve(pipe, addresses, index):
+def serve(pipe: Any, addresses: Any, index: Any) -> None:
     os.environ["TF_CONFIG"] = json.dumps(
         {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
     )

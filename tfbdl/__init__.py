@@ -6,7 +6,7 @@ line imports only what a command needs.
 
 from tfbdl import startup
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 if not startup.is_command():
     if startup.is_quiet():

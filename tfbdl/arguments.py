@@ -1,4 +1,4 @@
-"""Checks of what a user passes; each refusal is one line: the argument, its value, what to do."""
+"""Checks of arguments; each refusal is one line: the argument, its value, what to do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(value: Any) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or of what Keras emphasises in it."""
+    """The first line of an error's message, or of its part that Keras emphasises."""
     emphasised = re.search(r"\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
     lines = (emphasised.group(1) if emphasised else str(error)).strip().splitlines()
     line = re.sub(r"\{\{.*?\}\} |\[Op:.*", "", lines[0]).strip() if lines else ""
@@ -113,12 +113,12 @@ def generator(name: str, value: Any) -> np.random.Generator:
 
 
 def optional(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
-    """None, or what `check(name, value)` gives."""
+    """None, or the result of `check(name, value)`."""
     return None if value is None else check(name, value)
 
 
 def number(name: str, value: Any, holds: Callable[[float], bool], requirement: str) -> float:
-    """`value`, if it is a real number of which `holds` is true, as `requirement` says in words.
+    """`value`, if it is a real number with `holds(value)`, as `requirement` says in words.
 
     Raises:
         ValueError: if it is not.
@@ -211,7 +211,7 @@ def function(
     Args:
         name: the name of the argument.
         value: the value that was given.
-        wanted: a description of what to give.
+        wanted: a description of the values to give.
         takes: the number of arguments that it is called with; None does not ask.
 
     Raises:

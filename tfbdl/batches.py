@@ -58,7 +58,7 @@ def batches(
         y: the targets, or None.
         size: the most examples in a batch; None for as many as hold a million numbers, but 32 to
             1,000, and for those of a data set.
-        dtype: the type of what is floating.
+        dtype: the type of floating arrays.
         computed_in: the type whose range the data must be in; by default `dtype`.
         one_shape: whether batches that are not full are filled up to the size of the first, which
             is best where compiling is dear; else to a power of two.

@@ -1,4 +1,4 @@
-"""Arrays that a user passes; each refusal is one line: the argument, what is wrong, what to do."""
+"""Checks of arrays; each refusal is one line: the argument, the fault, what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def examples(
         name: the name of the argument.
         values: the value that was given.
         dtype: the floating type that they are computed in, whose range they must be in.
-        wanted: a description of what to give in the place of other things.
+        wanted: a description of the values to give instead.
 
     Raises:
         ValueError: if they are not such; the message names the first example that is not.

@@ -1,4 +1,4 @@
-"""Functions as graphs: what operations they have, and whether XLA compiles them."""
+"""Functions as graphs: their operations, and whether XLA compiles them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def choose(
     return known[identifier]()
 
 
-def of_config(name: str, config: dict, kind: type) -> Any:
+def of_config(name: str, config: dict[str, Any], kind: type) -> Any:
     """The object that a config of Keras describes.
 
     Raises:

@@ -181,7 +181,7 @@ def rebuild(
     `keras.models.clone_model`, but it does not compile, which fails for losses without a config.
 
     Args:
-        model: a model of which `is_graph` is true.
+        model: a model with `is_graph(model)`.
         replace: gives the new layer, the same one each time it is asked about a layer.
         dtype: the type of the model and of inputs that are floating, by default as they were.
     """

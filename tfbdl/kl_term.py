@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -69,7 +70,7 @@ class LossTerm(keras.layers.Layer):
         if training and self.observe is not None:
             self.observe({**terms, "cost": self.per_example, "loss": loss})
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "names": self.names}
 
 
@@ -110,7 +111,7 @@ class KLTerm(LossTerm):
         """
         self.enter_loss(cost, terms, num_data=self.num_data, weight=self.weight, training=training)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_data": self.num_data}
 
 

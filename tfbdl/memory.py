@@ -1,4 +1,4 @@
-"""Refusals of what does not fit into memory, before it is begun."""
+"""Refusals of computations that do not fit into memory, before they begin."""
 
 from __future__ import annotations
 

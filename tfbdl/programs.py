@@ -55,7 +55,7 @@ def as_graph(
     """A method whose eager calls run as graphs: one for each object and kind of arguments."""
 
     @wraps(method)
-    def call(self: Owner, *args: P.args, **kwargs: P.kwargs) -> Result:
+    def call(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Result:
         if not tf.executing_eagerly():
             return method(self, *args, **kwargs)
         graphs = self.programs.of(method, lambda: tf.function(method, autograph=False))

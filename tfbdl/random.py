@@ -17,7 +17,7 @@ from __future__ import annotations
 import numbers
 import zlib
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -137,7 +137,7 @@ def uniform(key: tf.Tensor, shape: Shape, dtype: str | tf.DType = "float32") -> 
     """Uniform noise on (0, 1), open at both ends, so that its logarithms and quantiles are finite.
 
     It has 2^32 equidistant values, each rounded to its type: float32 and wider types hold all those
-    near 0, the least of which is 2^-33. Near 1 they are as dense as the type allows; where both
+    near 0, and the least is 2^-33. Near 1 they are as dense as the type allows; where both
     ends count, take `tails`.
     """
     dtype = tf.as_dtype(dtype)
@@ -246,7 +246,7 @@ class Seed(keras.layers.Layer):
         key, count = tf.unstack(state)
         return fold_in(fold_in(key, count), _replica_id())
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "seed": self.seed}
 
 

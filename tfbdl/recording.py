@@ -51,7 +51,7 @@ def _listening(layer: keras.layers.Layer, calls: list[Call]) -> Any:
     first = next(iter(inspect.signature(own).parameters), None)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        x = args[0] if args else kwargs.get(first)
+        x = args[0] if args else kwargs.get(first or "")
         if type(layer) not in LINEAR:
             output = own(*args, **kwargs)
             calls.append(Call(layer, x, output))

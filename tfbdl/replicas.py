@@ -37,7 +37,7 @@ class Replicas:
             self.num_replicas = len(strategy.extended.worker_devices)
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function` of what `scatter` gives, and of plain tensors, to what `gather` takes."""
+        """`function`, from the values of `scatter` and plain tensors to the values for `gather`."""
         strategy = self.strategy
         if strategy is None:
             return self._as_graph(function)

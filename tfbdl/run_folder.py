@@ -1,4 +1,4 @@
-"""Locks on what one process at a time writes: the folder of a run, or a single file."""
+"""Locks on folders of runs and on files, for one writing process at a time."""
 
 from __future__ import annotations
 

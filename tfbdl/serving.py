@@ -120,7 +120,7 @@ def _input_specs(model: keras.Model) -> list[tf.TensorSpec]:
 
 
 def _as_called(model: keras.Model, inputs: Sequence[tf.Tensor]) -> Any:
-    """The inputs in the structure in which the model takes them."""
+    """The inputs in the structure of the model's inputs."""
     if isinstance(model, keras.Sequential) or not getattr(model, "inputs", None):
         return inputs[0]
     return keras.tree.pack_sequence_as(model.input, list(inputs))

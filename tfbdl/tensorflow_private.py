@@ -80,7 +80,7 @@ def gradients_die() -> Iterator[None]:
 
 
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Does what `tf.custom_gradient` does, in graphs that are given back when nobody needs them."""
+    """Like `tf.custom_gradient`, in graphs that are given back when nobody needs them."""
     known = tf.custom_gradient(function)
 
     @tf.autograph.experimental.do_not_convert  # which would call the function without its gradient

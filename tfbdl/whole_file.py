@@ -81,7 +81,7 @@ def new_folder(path: Path, write: Callable[[Path], Any]) -> None:
 
 
 def _new_file(folder: Path) -> IO[bytes]:
-    """A file of a new name, held until it is closed; its permissions are what umask leaves."""
+    """A file of a new name, held until it is closed; with the permissions that umask leaves."""
     while True:
         file = open(folder / _UNFINISHED.format(secrets.token_hex(8)), "xb")  # noqa: SIM115
         if fcntl is not None:

@@ -17,6 +17,7 @@ import argparse
 
 import keras
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from tfbdl import plots
 from tfbdl.layers import BayesDense
@@ -90,7 +91,7 @@ def visualize(args: argparse.Namespace) -> None:
         run_files.write_figure(figure, args.savedir / f"uncertainty_{name}.png")
 
 
-def weights(model: keras.Model) -> plt.Figure:
+def weights(model: keras.Model) -> Figure:
     """What training did to the posterior: means, standard deviations, and their ratio."""
     layers = [layer for layer in model.layers if isinstance(layer, BayesDense)]
     kernels = {f"layer {i}": layer.kernel for i, layer in enumerate(layers, start=1)}

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import matplotlib
+
 import tfbdl
 
 Main = Callable[[argparse.Namespace], object]
@@ -79,8 +81,9 @@ def configuration(args: argparse.Namespace, *others: str) -> dict[str, Any]:
 
 
 def run(parser: argparse.ArgumentParser, main: Main) -> None:
-    """Runs a tutorial; mistakes of the user's end in one line."""
+    """Runs a tutorial; mistakes of the user's end in one line. Figures go to files, not windows."""
     args = parser.parse_args()
+    matplotlib.use("Agg")
     try:
         main(args)
     except (ValueError, OSError, tfbdl.TrainingError) as error:

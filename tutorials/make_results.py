@@ -88,8 +88,8 @@ def main() -> None:
     for sweep in SWEEPS:
         call("part4_sweeps", "--sweep", *sweep.split(), "--savedir", str(RESULTS / "part4_sweeps"))
     if not (RESULTS / "part3_concrete_dropout" / "gal.jsonl").exists():
-        where = ("--savedir", str(RESULTS / "part3_concrete_dropout"))
-        call("part3_concrete_dropout", "--mode", "gal", *where)
+        gal = ("--savedir", str(RESULTS / "part3_concrete_dropout"))
+        call("part3_concrete_dropout", "--mode", "gal", *gal)
     for table in TABLES:
         if not (RESULTS / "many_seeds" / f"{table}.md").exists():
             call("many_seeds", "--table", table, "--savedir", str(RESULTS / "many_seeds"))

@@ -203,7 +203,7 @@ class KeepMeans(keras.callbacks.Callback):
         self.every = every
         self.means: list[dict[str, float]] = []
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if epoch % self.every == 0 or epoch + 1 == self.params.get("epochs"):
             learned = part3_concrete_dropout.learned(self.model)
             means = {name: float(values.mean()) for name, values in learned.items()}

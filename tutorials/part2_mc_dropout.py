@@ -20,6 +20,8 @@ import argparse
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tfbdl import plots
 from tfbdl.data import blend, gapped_sine, noise, rotate
@@ -139,7 +141,7 @@ def of_posterior(seed: int) -> np.ndarray:
     return tfbdl.predict(chains, LINE, 200, seed=seed, return_samples=True).samples
 
 
-def function_draws(seed: int) -> tuple[plt.Figure, dict[str, dict[str, float]]]:
+def function_draws(seed: int) -> tuple[Figure, dict[str, dict[str, float]]]:
     """Functions of a posterior and of dropout, and how far they differ along x; with numbers.
 
     Each black line is one function: one sample of the weights, or one mask, for all x.
@@ -179,7 +181,7 @@ def function_draws(seed: int) -> tuple[plt.Figure, dict[str, dict[str, float]]]:
     return figure, numbers
 
 
-def weight_decays(seed: int) -> plt.Figure:
+def weight_decays(seed: int) -> Figure:
     """The prior is the weight decay: what too little and too much of it does.
 
     The loss here is a squared error, 2 sigma^2 times the J of a normal likelihood with the data's
@@ -205,7 +207,7 @@ def weight_decays(seed: int) -> plt.Figure:
 
 def uncertainty_figures(
     model: keras.Model, x: np.ndarray, y: np.ndarray, seed: int
-) -> dict[str, plt.Figure]:
+) -> dict[str, Figure]:
     """Predictive distributions of test digits, sure and unsure, and of synthetic ones."""
     order = np.argsort(tfbdl.predict(model, x, 100, seed=seed).entropy)
     images = image_data.square(x)
@@ -231,7 +233,7 @@ def uncertainty_figures(
     return figures | {"along_the_way": along_the_way(model, images, y, seed)}
 
 
-def along_the_way(model: keras.Model, images: np.ndarray, y: np.ndarray, seed: int) -> plt.Figure:
+def along_the_way(model: keras.Model, images: np.ndarray, y: np.ndarray, seed: int) -> Figure:
     """Class probabilities while digits are blended and turned: from sure to sure, or to unsure?
 
     The digits are those of their class that the model is surest of.
@@ -268,7 +270,7 @@ def along_the_way(model: keras.Model, images: np.ndarray, y: np.ndarray, seed: i
     return figure
 
 
-def thumbnails(ax: plt.Axes, at: np.ndarray, pictures: list[np.ndarray], shown: int = 7) -> None:
+def thumbnails(ax: Axes, at: np.ndarray, pictures: list[np.ndarray], shown: int = 7) -> None:
     """Some of the pictures, above the places on the x axis that they have."""
     chosen = np.linspace(0, len(at) - 1, shown).astype(int)
     width = (at[-1] - at[0]) / shown

@@ -25,6 +25,7 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 from tfbdl import plots
 from tfbdl.data import gal_linear
@@ -188,7 +189,7 @@ def heteroscedastic(y: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
     return 0.5 * (square + log_variance + np.log(2.0 * np.pi))
 
 
-def rates_figure(sizes: Sequence[int], rates: list[list[float]]) -> plt.Figure:
+def rates_figure(sizes: Sequence[int], rates: list[list[float]]) -> Figure:
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
     names = ("input", "hidden 1", "hidden 2", "hidden 3")
     for name, line in zip(names, np.transpose(rates), strict=True):

@@ -23,6 +23,7 @@ import argparse
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl.layers import VariationalDropout
 from tfbdl.posteriors import MultiplicativeNormal
@@ -163,7 +164,7 @@ def visualize(args: argparse.Namespace) -> None:
     run_files.write_figure(figure, args.savedir / "pixels.png")
 
 
-def noise_levels(layers: dict[str, VariationalDropout], args: argparse.Namespace) -> plt.Figure:
+def noise_levels(layers: dict[str, VariationalDropout], args: argparse.Namespace) -> Figure:
     """Log alpha of all weights, layer by layer, on the range that they have."""
     values = {name: np.ravel(layer.log_alpha) for name, layer in layers.items()}
     low = min(v.min() for v in values.values())

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import keras
-import matplotlib
 import tensorflow as tf
 from matplotlib import pyplot
 from matplotlib.figure import Figure, SubFigure
@@ -18,8 +17,6 @@ from matplotlib.figure import Figure, SubFigure
 import tfbdl
 from tfbdl.whole_file import write_whole
 from tutorials import commands
-
-matplotlib.use("Agg")
 
 
 def save(model: keras.Model, savedir: Path) -> None:

@@ -3,7 +3,7 @@
     python -m tutorials.uncertainty
 
 Trains each method on all of MNIST (784-500-500-10), and asks it about test digits turned by 0 to 90
-degrees, and about Fashion-MNIST, of which it knows nothing. A method is good if its accuracy,
+degrees, and about Fashion-MNIST, which it has never seen. A method is good if its accuracy,
 likelihood and calibration hold as long as they can, its entropy rises where they do not, and its
 entropy tells clothes from digits. Each method is kept as it ends.
 """
@@ -20,6 +20,7 @@ from typing import Any
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl import metrics, plots
 from tfbdl.data import ImageData, load, rotate
@@ -184,7 +185,7 @@ def clothes(args: argparse.Namespace) -> np.ndarray:
     return image_data.flat(load("fashion_mnist", "full", directory=args.mnist_path).x_test)
 
 
-def rotated_figure(records: dict[str, dict[str, Any]]) -> plt.Figure:
+def rotated_figure(records: dict[str, dict[str, Any]]) -> Figure:
     figure, axes = plt.subplots(1, 4, figsize=(15, 3.6), layout="constrained")
     for ax, (column, label) in zip(axes, COLUMNS.items(), strict=True):
         for name, record in records.items():
@@ -195,7 +196,7 @@ def rotated_figure(records: dict[str, dict[str, Any]]) -> plt.Figure:
     return figure
 
 
-def clothes_figure(records: dict[str, dict[str, Any]]) -> plt.Figure:
+def clothes_figure(records: dict[str, dict[str, Any]]) -> Figure:
     """The height is logarithmic: most digits lie in the first bar."""
     figure, axes = two_rows(len(records), 6.0)
     for ax, (name, record) in zip(axes.flat, records.items(), strict=False):
@@ -213,7 +214,7 @@ def turned(records: dict[str, dict[str, Any]]) -> dict[str, np.ndarray]:
     return {name: p / p.sum(-1, keepdims=True) for name, p in rounded.items()}
 
 
-def reliability_figure(records: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
+def reliability_figure(records: dict[str, dict[str, Any]], y: np.ndarray) -> Figure:
     figure, axes = two_rows(len(records), 8.0)
     for ax, (name, p) in zip(axes.flat, turned(records).items(), strict=False):
         plots.reliability_diagram(y, p, num_bins=10, ax=ax)
@@ -223,7 +224,7 @@ def reliability_figure(records: dict[str, dict[str, Any]], y: np.ndarray) -> plt
     return figure
 
 
-def risk_figure(records: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure:
+def risk_figure(records: dict[str, dict[str, Any]], y: np.ndarray) -> Figure:
     figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
     shown = turned(records).items()
     entropies = {name: -np.sum(p * np.log(p + 1e-12), -1) for name, p in shown}
@@ -232,7 +233,7 @@ def risk_figure(records: dict[str, dict[str, Any]], y: np.ndarray) -> plt.Figure
     return figure
 
 
-def two_rows(count: int, height: float) -> tuple[plt.Figure, np.ndarray]:
+def two_rows(count: int, height: float) -> tuple[Figure, np.ndarray]:
     """A figure with a panel for each method."""
     return plt.subplots(
         2, -(-count // 2), figsize=(12, height), layout="constrained", sharex=True, sharey=True

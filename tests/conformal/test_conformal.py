@@ -1,6 +1,7 @@
 """Conformal sets against the exact law of their coverage, brute force, and MAPIE."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,18 +22,18 @@ METHODS = {
 }
 
 
-def of_reals(mean, stddev=1.0, outputs=None):
+def of_reals(mean: Any, stddev: float = 1.0, outputs: Any = None) -> Any:
     mean = np.asarray(mean, np.float32)
     variance = np.broadcast_to(np.float32(stddev) ** 2, mean.shape)
     return Prediction(mean, 0 * variance, variance, None, 1, Normal(1e-3), outputs)
 
 
-def of_classes(p):
+def of_classes(p: Any) -> Any:
     p = np.asarray(p, np.float32)
     return Prediction(p, p * (1 - p), 0 * p, None, 1, Categorical(from_logits=False), None)
 
 
-def labelled(rng, n, concentration=0.5, temperature=1.0):
+def labelled(rng: Any, n: Any, concentration: float = 0.5, temperature: float = 1.0) -> Any:
     """Probabilities as a model gives them, and labels by the true ones."""
     p = rng.dirichlet(np.full(NUM_CLASSES, concentration), n)
     y = (rng.uniform(size=(n, 1)) > np.cumsum(p, axis=1)).sum(axis=1)
@@ -42,7 +43,7 @@ def labelled(rng, n, concentration=0.5, temperature=1.0):
 
 @pytest.mark.parametrize("n", [1, 9, 10, 19, 99])
 @pytest.mark.parametrize("coverage", [0.1, 0.5, 0.8, 0.9])
-def test_quantile_by_counting(n, coverage):
+def test_quantile_by_counting(n: Any, coverage: Any) -> None:
     scores = np.random.default_rng(n).normal(size=n)
     k = next(k for k in range(1, n + 2) if k >= (n + 1) * coverage - 1e-9)
     expected = np.inf if k > n else np.sort(scores)[k - 1]
@@ -50,7 +51,7 @@ def test_quantile_by_counting(n, coverage):
 
 
 @pytest.mark.parametrize(("n", "coverage"), [(30, 0.9), (50, 0.5)])
-def test_coverage_of_intervals_follows_its_beta_law(n, coverage):
+def test_coverage_of_intervals_follows_its_beta_law(n: Any, coverage: Any) -> None:
     """Of 1,000 data sets to calibrate by, each with its exact coverage of N(0, 1)."""
     rng = np.random.default_rng(0)
     method, new = Split(normalized=False), of_reals(np.zeros((1, 1)))
@@ -65,7 +66,7 @@ def test_coverage_of_intervals_follows_its_beta_law(n, coverage):
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("temperature", [1.0, 4.0])
-def test_coverage_of_sets_follows_its_beta_law(name, temperature):
+def test_coverage_of_sets_follows_its_beta_law(name: str, temperature: Any) -> None:
     """Whether the model is right or far too sure; coverage measured on 20,000 examples."""
     n, coverage = 40, 0.8
     rng = np.random.default_rng(1)
@@ -79,11 +80,11 @@ def test_coverage_of_sets_follows_its_beta_law(name, temperature):
     assert scipy.stats.kstest(covered, scipy.stats.beta(k, n + 1 - k).cdf).pvalue > 1e-3
 
 
-def test_each_class_is_covered_where_asked():
+def test_each_class_is_covered_where_asked() -> None:
     rng = np.random.default_rng(2)
     skewed = np.array([8.0, 1, 1, 1, 1, 1])
 
-    def data(n):
+    def data(n: Any) -> Any:
         p = rng.dirichlet(skewed, n)
         y = np.array([rng.choice(NUM_CLASSES, p=row) for row in p])
         return of_classes(np.full_like(p, 1 / NUM_CLASSES) * 0.9 + 0.1 * p), y
@@ -91,7 +92,7 @@ def test_each_class_is_covered_where_asked():
     held_out, y = data(8000)
     new, labels = data(8000)
 
-    def by_class(method):
+    def by_class(method: Any) -> Any:
         sets = method.fit(held_out, y).predict(new, 0.9)
         hit = sets[np.arange(len(labels)), labels]
         return np.array([hit[labels == c].mean() for c in range(NUM_CLASSES)])
@@ -103,7 +104,7 @@ def test_each_class_is_covered_where_asked():
 
 
 @pytest.mark.parametrize("randomized", [True, False])
-def test_adaptive_sets_by_hand(randomized):
+def test_adaptive_sets_by_hand(randomized: Any) -> None:
     """One example at a time, in the words of Angelopoulos et al. (2021), algorithm 3."""
     rng = np.random.default_rng(3)
     held_out, y = labelled(rng, 60)
@@ -122,19 +123,19 @@ def test_adaptive_sets_by_hand(randomized):
     np.testing.assert_array_equal(method.predict(new, 0.8), expected)
 
 
-def shares(n, stream, randomized):
+def shares(n: Any, stream: Any, randomized: Any) -> Any:
     if not randomized:
         return np.ones(n)
     return np.random.default_rng([5, stream]).uniform(size=n)
 
 
-def score(p, c, u, penalty=0.07, free=1):
+def score(p: Any, c: Any, u: Any, penalty: float = 0.07, free: int = 1) -> Any:
     p = p.astype(float)
     likelier = [k for k in range(len(p)) if (p[k], -k) > (p[c], -c)]
     return sum(p[k] for k in likelier) + u * p[c] + penalty * max(len(likelier) + 1 - free, 0)
 
 
-def test_intervals_are_as_wide_as_the_model_is_unsure():
+def test_intervals_are_as_wide_as_the_model_is_unsure() -> None:
     rng = np.random.default_rng(4)
     sigma = rng.uniform(0.1, 2.0, (3000, 1))
     y = sigma * rng.normal(size=sigma.shape)
@@ -146,7 +147,7 @@ def test_intervals_are_as_wide_as_the_model_is_unsure():
     np.testing.assert_allclose((high - low)[0], (high - low)[1])
 
 
-def test_quantile_regression_moves_both_ends_alike():
+def test_quantile_regression_moves_both_ends_alike() -> None:
     rng = np.random.default_rng(5)
     y = rng.normal(size=(999, 1))
     outputs = 0.5 * rng.normal(size=(400, 999, 1)).astype("float32")
@@ -159,7 +160,7 @@ def test_quantile_regression_moves_both_ends_alike():
     assert np.mean((low <= y) & (y <= high)) == pytest.approx(0.9, abs=0.002)
 
 
-def test_each_output_has_its_own_quantile():
+def test_each_output_has_its_own_quantile() -> None:
     rng = np.random.default_rng(6)
     y = rng.normal(size=(500, 2)) * [1.0, 10.0]
     low, high = Split(normalized=False).fit(of_reals(0 * y), y).predict(of_reals(0 * y[:1]), 0.8)
@@ -169,7 +170,7 @@ def test_each_output_has_its_own_quantile():
         np.testing.assert_array_equal((low[0, j], high[0, j]), (got.lower[0, 0], got.upper[0, 0]))
 
 
-def test_too_few_examples_promise_nothing():
+def test_too_few_examples_promise_nothing() -> None:
     few = of_reals(np.zeros((5, 1)))
     low, high = Split().fit(few, np.ones((5, 1))).predict(few, 0.9)
     assert np.isinf(low).all()
@@ -178,7 +179,7 @@ def test_too_few_examples_promise_nothing():
     assert LAC().fit(held_out, y).predict(held_out, 0.9).all()
 
 
-def test_on_what_predict_gives():
+def test_on_what_predict_gives() -> None:
     """End to end, on a model that knows nothing: coverage holds, sets are large."""
     import keras  # noqa: PLC0415 (slow)
 
@@ -212,7 +213,7 @@ MISUSES = {
 
 
 @pytest.mark.parametrize("pattern", MISUSES)
-def test_refusals(pattern):
+def test_refusals(pattern: str) -> None:
     with pytest.raises(ValueError, match=pattern):
         MISUSES[pattern]()
 
@@ -223,13 +224,13 @@ class Given:
     classes_ = np.arange(NUM_CLASSES)
     fitted_ = True
 
-    def fit(self, x, y):
+    def fit(self, x: Any, y: Any) -> Any:
         return self
 
-    def predict_proba(self, x):
+    def predict_proba(self, x: Any) -> Any:
         return np.asarray(x, np.float64)
 
-    def predict(self, x):
+    def predict(self, x: Any) -> Any:
         return np.asarray(x, np.float64)[:, 0]
 
 
@@ -237,7 +238,7 @@ N_AS_MAPIE_ROUNDS = 98
 """(n + 1) coverage is rounded to the same rank there for this n and a coverage of 0.8."""
 
 
-def test_sets_of_another_package():
+def test_sets_of_another_package() -> None:
     rng = np.random.default_rng(7)
     held_out, y = labelled(rng, N_AS_MAPIE_ROUNDS)
     new, _ = labelled(rng, 200)
@@ -248,7 +249,7 @@ def test_sets_of_another_package():
     np.testing.assert_array_equal(sets[..., 0], LAC().fit(held_out, y).predict(new, 0.8))
 
 
-def test_intervals_of_another_package():
+def test_intervals_of_another_package() -> None:
     rng = np.random.default_rng(8)
     x, new = rng.normal(size=(N_AS_MAPIE_ROUNDS, 1)), rng.normal(size=(50, 1))
     y = x + rng.normal(size=x.shape)

@@ -1,5 +1,6 @@
 """Two made data sets in place of the published ones, and downloads that fail unless expected."""
 
+from typing import Any
 from unittest import mock
 
 import keras
@@ -14,7 +15,7 @@ ARRAYS = {"mnist": MNIST, "fashion_mnist": FASHION}
 
 
 class MnistFilesTestCase(TemporaryFolderTestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.home = self.folder / "home"
         self.data = self.folder / "data"
@@ -29,7 +30,7 @@ class MnistFilesTestCase(TemporaryFolderTestCase):
             for name in ARRAYS
         }
 
-    def assert_loads(self, name, directory=None):
+    def assert_loads(self, name: str, directory: Any = None) -> None:
         loaded = load_original(name, directory)
         self.assertEqual(set(loaded), set(ARRAYS[name]))
         for key, expected in ARRAYS[name].items():

@@ -1,6 +1,7 @@
 import os
 import unittest
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -25,7 +26,7 @@ def grey(level: int) -> np.ndarray:
 
 
 def archive(folder: Path, **changes: np.ndarray) -> None:
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for part, levels in (("train", (0, 128, 255)), ("test", (64, 192))):
         files = [tf.io.encode_jpeg(grey(level)).numpy() for level in levels]
         arrays[f"x_{part}"] = np.frombuffer(b"".join(files), np.uint8)
@@ -49,7 +50,7 @@ class MadeFilesTest(TemporaryFolderTestCase):
             np.testing.assert_array_equal(actual.x_test, [grey(64), grey(192)])
             self.assertEqual((actual.y_train.tolist(), actual.y_test.tolist()), ([0, 1, 2], [0, 1]))
 
-    def by_environment(self) -> tuple:
+    def by_environment(self) -> tuple[Any, ...]:
         os.environ["TFBDL_DATA"] = str(self.folder / "cifar10")
         return cifar10()
 

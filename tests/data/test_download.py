@@ -15,24 +15,24 @@ from tfbdl.data.mnist_files import load_original
 
 
 class KerasTest(MnistFilesTestCase):
-    def test_cache_is_read_without_downloading(self):
+    def test_cache_is_read_without_downloading(self) -> None:
         write_idx(self.home / ".keras/datasets/fashion-mnist", FASHION)
         np.savez(self.home / ".keras/datasets/mnist.npz", **MNIST)
         self.assert_loads("mnist")
         self.assert_loads("fashion_mnist")
 
-    def test_keras_home_is_honoured(self):
+    def test_keras_home_is_honoured(self) -> None:
         write_idx(self.data / "datasets/fashion-mnist", FASHION)
         os.environ["KERAS_HOME"] = str(self.data)
         self.assert_loads("fashion_mnist")
 
-    def test_damaged_cache_is_an_error(self):
+    def test_damaged_cache_is_an_error(self) -> None:
         (self.home / ".keras/datasets").mkdir(parents=True)
         (self.home / ".keras/datasets/mnist.npz").write_bytes(b"half a download")
         with self.assert_data_error(".keras/datasets/mnist.npz", "delete it"):
             load_original("mnist", None)
 
-    def test_without_files_keras_downloads(self):
+    def test_without_files_keras_downloads(self) -> None:
         for name, arrays in ARRAYS.items():
             train = arrays["x_train"], arrays["y_train"]
             test = arrays["x_test"], arrays["y_test"]
@@ -40,20 +40,20 @@ class KerasTest(MnistFilesTestCase):
             self.assert_loads(name)
             self.downloads[name].assert_called_once_with()
 
-    def test_incomplete_cache_is_downloaded_again(self):
+    def test_incomplete_cache_is_downloaded_again(self) -> None:
         write_idx(self.home / ".keras/datasets/fashion-mnist", FASHION)
         next((self.home / ".keras/datasets/fashion-mnist").iterdir()).unlink()
         self.downloads["fashion_mnist"].side_effect = OSError
         with self.assert_data_error("download"):
             load_original("fashion_mnist", None)
 
-    def test_wrong_download_is_an_error(self):
+    def test_wrong_download_is_an_error(self) -> None:
         train, test = (MNIST["x_train"], MNIST["y_train"]), (MNIST["x_test"], MNIST["y_test"])
         self.downloads["fashion_mnist"].side_effect = lambda: (train, test)
         with self.assert_data_error("the download", "md5"):
             load_original("fashion_mnist", None)
 
-    def test_no_network_is_one_line(self):
+    def test_no_network_is_one_line(self) -> None:
         for failure in (
             Exception("URL fetch failure on https://x:\n None -- [Errno -2] Name not known"),
             urllib.error.ContentTooShortError("got 3\nof 9 bytes", None),
@@ -64,10 +64,10 @@ class KerasTest(MnistFilesTestCase):
             with self.assert_data_error("could not download mnist", "network", "TFBDL_DATA"):
                 load_original("mnist", None)
 
-    def test_download_cannot_hang(self):
+    def test_download_cannot_hang(self) -> None:
         timeouts = []
 
-        def fail():
+        def fail() -> None:
             timeouts.append(socket.getdefaulttimeout())
             raise OSError
 
@@ -77,7 +77,7 @@ class KerasTest(MnistFilesTestCase):
         self.assertLessEqual(timeouts[0], 60)
         self.assertIsNone(socket.getdefaulttimeout())
 
-    def test_no_network_with_keras_own_downloader(self):
+    def test_no_network_with_keras_own_downloader(self) -> None:
         closed = "http://127.0.0.1:9"
         environment = {"KERAS_HOME": str(self.home), "HTTPS_PROXY": closed, "https_proxy": closed}
         root = Path(tfbdl.data.__file__).parents[2]

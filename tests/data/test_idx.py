@@ -1,6 +1,7 @@
 import gzip
 import struct
 import tracemalloc
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -15,15 +16,15 @@ QUICK = settings(max_examples=300, deadline=2000, database=None)
 
 
 class ReadIdxTest(TemporaryFolderTestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.path = self.folder / "made.gz"
 
-    def read(self, content, shape=(2, 3, 2), level=6):
+    def read(self, content: Any, shape: Any = (2, 3, 2), level: int = 6) -> Any:
         self.path.write_bytes(gzip.compress(content, level))
         return read_idx(self.path, shape)
 
-    def test_values_of_a_file_written_by_hand(self):
+    def test_values_of_a_file_written_by_hand(self) -> None:
         content = bytes.fromhex("00000803 00000002 00000001 00000002 07ff0080")
         for level in (0, 1, 9):
             array = self.read(content, (2, 1, 2), level)
@@ -32,17 +33,17 @@ class ReadIdxTest(TemporaryFolderTestCase):
         labels = self.read(bytes.fromhex("00000801 00000003 090001"), (3,))
         np.testing.assert_array_equal(labels, [9, 0, 1])
 
-    def test_wrong_magic_number(self):
+    def test_wrong_magic_number(self) -> None:
         valid = idx_bytes(PIXELS)
         for magic in (b"\0\0\x08\1", b"\0\0\x0d\3", b"\0\1\x08\3", b"\x1f\x8b\x08\0"):
             with self.assert_data_error("made.gz", magic.hex(), "00000803", "replace"):
                 self.read(magic + valid[4:])
 
-    def test_wrong_dimensions(self):
+    def test_wrong_dimensions(self) -> None:
         with self.assert_data_error("(2, 3, 2)", "(2, 2, 3)"):
             self.read(idx_bytes(PIXELS), (2, 2, 3))
 
-    def test_wrong_length(self):
+    def test_wrong_length(self) -> None:
         valid = idx_bytes(PIXELS)
         with self.assert_data_error("11 bytes where 12"):
             self.read(valid[:-1])
@@ -52,7 +53,7 @@ class ReadIdxTest(TemporaryFolderTestCase):
             with self.assert_data_error("made.gz"):
                 self.read(valid[:length])
 
-    def test_damaged_gzip(self):
+    def test_damaged_gzip(self) -> None:
         whole = gzip.compress(idx_bytes(PIXELS))
         wrong_crc = whole[:-8] + bytes(4) + whole[-4:]
         for damaged in (whole[:-1], whole[:20], whole[:5], wrong_crc, b"<html>"):
@@ -63,13 +64,13 @@ class ReadIdxTest(TemporaryFolderTestCase):
         with self.assert_data_error("made.gz"):
             read_idx(self.path, (2, 3, 2))
 
-    def test_missing_file_and_directory(self):
+    def test_missing_file_and_directory(self) -> None:
         with self.assert_data_error("FileNotFoundError"):
             read_idx(self.folder / "absent.gz", (1,))
         with self.assert_data_error("IsADirectoryError"):
             read_idx(self.folder, (1,))
 
-    def test_memory_is_bounded_by_the_expected_shape(self):
+    def test_memory_is_bounded_by_the_expected_shape(self) -> None:
         absurd = bytes([0, 0, 8, 3]) + struct.pack(">3I", *[2**32 - 1] * 3)
         bomb = idx_bytes(PIXELS) + bytes(50_000_000)
         for content in (absurd, bomb):
@@ -81,7 +82,7 @@ class ReadIdxTest(TemporaryFolderTestCase):
             tracemalloc.stop()
             self.assertLess(peak, 2_000_000)
 
-    def test_a_file_that_is_too_large_is_not_read(self):
+    def test_a_file_that_is_too_large_is_not_read(self) -> None:
         """Python reads the name in a header of gzip byte by byte, which could take minutes."""
         self.path.write_bytes(b"\x1f\x8b\x08\x08" + b"a" * 1_000_000)
         with self.assert_data_error("more than the 65560 bytes"):
@@ -89,7 +90,7 @@ class ReadIdxTest(TemporaryFolderTestCase):
 
 
 class AnyBytesTest(TemporaryFolderTestCase):
-    def check(self, content):
+    def check(self, content: Any) -> Any:
         path = self.folder / "any.gz"
         path.write_bytes(content)
         try:
@@ -100,17 +101,17 @@ class AnyBytesTest(TemporaryFolderTestCase):
 
     @QUICK
     @given(st.binary(max_size=200), st.booleans())
-    def test_random_bytes(self, content, has_magic):
+    def test_random_bytes(self, content: Any, has_magic: Any) -> None:
         self.assertIsNone(self.check(b"\x1f\x8b\x08" * has_magic + content))
 
     @QUICK
     @given(st.binary(max_size=40), st.booleans())
-    def test_random_content(self, content, has_magic):
+    def test_random_content(self, content: Any, has_magic: Any) -> None:
         self.check(gzip.compress(b"\0\0\x08\3" * has_magic + content))
 
     @QUICK
     @given(st.data())
-    def test_mutated_file(self, data):
+    def test_mutated_file(self, data: Any) -> None:
         content = bytearray(gzip.compress(idx_bytes(PIXELS), mtime=0))
         position = data.draw(st.integers(0, len(content) - 1))
         match data.draw(st.sampled_from(["change", "cut", "insert"])):

@@ -3,6 +3,7 @@ import os
 import struct
 import unittest
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -15,9 +16,9 @@ from tfbdl.data.digits import enlarged_digits
 MADE = made_arrays(seed=2)
 
 
-def tutorial_by_brute_force(x, y, per_class):
+def tutorial_by_brute_force(x: Any, y: Any, per_class: Any) -> Any:
     """The definition, image by image: x and y of training and of testing."""
-    train, test = [], []
+    train, test = list[Any](), list[Any]()
     for label in range(10):
         seen = 0
         for image, its_label in zip(x, y, strict=True):
@@ -31,7 +32,7 @@ def tutorial_by_brute_force(x, y, per_class):
 
 
 class ImageTestCase(unittest.TestCase):
-    def assert_data(self, data, expected, white):
+    def assert_data(self, data: Any, expected: Any, white: Any) -> None:
         self.assertIsInstance(data, ImageData)
         for x, pixels in ((data.x_train, expected[0]), (data.x_test, expected[2])):
             self.assertEqual(x.dtype, np.float32)
@@ -42,18 +43,18 @@ class ImageTestCase(unittest.TestCase):
 
 
 class MadeFilesTest(TemporaryFolderTestCase, ImageTestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.enter(published(self.folder, mnist=MADE, fashion_mnist=MADE))
         write_idx(self.folder, MADE)
 
-    def test_full_split_is_the_files(self):
+    def test_full_split_is_the_files(self) -> None:
         for name in ("mnist", "fashion_mnist"):
             data = load(name, "full", directory=self.folder)
             expected = [MADE[key] for key in ("x_train", "y_train", "x_test", "y_test")]
             self.assert_data(data, expected, white=255)
 
-    def test_tutorial_split_by_brute_force(self):
+    def test_tutorial_split_by_brute_force(self) -> None:
         for per_class in (1, 10, 20, 110):
             data = load("mnist", per_class=per_class, directory=self.folder)
             expected = tutorial_by_brute_force(MADE["x_train"], MADE["y_train"], per_class)
@@ -62,34 +63,34 @@ class MadeFilesTest(TemporaryFolderTestCase, ImageTestCase):
         np.testing.assert_array_equal(data.y_train, np.repeat(np.arange(10), 20))
         np.testing.assert_array_equal(np.bincount(data.y_test), [90, 93, 96, 99] + [100] * 6)
 
-    def test_defaults(self):
+    def test_defaults(self) -> None:
         data = load("mnist", directory=self.folder)
         same = load("mnist", "tutorial", per_class=100, directory=self.folder)
         for array, expected in zip(data, same, strict=True):
             np.testing.assert_array_equal(array, expected)
         self.assertEqual(data.x_train.shape, (1000, 28, 28))
 
-    def test_too_many_per_class(self):
+    def test_too_many_per_class(self) -> None:
         with self.assertRaisesRegex(ValueError, r"per_class=111 .* at most 110$"):
             load("mnist", per_class=111, directory=self.folder)
 
-    def test_missing_files(self):
+    def test_missing_files(self) -> None:
         with self.assert_data_error("directory=", "fashion_mnist"):
             load("fashion_mnist", "full", directory=self.folder / "absent")
 
 
 class ArgumentsTest(unittest.TestCase):
-    def test_names_and_splits(self):
+    def test_names_and_splits(self) -> None:
         self.assertEqual(NAMES, ("digits", "mnist", "fashion_mnist"))
         self.assertEqual(SPLITS, ("tutorial", "full"))
 
-    def test_unknown_name_or_split(self):
+    def test_unknown_name_or_split(self) -> None:
         with self.assertRaisesRegex(ValueError, "^name='cifar' .* digits, fashion_mnist, mnist$"):
             load("cifar")
         with self.assertRaisesRegex(ValueError, "^split='train' .* full, tutorial$"):
             load("digits", "train")
 
-    def test_per_class_is_a_positive_integer(self):
+    def test_per_class_is_a_positive_integer(self) -> None:
         for per_class in (0, -1, 2.0, "3", True):
             with self.assertRaisesRegex(ValueError, "^per_class=.* must be a positive integer$"):
                 load("digits", per_class=per_class)
@@ -97,7 +98,7 @@ class ArgumentsTest(unittest.TestCase):
 
 
 class DigitsTest(ImageTestCase):
-    def test_tutorial_split_by_brute_force(self):
+    def test_tutorial_split_by_brute_force(self) -> None:
         x, y = enlarged_digits()
         for per_class in (3, 100, 174):
             expected = tutorial_by_brute_force(x, y, per_class)
@@ -107,16 +108,16 @@ class DigitsTest(ImageTestCase):
         with self.assertRaisesRegex(ValueError, r"per_class=175 .* at most 174$"):
             load("digits", per_class=175)
 
-    def test_full_split_by_brute_force(self):
+    def test_full_split_by_brute_force(self) -> None:
         x, y = enlarged_digits()
-        train, test = [], []
+        train, test = list[Any](), list[Any]()
         for i, label in enumerate(y):
             is_in_last_sixth = np.sum(y[i:] == label) <= np.sum(y == label) // 6
             (test if is_in_last_sixth else train).append(i)
         self.assertEqual((len(train), len(test)), (1501, 296))
         self.assert_data(load("digits", "full"), (x[train], y[train], x[test], y[test]), white=1)
 
-    def test_enlarged_images_are_those_of_sklearn(self):
+    def test_enlarged_images_are_those_of_sklearn(self) -> None:
         x, y = enlarged_digits()
         small = load_digits().images / 16
         np.testing.assert_array_equal(y, load_digits().target)
@@ -128,17 +129,17 @@ class DigitsTest(ImageTestCase):
         self.assertLess(np.abs(reduced - small).mean(), 0.055, "one pixel off gives 0.085")
         self.assertLess(abs(x.mean() - small.mean()), 0.01)
 
-    def test_enlarged_images_are_smooth(self):
+    def test_enlarged_images_are_smooth(self) -> None:
         x, _ = enlarged_digits()
         steps = np.abs(np.diff(x, axis=2))
         self.assertLess(steps.max(), 0.5, "a block of copied pixels would step by 1")
 
-    def test_no_files_are_needed(self):
+    def test_no_files_are_needed(self) -> None:
         with mock.patch("tfbdl.data.images.load_original", side_effect=AssertionError):
             load("digits")
 
 
-def real_folder(name):
+def real_folder(name: str) -> Any:
     folder = Path(os.environ.get("TFBDL_DATA", "absent")) / name
     if not (folder / "train-images-idx3-ubyte.gz").is_file():
         raise unittest.SkipTest(
@@ -147,14 +148,14 @@ def real_folder(name):
     return folder
 
 
-def decode_by_hand(path):
+def decode_by_hand(path: Any) -> Any:
     content = gzip.decompress(path.read_bytes())
     sizes = struct.unpack(f">{content[3]}I", content[4 : 4 + 4 * content[3]])
     return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(sizes)
 
 
 class RealFilesTest(ImageTestCase):
-    def check(self, name, folder):
+    def check(self, name: str, folder: Any) -> None:
         expected = [
             decode_by_hand(folder / f"{part}-ubyte.gz")
             for part in (
@@ -168,12 +169,12 @@ class RealFilesTest(ImageTestCase):
         brute = tutorial_by_brute_force(*expected[:2], per_class=100)
         self.assert_data(load(name), brute, white=255)
 
-    def test_mnist(self):
+    def test_mnist(self) -> None:
         self.check("mnist", real_folder("mnist"))
 
-    def test_fashion_mnist(self):
+    def test_fashion_mnist(self) -> None:
         self.check("fashion_mnist", real_folder("fashion-mnist"))
 
-    def test_one_is_not_the_other(self):
+    def test_one_is_not_the_other(self) -> None:
         with self.assertRaisesRegex(DataError, "is not that of fashion_mnist"):
             load("fashion_mnist", directory=real_folder("mnist"))

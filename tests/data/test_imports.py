@@ -18,7 +18,7 @@ print(*sys.modules)
 
 
 class ImportsTest(unittest.TestCase):
-    def test_importing_the_data_imports_no_heavy_library(self):
+    def test_importing_the_data_imports_no_heavy_library(self) -> None:
         done = subprocess.run(
             [sys.executable, "-c", IMPORT_DATA_ALONE, str(PACKAGE)],
             capture_output=True,
@@ -31,6 +31,6 @@ class ImportsTest(unittest.TestCase):
         for heavy in ("tensorflow", "keras", "sklearn"):
             self.assertNotIn(heavy, modules)
 
-    def test_every_public_name_exists(self):
+    def test_every_public_name_exists(self) -> None:
         for name in tfbdl.data.__all__:
             self.assertTrue(hasattr(tfbdl.data, name), name)

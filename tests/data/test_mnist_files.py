@@ -10,7 +10,7 @@ from tfbdl.data.mnist_files import load_original
 
 
 class DirectoryTest(MnistFilesTestCase):
-    def test_idx_files_directly_or_in_a_subfolder(self):
+    def test_idx_files_directly_or_in_a_subfolder(self) -> None:
         for name, folder in (
             ("mnist", "."),
             ("mnist", "mnist"),
@@ -24,7 +24,7 @@ class DirectoryTest(MnistFilesTestCase):
                 self.assert_loads(name, root)
                 self.assert_loads(name, str(root))
 
-    def test_npz_directly_or_in_a_subfolder(self):
+    def test_npz_directly_or_in_a_subfolder(self) -> None:
         for name, arrays in ARRAYS.items():
             for folder in (".", name):
                 for save in (np.savez, np.savez_compressed):
@@ -34,17 +34,17 @@ class DirectoryTest(MnistFilesTestCase):
                         save(root / folder / f"{name}.npz", **arrays)
                         self.assert_loads(name, root)
 
-    def test_one_directory_holds_both(self):
+    def test_one_directory_holds_both(self) -> None:
         write_idx(self.data, MNIST)
         write_idx(self.data / "fashion-mnist", FASHION)
         self.assert_loads("mnist", self.data)
         self.assert_loads("fashion_mnist", self.data)
 
-    def test_home_is_expanded(self):
+    def test_home_is_expanded(self) -> None:
         write_idx(self.home / "mine", MNIST)
         self.assert_loads("mnist", "~/mine")
 
-    def test_lacking_files_are_an_error_whatever_the_other_sources_have(self):
+    def test_lacking_files_are_an_error_whatever_the_other_sources_have(self) -> None:
         write_idx(self.home / ".keras/datasets/mnist", MNIST)
         os.environ["TFBDL_DATA"] = str(self.home / ".keras/datasets")
         self.assert_loads("mnist")
@@ -52,13 +52,13 @@ class DirectoryTest(MnistFilesTestCase):
             with self.assert_data_error("directory=", repr(str(directory)), "put mnist.npz there"):
                 load_original("mnist", directory)
 
-    def test_three_of_four_files_are_an_error(self):
+    def test_three_of_four_files_are_an_error(self) -> None:
         write_idx(self.data, MNIST)
         (self.data / "t10k-labels-idx1-ubyte.gz").unlink()
         with self.assert_data_error("t10k-labels-idx1-ubyte.gz"):
             load_original("mnist", self.data)
 
-    def test_damaged_files_are_an_error(self):
+    def test_damaged_files_are_an_error(self) -> None:
         write_idx(self.data, MNIST)
         path = self.data / "train-images-idx3-ubyte.gz"
         path.write_bytes(path.read_bytes()[:-100])
@@ -68,7 +68,7 @@ class DirectoryTest(MnistFilesTestCase):
         with self.assert_data_error("mnist.npz"):
             load_original("mnist", self.data)
 
-    def test_one_changed_byte_is_an_error(self):
+    def test_one_changed_byte_is_an_error(self) -> None:
         for key in MNIST:
             changed = {**MNIST, key: MNIST[key].copy()}
             changed[key].flat[-1] ^= 1
@@ -76,38 +76,38 @@ class DirectoryTest(MnistFilesTestCase):
             with self.assert_data_error(key, "md5", str(self.data)):
                 load_original("mnist", self.data)
 
-    def test_the_other_data_set_is_an_error(self):
+    def test_the_other_data_set_is_an_error(self) -> None:
         write_idx(self.data, FASHION)
         with self.assert_data_error("is not that of mnist"):
             load_original("mnist", self.data)
 
 
 class EnvironmentTest(MnistFilesTestCase):
-    def test_variable_names_the_directory(self):
+    def test_variable_names_the_directory(self) -> None:
         write_idx(self.data / "mnist", MNIST)
         os.environ["TFBDL_DATA"] = str(self.data)
         self.assert_loads("mnist")
 
-    def test_argument_comes_first(self):
+    def test_argument_comes_first(self) -> None:
         write_idx(self.data, FASHION)
         write_idx(self.folder / "argument", MNIST)
         os.environ["TFBDL_DATA"] = str(self.data)
         self.assert_loads("mnist", self.folder / "argument")
 
-    def test_lacking_files_are_an_error(self):
+    def test_lacking_files_are_an_error(self) -> None:
         write_idx(self.home / ".keras/datasets/mnist", MNIST)
         os.environ["TFBDL_DATA"] = str(self.data)
         with self.assert_data_error("TFBDL_DATA=", repr(str(self.data))):
             load_original("mnist", None)
 
-    def test_empty_variable_is_unset(self):
+    def test_empty_variable_is_unset(self) -> None:
         write_idx(self.home / ".keras/datasets/mnist", MNIST)
         os.environ["TFBDL_DATA"] = ""
         self.assert_loads("mnist")
 
 
 class DataErrorTest(TemporaryFolderTestCase):
-    def test_hint_is_not_repeated_by_pickling(self):
+    def test_hint_is_not_repeated_by_pickling(self) -> None:
         error = DataError("no files")
         self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
         self.assertEqual(str(error).count("--data digits"), 1)

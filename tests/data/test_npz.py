@@ -2,6 +2,7 @@ import io
 import struct
 import tracemalloc
 import zipfile
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -23,20 +24,20 @@ class Trap:
     sprung = False
 
     @classmethod
-    def spring(cls):
+    def spring(cls) -> Any:
         cls.sprung = True
         return cls()
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return Trap.spring, ()
 
 
-def member(header, payload=b"", version=(1, 0)):
+def member(header: Any, payload: Any = b"", version: Any = (1, 0)) -> Any:
     length = struct.pack("<H" if version == (1, 0) else "<I", len(header))
     return b"\x93NUMPY" + bytes(version) + length + header + payload
 
 
-def archive(**members):
+def archive(**members: Any) -> Any:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
         for key, content in members.items():
@@ -45,11 +46,11 @@ def archive(**members):
 
 
 class ReadNpzTest(TemporaryFolderTestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.path = self.folder / "made.npz"
 
-    def test_values_of_archives_of_numpy(self):
+    def test_values_of_archives_of_numpy(self) -> None:
         for save in (np.savez, np.savez_compressed):
             save(self.path, y=Y, x=X, other=np.ones(3))
             arrays = read_npz(self.path, SHAPES)
@@ -58,24 +59,24 @@ class ReadNpzTest(TemporaryFolderTestCase):
                 self.assertEqual(array.dtype, np.uint8)
                 np.testing.assert_array_equal(array, expected)
 
-    def test_values_in_column_order(self):
+    def test_values_in_column_order(self) -> None:
         np.savez(self.path, x=np.asfortranarray(X))
         with zipfile.ZipFile(self.path) as made:
             self.assertIn(b"'fortran_order': True", made.read("x.npy"))
         np.testing.assert_array_equal(read_npz(self.path, {"x": (2, 3, 4)})["x"], X)
 
-    def test_missing_array(self):
+    def test_missing_array(self) -> None:
         np.savez(self.path, x=X)
         with self.assert_data_error("made.npz", "has no array 'y'", "replace"):
             read_npz(self.path, SHAPES)
 
-    def test_other_shape_or_dtype(self):
+    def test_other_shape_or_dtype(self) -> None:
         for other in (X[:1], X.reshape(6, 4), X.astype(np.int64), X.astype(np.int8)):
             np.savez(self.path, x=other, y=Y)
             with self.assert_data_error("holds x as", str(other.shape), str(other.dtype)):
                 read_npz(self.path, SHAPES)
 
-    def test_pickles_stay_pickled(self):
+    def test_pickles_stay_pickled(self) -> None:
         np.savez(self.path, x=np.array([Trap()] * 24).reshape(2, 3, 4), y=Y)
         np.load(self.path, allow_pickle=True)["x"]
         self.assertTrue(Trap.sprung, "the trap works")
@@ -84,7 +85,7 @@ class ReadNpzTest(TemporaryFolderTestCase):
             read_npz(self.path, SHAPES)
         self.assertFalse(Trap.sprung)
 
-    def test_not_an_archive(self):
+    def test_not_an_archive(self) -> None:
         np.savez(self.path, x=X, y=Y)
         truncated = self.path.read_bytes()[:-30]
         for content in (b"", b"PK\3\4", b"<html>", truncated):
@@ -94,7 +95,7 @@ class ReadNpzTest(TemporaryFolderTestCase):
         with self.assert_data_error("FileNotFoundError"):
             read_npz(self.folder / "absent.npz", SHAPES)
 
-    def test_damaged_members(self):
+    def test_damaged_members(self) -> None:
         good = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n"
         for content in (
             b"",
@@ -110,7 +111,7 @@ class ReadNpzTest(TemporaryFolderTestCase):
             with self.assert_data_error("made.npz"):
                 read_npz(self.path, {"y": (3,)})
 
-    def test_memory_is_bounded_by_the_expected_shape(self):
+    def test_memory_is_bounded_by_the_expected_shape(self) -> None:
         absurd = b"{'descr': '|u1', 'fortran_order': False, 'shape': (100000000000,), }\n"
         honest = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n"
         self.path.write_bytes(archive(y=member(absurd)))
@@ -124,7 +125,7 @@ class ReadNpzTest(TemporaryFolderTestCase):
             tracemalloc.stop()
             self.assertLess(peak, 2_000_000)
 
-    def test_members_one_over_the_other(self):
+    def test_members_one_over_the_other(self) -> None:
         with zipfile.ZipFile(self.path, "w") as made:
             header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n"
             made.writestr("y.npy", member(header, b"\1\2\3"))
@@ -132,7 +133,7 @@ class ReadNpzTest(TemporaryFolderTestCase):
         with self.assert_data_error("members one over the other"):
             read_npz(self.path, {"y": (3,)})
 
-    def test_compressed_as_numpy_never_does(self):
+    def test_compressed_as_numpy_never_does(self) -> None:
         """Python's zipfile inflates such members whole, to thousands of times their size."""
         header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n"
         for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
@@ -143,7 +144,7 @@ class ReadNpzTest(TemporaryFolderTestCase):
 
 
 class AnyBytesTest(TemporaryFolderTestCase):
-    def check(self, content):
+    def check(self, content: Any) -> Any:
         path = self.folder / "any.npz"
         path.write_bytes(content)
         try:
@@ -154,17 +155,17 @@ class AnyBytesTest(TemporaryFolderTestCase):
 
     @QUICK
     @given(st.binary(max_size=200))
-    def test_random_bytes(self, content):
+    def test_random_bytes(self, content: Any) -> None:
         self.assertIsNone(self.check(content))
 
     @QUICK
     @given(st.binary(max_size=200), st.booleans())
-    def test_random_members(self, content, has_magic):
+    def test_random_members(self, content: Any, has_magic: Any) -> None:
         self.check(archive(x=b"\x93NUMPY\1\0" * has_magic + content, y=b""))
 
     @QUICK
     @given(st.sampled_from([np.savez, np.savez_compressed]), st.data())
-    def test_mutated_archive(self, save, data):
+    def test_mutated_archive(self, save: Any, data: Any) -> None:
         file = io.BytesIO()
         save(file, x=X, y=Y)
         content = bytearray(file.getvalue())

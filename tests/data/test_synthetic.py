@@ -1,5 +1,6 @@
 import math
 import unittest
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ A = np.random.default_rng(0).random((3, 28, 28)).astype(np.float32)
 B = np.random.default_rng(1).random((3, 28, 28)).astype(np.float32)
 
 
-def rotate_by_hand(image, degrees):
+def rotate_by_hand(image: Any, degrees: Any) -> Any:
     """Looks up where each pixel comes from, and weighs the four pixels around that point."""
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     rotated = np.zeros((28, 28))
@@ -27,13 +28,13 @@ def rotate_by_hand(image, degrees):
 
 
 class ImagesTestCase(unittest.TestCase):
-    def assert_images(self, images, expected, tolerance=1e-5):
+    def assert_images(self, images: Any, expected: Any, tolerance: float = 1e-5) -> None:
         self.assertEqual(images.dtype, np.float32)
         self.assertGreaterEqual(images.min(), 0)
         self.assertLessEqual(images.max(), 1)
         np.testing.assert_allclose(images, expected, atol=tolerance)
 
-    def assert_checks_images(self, function, name):
+    def assert_checks_images(self, function: Any, name: str) -> None:
         for shape in ((28, 28), (3, 28, 27), (3, 784), (3, 28, 28, 1)):
             with self.assertRaisesRegex(ValueError, rf"^{name} has shape .*\(N, 28, 28\)$"):
                 function(np.zeros(shape))
@@ -43,22 +44,22 @@ class ImagesTestCase(unittest.TestCase):
 
 
 class RotateTest(ImagesTestCase):
-    def test_against_bilinear_interpolation_by_hand(self):
+    def test_against_bilinear_interpolation_by_hand(self) -> None:
         for degrees in (17.0, -45, 200):
             expected = [rotate_by_hand(image, degrees) for image in A]
             self.assert_images(rotate(A, degrees), expected)
 
-    def test_quarter_turns_are_counter_clockwise(self):
+    def test_quarter_turns_are_counter_clockwise(self) -> None:
         for turns in range(-3, 5):
             expected = np.rot90(A, turns, axes=(1, 2))
             self.assert_images(rotate(A, 90 * turns), expected)
 
-    def test_white_stays_within_range(self):
+    def test_white_stays_within_range(self) -> None:
         rotated = rotate(np.ones((1, 28, 28)), 33)
         self.assertLessEqual(rotated.max(), 1)
         self.assertEqual(rotated[0, 0, 0], 0)
 
-    def test_errors(self):
+    def test_errors(self) -> None:
         self.assert_checks_images(lambda images: rotate(images, 10), "images")
         for degrees in (math.nan, math.inf):
             with self.assertRaisesRegex(ValueError, "^degrees=.* must be finite$"):
@@ -66,18 +67,18 @@ class RotateTest(ImagesTestCase):
 
 
 class BlendTest(ImagesTestCase):
-    def test_values(self):
+    def test_values(self) -> None:
         self.assert_images(blend(A, B), (A + B) / 2, tolerance=1e-6)
         self.assert_images(blend(A, B, 0.25), 0.75 * A + 0.25 * B, tolerance=1e-6)
         np.testing.assert_array_equal(blend(A, B, 0), A)
         np.testing.assert_array_equal(blend(A, B, weight=1), B)
 
-    def test_white_stays_within_range(self):
+    def test_white_stays_within_range(self) -> None:
         white = np.ones((1, 28, 28))
         for weight in np.linspace(0, 1, 101):
             self.assert_images(blend(white, white, weight), white, tolerance=1e-6)
 
-    def test_errors(self):
+    def test_errors(self) -> None:
         self.assert_checks_images(lambda images: blend(images, B), "a")
         self.assert_checks_images(lambda images: blend(A, images), "b")
         with self.assertRaisesRegex(ValueError, r"^b has shape \(2, 28, 28\).*\(3, 28, 28\)$"):
@@ -88,7 +89,7 @@ class BlendTest(ImagesTestCase):
 
 
 class NoiseTest(unittest.TestCase):
-    def test_uniform(self):
+    def test_uniform(self) -> None:
         images = noise(200, seed=0)
         self.assertEqual(images.dtype, np.float32)
         self.assertEqual(images.shape, (200, 28, 28))
@@ -96,11 +97,11 @@ class NoiseTest(unittest.TestCase):
         self.assertEqual(counts.sum(), images.size)
         self.assertLess(np.abs(counts / images.size - 0.1).max(), 0.005)
 
-    def test_the_seed_decides(self):
+    def test_the_seed_decides(self) -> None:
         np.testing.assert_array_equal(noise(2, seed=1), noise(2, seed=1))
         self.assertTrue(np.any(noise(2, seed=1) != noise(2, seed=2)))
 
-    def test_errors(self):
+    def test_errors(self) -> None:
         for n in (0, -1, 1.5, True):
             with self.assertRaisesRegex(ValueError, "^n=.* must be a positive integer$"):
                 noise(n, seed=0)

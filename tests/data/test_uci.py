@@ -2,6 +2,7 @@ import hashlib
 import os
 import unittest
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -40,7 +41,7 @@ class MadeFilesTest(TemporaryFolderTestCase):
         self.enter(mock.patch.dict(PUBLISHED, {"made": MADE}))
         os.environ.pop("TFBDL_DATA", None)
 
-    def assert_split(self, actual: tuple, split: int) -> None:
+    def assert_split(self, actual: tuple[Any, ...], split: int) -> None:
         train, test = SPLITS[split]
         for rows, x, y in ((train, *actual[:2]), (test, *actual[2:])):
             self.assertEqual(x.tolist(), [[TABLE[i, j] for j in FEATURES] for i in rows])

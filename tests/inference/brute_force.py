@@ -1,6 +1,7 @@
 """Slow and obvious references for curvature, in float64: one example and one output at a time."""
 
 import functools
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,14 +17,20 @@ X = RNG.normal(size=(NUM, 3))
 DELTA = 0.8
 
 
-def network(units=(4,), outputs=3, activation="tanh", use_bias=True, last=None):
+def network(
+    units: Any = (4,),
+    outputs: int = 3,
+    activation: str = "tanh",
+    use_bias: bool = True,
+    last: Any = None,
+) -> Any:
     keras.utils.set_random_seed(1)
     stack = [keras.layers.Dense(u, activation, use_bias=use_bias) for u in units]
     last = keras.layers.Dense(outputs, last, use_bias=use_bias, name="last")
     return randomised(keras.Sequential([keras.Input((3,)), *stack, last]))
 
 
-def randomised(model):
+def randomised(model: Any) -> Any:
     """All weights drawn anew, biases too."""
     for number, v in enumerate(model.trainable_variables):
         v.assign(np.random.default_rng(number).normal(size=v.shape) * 0.7)
@@ -42,13 +49,13 @@ CASES = {
 }
 
 
-def case(name):
+def case(name: str) -> Any:
     """A likelihood, a network and targets."""
     likelihood, outputs, y = CASES[name]
     return likelihood, network(outputs=outputs), y
 
 
-def fitted(model, likelihood, y, x=X, **arguments):
+def fitted(model: Any, likelihood: Any, y: Any, x: Any = X, **arguments: Any) -> Any:
     """A Laplace approximation in float64; of all weights, in full, where nothing else is said."""
     settings = {
         "subset_of_weights": "all",
@@ -63,13 +70,13 @@ def fitted(model, likelihood, y, x=X, **arguments):
 
 
 @functools.cache
-def fitted_case(name, **arguments):
+def fitted_case(name: str, **arguments: Any) -> Any:
     """`fitted` of a case, made once; not to be changed."""
     likelihood, model, y = case(name)
     return fitted(model, likelihood, y, **arguments)
 
 
-def precision(laplace):
+def precision(laplace: Any) -> Any:
     """The posterior's precision, shape (P, P), from its covariance over all directions.
 
     The draws of unit noises are the columns of a root of the covariance.
@@ -80,16 +87,16 @@ def precision(laplace):
     return np.linalg.inv(root.T @ root)
 
 
-def curvature(laplace, delta=DELTA):
+def curvature(laplace: Any, delta: Any = DELTA) -> Any:
     return precision(laplace) - delta * np.eye(laplace._subset.size)
 
 
-def jacobians(model, x):
+def jacobians(model: Any, x: Any) -> Any:
     """J of each example, shape (N, F, D), from one gradient at a time, in float64."""
     flat, theta = wide(model)
 
     @tf.function(autograph=False)
-    def gradient(one, k):
+    def gradient(one: Any, k: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(theta)
             value = tf.reshape(flat(theta, one[None]), [-1])[k]
@@ -100,19 +107,19 @@ def jacobians(model, x):
     return np.array(rows)
 
 
-def outputs(model, x):
+def outputs(model: Any, x: Any) -> Any:
     """The outputs in float64, shape (N, ...)."""
     flat, theta = wide(model)
     return flat(theta, tf.constant(x)).numpy()
 
 
-def wide(model):
+def wide(model: Any) -> Any:
     """The model as a function of theta in float64."""
     flat = FlatModel(in_precision(model, "float64"))
     return flat, flat.theta
 
 
-def scores(likelihood, y, f):
+def scores(likelihood: Any, y: Any, f: Any) -> Any:
     """Gradients of log p(y | f) in f, shape (N, F)."""
     f = tf.constant(f)
     with tf.GradientTape() as tape:
@@ -121,12 +128,12 @@ def scores(likelihood, y, f):
     return tape.gradient(value, f).numpy().reshape(len(f), -1)
 
 
-def information(likelihood, f):
+def information(likelihood: Any, f: Any) -> Any:
     """E_y of score score^T, shape (N, F, F), summed or integrated over y."""
     return expected(likelihood, f, lambda s: s[..., :, None] * s[..., None, :])
 
 
-def expected(likelihood, f, function):
+def expected(likelihood: Any, f: Any, function: Any) -> Any:
     """E_y of a function of the scores, from shape (K, N, F) of K values of y to (K, N, ...)."""
     nodes, weights = _support(likelihood, f.shape[1])
     y, repeated = np.repeat(nodes, len(f), axis=0), np.tile(f, (len(nodes), 1))
@@ -135,7 +142,7 @@ def expected(likelihood, f, function):
     return np.einsum("k,kn,kn...->n...", weights, p, values)
 
 
-def _support(likelihood, size):
+def _support(likelihood: Any, size: Any) -> Any:
     """Values of y, and weights with which a sum over them is a sum or an integral over all y."""
     if isinstance(likelihood, likelihoods.Categorical):
         return np.arange(size), np.ones(size)
@@ -150,25 +157,25 @@ def _support(likelihood, size):
     return y[:, None], (1 + y**2) * np.pi / 2001
 
 
-def ggn(model, likelihood, x=X):
+def ggn(model: Any, likelihood: Any, x: Any = X) -> Any:
     """Sum of J^T F J, shape (D, D)."""
     j = jacobians(model, x)
     f = information(likelihood, outputs(model, x))
     return np.einsum("nki,nkl,nlj->ij", j, f, j)
 
 
-def empirical_fisher(model, likelihood, y, x=X):
+def empirical_fisher(model: Any, likelihood: Any, y: Any, x: Any = X) -> Any:
     """Sum of the gradients' squares, shape (D, D)."""
     g = np.einsum("nk,nki->ni", scores(likelihood, y, outputs(model, x)), jacobians(model, x))
     return g.T @ g
 
 
-def hessian(model, likelihood, y, x=X):
+def hessian(model: Any, likelihood: Any, y: Any, x: Any = X) -> Any:
     """That of -log p(y | theta), by central differences of its gradient, shape (D, D)."""
     flat, theta = wide(model)
 
     @tf.function(autograph=False)
-    def gradient(theta):
+    def gradient(theta: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(theta)
             value = -tf.reduce_sum(likelihood.log_prob(tf.constant(y), flat(theta, x)))
@@ -178,7 +185,7 @@ def hessian(model, likelihood, y, x=X):
     return np.stack([(gradient(theta + h) - gradient(theta - h)) / 2e-5 for h in steps])
 
 
-def curvature_of(kind, model, likelihood, y):
+def curvature_of(kind: Any, model: Any, likelihood: Any, y: Any) -> Any:
     """That which a kind of curvature is, shape (D, D)."""
     if kind == "ggn":
         return ggn(model, likelihood)

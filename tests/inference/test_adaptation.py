@@ -1,5 +1,7 @@
 """What warm-up learns, step by step, against NumPy and the papers' formulae."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
@@ -12,13 +14,13 @@ STARTS, ENDS = 75, [100, 150]
 SCALES = np.array([0.3, 2.0])
 
 
-def learned(kernel, accept_prob, theta):
+def learned(kernel: Any, accept_prob: Any, theta: Any) -> Any:
     """The step size and scale after each step that accepted and led there."""
     adaptation = Adaptation(kernel, NUM_WARMUP)
 
     @tf.function(autograph=False)
-    def run(accept_prob, theta):
-        def step(tuning, step_):
+    def run(accept_prob: Any, theta: Any) -> Any:
+        def step(tuning: Any, step_: Any) -> Any:
             return adaptation.update(tuning, *step_)
 
         inputs = (tf.range(theta.shape[0]), theta, accept_prob)
@@ -30,7 +32,7 @@ def learned(kernel, accept_prob, theta):
 
 class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         super().setUpClass()
         rng = np.random.default_rng(0)
         cls.accept_prob = rng.uniform(0.5, 1.0, (NUM_WARMUP + 10, 3))
@@ -38,7 +40,7 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
         kernel = HMC(mass_matrix="diagonal", target_accept=0.7)
         cls.step_size, cls.scale = learned(kernel, cls.accept_prob, cls.theta)
 
-    def test_scales_are_of_each_window(self):
+    def test_scales_are_of_each_window(self) -> None:
         """Drawn to 1e-3, as in Stan."""
         self.assertAllEqual(self.scale[: ENDS[0] - 1], np.ones((ENDS[0] - 1, 3, 2)))
         for start, end in zip([STARTS, ENDS[0]], ENDS, strict=True):
@@ -48,7 +50,7 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(self.scale[end - 1], expected, 1e-10)
         self.assertAllEqual(self.scale[ENDS[-1] :], np.broadcast_to(self.scale[-1], (60, 3, 2)))
 
-    def test_scales_beside_large_means(self):
+    def test_scales_beside_large_means(self) -> None:
         """Those of the draws as float32 holds them."""
         rng = np.random.default_rng(1)
         noise = rng.normal(size=(NUM_WARMUP, 3, 2)) * [0.02, 0.3]
@@ -61,7 +63,7 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(scale.dtype, np.float32)
         self.assertAllClose(scale[-1], expected, 1e-5, 0)
 
-    def test_step_sizes_are_by_dual_averaging(self):
+    def test_step_sizes_are_by_dual_averaging(self) -> None:
         """Hoffman and Gelman 2014, algorithm 5, begun anew after each window."""
         step, h_bar, t = np.full(3, 0.1), 0.0, 0
         mu, log_bar = np.log(10 * step), np.log(step)
@@ -77,7 +79,7 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
         last = np.broadcast_to(self.step_size[-1], (10, 3))
         self.assertAllEqual(self.step_size[NUM_WARMUP:], last)
 
-    def test_what_is_given_stays(self):
+    def test_what_is_given_stays(self) -> None:
         step_size, scale = learned(HMC(step_size=0.3), self.accept_prob[:5], self.theta[:5])
         self.assertAllClose(step_size, np.full((5, 3), 0.3))
         self.assertAllEqual(scale, np.ones((5, 3, 1)))
@@ -93,7 +95,7 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
         (19, 0, []),
         (0, 0, []),
     )
-    def test_windows(self, num_warmup, start, ends):
+    def test_windows(self, num_warmup: Any, start: Any, ends: Any) -> None:
         self.assertEqual(windows(num_warmup), (start, ends))
 
 

@@ -1,5 +1,7 @@
 """Simulation-based calibration: under data of the prior, ranks in the posterior are uniform."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.stats
@@ -12,7 +14,7 @@ from tfbdl.likelihoods import Normal
 
 
 class CalibrationTest(tf.test.TestCase):
-    def test_ranks_are_uniform(self):
+    def test_ranks_are_uniform(self) -> None:
         """Simulation-based calibration (Talts et al. 2018): one data set a chain.
 
         Of weights, outputs and noise drawn from the prior, the rank among the samples of their
@@ -26,13 +28,13 @@ class CalibrationTest(tf.test.TestCase):
         x = tf.constant(np.linspace(-2, 2, 6)[:, None])
         true = rng.normal(size=(num, flat.size))
 
-        def outputs(theta):
+        def outputs(theta: Any) -> Any:
             return tf.vectorized_map(lambda one: flat(one, x), theta)
 
         f = outputs(tf.constant(true)).numpy()
         y = tf.constant(f + rng.normal(0, 0.5, f.shape))
 
-        def log_joint(theta):
+        def log_joint(theta: Any) -> Any:
             fit = Normal(0.5).log_prob(y, outputs(theta))
             return fit + tf.reduce_sum(priors.Normal(1.0).log_prob(theta), axis=1)
 

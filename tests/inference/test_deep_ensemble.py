@@ -1,6 +1,7 @@
 """Deep ensembles: members are networks trained alone, from starts of their own."""
 
 import tempfile
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,14 +19,14 @@ Y = (X[:, :1] - 0.5 * X[:, 1:2] + RNG.normal(0, 0.3, (40, 1))).astype("float32")
 FIT = {"batch_size": 10, "verbose": 0}
 
 
-def build(activation="tanh", units=4):
+def build(activation: str = "tanh", units: int = 4) -> Any:
     hidden = keras.layers.Dense(units, activation)
     model = keras.Sequential([keras.Input((3,)), hidden, keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.1), tfbdl.likelihoods.Normal(0.3))
     return model
 
 
-def build_normalised():
+def build_normalised() -> Any:
     stack = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((3,)), *stack])
     model.compile(keras.optimizers.SGD(0.05), tfbdl.likelihoods.Normal(0.3))
@@ -34,7 +35,7 @@ def build_normalised():
 
 class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(build, build_normalised)
-    def test_members_are_trained_alike_from_different_starts(self, make):
+    def test_members_are_trained_alike_from_different_starts(self, make: Any) -> None:
         fitted = DeepEnsemble(make, 3, seed=5).fit(X, Y, epochs=2, **FIT)
         outputs = []
         for k, member in enumerate(fitted.sample()):
@@ -50,7 +51,7 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(prediction.mean, np.mean(outputs, axis=0), 1e-5, 1e-6)
             self.assertAllClose(prediction.epistemic_stddev, np.std(outputs, axis=0), 1e-4, 1e-6)
 
-    def test_a_model_says_what_all_members_are_like(self):
+    def test_a_model_says_what_all_members_are_like(self) -> None:
         """Each is made anew, as a function would make it, and the model is left alone."""
         keras.utils.set_random_seed(0)
         model = build_normalised()
@@ -65,7 +66,7 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
             tfbdl.train(alone, X, Y, epochs=2, seed=5 + k, **FIT)
             self.assertAllClose(member, FlatModel(alone).theta, 1e-6)
 
-    def test_what_layers_are_adapted_to_stays(self):
+    def test_what_layers_are_adapted_to_stays(self) -> None:
         scaled = keras.layers.Normalization()
         scaled.adapt(10.0 * X + 3.0)
         model = keras.Sequential([keras.Input((3,)), scaled, keras.layers.Dense(1)])
@@ -76,7 +77,7 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         prediction = tfbdl.predict(fitted, 10.0 * X + 3.0, verbose=0)
         self.assertAllClose(prediction.mean, np.mean(expected, axis=0), 1e-4, 1e-5)
 
-    def test_a_stopped_call_goes_on(self):
+    def test_a_stopped_call_goes_on(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             DeepEnsemble(build, 1, seed=1).fit(X, Y, epochs=1, savedir=folder, **FIT)
             resumed = DeepEnsemble(build, 2, seed=1)
@@ -84,7 +85,7 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         whole = DeepEnsemble(build, 2, seed=1).fit(X, Y, epochs=3, **FIT)
         self.assertAllClose(resumed.ensemble().members, whole.ensemble().members, 1e-6)
 
-    def test_some_of_the_members(self):
+    def test_some_of_the_members(self) -> None:
         fitted = DeepEnsemble(build, 3).fit(X, Y, epochs=1, **FIT)
         self.assertAllEqual(fitted.ensemble(2).members, fitted.sample(2))
         self.assertAllEqual(fitted.ensemble(100).members, fitted.sample())
@@ -95,7 +96,7 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
                 with self.assertRaisesRegex(ValueError, f"^num_samples={number} must be a posit"):
                     call(number)
 
-    def test_arguments(self):
+    def test_arguments(self) -> None:
         for arguments, message in (
             ((build, 0), "^num_members=0 must be a positive integer$"),
             ((build(), 0), "^num_members=0 must be a positive integer$"),
@@ -111,7 +112,7 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(NotFittedError, "^network needs a fitted DeepEnsemble; call"):
             DeepEnsemble(build).network()
 
-    def test_members_that_differ(self):
+    def test_members_that_differ(self) -> None:
         """One network is to stand for all."""
         wide, relu = iter([4, 5]), iter(["tanh", "relu"])
         for make, message in (
@@ -121,8 +122,8 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
             with self.assertRaisesRegex(ValueError, message):
                 DeepEnsemble(make, 2).fit(X, Y, epochs=1, **FIT)
 
-    def test_random_layers(self):
-        def random():
+    def test_random_layers(self) -> None:
+        def random() -> Any:
             stack = [layers.MCDropout(0.5), keras.layers.Dense(1)]
             model = keras.Sequential([keras.Input((3,)), *stack])
             model.compile("sgd", "mse")

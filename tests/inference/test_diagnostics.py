@@ -1,5 +1,7 @@
 """R-hat and effective sample sizes: against ArviZ, known truths, and TensorFlow Probability."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
@@ -8,7 +10,7 @@ from absl.testing import parameterized
 from tfbdl.inference import ess, rhat
 
 
-def samples(kind):
+def samples(kind: Any) -> Any:
     rng = np.random.RandomState(0)
     if kind == "slow":
         return rng.standard_normal((101, 4)).cumsum(axis=0) * 0.1 + rng.standard_normal((101, 4))
@@ -17,7 +19,7 @@ def samples(kind):
     return np.array([[0.3, 1.1], [-0.2, 0.7], [0.9, -1.4], [0.1, 0.4]])
 
 
-def autoregressive(phi, num_samples, num):
+def autoregressive(phi: Any, num_samples: int, num: Any) -> Any:
     """`num` times four chains x' = phi x + noise, of variance 1."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(num_samples, 4, num))
@@ -32,20 +34,22 @@ class DiagnosticsTest(tf.test.TestCase, parameterized.TestCase):
         ("ties", 1.004199, 94.660575, 60.0, 77.140401),
         ("few", 1.119825, 7.22472, 7.22472, 7.22472),
     )
-    def test_as_in_arviz(self, kind, *expected):
+    def test_as_in_arviz(self, kind: Any, *expected: Any) -> None:
         """Numbers of ArviZ 0.21."""
         x = samples(kind)
         values = [rhat(x), *(ess(x, kind) for kind in ("bulk", "tail", "mean"))]
         self.assertAllClose(values, expected, 1e-6)
 
     @parameterized.parameters((0.5, 500, 0.05), (-0.5, 500, 0.15), (0.9, 1000, 0.1))
-    def test_size_of_an_autoregressive_process(self, phi, num_samples, tolerance):
+    def test_size_of_an_autoregressive_process(
+        self, phi: Any, num_samples: int, tolerance: Any
+    ) -> None:
         """S C (1 - phi) / (1 + phi)."""
         true = 4 * num_samples * (1 - phi) / (1 + phi)
         actual = ess(autoregressive(phi, num_samples, 100), "mean")
         self.assertAllClose(actual.mean(), true, tolerance)
 
-    def test_rhat_of_values_is_that_of_tensorflow_probability(self):
+    def test_rhat_of_values_is_that_of_tensorflow_probability(self) -> None:
         """Which gives (m + 1) / m R^2 - (n - 1) / (m n), for m halves of n samples."""
         x = autoregressive(0.5, 50, 3)
         m, n = 8, 25
@@ -57,7 +61,7 @@ class DiagnosticsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(theirs, (m + 1) / m * squared - (n - 1) / (m * n), 1e-10)
         self.assertAllClose(rhat(x), np.sqrt(squared), 0.02)
 
-    def test_what_only_ranks_see(self):
+    def test_what_only_ranks_see(self) -> None:
         rng = np.random.default_rng(0)
         x = rng.normal(size=(2000, 4))
         self.assertLess(rhat(x), 1.01)
@@ -68,7 +72,7 @@ class DiagnosticsTest(tf.test.TestCase, parameterized.TestCase):
             theirs = tfp.mcmc.potential_scale_reduction(wrong, split_chains=True)
             self.assertLess(np.sqrt(theirs), 1.01)
 
-    def test_short_slow_chains_are_worth_little(self):
+    def test_short_slow_chains_are_worth_little(self) -> None:
         x = autoregressive(0.95, 100, 300)
         true = 4 * 100 * 0.05 / 1.95
         theirs = tfp.mcmc.effective_sample_size(
@@ -80,7 +84,7 @@ class DiagnosticsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.mean(ours), 1.3 * true)
         self.assertGreater(np.mean(theirs), 1.6 * true)
 
-    def test_what_has_no_distribution(self):
+    def test_what_has_no_distribution(self) -> None:
         constant = np.ones((10, 2))
         self.assertEqual(ess(constant), 20)
         self.assertTrue(np.isnan(rhat(constant)))
@@ -90,7 +94,7 @@ class DiagnosticsTest(tf.test.TestCase, parameterized.TestCase):
             self.assertTrue(np.isnan(ess(x)))
             self.assertTrue(np.isnan(rhat(x)))
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         with self.assertRaisesRegex(
             ValueError, "^num_samples=3 is too few for diagnostics; take at least 4$"
         ):

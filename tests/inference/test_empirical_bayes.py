@@ -2,6 +2,7 @@
 
 import functools
 import tempfile
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,7 +18,7 @@ X = RNG.normal(size=(40, 3)).astype("float32")
 Y = (X @ [[0.8], [-0.3], [0.0]] + 0.5 + RNG.normal(0, 0.4, (40, 1))).astype("float32")
 
 
-def network(units=1, loss=None, **kwargs):
+def network(units: int = 1, loss: Any = None, **kwargs: Any) -> Any:
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(units, **kwargs)])
     loss = likelihoods.Normal(0.7) if loss is None else loss
@@ -25,18 +26,18 @@ def network(units=1, loss=None, **kwargs):
     return model
 
 
-def fit(model, callback, epochs):
+def fit(model: Any, callback: Any, epochs: int) -> None:
     model.fit(X, Y, batch_size=40, epochs=epochs, callbacks=[callback], verbose=0)
 
 
-def loop(model, callback, epochs):
+def loop(model: Any, callback: Any, epochs: int) -> None:
     arguments = {"batch_size": 40, "callbacks": [callback], "verbose": 0, "jit_compile": False}
     tfbdl.train(model, X, Y, epochs=epochs, **arguments)
 
 
 class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((fit, "scalar"), (loop, "layerwise"))
-    def test_finds_the_best_linear_regression(self, train, prior_structure):
+    def test_finds_the_best_linear_regression(self, train: Any, prior_structure: Any) -> None:
         """Of prior, noise and weights, although the loss has another noise throughout."""
         model = network()
         laplace = Laplace(
@@ -53,7 +54,7 @@ class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(callback.log_marginal_likelihood[18], expected, 1e-5)
         self.assertAllClose(laplace.log_marginal_likelihood(), expected, 1e-5)
 
-    def test_the_prior_of_classes(self):
+    def test_the_prior_of_classes(self) -> None:
         """At the first epoch the loss is that of the mean cross-entropy and delta / (2 N) |w|^2."""
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model, y = network(3, loss), RNG.integers(0, 3, 40)
@@ -79,7 +80,7 @@ class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
         after = np.concatenate([w.ravel() for w in model.get_weights()])
         self.assertAllClose(laplace.sample(10_000).mean(axis=0), after, 0, 0.05)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         laplace = Laplace(network())
         for name, wrong in (("start", -1), ("every", 0), ("prior_structure", "kron")):
             with self.assertRaisesRegex(ValueError, f"^{name}="):
@@ -101,7 +102,7 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
     EPOCHS, STOP = 10, 5
 
     @staticmethod
-    def start(prior_structure="layerwise"):
+    def start(prior_structure: str = "layerwise") -> Any:
         """A network and its callback: searches after the epochs 3, 5, 7, 9."""
         keras.utils.set_random_seed(0)
         layers = [keras.layers.Dense(2, "tanh"), keras.layers.Dense(1)]
@@ -114,7 +115,7 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
         return model, EmpiricalBayes(laplace, X, Y, **options)
 
     @classmethod
-    def loop(cls, savedir, epochs, **kwargs):
+    def loop(cls, savedir: Any, epochs: int, **kwargs: Any) -> Any:
         model, callback = cls.start(**kwargs)
         arguments = {"batch_size": 8, "savedir": savedir, "verbose": 0, "jit_compile": False}
         tfbdl.train(model, X, Y, epochs=epochs, callbacks=[callback], **arguments)
@@ -122,12 +123,12 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
 
     @classmethod
     @functools.cache
-    def whole(cls, prior_structure):
+    def whole(cls, prior_structure: Any) -> Any:
         """Let alone; one run for all tests that only look."""
         with tempfile.TemporaryDirectory() as folder:
             return cls.loop(folder, cls.EPOCHS, prior_structure=prior_structure)
 
-    def assert_same(self, got, expected):
+    def assert_same(self, got: Any, expected: Any) -> None:
         weights = (c.laplace.model.get_weights() for c in (got, expected))
         for a, b in zip(*weights, strict=True):
             self.assertAllEqual(a, b)
@@ -138,7 +139,7 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(*evidence)
 
     @parameterized.product(prior_structure=("scalar", "layerwise", "diag"), stop=(4, 5))
-    def test_in_the_loop(self, prior_structure, stop):
+    def test_in_the_loop(self, prior_structure: Any, stop: Any) -> None:
         """Stopped right behind a search, and an epoch before the next."""
         whole = self.whole(prior_structure)
         with tempfile.TemporaryDirectory() as stopped:
@@ -149,11 +150,11 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
             finished = self.loop(stopped, self.EPOCHS, prior_structure=prior_structure)
             self.assert_same(finished, whole)
 
-    def test_in_fit(self):
+    def test_in_fit(self) -> None:
         """Keras brings back weights and epoch, its user what had been chosen."""
         with tempfile.TemporaryDirectory() as folder:
 
-            def fit(epochs, state=None):
+            def fit(epochs: int, state: Any = None) -> Any:
                 model, callback = self.start()
                 if state is not None:
                     callback.set_state(state)
@@ -168,7 +169,7 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
         model.fit(X, Y, 8, self.EPOCHS, shuffle=False, verbose=0, callbacks=[whole])
         self.assert_same(resumed, whole)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         model, callback = self.start()
         with self.assertRaisesRegex(ValueError, "^initial_epoch=5 is behind the search after ep"):
             model.fit(X, Y, epochs=6, initial_epoch=5, callbacks=[callback], verbose=0)

@@ -1,5 +1,7 @@
 """Curvature of all kinds and structures, against Jacobians taken one gradient at a time."""
 
+from typing import Any
+
 import brute_force
 import keras
 import numpy as np
@@ -32,14 +34,14 @@ UNIT = likelihoods.Normal(1.0)
 
 class OutputFisherTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*CASES)
-    def test_expected_square_of_scores(self, name):
+    def test_expected_square_of_scores(self, name: str) -> None:
         likelihood, model, _ = case(name)
         f = outputs(model, X)
         root = fisher_root(likelihood, tf.constant(f))
         got = tf.matmul(root, root, transpose_b=True)
         self.assertAllClose(got, brute_force.information(likelihood, f), 1e-6, 1e-9)
 
-    def test_of_each_position(self):
+    def test_of_each_position(self) -> None:
         """Classes at several places are independent of each other."""
         f = RNG.normal(size=(5, 2, 3))
         root = fisher_root(likelihoods.Categorical(), tf.constant(f)).numpy()
@@ -49,9 +51,9 @@ class OutputFisherTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose((root @ root.transpose(0, 2, 1))[:, rows, rows], one)
         self.assertAllEqual((root @ root.transpose(0, 2, 1))[:, :3, 3:], np.zeros((5, 3, 3)))
 
-    def test_families_without_one(self):
+    def test_families_without_one(self) -> None:
         class Own(likelihoods.Likelihood):
-            distribution = None
+            distribution: Any = None
 
         with self.assertRaisesRegex(ValueError, "^likelihood=Own has no Fisher information"):
             fisher_root(Own(), tf.zeros([2, 1]))
@@ -59,7 +61,7 @@ class OutputFisherTest(tf.test.TestCase, parameterized.TestCase):
 
 class FullTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("ggn", "ef", "hessian")
-    def test_normal_noise(self, kind):
+    def test_normal_noise(self, kind: Any) -> None:
         """The empirical Fisher goes with the fourth power of the noise, the others the second."""
         _, model, y = case("normal")
         laplace = fitted(model, likelihoods.Normal(0.7), y, curvature=kind, prior_precision=200.0)
@@ -69,7 +71,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, expected, 1e-5, 1e-6 * abs(expected).max())
 
     @parameterized.product(kind=("ggn", "ef", "hessian"), name=list(CASES))
-    def test_every_likelihood(self, kind, name):
+    def test_every_likelihood(self, kind: Any, name: str) -> None:
         """The exact Hessian is indefinite away from a mode, and shows beside a large prior."""
         likelihood, model, y = case(name)
         delta = 1e5 if kind == "hessian" else DELTA
@@ -79,7 +81,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, expected, 1e-5, 1e-6 * abs(expected).max())
 
     @parameterized.parameters(1, 2, 4)
-    def test_layers_wider_and_narrower_than_the_outputs(self, width):
+    def test_layers_wider_and_narrower_than_the_outputs(self, width: int) -> None:
         """Of which J is written out or not; batches that are not full count what is theirs."""
         likelihood, _, y = case("categorical")
         model = network((2, width))
@@ -92,7 +94,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(covariance, np.einsum("nfi,ij,ngj->nfg", j, sigma, j), 1e-5, 1e-7)
 
     @parameterized.parameters(*CASES)
-    def test_monte_carlo_fisher_is_right_on_average(self, name):
+    def test_monte_carlo_fisher_is_right_on_average(self, name: str) -> None:
         """With the standard errors that follow from the fourth moments of the scores."""
         likelihood, model, y = case(name)
         copies = 300
@@ -100,7 +102,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         got = curvature(fitted(model, likelihood, y, x, curvature="mc_fisher", batch_size=500))
         j, f = jacobians(model, X), outputs(model, X)
 
-        def moment(power):
+        def moment(power: Any) -> Any:
             return brute_force.expected(
                 likelihood, f, lambda s: np.einsum("knf,nfi->kni", s, j) ** power
             )
@@ -110,7 +112,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.abs(error).max(), 4.5)
 
     @parameterized.parameters("same", "causal")
-    def test_layers_of_all_kinds(self, padding):
+    def test_layers_of_all_kinds(self, padding: Any) -> None:
         """Convolution, normalisation, a recurrent layer, a layer called twice: one posterior."""
         model = mixed_network(padding)
         x = RNG.normal(size=(3, 4, 2))
@@ -119,7 +121,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
 
     @parameterized.parameters("full", "diag", "lowrank")
-    def test_layers_whose_weights_are_in_no_product(self, structure):
+    def test_layers_whose_weights_are_in_no_product(self, structure: Any) -> None:
         """A table, a scale, gates that are reset, a slope."""
         model, likelihood = gated_network(), likelihoods.Poisson()
         x, y = RNG.integers(0, 5, (3, 4)), RNG.poisson(1.0, (3, 2))
@@ -130,14 +132,14 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
 
 
-def gated_network():
+def gated_network() -> Any:
     inputs = keras.Input((4,), dtype="int32")
     h = keras.layers.LayerNormalization()(keras.layers.Embedding(5, 3)(inputs))
     h = keras.layers.PReLU()(keras.layers.GRU(2)(h))
     return randomised(keras.Model(inputs, keras.layers.Dense(2)(h)))
 
 
-def mixed_network(padding="same"):
+def mixed_network(padding: str = "same") -> Any:
     keras.utils.set_random_seed(1)
     inputs = keras.Input((4, 2))
     h = keras.layers.Conv1D(3, 2, activation="tanh", padding=padding)(inputs)
@@ -148,7 +150,7 @@ def mixed_network(padding="same"):
 
 
 class StructureTest(tf.test.TestCase, parameterized.TestCase):
-    def test_diagonal(self):
+    def test_diagonal(self) -> None:
         """At a temperature T the curvature is a T-th."""
         likelihood, model, y = case("heteroscedastic")
         got = curvature(fitted(model, likelihood, y, hessian_structure="diag", temperature=4.0))
@@ -156,7 +158,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, expected, 1e-6, 1e-6 * expected.max())
 
     @parameterized.parameters(("categorical", "ggn"), ("poisson", "ef"))
-    def test_kronecker_factors(self, name, kind):
+    def test_kronecker_factors(self, name: str, kind: Any) -> None:
         """A = sum a a^T and G = sum g g^T by hand; the biases with all correlations."""
         likelihood, model, y = case(name)
         f = outputs(model, X)
@@ -178,7 +180,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         got = curvature(fitted_case(name, hessian_structure="kron", curvature=kind))
         self.assertAllClose(got, expected, 1e-5, 1e-6 * abs(expected).max())
 
-    def test_kronecker_factors_of_a_convolution(self):
+    def test_kronecker_factors_of_a_convolution(self) -> None:
         """Patches are what the kernel is multiplied with; pixels count as examples."""
         convolution = keras.layers.Conv2D(2, 2)
         pooled = [convolution, keras.layers.Activation("tanh"), keras.layers.Flatten()]
@@ -196,7 +198,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         laplace = fitted(model, UNIT, np.zeros((5, 1)), x, hessian_structure="kron", batch_size=5)
         self.assertAllClose(curvature(laplace)[:8, :8], expected, 1e-7, 1e-8)
 
-    def test_kronecker_is_exact_for_one_example(self):
+    def test_kronecker_is_exact_for_one_example(self) -> None:
         likelihood, model, y = case("categorical")
         full = brute_force.ggn(model, likelihood, X[:1])
         kron = curvature(fitted(model, likelihood, y[:1], X[:1], hessian_structure="kron"))
@@ -204,14 +206,14 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         blocks = [full[e - s : e, e - s : e] for e, s in zip(ends, [12, 4, 12, 3], strict=True)]
         self.assertAllClose(kron, scipy.linalg.block_diag(*blocks), 1e-6, 1e-8)
 
-    def test_kronecker_is_exact_for_a_linear_layer_with_equal_noise(self):
+    def test_kronecker_is_exact_for_a_linear_layer_with_equal_noise(self) -> None:
         """Then G is the same for all examples, and the average of products their product."""
         model = network(units=(), outputs=2, use_bias=False)
         y = RNG.normal(size=(NUM, 2))
         got = curvature(fitted(model, UNIT, y, hessian_structure="kron"))
         self.assertAllClose(got, np.kron(X.T @ X, np.eye(2)), 1e-9, 1e-9)
 
-    def test_diagonal_is_full_where_that_is_diagonal(self):
+    def test_diagonal_is_full_where_that_is_diagonal(self) -> None:
         model = network(units=(), outputs=2, use_bias=False)
         x, y = np.tile(np.eye(3), (4, 1)), RNG.normal(size=(12, 2))
         full = precision(fitted(model, UNIT, y, x))
@@ -219,12 +221,12 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(full, 4.8 * np.eye(6), 1e-12, 1e-12)
         self.assertAllClose(diagonal, full, 1e-12, 1e-12)
 
-    def test_low_rank_is_full_where_the_rank_suffices(self):
+    def test_low_rank_is_full_where_the_rank_suffices(self) -> None:
         full = curvature(fitted_case("categorical"))
         low = fitted_case("categorical", hessian_structure="lowrank", rank=2 * NUM)
         self.assertAllClose(curvature(low), full, 1e-6, 1e-8 * abs(full).max())
 
-    def test_low_rank_takes_the_largest_directions(self):
+    def test_low_rank_takes_the_largest_directions(self) -> None:
         likelihood, model, y = case("categorical")
         full = curvature(fitted_case("categorical"))
         values, vectors = np.linalg.eigh(full)
@@ -239,7 +241,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(np.trace(in_batches), 0.9 * np.trace(expected))
 
     @parameterized.parameters("full", "kron", "lowrank")
-    def test_batches_are_all_at_once(self, structure):
+    def test_batches_are_all_at_once(self, structure: Any) -> None:
         """Arrays and data sets, both with a short batch at the end."""
         likelihood, model, y = case("categorical")
         arguments = {"hessian_structure": structure}
@@ -258,7 +260,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         (["last/bias"], slice(28, 31), "diag"),
         (["dense"], slice(0, 16), "full"),
     )
-    def test_subsets_are_blocks(self, subset, block, structure):
+    def test_subsets_are_blocks(self, subset: Any, block: Any, structure: Any) -> None:
         likelihood, model, y = case("categorical")
         model.layers[0].name = "dense"
         whole = curvature(fitted_case("categorical"))[block, block]
@@ -271,7 +273,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
 class ProbabilitiesTest(tf.test.TestCase):
     """Networks that end in softmax or sigmoid have the posterior of those that end in logits."""
 
-    def test_softmax(self):
+    def test_softmax(self) -> None:
         _, _, y = case("categorical")
         model = network(last="softmax")
         model.compile("sgd", "sparse_categorical_crossentropy")
@@ -281,7 +283,7 @@ class ProbabilitiesTest(tf.test.TestCase):
         evidence = [float(p.log_marginal_likelihood()) for p in (laplace, logits)]
         self.assertAllClose(*evidence, 1e-6)
 
-    def test_sigmoid(self):
+    def test_sigmoid(self) -> None:
         likelihood, logits, y = case("bernoulli")
         model = network(outputs=2, last="sigmoid")
         given = likelihoods.Bernoulli(from_logits=False)

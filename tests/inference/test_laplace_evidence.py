@@ -1,5 +1,7 @@
 """The marginal likelihood: closed forms, integration, its gradients, and where it is largest."""
 
+from typing import Any
+
 import brute_force
 import numpy as np
 import scipy.optimize
@@ -17,7 +19,7 @@ SIGMA = 0.7
 UNIT = likelihoods.Normal(1.0)
 
 
-def delta_of(shape):
+def delta_of(shape: Any) -> Any:
     """A prior precision of the case "normal": one for all, for each of 4 tensors, of 21 weights."""
     return np.exp(0.5 * np.random.default_rng(3).normal(size=shape))
 
@@ -26,7 +28,7 @@ PAIRS = [(structure, shape) for structure in STRUCTURES for shape in ((), (4,), 
 PAIRS.remove(("kron", (21,)))  # a Kronecker product takes one prior precision a weight tensor
 
 
-def value_and_gradients(laplace, delta, sigma):
+def value_and_gradients(laplace: Any, delta: Any, sigma: Any) -> Any:
     delta, sigma = tf.constant(delta, tf.float64), tf.constant(sigma, tf.float64)
     with tf.GradientTape() as tape:
         tape.watch([delta, sigma])
@@ -36,7 +38,7 @@ def value_and_gradients(laplace, delta, sigma):
 
 class ValueTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("full", "lowrank")
-    def test_linear_regression(self, structure):
+    def test_linear_regression(self, structure: Any) -> None:
         """At the mode of a linear model it is exact: y ~ N(0, sigma^2 I + Phi Phi^T / delta)."""
         model, y = network(units=(), outputs=1), RNG.normal(size=(len(X), 1))
         phi = np.column_stack([X, np.ones(len(X))])
@@ -47,13 +49,13 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         expected = scipy.stats.multivariate_normal(cov=covariance).logpdf(y[:, 0])
         self.assertAllClose(laplace.log_marginal_likelihood(), expected, 1e-6)
 
-    def test_two_weights_by_integration(self):
+    def test_two_weights_by_integration(self) -> None:
         """Logistic regression, 400 examples: Laplace's error is of the order of one in 400."""
         rng = np.random.default_rng(5)
         x = rng.normal(size=(400, 3)) * [1, 1, 0]
         y = rng.uniform(size=400) < scipy.special.expit(x @ [1.0, -0.5, 0])
 
-        def log_joint(w):
+        def log_joint(w: Any) -> Any:
             f = x[:, :2] @ w
             log_prob = np.where(y[:, None], f, 0) - np.logaddexp(0, f)
             return log_prob.sum(0) + scipy.stats.norm.logpdf(w, scale=DELTA**-0.5).sum(0)
@@ -70,7 +72,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(laplace.log_marginal_likelihood(), expected, 0, 0.02)
 
     @parameterized.parameters(*PAIRS)
-    def test_formula_at_any_weights(self, structure, shape):
+    def test_formula_at_any_weights(self, structure: Any, shape: Any) -> None:
         """Log p(y | theta) + log p(theta) + P / 2 log 2 pi - 1 / 2 log det, by SciPy and NumPy."""
         _, model, y = case("normal")
         delta = delta_of(shape)
@@ -88,12 +90,12 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
 
 class GradientTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*PAIRS)
-    def test_against_differences(self, structure, shape):
+    def test_against_differences(self, structure: Any, shape: Any) -> None:
         laplace = fitted_case("normal", hessian_structure=structure, curvature="ggn")
         delta, sigma = delta_of(shape), SIGMA
         _, by_delta, by_sigma = value_and_gradients(laplace, delta, sigma)
 
-        def value(delta, sigma):
+        def value(delta: Any, sigma: Any) -> float:
             return float(laplace.log_marginal_likelihood(delta, sigma))
 
         direction = np.random.default_rng(0).normal(size=shape)
@@ -103,7 +105,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(by_sigma, slope, 1e-5)
 
     @parameterized.parameters("ef", "hessian")
-    def test_of_other_curvatures(self, kind):
+    def test_of_other_curvatures(self, kind: Any) -> None:
         """The noise scales the empirical Fisher by its fourth power."""
         _, model, y = case("normal")
         laplace = fitted(model, UNIT, y, curvature=kind, prior_precision=200.0)
@@ -116,7 +118,7 @@ class MarglikTest(tf.test.TestCase, parameterized.TestCase):
     """What is largest where: delta |theta|^2 = gamma, sigma^2 (N - gamma) = squared errors."""
 
     @parameterized.parameters(("full", "scalar"), ("full", "diag"), ("kron", "layerwise"))
-    def test_fixed_points_of_mackay(self, structure, prior_structure):
+    def test_fixed_points_of_mackay(self, structure: Any, prior_structure: Any) -> None:
         """(MacKay 1992, equations 24 and 25), with gamma = sum of 1 - delta Sigma_ii."""
         _, model, _ = case("normal")
         f = brute_force.outputs(model, X)
@@ -135,7 +137,7 @@ class MarglikTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(left, right, 1e-2, 1e-3)
         self.assertAllClose(sigma**2 * (len(X) - gamma.sum()), np.sum((y - f) ** 2), 1e-2)
 
-    def test_noise_stays_unless_asked(self):
+    def test_noise_stays_unless_asked(self) -> None:
         _, model, y = case("normal")
         laplace = fitted(model, likelihoods.Normal(0.4), y, hessian_structure="diag")
         before = float(laplace.log_marginal_likelihood())
@@ -143,7 +145,7 @@ class MarglikTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(laplace.sigma_noise, 0.4)
         self.assertGreater(float(laplace.log_marginal_likelihood()), before)
 
-    def test_beyond_float64(self):
+    def test_beyond_float64(self) -> None:
         """A step of the search may ask for c H + delta that no float64 tells from singular."""
         _, model, y = case("normal")
         laplace = fitted_case("normal", hessian_structure="full")
@@ -156,7 +158,7 @@ class MarglikTest(tf.test.TestCase, parameterized.TestCase):
 class GridSearchTest(tf.test.TestCase):
     GRID = (0.01, 0.3, 3.0, 100.0)
 
-    def test_regression(self):
+    def test_regression(self) -> None:
         """The validation data are normal around the mode, with the linearised variance."""
         _, model, y = case("normal")
         laplace = fitted(model, likelihoods.Normal(0.5), y)
@@ -172,7 +174,7 @@ class GridSearchTest(tf.test.TestCase):
         self.assertEqual(float(laplace.prior_precision), self.GRID[np.argmax(scores)])
         self.assertLess(sorted(scores)[-2], max(scores) - 1e-3)
 
-    def test_classes(self):
+    def test_classes(self) -> None:
         """By the probit approximation, which is what `tfbdl.predict` gives."""
         likelihood, model, y = case("categorical")
         laplace = fitted(model, likelihood, y)
@@ -191,7 +193,7 @@ class GridSearchTest(tf.test.TestCase):
 
 
 class RefusalTest(tf.test.TestCase):
-    def test_before_the_fit(self):
+    def test_before_the_fit(self) -> None:
         laplace = Laplace(network(), UNIT, subset_of_weights="all")
         for name in ("log_marginal_likelihood", "optimize_prior_precision"):
             with self.assertRaisesRegex(
@@ -199,7 +201,7 @@ class RefusalTest(tf.test.TestCase):
             ):
                 getattr(laplace, name)()
 
-    def test_arguments(self):
+    def test_arguments(self) -> None:
         laplace = fitted_case("categorical")
         for message, arguments in (
             ("method='cv' is unknown; choose one of: gridsearch, marglik", {"method": "cv"}),

@@ -1,6 +1,7 @@
 """Predictions of Laplace: in function space, by integration, by sampling; batches, precision."""
 
 import functools
+from typing import Any
 
 import brute_force
 import keras
@@ -33,7 +34,7 @@ STRUCTURES = ("full", "kron", "diag", "lowrank")
 predict = functools.partial(tfbdl.predict, verbose=0)
 
 
-def whole(model, dtype):
+def whole(model: Any, dtype: Any) -> Any:
     """All weights, in full, not compiled."""
     return Laplace(
         model,
@@ -45,7 +46,7 @@ def whole(model, dtype):
     )
 
 
-def weight_space(model, covariance, x=NEW):
+def weight_space(model: Any, covariance: Any, x: Any = NEW) -> Any:
     """J Sigma J^T of each example, shape (N, F, F)."""
     j = jacobians(model, x)
     return np.einsum("nki,ij,nlj->nkl", j, covariance, j)
@@ -53,7 +54,7 @@ def weight_space(model, covariance, x=NEW):
 
 class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*STRUCTURES)
-    def test_weight_space(self, structure):
+    def test_weight_space(self, structure: Any) -> None:
         _, model, _ = case("categorical")
         laplace = fitted_case("categorical", hessian_structure=structure)
         mean, covariance = laplace.function_moments(NEW, batch_size=2)
@@ -62,7 +63,7 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(covariance, expected, 1e-6, 1e-9)
 
     @parameterized.parameters("normal", "categorical")
-    def test_function_space(self, name):
+    def test_function_space(self, name: str) -> None:
         """The Gaussian process of the kernel J J^T / delta, with noise of precision F = R R^T.
 
         Its covariance is K** - K*R (I + R^T K R)^-1 R^T K* (Immer, Korzepa, Bauer 2021, eq. 12).
@@ -82,13 +83,13 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
         _, covariance = fitted_case(name).function_moments(NEW)
         self.assertAllClose(covariance, expected, 1e-6, 1e-8)
 
-    def test_data_sets_and_batches(self):
+    def test_data_sets_and_batches(self) -> None:
         laplace = fitted_case("categorical")
         sets = tf.data.Dataset.from_tensor_slices(NEW).batch(3)
         for a, b in zip(laplace.function_moments(sets), laplace.function_moments(NEW), strict=True):
             self.assertAllClose(a, b, 1e-12)
 
-    def test_single_precision_compiled(self):
+    def test_single_precision_compiled(self) -> None:
         """As it is where nothing is said: float32, a Kronecker product, the last layer, XLA."""
         likelihood, model, y = case("categorical")
         laplace = Laplace(model, likelihood).fit(X, y)
@@ -105,7 +106,7 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(*evidence, 1e-5)
 
     @parameterized.parameters("float32", "float64")
-    def test_weights_are_those_at_the_fit(self, dtype):
+    def test_weights_are_those_at_the_fit(self, dtype: Any) -> None:
         """Trained between the making and the fit, and after it; the model itself is left alone."""
         model, y = network(units=(), outputs=1), RNG.normal(size=(NUM, 1))
         laplace = whole(model, dtype)
@@ -131,7 +132,7 @@ class FunctionMomentsTest(tf.test.TestCase, parameterized.TestCase):
 
 class SampleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*STRUCTURES)
-    def test_law(self, structure):
+    def test_law(self, structure: Any) -> None:
         _, model, _ = case("categorical")
         laplace = fitted_case("categorical", hessian_structure=structure)
         draws = laplace.sample(20_000, seed=3)
@@ -143,12 +144,12 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
         error = np.sqrt((np.outer(variances, variances) + covariance**2) / len(draws))
         self.assertLess(np.max(np.abs(np.cov(draws.T) - covariance) / error), 5)
 
-    def test_seeds(self):
+    def test_seeds(self) -> None:
         laplace = fitted_case("categorical")
         self.assertAllEqual(laplace.sample(3, seed=1), laplace.sample(3, seed=1))
         self.assertNotAllClose(laplace.sample(3, seed=1), laplace.sample(3, seed=2))
 
-    def test_networks_of_drawn_weights(self):
+    def test_networks_of_drawn_weights(self) -> None:
         """Under "nn": the last layer is drawn, the first stays."""
         likelihood, model, y = case("categorical")
         laplace = fitted(model, likelihood, y, subset_of_weights="last_layer", pred_type="nn")
@@ -162,7 +163,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class NormalNoiseTest(tf.test.TestCase):
-    def test_exact(self):
+    def test_exact(self) -> None:
         model, y = network(outputs=2), RNG.normal(size=(NUM, 2))
         laplace = fitted(model, likelihoods.Normal(0.6), y)
         mean, covariance = laplace.function_moments(NEW)
@@ -185,7 +186,7 @@ class NormalNoiseTest(tf.test.TestCase):
         for side, expected in zip(prediction.interval(0.8), law.interval(0.8), strict=True):
             self.assertAllClose(side, expected, 1e-6)
 
-    def test_kept_functions(self):
+    def test_kept_functions(self) -> None:
         laplace = fitted_case("normal")
         mean, covariance = laplace.function_moments(NEW)
         prediction = predict(laplace, NEW, 4000, seed=0, return_samples=True)
@@ -196,7 +197,7 @@ class NormalNoiseTest(tf.test.TestCase):
         self.assertLess(errors.max(), 4.5)
 
 
-def simplex(alpha):
+def simplex(alpha: Any) -> Any:
     """The Laplace approximation of Dirichlet(alpha) in logits of sum zero: its mean, covariance.
 
     (Hobbhahn, Kristiadi, Hennig 2022, equations 9 and 10.)
@@ -209,7 +210,7 @@ def simplex(alpha):
 
 
 class LinkTest(tf.test.TestCase, parameterized.TestCase):
-    def test_bridge_gives_back_the_dirichlet(self):
+    def test_bridge_gives_back_the_dirichlet(self) -> None:
         """Also if the logits are shifted, with their uncertainty: the softmax does not see it."""
         alphas = np.array([[2.0, 5.0, 1.5], [0.7, 30.0, 4.0], [3.0, 8.0, 20.0]])
         mean, covariance = map(np.array, zip(*map(simplex, alphas), strict=True))
@@ -219,7 +220,7 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
             )
             self.assertAllClose(actual, alphas / alphas.sum(axis=1, keepdims=True), 1e-9)
 
-    def test_probit_of_two_classes_by_integration(self):
+    def test_probit_of_two_classes_by_integration(self) -> None:
         """It is known to be within 0.02 of the integral, whatever mean and variance."""
         mean, scale = np.meshgrid(np.linspace(-6, 6, 13), [0.1, 0.5, 1, 2, 4, 10])
         mean, scale = mean.reshape(-1, 1), scale.reshape(-1, 1)
@@ -229,7 +230,7 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(actual[:, 0], expected, 0, 0.02)
 
     @parameterized.parameters(("probit", 0.05), ("mc", 0.0))
-    def test_classes_by_sampling(self, link, off):
+    def test_classes_by_sampling(self, link: Any, off: Any) -> None:
         """`mc` within its error; `probit` near it, and nearer than the softmax is."""
         laplace = fitted_case("categorical", prior_precision=5.0, link_approx=link)
         mean, covariance = laplace.function_moments(NEW)
@@ -250,14 +251,14 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
         entropy = scipy.stats.entropy(p, axis=2).mean(axis=1)
         self.assertAllClose(prediction.expected_entropy, entropy, 0.05)
 
-    def test_probit_is_the_default_of_classes(self):
+    def test_probit_is_the_default_of_classes(self) -> None:
         laplace = fitted_case("categorical")
         mean, covariance = laplace.function_moments(NEW)
         variance = np.diagonal(covariance, axis1=1, axis2=2)
         expected = scipy.special.softmax(mean / np.sqrt(1 + np.pi / 8 * variance), axis=1)
         self.assertAllClose(predict(laplace, NEW).mean, expected, 1e-6)
 
-    def test_counts(self):
+    def test_counts(self) -> None:
         """Exp of a normal f is log-normal, of known moments."""
         laplace = fitted_case("poisson", prior_precision=5.0)
         mean, covariance = laplace.function_moments(NEW)
@@ -272,7 +273,7 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class RefusalTest(tf.test.TestCase):
-    def test_arguments(self):
+    def test_arguments(self) -> None:
         for name, message, arguments in (
             (
                 "categorical",
@@ -299,7 +300,7 @@ class RefusalTest(tf.test.TestCase):
         with self.assertRaisesRegex(ValueError, "^x is not finite in example 1; remove it"):
             predict(classes, np.where(np.arange(5)[:, None] == 1, np.nan, NEW))
 
-    def test_before_the_fit(self):
+    def test_before_the_fit(self) -> None:
         laplace = Laplace(network(), likelihoods.Categorical())
         for call, name in (
             (lambda: predict(laplace, NEW), "predict"),

@@ -1,5 +1,6 @@
 """What Laplace refuses, in one line: models, data, arguments, posteriors that do not fit."""
 
+from typing import Any
 from unittest import mock
 
 import keras
@@ -16,7 +17,7 @@ Y = np.random.default_rng(7).normal(size=(len(X), 1))
 UNIT = likelihoods.Normal(1.0)
 
 
-def of_layers(*stack):
+def of_layers(*stack: Any) -> keras.Model:
     return keras.Sequential([keras.Input((3,)), *stack])
 
 
@@ -25,17 +26,17 @@ class Dropping(keras.layers.Layer):
 
     rate = 0.5
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return tf.nn.dropout(x, self.rate)
 
 
 class RefusalTest(tf.test.TestCase, parameterized.TestCase):
-    def refuses(self, message, function, *arguments, **named):
+    def refuses(self, message: str, function: Any, *arguments: Any, **named: Any) -> None:
         with self.assertRaisesRegex(ValueError, f"^{message}") as caught:
             function(*arguments, **named)
         self.assertNotIn("\n", str(caught.exception))
 
-    def test_models(self):
+    def test_models(self) -> None:
         dense = keras.layers.Dense
         unbuilt = keras.Sequential([dense(1)], name="fresh")
         self.refuses("model='fresh' is not built; call it", Laplace, unbuilt, UNIT)
@@ -49,7 +50,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         frozen.trainable = False
         self.refuses(".*has no trainable weights", Laplace, frozen, UNIT)
 
-    def test_arguments(self):
+    def test_arguments(self) -> None:
         for message, arguments in (
             ("likelihood='gauss' must be an object of tfbdl.likelihoods", {"likelihood": "gauss"}),
             ("likelihood=None: the loss of model=.* is no likelihood", {"likelihood": None}),
@@ -88,7 +89,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
                 model.compile(loss=UNIT)
             self.refuses(message, Laplace, model, **{"likelihood": UNIT, **arguments})
 
-    def test_data(self):
+    def test_data(self) -> None:
         laplace = Laplace(network(outputs=1), UNIT, jit_compile=False)
         weighted = tf.data.Dataset.from_tensors((X, Y, np.ones(len(X))))
         for message, *data in (
@@ -109,17 +110,17 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         batches = tf.data.Dataset.from_tensor_slices((X, labels)).batch(4)
         self.refuses("y has the label 5", laplace.fit, batches)
 
-    def test_another_last_layer(self):
+    def test_another_last_layer(self) -> None:
         """The last to be made need not be the last to be called."""
         inputs = keras.Input((3,))
         late, early = keras.layers.Dense(1, name="late"), keras.layers.Dense(3, name="early")
 
         class Crossed(keras.Model):
-            def __init__(self):
+            def __init__(self) -> None:
                 super().__init__()
                 self.late, self.early = late, early
 
-            def call(self, x):
+            def call(self, x: Any) -> Any:
                 return self.late(self.early(x))
 
         model = Crossed()
@@ -130,7 +131,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         named = Laplace(model, UNIT, subset_of_weights=["late"], jit_compile=False).fit(X, Y)
         self.assertLen(named.paths, 2)
 
-    def test_no_mode(self):
+    def test_no_mode(self) -> None:
         """An exact Hessian that is not positive definite, with its smallest eigenvalue."""
         likelihood, model, y = case("heteroscedastic")
         laplace = fitted(model, likelihood, y, curvature="hessian", prior_precision=1e-3)
@@ -140,7 +141,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         laplace.prior_precision = 1e6
         self.assertAllEqual(np.isfinite(laplace.sample(3)), np.ones((3, laplace.sample(1).size)))
 
-    def test_rounding_is_no_negative_eigenvalue(self):
+    def test_rounding_is_no_negative_eigenvalue(self) -> None:
         """H of a sum over examples, in directions without data: -1.6e-15 of the largest one.
 
         A search for the noise may pass c = e^50.
@@ -158,7 +159,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "eigenvalue -"):
             block.log_det(delta, tf.constant(np.exp(50), tf.float64))
 
-    def test_memory(self):
+    def test_memory(self) -> None:
         """The figure comes before anything is computed."""
         wide = of_layers(keras.layers.Dense(20_000), keras.layers.Dense(10))
         model = network(outputs=1)

@@ -1,5 +1,7 @@
 """The log posterior of a Keras model: by hand in float64, in chunks, in chains, its symmetries."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.special
@@ -17,7 +19,7 @@ Y = RNG.normal(size=(N, 1))
 CLASSES = RNG.integers(0, 4, N)
 
 
-def log_grey(y, f):
+def log_grey(y: Any, f: Any) -> Any:
     """exp(f y) over [0, 1], normalised."""
     return f * y - np.log(np.expm1(f) / f)
 
@@ -31,18 +33,20 @@ BINARY = (
 )
 
 
-def network(activation="tanh", units=(5,), outputs=1, **kwargs):
+def network(
+    activation: str = "tanh", units: Any = (5,), outputs: int = 1, **kwargs: Any
+) -> keras.Model:
     keras.utils.set_random_seed(0)
     hidden = [keras.layers.Dense(u, activation, **kwargs) for u in units]
     return keras.Sequential([keras.Input((3,)), *hidden, keras.layers.Dense(outputs, **kwargs)])
 
 
-def regression(**kwargs):
+def regression(**kwargs: Any) -> Any:
     arguments = {"prior": 0.7, "dtype": "float64", **kwargs}
     return LogPosterior(network(), likelihood=likelihoods.Normal(0.3), x=X, y=Y, **arguments)
 
 
-def by_hand(theta):
+def by_hand(theta: Any) -> Any:
     """Log posterior of `regression`, and its gradient, in NumPy."""
     w1, b1 = theta[:15].reshape(3, 5), theta[15:20]
     w2, b2 = theta[20:25].reshape(5, 1), theta[25:]
@@ -56,7 +60,7 @@ def by_hand(theta):
     return value, np.concatenate([p.ravel() for p in parts]) - theta / 0.49
 
 
-def value_and_gradient(target, theta):
+def value_and_gradient(target: Any, theta: Any) -> Any:
     theta = tf.constant(theta, target.dtype)
     with tf.GradientTape() as tape:
         tape.watch(theta)
@@ -68,7 +72,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
     THETA = RNG.normal(size=26)
 
     @parameterized.parameters(None, 1, 5, 12, 100)
-    def test_value_and_gradient_by_hand(self, batch_size):
+    def test_value_and_gradient_by_hand(self, batch_size: Any) -> None:
         target = regression(batch_size=batch_size)
         value, gradient = value_and_gradient(target, self.THETA)
         expected, slope = by_hand(self.THETA)
@@ -76,7 +80,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(gradient, slope, 1e-12, 1e-12)
 
     @parameterized.product(batch_size=(None, 5), jit_compile=(False, True))
-    def test_chains(self, batch_size, jit_compile):
+    def test_chains(self, batch_size: Any, jit_compile: Any) -> None:
         target = regression(batch_size=batch_size)
         thetas = RNG.normal(size=(4, 26))
         compiled = tf.function(lambda t: value_and_slope(target, t), jit_compile=jit_compile)
@@ -86,7 +90,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(value, expected, 1e-12)
             self.assertAllClose(gradient, slope, 1e-11, 1e-11)
 
-    def test_eager_calls_trace_nothing(self):
+    def test_eager_calls_trace_nothing(self) -> None:
         """`vectorized_map` would do so at each, and TensorFlow would warn of it."""
         target, thetas = regression(), RNG.normal(size=(3, 26))
         with self.assertNoLogs("tensorflow", "WARNING"):
@@ -97,28 +101,28 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(value, expected, 1e-12)
             self.assertAllClose(gradient, slope, 1e-11, 1e-11)
 
-    def test_chains_are_no_constant_of_the_compiled_code(self):
+    def test_chains_are_no_constant_of_the_compiled_code(self) -> None:
         """XLA would compile again for each value of a constant."""
         target = regression()
         compiled = tf.function(lambda t: value_and_slope(target, t), jit_compile=True)
         code = compiled.experimental_get_compiler_ir(tf.zeros([4, 26], tf.float64))(stage="hlo")
         self.assertRegex(code, r"f64\[4,26\]\S* parameter\(")
 
-    def test_data_set(self):
+    def test_data_set(self) -> None:
         data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(5)
         target = LogPosterior(
             network(), 0.7, data, likelihood=likelihoods.Normal(0.3), dtype="float64"
         )
         self.assertAllEqual(target(target.theta), regression()(target.theta))
 
-    def test_parts_add_up(self):
+    def test_parts_add_up(self) -> None:
         target = regression()
         theta = tf.constant(self.THETA)
         prior = scipy.stats.norm.logpdf(self.THETA, scale=0.7).sum()
         self.assertAllClose(target.log_prior(theta), prior, 1e-13)
         self.assertAllClose(target.log_likelihood(theta), by_hand(self.THETA)[0] - prior, 1e-12)
 
-    def test_theta_starts_at_the_model(self):
+    def test_theta_starts_at_the_model(self) -> None:
         model = network()
         target = LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(0.3))
         expected = np.concatenate([np.ravel(v) for v in model.get_weights()])
@@ -128,7 +132,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         for a, b in zip(before, model.get_weights(), strict=True):
             self.assertAllEqual(a, b)
 
-    def test_classes(self):
+    def test_classes(self) -> None:
         target = LogPosterior(
             network(outputs=4),
             1.0,
@@ -147,12 +151,12 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         (likelihoods.ContinuousBernoulli(), GREY),
         (likelihoods.Bernoulli(), BINARY),
     )
-    def test_every_likelihood(self, likelihood, of_scipy):
+    def test_every_likelihood(self, likelihood: Any, of_scipy: Any) -> None:
         """Value by SciPy, gradient by its central differences."""
         y, log_prob = of_scipy
         target = LogPosterior(network(), 0.7, X, y, likelihood=likelihood, dtype="float64")
 
-        def by_scipy(theta):
+        def by_scipy(theta: Any) -> Any:
             f = target.flat(tf.constant(theta), tf.constant(X)).numpy()
             return log_prob(y, f).sum() + scipy.stats.norm.logpdf(theta, scale=0.7).sum()
 
@@ -162,7 +166,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         differences = [(by_scipy(self.THETA + h) - by_scipy(self.THETA - h)) / 2e-5 for h in steps]
         self.assertAllClose(gradient, differences, 1e-7, 1e-7)
 
-    def test_unknown_noise_with_a_prior_of_its_own(self):
+    def test_unknown_noise_with_a_prior_of_its_own(self) -> None:
         """The lecture's sigma0 ~ Gamma(1/2, 1), as a density of the unbounded raw scale."""
         keras.utils.set_random_seed(0)
         model = keras.Sequential(
@@ -185,7 +189,7 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(target(target.theta), expected, 1e-10)
 
 
-def value_and_slope(target, theta):
+def value_and_slope(target: Any, theta: Any) -> Any:
     with tf.GradientTape() as tape:
         tape.watch(theta)
         value = target(theta)
@@ -193,14 +197,14 @@ def value_and_slope(target, theta):
 
 
 class PriorTest(tf.test.TestCase, parameterized.TestCase):
-    def log_prior(self, prior):
+    def log_prior(self, prior: Any) -> Any:
         target = LogPosterior(
             network(), prior, X, Y, likelihood=likelihoods.Normal(), dtype="float64"
         )
         theta = RNG.normal(size=26)
         return float(target.log_prior(tf.constant(theta))), theta, target
 
-    def test_by_layer_and_by_weight(self):
+    def test_by_layer_and_by_weight(self) -> None:
         model = network()
         first, last = model.layers[0].name, f"{model.layers[1].name}/bias"
         target = LogPosterior(
@@ -212,7 +216,7 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
         expected += scipy.stats.laplace.logpdf(theta[25:]).sum()
         self.assertAllClose(target.log_prior(tf.constant(theta)), expected, 1e-5)
 
-    def test_joint_over_all_layers(self):
+    def test_joint_over_all_layers(self) -> None:
         a = RNG.normal(size=(26, 26))
         covariance = a @ a.T + np.eye(26)
         joint = priors.MultivariateNormal(covariance)
@@ -227,7 +231,7 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
         (priors.Laplace(trainable=True), "^prior=Laplace learns .*; give trainable=False$"),
         ("log_uniform", "^prior=LogUniform is infinite at 0, .*; take 'laplace' or 'student_t'$"),
     )
-    def test_no_density_of_the_weights_alone(self, prior, message):
+    def test_no_density_of_the_weights_alone(self, prior: Any, message: str) -> None:
         """What layers learn by their bound stands still here, and would be another prior."""
         with self.assertRaisesRegex(ValueError, message):
             LogPosterior(network(), prior, X, Y, likelihood=likelihoods.Normal())
@@ -235,7 +239,7 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, named):
             LogPosterior(network(), {"*": prior}, X, Y, likelihood=likelihoods.Normal())
 
-    def test_what_is_not_named(self):
+    def test_what_is_not_named(self) -> None:
         model = network()
         first = model.layers[0].name
         with self.assertRaisesRegex(ValueError, "^prior names none for the weight '.*kernel'"):
@@ -247,11 +251,11 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
 class SymmetryTest(tf.test.TestCase):
     """Weights that give the same function: the posterior of a network has many equal modes."""
 
-    def target(self, activation):
+    def target(self, activation: Any) -> Any:
         model = network(activation, units=(6, 5))
         return LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(), dtype="float64")
 
-    def test_permuted_units(self):
+    def test_permuted_units(self) -> None:
         target = self.target("tanh")
         w1, b1, w2, b2, w3, b3 = target.flat.unflatten(target.theta + 0.3)
         p, q = RNG.permutation(6), RNG.permutation(5)
@@ -267,7 +271,7 @@ class SymmetryTest(tf.test.TestCase):
         self.assertNotAllClose(theta, target.theta + 0.3)
         self.assertAllClose(target(theta), target(target.theta + 0.3), 1e-13)
 
-    def test_scaled_relu_units(self):
+    def test_scaled_relu_units(self) -> None:
         """The likelihood does not change, and the prior does."""
         target = self.target("relu")
         weights = target.flat.unflatten(target.theta + 0.1)
@@ -280,7 +284,7 @@ class SymmetryTest(tf.test.TestCase):
         self.assertAllClose(target.log_likelihood(theta), target.log_likelihood(start), 1e-13)
         self.assertNotAllClose(target.log_prior(theta), target.log_prior(start), 1e-3)
 
-    def test_mirrored_tanh_units(self):
+    def test_mirrored_tanh_units(self) -> None:
         target = self.target("tanh")
         w1, b1, w2, *rest = target.flat.unflatten(target.theta + 0.1)
         signs = np.array([1, -1, -1, 1, -1, 1.0])
@@ -292,31 +296,31 @@ class SymmetryTest(tf.test.TestCase):
 class Holder(keras.layers.Layer):
     """Makes a layer of its own, of which its config says nothing."""
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.inner = keras.layers.Dense(1)
 
-    def build(self, shape):
+    def build(self, shape: Any) -> None:
         self.inner.build(shape)
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return self.inner(x)
 
 
 class Narrow(keras.layers.Layer):
     """Has a weight in float32, whatever it computes in."""
 
-    def build(self, shape):
+    def build(self, shape: Any) -> None:
         self.scale = self.add_weight(shape=(), dtype="float32", name="scale", autocast=False)
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return x[:, :1] * keras.ops.cast(self.scale, x.dtype)
 
 
 class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
     """Outputs at theta are those of the model with these weights; so are gradients in chains."""
 
-    def conv(self):
+    def conv(self) -> keras.Model:
         return keras.Sequential(
             [
                 keras.Input((6, 6, 2)),
@@ -328,22 +332,22 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
             ]
         )
 
-    def lstm(self):
+    def lstm(self) -> keras.Model:
         return keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(4), keras.layers.Dense(1)])
 
-    def functional(self):
+    def functional(self) -> keras.Model:
         a = keras.Input((3,))
         h = keras.layers.Dense(4, "relu")(a)
         return keras.Model(a, keras.layers.Dense(1)(keras.layers.Concatenate()([a, h])))
 
-    def subclassed(self, name=None):
+    def subclassed(self, name: Any = None) -> Any:
         class Mine(keras.Model):
-            def __init__(self):
+            def __init__(self) -> None:
                 super().__init__()
                 self.inner = keras.layers.Dense(4, "tanh", name=name)
                 self.outer = keras.layers.Dense(1, name=name)
 
-            def call(self, x):
+            def call(self, x: Any) -> Any:
                 return self.outer(self.inner(x))
 
         model = Mine()
@@ -353,7 +357,7 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         kind=("conv", "lstm", "functional", "subclassed"), jit_compile=(False, True)
     )
-    def test_any_model(self, kind, jit_compile):
+    def test_any_model(self, kind: Any, jit_compile: Any) -> None:
         keras.utils.set_random_seed(1)
         model = getattr(self, kind)()
         shape = {"conv": (6, 6, 2), "lstm": (5, 3)}.get(kind, (3,))
@@ -370,14 +374,14 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
             _, slope = value_and_gradient(target, theta)
             self.assertAllClose(gradient, slope, 1e-3, 1e-3)
 
-    def wrapped(self):
+    def wrapped(self) -> keras.Model:
         inner = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, "tanh")])
         both = keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True))
         cells = keras.layers.RNN([keras.layers.GRUCell(2), keras.layers.LSTMCell(2)])
         each = keras.layers.TimeDistributed(inner)
         return keras.Sequential([keras.Input((5, 3)), each, both, cells, Holder(), Holder()])
 
-    def test_all_layers_change_their_type(self):
+    def test_all_layers_change_their_type(self) -> None:
         """Those inside of others too, which have types of their own in the config."""
         keras.utils.set_random_seed(1)
         model = self.wrapped()
@@ -389,7 +393,7 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(f, model(x), 1e-6, 1e-6)
         self.assertEqual(keras.config.dtype_policy().name, "float32")
 
-    def test_whole_numbers_keep_their_type(self):
+    def test_whole_numbers_keep_their_type(self) -> None:
         inputs = keras.Input((2,), dtype="int64")
         hashed = keras.layers.Embedding(3, 2)(keras.layers.Hashing(3)(inputs))
         outputs = keras.layers.Dense(1)(keras.layers.Flatten()(hashed))
@@ -398,16 +402,16 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         target = LogPosterior(model, 1.0, x, Y, likelihood=likelihoods.Normal(), dtype="float64")
         self.assertAllClose(target.flat(target.theta, tf.constant(x)), model(x), 1e-6, 1e-6)
 
-    def test_a_weight_that_does_not_change_its_type(self):
+    def test_a_weight_that_does_not_change_its_type(self) -> None:
         model = keras.Sequential([keras.Input((3,)), Narrow(name="narrow")])
         message = "^dtype='float64': the weight '.*narrow/scale' stays in float32; make the"
         with self.assertRaisesRegex(ValueError, message):
             LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(), dtype="float64")
 
     @parameterized.parameters(dict, list)
-    def test_several_inputs(self, structure):
-        inputs = {"a": keras.Input((3,), name="a"), "b": keras.Input((2,), name="b")}
-        arrays = {"a": X, "b": X[:, :2] ** 2}
+    def test_several_inputs(self, structure: Any) -> None:
+        inputs: Any = {"a": keras.Input((3,), name="a"), "b": keras.Input((2,), name="b")}
+        arrays: Any = {"a": X, "b": X[:, :2] ** 2}
         joined = keras.layers.Concatenate()(list(inputs.values()))
         if structure is list:
             inputs, arrays = list(inputs.values()), list(arrays.values())
@@ -427,7 +431,7 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
             expected = scipy.stats.norm.logpdf(Y, f).sum() + scipy.stats.norm.logpdf(theta).sum()
             self.assertAllClose(target(tf.constant([theta, theta])), [expected] * 2, 1e-6)
 
-    def test_layers_of_one_name(self):
+    def test_layers_of_one_name(self) -> None:
         """A model of a class of its own may have them."""
         target = LogPosterior(
             self.subclassed("same"), {"same": 1.0}, X, Y, likelihood=likelihoods.Normal()
@@ -437,20 +441,20 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class RefusalTest(tf.test.TestCase):
-    def test_not_built(self):
+    def test_not_built(self) -> None:
         model = keras.Sequential([keras.layers.Dense(1)], name="fresh")
         with self.assertRaisesRegex(ValueError, "^model='fresh' is not built; call it on a batch"):
             LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal())
 
-    def test_random_layers(self):
+    def test_random_layers(self) -> None:
         for layer in (layers.BayesDense(1, num_data=3), layers.MCDropout(0.5)):
             model = keras.Sequential([keras.Input((3,)), layer, keras.layers.Dense(1)])
             with self.assertRaisesRegex(ValueError, f"has the random layer '{layer.name}'"):
                 LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal())
 
-    def test_dropout_left_on(self):
+    def test_dropout_left_on(self) -> None:
         class AlwaysOn(keras.layers.Dropout):
-            def call(self, x, training=False):
+            def call(self, x: Any, training: bool = False) -> Any:
                 return super().call(x, training=True)
 
         model = keras.Sequential(
@@ -464,7 +468,7 @@ class RefusalTest(tf.test.TestCase):
         with self.assertRaisesRegex(ValueError, "random in inference mode in the layer 'noisy'"):
             LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal())
 
-    def test_data_that_do_not_fit(self):
+    def test_data_that_do_not_fit(self) -> None:
         with self.assertRaisesRegex(
             ValueError, "^y has 3 examples and x has 12; give one y for each$"
         ):
@@ -482,7 +486,7 @@ class RefusalTest(tf.test.TestCase):
             with self.assertRaisesRegex(ValueError, "^batch_size="):
                 regression(batch_size=batch_size)
 
-    def test_arguments(self):
+    def test_arguments(self) -> None:
         with self.assertRaisesRegex(ValueError, "^likelihood='mse' must be an object of tfbdl"):
             LogPosterior(network(), 1.0, X, Y, likelihood="mse")
         with self.assertRaisesRegex(ValueError, "^dtype='float16' is unknown; choose one of"):
@@ -490,7 +494,7 @@ class RefusalTest(tf.test.TestCase):
         with self.assertRaisesRegex(ValueError, "^model=<function .* is no keras.Model"):
             LogPosterior(network, 1.0, X, Y, likelihood=likelihoods.Normal())
 
-    def test_a_class_of_its_own_keeps_its_precision(self):
+    def test_a_class_of_its_own_keeps_its_precision(self) -> None:
         model = AnyModelTest().subclassed()
         with self.assertRaisesRegex(ValueError, "^dtype='float64': .*own and float32; .*set_dtype"):
             LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(), dtype="float64")

@@ -1,6 +1,7 @@
 """The mode of the posterior: of a linear regression by hand, and as weight decay finds it."""
 
 import warnings
+from typing import Any
 from unittest import mock
 
 import keras
@@ -20,17 +21,17 @@ X = RNG.normal(size=(N, 3))
 Y = X @ RNG.normal(size=(3, 1)) + RNG.normal(0, SIGMA, (N, 1))
 
 
-def network(units=(), **kwargs):
+def network(units: Any = (), **kwargs: Any) -> keras.Model:
     keras.utils.set_random_seed(0)
     hidden = [keras.layers.Dense(u, "tanh", **kwargs) for u in units]
     return keras.Sequential([keras.Input((3,)), *hidden, keras.layers.Dense(1, **kwargs)])
 
 
-def target_of(model, prior=SCALE):
+def target_of(model: Any, prior: Any = SCALE) -> Any:
     return LogPosterior(model, prior, X, Y, likelihood=likelihoods.Normal(SIGMA), dtype="float64")
 
 
-def mode_by_hand():
+def mode_by_hand() -> Any:
     """Of the linear regression, and its inputs with a one for the bias."""
     phi = np.c_[X, np.ones(N)]
     precision = phi.T @ phi / SIGMA**2 + np.eye(4) / SCALE**2
@@ -39,7 +40,7 @@ def mode_by_hand():
 
 class MAPTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("lbfgs", "adam")
-    def test_linear_regression(self, name):
+    def test_linear_regression(self, name: str) -> None:
         optimizer = keras.optimizers.Adam(0.05) if name == "adam" else name
         fitted = MAP(
             target_of(network()), optimizer=optimizer, tolerance=1e-5, jit_compile=False
@@ -50,7 +51,7 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         prediction = tfbdl.predict(fitted, X, verbose=0)
         self.assertAllClose(prediction.mean[:, 0], phi @ mode, 1e-5, 1e-5)
 
-    def test_a_normal_prior_is_weight_decay(self):
+    def test_a_normal_prior_is_weight_decay(self) -> None:
         """At the mode the mean loss with L2(1 / (2 N s^2)) is stationary."""
         fitted = MAP(target_of(network((4,))), tolerance=1e-4, jit_compile=False).fit()
         decay = keras.regularizers.L2(1 / (2 * N * SCALE**2))
@@ -64,10 +65,10 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         for gradient in tape.gradient(loss, weights):
             self.assertAllClose(gradient, tf.zeros_like(gradient), atol=1e-4)
 
-    def test_looks_are_compiled_once(self):
+    def test_looks_are_compiled_once(self) -> None:
         target, traces = target_of(network()), []
 
-        def density(theta):
+        def density(theta: Any) -> Any:
             traces.append(theta)
             return target(theta)
 
@@ -77,11 +78,11 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
             MAP(density, optimizer=optimizer, **start).fit()
         self.assertLess(len(traces), 6)
 
-    def test_searches_that_end_early_go_on(self):
+    def test_searches_that_end_early_go_on(self) -> None:
         """As those do whose line search finds nothing, at the rounding of one density."""
         minimize = tfp.optimizer.lbfgs_minimize
 
-        def ends_early(*args, max_iterations, **kwargs):
+        def ends_early(*args: Any, max_iterations: Any, **kwargs: Any) -> Any:
             return minimize(*args, max_iterations=tf.minimum(max_iterations, 2), **kwargs)
 
         start = {"tolerance": 1e-6, "jit_compile": False}
@@ -94,14 +95,16 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
                 MAP(target, max_iterations=3, **start).fit()
 
     @parameterized.parameters((1, 20, 0.01, 30), (3, 20, 0.001, 100), (4, 50, 1e-4, 1))
-    def test_single_precision_is_near_the_mode_or_says_so(self, seed, size, sigma, spread):
+    def test_single_precision_is_near_the_mode_or_says_so(
+        self, seed: int, size: Any, sigma: Any, spread: Any
+    ) -> None:
         """Of linear regressions whose inputs are of very different sizes."""
         rng = np.random.default_rng(seed)
         scales = np.geomspace(1, spread, size)
         x = rng.normal(size=(1000, size)) * scales
         y = x @ (rng.normal(size=size) / scales) + rng.normal(0, sigma, 1000)
 
-        def log_prob(theta, x, y):
+        def log_prob(theta: Any, x: Any, y: Any) -> Any:
             z = (tf.linalg.matvec(x, theta) - y) / sigma
             return -0.5 * (tf.reduce_sum(z**2) + tf.reduce_sum(theta**2))
 
@@ -120,7 +123,7 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
         for message in said:
             self.assertRegex(message, "^no mode after .*: the gradient is .* dtype='float64'$")
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         target = target_of(network())
         with self.assertRaisesRegex(ValueError, "^optimizer='newton' must be 'lbfgs' or a keras"):
             MAP(target, optimizer="newton")

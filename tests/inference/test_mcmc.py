@@ -4,6 +4,7 @@ import contextlib
 import functools
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import keras
@@ -42,13 +43,13 @@ PLAIN = functools.partial(MCMC, jit_compile=False)
 
 
 @functools.cache
-def linear(dtype="float64"):
+def linear(dtype: str = "float64") -> Any:
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     return LogPosterior(model, 1.5, X, Y, likelihood=Normal(0.4), dtype=dtype)
 
 
-def exact():
+def exact() -> Any:
     """Mean and covariance of the posterior of `linear`."""
     features = np.concatenate([X, np.ones((20, 1))], axis=1)
     covariance = np.linalg.inv(features.T @ features / 0.4**2 + np.eye(3) / 1.5**2)
@@ -66,14 +67,14 @@ CONJUGATE = {
 
 
 @functools.cache
-def sampled(name):
+def sampled(name: str) -> Any:
     thinning = {"rwmh": 8, "langevin": 4}.get(name, 1)
     sizes = {"num_warmup": 500, "num_samples": 150, "num_chains": 32, "thinning": thinning}
     return PLAIN(linear(), kernel=CONJUGATE[name], seed=1, **sizes).fit(verbose=0)
 
 
 class MomentsTest(tf.test.TestCase):
-    def assert_moments(self, theta, mean, covariance):
+    def assert_moments(self, theta: Any, mean: Any, covariance: Any) -> None:
         """Of samples (S, C, D), within 5 standard errors."""
         centred = theta - mean
         products = centred[..., :, None] * centred[..., None, :]
@@ -86,7 +87,7 @@ class MomentsTest(tf.test.TestCase):
 
 class ConjugateTest(MomentsTest, parameterized.TestCase):
     @parameterized.parameters("hmc", "nuts", "mams", "mala", "rwmh")
-    def test_posterior(self, name):
+    def test_posterior(self, name: str) -> None:
         mean, covariance = exact()
         mcmc = sampled(name)
         self.assert_moments(mcmc.theta, mean, covariance)
@@ -97,13 +98,13 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
         self.assertAllInRange((f.rhat**2 - 1) / expected, -np.inf, 2)
 
     @parameterized.parameters("hmc", "nuts", "mams", "mala", "rwmh")
-    def test_step_size_reaches_its_target(self, name):
+    def test_step_size_reaches_its_target(self, name: str) -> None:
         mcmc = sampled(name)
         accepted = mcmc.draws.accept_prob.mean()
         self.assertBetween(accepted - CONJUGATE[name].aim, -0.06, 0.09)
         self.assertLen(np.unique(mcmc.step_size), 32)
 
-    def test_unadjusted_langevin(self):
+    def test_unadjusted_langevin(self) -> None:
         """The discretised dynamics on N(mean, A^-1) have the covariance (A - h/2 A^2)^-1."""
         mean, covariance = exact()
         precision, h = np.linalg.inv(covariance), 0.1**2 / 2
@@ -111,11 +112,11 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
         self.assertGreater(np.max(biased / covariance), 1.2)
         self.assert_moments(sampled("langevin").theta, mean, biased)
 
-    def test_unadjusted_langevin_is_not_thrown_out_while_it_is_tuned(self):
+    def test_unadjusted_langevin_is_not_thrown_out_while_it_is_tuned(self) -> None:
         """Its first steps are ten times the scale of this density, whose tails hold nobody back."""
         scale, df = 0.01, 5.0
 
-        def density(theta):
+        def density(theta: Any) -> Any:
             return -(df + 1) / 2 * tf.reduce_sum(tf.math.log1p((theta / scale) ** 2 / df), axis=1)
 
         start = {"initial": np.zeros(20), "jitter": scale, "num_warmup": 300, "num_chains": 20}
@@ -125,7 +126,7 @@ class ConjugateTest(MomentsTest, parameterized.TestCase):
         median = np.median(np.abs(mcmc.theta) / scale, axis=(0, 2))
         self.assertAllClose(median, np.full(20, scipy.stats.t(df).ppf(0.75)), 0.2)
 
-    def test_compiled_in_single_precision(self):
+    def test_compiled_in_single_precision(self) -> None:
         mcmc = MCMC(linear("float32"), num_warmup=100, num_samples=100, num_chains=32)
         self.assertEqual(mcmc.fit(verbose=0).theta.dtype, np.float32)
         self.assert_moments(mcmc.theta.astype(np.float64), *exact())
@@ -138,7 +139,7 @@ class LikelihoodTest(MomentsTest, parameterized.TestCase):
         (ContinuousBernoulli(), RNG.uniform(size=(20, 1))),
         (Bernoulli(), RNG.integers(0, 2, (20, 1))),
     )
-    def test_two_weights_by_integration(self, likelihood, y):
+    def test_two_weights_by_integration(self, likelihood: Any, y: Any) -> None:
         """Slope and bias of a linear model, over a grid."""
         keras.utils.set_random_seed(0)
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
@@ -157,7 +158,7 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
     """A target that is a function, of a correlated normal and a banana."""
 
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         super().setUpClass()
         cls.start = {"initial": np.zeros(5), "jitter": 3.0, "num_warmup": 300, "seed": 2}
         cls.sampled = PLAIN(
@@ -168,12 +169,12 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
             **cls.start,
         ).fit(verbose=0)
 
-    def test_moments(self):
+    def test_moments(self) -> None:
         theta = self.sampled.theta
         standard = known_targets.to_standard(theta.reshape(-1, 5)).reshape(theta.shape)
         self.assert_moments(standard, np.zeros(5), np.eye(5))
 
-    def test_a_run_is_a_function_of_its_seed(self):
+    def test_a_run_is_a_function_of_its_seed(self) -> None:
         runs = [
             PLAIN(
                 known_targets.gaussian,
@@ -201,7 +202,7 @@ class FunctionTest(MomentsTest, parameterized.TestCase):
 
 
 class StrategyTest(MomentsTest):
-    def test_chains_of_all_replicas(self):
+    def test_chains_of_all_replicas(self) -> None:
         sizes = {"num_warmup": 150, "num_samples": 100, "num_chains": 32}
         mcmc = PLAIN(linear(), strategy=strategy(), **sizes).fit(verbose=0)
         self.assert_moments(mcmc.theta, *exact())
@@ -214,7 +215,7 @@ class StrategyTest(MomentsTest):
 
 
 class FlipTest(tf.test.TestCase):
-    def test_binary_weights(self):
+    def test_binary_weights(self) -> None:
         """Against the enumeration of all 2^4 networks."""
         keras.utils.set_random_seed(0)
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -234,7 +235,7 @@ class FlipTest(tf.test.TestCase):
 
 
 class PaceTest(tf.test.TestCase):
-    def test_calls_grow_to_a_second(self):
+    def test_calls_grow_to_a_second(self) -> None:
         """Steps of 0.1 seconds: doubled up to ten, and back when they take longer."""
         pace, counts = Pace(100), []
         with mock.patch("time.monotonic", return_value=0.0) as clock:
@@ -246,7 +247,7 @@ class PaceTest(tf.test.TestCase):
 
 
 class EnsembleTest(tf.test.TestCase):
-    def test_predictions_are_means_over_samples(self):
+    def test_predictions_are_means_over_samples(self) -> None:
         mcmc = sampled("hmc")
         outputs = mcmc.outputs(X[:3])
         weights, bias = mcmc.theta[..., :2], mcmc.theta[..., 2:]
@@ -263,7 +264,7 @@ class EnsembleTest(tf.test.TestCase):
         self.assertAllClose(same.mean, few.mean, 1e-6)
         self.assertAllClose(few.mean, prediction.mean, 0, 0.15)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         mcmc = PLAIN(linear(), num_chains=1)
         for name, ask in (
             ("ensemble", mcmc.ensemble),
@@ -289,7 +290,7 @@ class EnsembleTest(tf.test.TestCase):
 
 
 class SummaryTest(tf.test.TestCase):
-    def test_of_weights_and_functions(self):
+    def test_of_weights_and_functions(self) -> None:
         mcmc = sampled("hmc")
         summary = mcmc.summary(X[:3])
         self.assertLen(summary.quantities, 3)
@@ -307,7 +308,7 @@ class SummaryTest(tf.test.TestCase):
         self.assertStartsWith(lines[1].strip(), next(iter(summary.quantities)) + "[0,0] ")
         self.assertLen(lines, 1 + 3 + 3 + 2)
 
-    def test_divergences_are_told(self):
+    def test_divergences_are_told(self) -> None:
         """Steps beyond 2 sd are unstable; a trajectory of one or two may still be accepted."""
         kernel = HMC(step_size=2.2, trajectory_length=4.4, jitter=0.95)
         mcmc = PLAIN(
@@ -327,11 +328,11 @@ class StoppedError(Exception):
     """In place of a run."""
 
 
-def stopped_at_the_start(mcmc):
+def stopped_at_the_start(mcmc: Any) -> Any:
     """What a run is about to be given: the chains, and where they start."""
     given = []
 
-    def stop(chains, position, storage, progress):
+    def stop(chains: Any, position: Any, storage: Any, progress: Any) -> None:
         given.append((chains, position))
         raise StoppedError
 
@@ -340,16 +341,16 @@ def stopped_at_the_start(mcmc):
     return given[0]
 
 
-def start_of(mcmc):
+def start_of(mcmc: Any) -> Any:
     return stopped_at_the_start(mcmc)[1].state
 
 
-def kernel_of(mcmc):
+def kernel_of(mcmc: Any) -> Any:
     return stopped_at_the_start(mcmc)[0]._stepper.kernel
 
 
 class StartTest(tf.test.TestCase, parameterized.TestCase):
-    def test_where_chains_start(self):
+    def test_where_chains_start(self) -> None:
         sizes = {"num_chains": 80, "num_warmup": 0}
         drawn = start_of(PLAIN(linear(), kernel="rwmh", **sizes)).theta
         self.assertGreater(known_targets.p_values(drawn / 1.5).min(), 1e-4)
@@ -361,7 +362,7 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(given.theta, points)
         self.assertAllClose(given.log_prob, linear()(tf.constant(points)), 1e-10)
 
-    def test_trajectories_fit_the_prior(self):
+    def test_trajectories_fit_the_prior(self) -> None:
         for kernel, length in (
             (HMC(), np.pi / 2 * 1.5),
             (HMC(mass_matrix="diagonal"), np.pi / 2),
@@ -394,18 +395,18 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
         ),
         ({"initial": [0.0, np.inf, 0.0]}, "^initial is not finite in example 1; remove it"),
     )
-    def test_refusals(self, wrong, message):
+    def test_refusals(self, wrong: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
             PLAIN(**{"model": linear(), **wrong}).fit(verbose=0)
 
-    def test_discrete_weights_do_not_move_by_gradients(self):
+    def test_discrete_weights_do_not_move_by_gradients(self) -> None:
         keras.utils.set_random_seed(0)
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
         target = LogPosterior(model, priors.Bernoulli(), X, Y, likelihood=Normal(1.0))
         with self.assertRaisesRegex(ValueError, "^kernel=NUTS moves .* take kernel='flip'$"):
             PLAIN(target).fit(verbose=0)
 
-    def test_a_gradient_that_is_not_finite(self):
+    def test_a_gradient_that_is_not_finite(self) -> None:
         with self.assertRaisesRegex(ValueError, "^initial: chain 1 starts at a gradient of "):
             PLAIN(
                 lambda theta: -tf.reduce_sum(tf.sqrt(theta), axis=1),
@@ -416,12 +417,12 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class StuckTest(tf.test.TestCase):
-    def run_of(self, kernel, num_samples=120):
+    def run_of(self, kernel: Any, num_samples: int = 120) -> Any:
         start = {"initial": np.ones(3), "num_warmup": 0, "num_chains": 2}
         chains = PLAIN(known_targets.gaussian, kernel=kernel, num_samples=num_samples, **start)
         return chains.fit(verbose=0)
 
-    def test_all_proposals_rejected(self):
+    def test_all_proposals_rejected(self) -> None:
         with self.assertRaisesRegex(
             SamplingError,
             "^chain 0 rejected all of [0-9]+ proposals at step size 1e.06; take a smaller "
@@ -429,13 +430,13 @@ class StuckTest(tf.test.TestCase):
         ):
             self.run_of(RandomWalk(step_size=1e6))
 
-    def test_out_of_the_finite_numbers(self):
+    def test_out_of_the_finite_numbers(self) -> None:
         with self.assertRaisesRegex(
             SamplingError, "^chain 0 left the finite numbers in its first [0-9]+ steps; take a sm"
         ):
             self.run_of(Langevin(step_size=30.0))
 
-    def test_too_few_samples_for_diagnostics(self):
+    def test_too_few_samples_for_diagnostics(self) -> None:
         mcmc = self.run_of(RandomWalk(step_size=0.5), num_samples=3)
         with self.assertRaisesRegex(
             ValueError, "^num_samples=3 is too few for diagnostics; take at least 4$"

@@ -8,6 +8,7 @@ import signal
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -28,11 +29,11 @@ X = RNG.normal(size=(12, 2)).astype("float32")
 Y = np.tanh(X[:, :1]) + RNG.normal(0, 0.2, (12, 1)).astype("float32")
 
 
-def die(*_):
+def die(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def process(savedir, kill_event=None, kill_delay=None):
+def process(savedir: Any, kill_event: Any = None, kill_delay: Any = None) -> None:
     """One process of a run, which may die by its own hand.
 
     Events are the beginning and end of each writing of samples, of each flush to the disk and each
@@ -41,8 +42,8 @@ def process(savedir, kill_event=None, kill_delay=None):
     """
     events, saved = itertools.count(1), itertools.count(1)
 
-    def watched(function):
-        def call(*args):
+    def watched(function: Any) -> Any:
+        def call(*args: Any) -> None:
             if next(events) == kill_event:
                 die()
             function(*args)
@@ -51,8 +52,8 @@ def process(savedir, kill_event=None, kill_delay=None):
 
         return call
 
-    def timed(function):
-        def call(*args):
+    def timed(function: Any) -> Any:
+        def call(*args: Any) -> None:
             function(*args)
             if kill_delay is not None and next(saved) == 2:
                 threading.Timer(kill_delay, die).start()
@@ -73,14 +74,14 @@ def process(savedir, kill_event=None, kill_delay=None):
     chains.fit(X, Y, savedir=savedir, verbose=0)
 
 
-def exit_code(*args, **kwargs):
+def exit_code(*args: Any, **kwargs: Any) -> Any:
     child = CONTEXT.Process(target=process, args=args, kwargs=kwargs)
     child.start()
     child.join(120)
     return child.exitcode
 
 
-def arrays(folder):
+def arrays(folder: Any) -> Any:
     """All that a run leaves: its samples, and where the chains are."""
     arrays = {path.name: np.load(path) for path in sorted(Path(folder).glob("*.npy"))}
     with np.load(Path(folder) / "checkpoint.npz") as file:
@@ -89,7 +90,7 @@ def arrays(folder):
 
 class KillTest(tf.test.TestCase, parameterized.TestCase):
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         super().setUpClass()
         with tempfile.TemporaryDirectory() as folder:
             assert exit_code(folder) == 0
@@ -99,7 +100,7 @@ class KillTest(tf.test.TestCase, parameterized.TestCase):
         [[{"kill_event": random.Random(seed).randint(5, 60)} for seed in range(3)]],
         [[{"kill_delay": random.Random(seed).uniform(0.0, 0.5)} for seed in range(3)]],
     )
-    def test_goes_on_as_if_it_had_not_been_killed(self, kills):
+    def test_goes_on_as_if_it_had_not_been_killed(self, kills: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
             codes = [exit_code(folder, **kill) for kill in kills]
             self.assertEqual(codes[:2], [-signal.SIGKILL] * 2, "the kills came behind the end")

@@ -3,6 +3,7 @@
 import functools
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import known_targets
@@ -19,16 +20,16 @@ PLAIN = functools.partial(MCMC, jit_compile=False)
 
 
 class ResumeTest(tf.test.TestCase, parameterized.TestCase):
-    def run_of(self, kernel, *, savedir=None, **arguments):
+    def run_of(self, kernel: Any, *, savedir: Any = None, **arguments: Any) -> Any:
         start = {"initial": np.zeros(3), "num_warmup": 40, "num_chains": 4}
         chains = PLAIN(known_targets.gaussian, kernel=kernel, **start, **arguments)
         return chains.fit(savedir=savedir, verbose=0)
 
-    def killed(self, after, kernel, **arguments):
+    def killed(self, after: Any, kernel: Any, **arguments: Any) -> None:
         """A run that is killed after so many checkpoints."""
         save, left = ChainStorage.save, iter(range(after))
 
-        def until(storage, position, steps):
+        def until(storage: Any, position: Any, steps: Any) -> None:
             save(storage, position, steps)
             if next(left, None) is None:
                 raise KeyboardInterrupt
@@ -37,7 +38,7 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
             self.run_of(kernel, **arguments)
 
     @parameterized.parameters((HMC(mass_matrix="diagonal"), False), ("rwmh", False), ("hmc", True))
-    def test_same_draws(self, kernel, replicated):
+    def test_same_draws(self, kernel: Any, replicated: Any) -> None:
         where = {"strategy": strategy() if replicated else None}
         whole = self.run_of(kernel, num_samples=30, **where)
         self.assertLen(np.unique(whole.theta[-1, :, 0]), 4)
@@ -53,7 +54,7 @@ class ResumeTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllEqual(actual, expected)
             self.assertAllEqual(beyond.step_size, whole.step_size)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             kernel = RandomWalk(step_size=1.0)
             self.run_of(kernel, savedir=folder, num_samples=3)

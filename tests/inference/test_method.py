@@ -47,7 +47,7 @@ Y = (X[:, :1] - X[:, 1:] ** 2 + 0.3 * RNG.normal(size=(N, 1))).astype("float32")
 S = 6
 
 
-def compiled(model, optimizer=None):
+def compiled(model: Any, optimizer: Any = None) -> Any:
     """Alike in all calls, statistics of its normalisation too."""
     for number, v in enumerate(model.weights):
         if v.dtype == "float32":
@@ -57,7 +57,7 @@ def compiled(model, optimizer=None):
     return model
 
 
-def network(optimizer=None):
+def network(optimizer: Any = None) -> Any:
     stack = [
         keras.layers.Dense(4, "tanh", name="first"),
         keras.layers.Dropout(0.2, seed=1),
@@ -67,7 +67,7 @@ def network(optimizer=None):
     return compiled(model, optimizer)
 
 
-def normalised(optimizer=None):
+def normalised(optimizer: Any = None) -> Any:
     stack = [
         keras.layers.Dense(4, "tanh", name="first"),
         keras.layers.BatchNormalization(name="normal"),
@@ -76,7 +76,7 @@ def normalised(optimizer=None):
     return compiled(keras.Sequential([keras.Input((2,)), *stack], name="net"), optimizer)
 
 
-def nested(optimizer=None):
+def nested(optimizer: Any = None) -> Any:
     """Its parts have names that Keras forgets in files."""
     inner = keras.Sequential(
         [keras.Input((2,)), keras.layers.Dense(4, "tanh", name="first")], name="inner"
@@ -85,7 +85,7 @@ def nested(optimizer=None):
     return compiled(keras.Sequential([keras.Input((2,)), *stack], name="net"), optimizer)
 
 
-def two_inputs(structure):
+def two_inputs(structure: Any) -> Any:
     """Takes the columns of X apart, as a dict or a tuple."""
     inputs = {"a": keras.Input((1,), name="a"), "b": keras.Input((1,), name="b")}
     joined = keras.layers.Concatenate()(list(inputs.values()))
@@ -95,7 +95,7 @@ def two_inputs(structure):
     return compiled(keras.Model(inputs if structure is dict else tuple(inputs.values()), outputs))
 
 
-def sampler():
+def sampler() -> Any:
     return SGHMC(1e-3, num_data=N, prior=1.0, seed=1)
 
 
@@ -107,10 +107,10 @@ class Way(NamedTuple):
     optimizer: Any = None
 
     @property
-    def trains(self):
+    def trains(self) -> Any:
         return "epochs" in self.fit
 
-    def made(self, build=network):
+    def made(self, build: Any = network) -> Any:
         return self.make(build(self.optimizer and self.optimizer()))
 
 
@@ -186,16 +186,16 @@ OF_DATA = [name for name, way in METHODS.items() if not way.trains]
 
 
 @functools.cache
-def fitted(name):
+def fitted(name: str) -> Any:
     """Each method is fitted once for all tests that only ask."""
     return METHODS[name].made().fit(X, Y, **METHODS[name].fit)
 
 
-def asked(posterior, x=X, seed=3):
+def asked(posterior: Any, x: Any = X, seed: int = 3) -> Any:
     return tfbdl.predict(posterior, x, S, seed=seed, verbose=0)
 
 
-def state_of(model):
+def state_of(model: Any) -> Any:
     """All of a network that a method might touch, and the generators of numbers around it."""
     inside = list(walk(model))
     variables = [v for layer in inside for v in own_variables(layer)]
@@ -216,22 +216,22 @@ def state_of(model):
 
 
 class MethodTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_same_prediction(self, a, b):
+    def assert_same_prediction(self, a: Any, b: Any) -> None:
         for field in ("mean", "aleatoric_variance", "epistemic_variance", "expected_entropy"):
             self.assertAllClose(getattr(a, field), getattr(b, field), 1e-5, 1e-6, msg=field)
 
-    def assert_same_state(self, before, after, but=()):
+    def assert_same_state(self, before: Any, after: Any, but: Any = ()) -> None:
         for name, expected in before.items():
             if name not in but:
                 with self.subTest(name):
                     np.testing.assert_equal(after[name], expected)
 
-    def assert_same_summary(self, posterior, other):
+    def assert_same_summary(self, posterior: Any, other: Any) -> None:
         """But for the first line, which says how it was made."""
         actual, expected = (str(p.summary()).splitlines()[1:] for p in (other, posterior))
         self.assertEqual(actual, expected)
 
-    def test_every_method_is_here(self):
+    def test_every_method_is_here(self) -> None:
         kinds = {
             value
             for value in vars(inference).values()
@@ -240,7 +240,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(kinds - {inference.Method}, {type(way.made()) for way in METHODS.values()})
 
     @ALL
-    def test_the_constructor_touches_nothing(self, name):
+    def test_the_constructor_touches_nothing(self, name: str) -> None:
         """Its arguments stand under their names; the network is as it was."""
         model = network(METHODS[name].optimizer and METHODS[name].optimizer())
         before = state_of(model)
@@ -252,7 +252,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
             self.assertTrue(hasattr(posterior, argument), argument)
 
     @ALL
-    def test_fit_touches_what_it_trains_alone(self, name):
+    def test_fit_touches_what_it_trains_alone(self, name: str) -> None:
         """SWAG and SGMCMC train the network they are given; all others leave it as it was."""
         way = METHODS[name]
         model = network(way.optimizer and way.optimizer())
@@ -266,7 +266,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(trained, not np.allclose(model.get_weights()[0], before["variables"][0]))
 
     @ALL
-    def test_what_needs_a_fit_says_so(self, name):
+    def test_what_needs_a_fit_says_so(self, name: str) -> None:
         """Every public method and attribute that asks the posterior, by its own name."""
         posterior = METHODS[name].made()
         values = {"x": X, "request": Request(), "num_samples": 3, "seed": 0, "model": network()}
@@ -299,7 +299,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
             asked(posterior)
 
     @ALL
-    def test_fit_returns_the_object_and_can_be_asked(self, name):
+    def test_fit_returns_the_object_and_can_be_asked(self, name: str) -> None:
         posterior = fitted(name)
         prediction = asked(posterior)
         self.assertEqual(prediction.mean.shape, (N, 1))
@@ -317,7 +317,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
                 tfbdl.predict(posterior, X, wrong, verbose=0)
 
     @ALL
-    def test_what_it_shows(self, name):
+    def test_what_it_shows(self, name: str) -> None:
         posterior = fitted(name)
         self.assertNotIn("not fitted", repr(posterior))
         self.assertNotIn("\n", repr(posterior))
@@ -331,7 +331,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
             self.assertRegex(text, rf"(?m)^ *{path}\b.* -?[0-9.]+")
 
     @ALL
-    def test_an_ensemble_has_the_samples(self, name):
+    def test_an_ensemble_has_the_samples(self, name: str) -> None:
         """Its functions are those of the network at each sample."""
         posterior = fitted(name)
         ensemble = posterior.ensemble(2, seed=5)
@@ -351,7 +351,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(last, samples, 1e-6, 1e-6)
 
     @ALL
-    def test_saved_pickled_copied(self, name):
+    def test_saved_pickled_copied(self, name: str) -> None:
         posterior = fitted(name)
         expected = asked(posterior)
         with tempfile.TemporaryDirectory() as folder:
@@ -375,7 +375,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
             self.assert_same_summary(posterior, other)
 
     @parameterized.parameters("laplace", "laplace_full", "laplace_lowrank", "neural_linear_known")
-    def test_what_was_chosen_is_saved(self, name):
+    def test_what_was_chosen_is_saved(self, name: str) -> None:
         """Prior and noise that are set after the fit count, and the evidence of them."""
         posterior = copy.deepcopy(fitted(name))
         posterior.optimize_prior_precision(with_noise=True)
@@ -390,7 +390,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same_prediction(asked(other), asked(posterior))
 
     @parameterized.parameters(*(name for name in METHODS if "function" not in name))
-    def test_a_loaded_posterior_is_fitted_again(self, name):
+    def test_a_loaded_posterior_is_fitted_again(self, name: str) -> None:
         """As the first one would be: all of its settings are in the file."""
         way = METHODS[name]
         other = copy.deepcopy(fitted(name))
@@ -403,7 +403,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same_prediction(asked(other.fit(x, y, **way.fit)), asked(fresh))
 
     @parameterized.parameters("laplace_diag", "laplace_full", "mcmc_mala", "neural_linear", "map")
-    def test_names_outlive_files(self, name):
+    def test_names_outlive_files(self, name: str) -> None:
         """Of layers in layers, too, whose paths Keras does not keep."""
         way = METHODS[name]
         posterior = way.made(nested).fit(X, Y, **way.fit)
@@ -414,14 +414,14 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual("inner/first/kernel" in text, not isinstance(posterior, NeuralLinear))
 
     @parameterized.parameters("inner", "net/inner", "inner/first", "net/inner/first/kernel", "net")
-    def test_names_of_all_kinds(self, chosen):
+    def test_names_of_all_kinds(self, chosen: Any) -> None:
         posterior = Laplace(nested(), subset_of_weights=[chosen], hessian_structure="diag")
         paths = {"net": 4, "net/inner/first/kernel": 1}
         self.assertLen(posterior.paths, paths.get(chosen, 2))
         self.assertEqual(copy.deepcopy(posterior.fit(X, Y)).paths, posterior.paths)
 
     @ALL
-    def test_an_unfitted_method_is_copied(self, name):
+    def test_an_unfitted_method_is_copied(self, name: str) -> None:
         if "function" in name:
             self.skipTest("a function is in no file")
         way = METHODS[name]
@@ -433,7 +433,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
             self.assert_same_prediction(asked(other.fit(X, Y, **way.fit)), asked(fitted(name)))
 
     @parameterized.parameters(*(n for n in METHODS if n not in ("swag", "sgmcmc")))
-    def test_fitted_twice_is_fitted_once(self, name):
+    def test_fitted_twice_is_fitted_once(self, name: str) -> None:
         """Whatever it was fitted to before; those that train a network on have tests of theirs."""
         way = METHODS[name]
         posterior = way.made()
@@ -443,7 +443,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same_summary(fitted(name), posterior)
 
     @parameterized.parameters(*OF_DATA)
-    def test_a_failed_fit_leaves_the_posterior(self, name):
+    def test_a_failed_fit_leaves_the_posterior(self, name: str) -> None:
         posterior = copy.deepcopy(fitted(name))
         before = asked(posterior)
         with self.assertRaisesRegex(ValueError, "^x is not finite"):
@@ -451,7 +451,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same_prediction(asked(posterior), before)
 
     @ALL
-    def test_the_network_trained_on_changes_no_posterior(self, name):
+    def test_the_network_trained_on_changes_no_posterior(self, name: str) -> None:
         """Neither its weights nor the statistics of its normalisation."""
         way = METHODS[name]
         posterior = way.made(normalised).fit(X, Y, **way.fit)
@@ -461,7 +461,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same_prediction(asked(posterior), before)
 
     @ALL
-    def test_data_sets(self, name):
+    def test_data_sets(self, name: str) -> None:
         """As on arrays, whatever the batches."""
         way = METHODS[name]
         data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(16)
@@ -474,13 +474,13 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         name=("laplace", "laplace_full", "neural_linear", "map", "mcmc"), structure=(dict, tuple)
     )
-    def test_structures(self, name, structure):
+    def test_structures(self, name: str, structure: Any) -> None:
         """Of several inputs: arrays, and batches of a data set, as one array of all."""
         way, columns = METHODS[name], (X[:, :1], X[:, 1:])
         x = dict(zip("ab", columns, strict=True)) if structure is dict else columns
         data = tf.data.Dataset.from_tensor_slices((x, Y)).batch(16)
 
-        def make(optimizer):
+        def make(optimizer: Any) -> Any:
             return two_inputs(structure)
 
         expected = asked(fitted(name))
@@ -492,7 +492,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
 
 class FormatTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("laplace", "neural_linear", "map", "mcmc", "swag", "deep_ensemble")
-    def test_a_newer_file_is_refused_in_one_line(self, name):
+    def test_a_newer_file_is_refused_in_one_line(self, name: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "newer.keras"
             with mock.patch.object(method, "FORMAT", 99):
@@ -503,7 +503,7 @@ class FormatTest(tf.test.TestCase, parameterized.TestCase):
                 tfbdl.load(path)
         self.assertNotIn("\n", str(caught.exception))
 
-    def test_other_files(self):
+    def test_other_files(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaisesRegex(FileNotFoundError, "is no file"):
                 tfbdl.load(f"{folder}/missing.keras")
@@ -523,7 +523,7 @@ class FormatTest(tf.test.TestCase, parameterized.TestCase):
                 tfbdl.load(other)
 
 
-def density(theta):
+def density(theta: Any) -> Any:
     """N(2, diag(1, 1/4)), up to a constant."""
     return -0.5 * tf.reduce_sum(((theta - 2.0) / tf.constant([1.0, 0.5])) ** 2, axis=1)
 
@@ -534,13 +534,13 @@ START = {"initial": np.zeros(2, "float32"), "jit_compile": False}
 class DensityTest(tf.test.TestCase, parameterized.TestCase):
     """Chains and searches on any log density."""
 
-    def test_mode(self):
+    def test_mode(self) -> None:
         mode = MAP(density, **START).fit()
         self.assertAllClose(mode.theta, [2.0, 2.0], atol=1e-3)
         self.assertAllClose(mode.sample(3), np.full((3, 2), 2.0), atol=1e-3)
         self.assertRegex(str(mode.summary()), "(?m)^theta .*2")
 
-    def test_chains(self):
+    def test_chains(self) -> None:
         sizes = {"num_warmup": 200, "num_samples": 500, "num_chains": 4}
         chains = MCMC(density, kernel=NUTS(), **START, **sizes).fit(verbose=0)
         summary = chains.summary().quantities["theta"]
@@ -549,7 +549,7 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(summary.stddev, [1.0, 0.5], rtol=0.15)
 
     @parameterized.parameters(MAP, MCMC)
-    def test_they_take_no_data_and_make_no_network(self, kind):
+    def test_they_take_no_data_and_make_no_network(self, kind: Any) -> None:
         made = kind(density, **START)
         for given in ({"x": X, "y": Y}, {"y": Y}, {"batch_size": 3}):
             with self.assertRaisesRegex(ValueError, "^x and y are for a keras.Model"):
@@ -583,11 +583,11 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         kind=(MAP, MCMC), what=("a bare density", "a LogPosterior", "a joint prior")
     )
-    def test_what_no_file_can_hold(self, kind, what):
+    def test_what_no_file_can_hold(self, kind: Any, what: Any) -> None:
         """It is refused by its name, and nothing is written."""
         sizes = {"num_warmup": 5, "num_samples": 5} if kind is MCMC else {}
 
-        def joint(theta):
+        def joint(theta: Any) -> Any:
             return -0.5 * tf.reduce_sum(theta**2)
 
         made, data = {
@@ -610,7 +610,7 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
             self.assertEmpty(list(Path(folder).iterdir()))
 
     @parameterized.parameters("mcmc", "map")
-    def test_a_log_posterior_is_a_density_with_a_network(self, name):
+    def test_a_log_posterior_is_a_density_with_a_network(self, name: str) -> None:
         target = LogPosterior(network(), 1.0, X, Y, dtype=fitted(name).dtype)
         given = {"mcmc": {"kernel": HMC(step_size=0.01), **CHAINS}}.get(
             name, {"max_iterations": 3000, "jit_compile": False}

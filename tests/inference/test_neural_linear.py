@@ -1,6 +1,7 @@
 """The exact posterior of the last layer: closed forms, integration, fractions, updates, draws."""
 
 from fractions import Fraction
+from typing import Any
 from unittest import mock
 
 import keras
@@ -23,34 +24,34 @@ SIGMA = 0.6
 PRIORS = (1.7, [0.5, 3.0], [0.2, 1.0, 4.0, 2.0, 9.0])
 
 
-def predict(posterior, x, num_samples=100, **arguments):
+def predict(posterior: Any, x: Any, num_samples: int = 100, **arguments: Any) -> Any:
     return tfbdl.predict(posterior, x, num_samples, verbose=0, **arguments)
 
 
-def network(outputs=2, activation=None, **kwargs):
+def network(outputs: int = 2, activation: Any = None, **kwargs: Any) -> keras.Model:
     keras.utils.set_random_seed(3)
     hidden = keras.layers.Dense(4, "tanh", bias_initializer="normal")
     last = keras.layers.Dense(outputs, activation, name="last", **kwargs)
     return keras.Sequential([keras.Input((3,)), hidden, last])
 
 
-def features(model, x):
+def features(model: Any, x: Any) -> Any:
     """By hand, in float64, with 1 behind them."""
     kernel, bias = model.layers[0].get_weights()
     return np.column_stack([np.tanh(x @ kernel + bias), np.ones(len(x))])
 
 
-def fitted(sigma_noise=SIGMA, **arguments):
+def fitted(sigma_noise: Any = SIGMA, **arguments: Any) -> Any:
     model = network()
     posterior = NeuralLinear(model, sigma_noise=sigma_noise, dtype="float64", **arguments)
     return model, posterior.fit(X, Y)
 
 
-def of_each(prior):
+def of_each(prior: Any) -> Any:
     return np.repeat(prior, [4, 1]) if np.size(prior) == 2 else np.full(5, prior)
 
 
-def linear(inputs, outputs=1):
+def linear(inputs: Any, outputs: int = 1) -> keras.Model:
     """A network whose features are its inputs."""
     last = keras.layers.Dense(outputs, use_bias=False)
     return keras.Sequential([keras.Input((inputs,)), last])
@@ -58,7 +59,7 @@ def linear(inputs, outputs=1):
 
 class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*[[p] for p in PRIORS])
-    def test_posterior_and_evidence(self, prior):
+    def test_posterior_and_evidence(self, prior: Any) -> None:
         """(Bishop 2006, equations 3.53, 3.54); y ~ N(0, sigma^2 I + Phi Phi^T / delta)."""
         model, actual = fitted(prior_precision=prior)
         phi, new = features(model, X), features(model, NEW)
@@ -74,7 +75,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         )
         self.assertAllClose(actual.log_marginal_likelihood(), of_y.logpdf(Y.T).sum(), 1e-7)
 
-    def test_prediction(self):
+    def test_prediction(self) -> None:
         _, actual = fitted()
         mean, covariance = actual.function_moments(NEW)
         variance = np.diagonal(covariance, axis1=1, axis2=2)
@@ -89,7 +90,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(prediction.expected_entropy, entropy, 1e-6)
         self.assertAllClose(prediction.interval(0.9), law.interval(0.9), 1e-7)
 
-    def test_is_the_full_laplace_of_the_last_layer(self):
+    def test_is_the_full_laplace_of_the_last_layer(self) -> None:
         """Which is exact there, at the posterior mean."""
         model, actual = fitted(prior_precision=1.7)
         phi = features(model, X)
@@ -110,7 +111,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
             actual.log_marginal_likelihood(), laplace.log_marginal_likelihood(), 1e-9
         )
 
-    def test_features_of_nearly_no_independence(self):
+    def test_features_of_nearly_no_independence(self) -> None:
         """Against exact fractions; normal equations, of condition 1e16, err in the third digit."""
         x = np.column_stack([np.ones(8), np.ones(8) + 1e-9 * np.arange(8.0) ** 2])
         y = (2.0 + np.arange(8.0) % 3)[:, None]
@@ -119,7 +120,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         mean, _ = actual.fit(x, y).function_moments(x)
         a, b, targets = (list(map(Fraction, v)) for v in (x[:, 0], x[:, 1], y[:, 0]))
 
-        def dot(left, right):
+        def dot(left: Any, right: Any) -> Any:
             return sum(p * q for p, q in zip(left, right, strict=True))
 
         delta = Fraction(1e-20)
@@ -135,7 +136,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
     NOISE = (2.0, 0.7)
 
     @parameterized.parameters(*[[p] for p in PRIORS])
-    def test_evidence(self, prior):
+    def test_evidence(self, prior: Any) -> None:
         """y ~ Student's t of 2 a degrees, scale b / a (I + Phi Phi^T / delta)."""
         model, actual = fitted(None, prior_precision=prior, noise_prior=self.NOISE)
         phi = features(model, X)
@@ -144,7 +145,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         law = scipy.stats.multivariate_t(shape=shape, df=2 * a)
         self.assertAllClose(actual.log_marginal_likelihood(), law.logpdf(Y.T).sum(), 1e-7)
 
-    def test_prediction_is_a_ratio_of_evidences(self):
+    def test_prediction_is_a_ratio_of_evidences(self) -> None:
         """p(y* | x*, data) = p(y*, y) / p(y), for each new example by itself."""
         model, actual = fitted(None, noise_prior=self.NOISE)
         prediction = predict(actual, NEW)
@@ -155,7 +156,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
             logs.append(float(more.update(x[None], y[None]).log_marginal_likelihood()) - before)
         self.assertAllClose(prediction.log_prob(Y_NEW), logs, 1e-9)
 
-    def test_moments_of_the_prediction(self):
+    def test_moments_of_the_prediction(self) -> None:
         model, actual = fitted(None, prior_precision=1.7, noise_prior=self.NOISE)
         phi, new = features(model, X), features(model, NEW)
         inverse = np.linalg.inv(phi.T @ phi + 1.7 * np.eye(5))
@@ -180,14 +181,14 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         )
         self.assertAllClose(prediction.expected_entropy, np.full(6, entropy), 1e-5)
 
-    def test_by_integration(self):
+    def test_by_integration(self) -> None:
         """One weight and its noise, on a grid: the evidence, and the density of a new y."""
         x, y = np.array([[0.5], [-1.0], [2.0]]), np.array([[0.8], [-0.9], [1.6]])
         fitted = NeuralLinear(
             linear(1), prior_precision=2.0, noise_prior=(1.5, 0.4), dtype="float64"
         ).fit(x, y)
 
-        def joint(w, log_variance, *new):
+        def joint(w: Any, log_variance: Any, *new: Any) -> Any:
             variance = np.exp(log_variance)
             scale = np.sqrt(variance)
             log_prob = scipy.stats.invgamma(1.5, scale=0.4).logpdf(variance) + log_variance
@@ -204,7 +205,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         prediction = predict(fitted, np.array([[1.2]]))
         self.assertAllClose(prediction.log_prob(np.array([[0.3]])), [np.log(density)], 1e-4)
 
-    def test_before_much_is_known(self):
+    def test_before_much_is_known(self) -> None:
         """At one degree of freedom the variance is infinite, and said to be."""
         fitted = NeuralLinear(linear(1), noise_prior=(0.5, 1.0)).fit(np.ones((1, 1)), np.ones(1))
         self.assertAllEqual(predict(fitted, np.ones((2, 1))).stddev, np.full((2, 1), np.inf))
@@ -212,7 +213,7 @@ class UnknownNoiseTest(tf.test.TestCase, parameterized.TestCase):
 
 class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(sigma=(SIGMA, None), prior=PRIORS)
-    def test_gradients(self, sigma, prior):
+    def test_gradients(self, sigma: Any, prior: Any) -> None:
         _, actual = fitted(sigma)
         delta, steps = np.array(prior), 1e-6 * np.eye(np.size(prior))
         with tf.GradientTape() as tape:
@@ -221,7 +222,7 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
             value = actual.log_marginal_likelihood(at, None if sigma is None else noise)
         by_delta, by_sigma = tape.gradient(value, [at, noise])
 
-        def evidence(delta, sigma):
+        def evidence(delta: Any, sigma: Any) -> float:
             return float(actual.log_marginal_likelihood(delta, sigma))
 
         slopes = [
@@ -234,7 +235,7 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
             slope = (evidence(delta, sigma + 1e-6) - evidence(delta, sigma - 1e-6)) / 2e-6
             self.assertAllClose(by_sigma, slope, 1e-5)
 
-    def test_empirical_bayes_is_that_of_scikit_learn(self):
+    def test_empirical_bayes_is_that_of_scikit_learn(self) -> None:
         model = network(1)
         phi = features(model, X)
         y = phi @ [1.0, -0.5, 0.3, 0.8, 0.2] + 0.3 * RNG.normal(size=N)
@@ -250,7 +251,7 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(prediction.stddev[:, 0], stddev, 1e-3)
 
     @parameterized.parameters("layerwise", "diag")
-    def test_of_several_precisions(self, structure):
+    def test_of_several_precisions(self, structure: Any) -> None:
         """Where it is largest all slopes vanish, and those of useless features are very large."""
         x = RNG.normal(size=(N, 3))
         y = x @ [[2.0], [0.0], [0.0]] + 1.0 + 0.1 * RNG.normal(size=(N, 1))
@@ -271,7 +272,7 @@ class EvidenceTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class UpdateTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_equal(self, a, b, dtype="float64"):
+    def assert_equal(self, a: Any, b: Any, dtype: str = "float64") -> None:
         """Up to the rounding of features, which the size of a batch may decide."""
         rtol, atol = {"float64": (1e-10, 1e-12), "float32": (1e-6, 1e-7)}[dtype]
         for p, q in zip(a.function_moments(NEW), b.function_moments(NEW), strict=True):
@@ -279,7 +280,7 @@ class UpdateTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(a.log_marginal_likelihood(), b.log_marginal_likelihood(), rtol)
 
     @parameterized.parameters(SIGMA, None)
-    def test_order_and_batches_do_not_matter(self, sigma):
+    def test_order_and_batches_do_not_matter(self, sigma: Any) -> None:
         model, whole = fitted(sigma)
         bits = NeuralLinear(model, sigma_noise=sigma, dtype="float64")
         order = RNG.permutation(N)
@@ -292,7 +293,7 @@ class UpdateTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(mean, whole.function_moments(NEW)[0], 1e-12)
 
     @parameterized.parameters("float32", "float64")
-    def test_features_are_those_at_the_fit(self, dtype):
+    def test_features_are_those_at_the_fit(self, dtype: Any) -> None:
         model = network()
         actual = NeuralLinear(model, sigma_noise=SIGMA, dtype=dtype)
         model.layers[0].set_weights([w + 0.5 for w in model.layers[0].get_weights()])
@@ -309,7 +310,7 @@ class UpdateTest(tf.test.TestCase, parameterized.TestCase):
             1e-6,
         )
 
-    def test_single_precision(self):
+    def test_single_precision(self) -> None:
         """Of the network alone: targets far from zero keep their digits."""
         model, _ = fitted()
         actual = NeuralLinear(model, sigma_noise=SIGMA, prior_precision=1e-8).fit(X, Y + 1e6)
@@ -320,7 +321,7 @@ class UpdateTest(tf.test.TestCase, parameterized.TestCase):
 
 class DrawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(SIGMA, None)
-    def test_law_of_the_weights(self, sigma):
+    def test_law_of_the_weights(self, sigma: Any) -> None:
         model, actual = fitted(sigma, prior_precision=1.7)
         phi = features(model, X)
         draws = actual.sample(20_000, seed=1)
@@ -340,7 +341,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(actual.sample(3, seed=7), actual.sample(3, seed=7))
 
     @parameterized.parameters(SIGMA, None)
-    def test_functions_and_networks(self, sigma):
+    def test_functions_and_networks(self, sigma: Any) -> None:
         """Kept functions are those of the sampled weights, one for all x; so are the networks."""
         model, actual = fitted(sigma)
         weights = actual.sample(8, seed=2).reshape(8, 5, 2)
@@ -355,7 +356,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         if sigma is not None:
             self.assertAllClose(drawn.aleatoric_stddev, np.full((6, 2), SIGMA))
 
-    def test_mixture_of_functions_is_the_prediction(self):
+    def test_mixture_of_functions_is_the_prediction(self) -> None:
         """Under unknown noise, which each function has of its own."""
         _, actual = fitted(None)
         kept = predict(actual, NEW, 20_000, seed=0, return_samples=True)
@@ -365,7 +366,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(kept.log_prob(Y_NEW), mixture, 0, 0.03)
         self.assertAllClose((sigma**2).mean(axis=0), kept.aleatoric_variance, 0.02)
 
-    def test_two_inputs(self):
+    def test_two_inputs(self) -> None:
         keras.utils.set_random_seed(0)
         inputs = [keras.Input((3,)), keras.Input((2,), dtype="int32")]
         table = keras.layers.Flatten()(keras.layers.Embedding(4, 2)(inputs[1]))
@@ -382,12 +383,12 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class RefusalTest(tf.test.TestCase):
-    def refuses(self, message, function, *arguments, **named):
+    def refuses(self, message: str, function: Any, *arguments: Any, **named: Any) -> None:
         with self.assertRaisesRegex(ValueError, f"^{message}") as caught:
             function(*arguments, **named)
         self.assertNotIn("\n", str(caught.exception))
 
-    def test_models(self):
+    def test_models(self) -> None:
         dense = keras.layers.Dense
         self.refuses(
             "model='fresh' is not", NeuralLinear, keras.Sequential([dense(1)], name="fresh")
@@ -413,7 +414,7 @@ class RefusalTest(tf.test.TestCase):
             message = "the posterior of 1,000 features needs 40.1 MB of memory, and 1 MB is free"
             self.refuses(message, NeuralLinear, linear(1000))
 
-    def test_arguments(self):
+    def test_arguments(self) -> None:
         for message, arguments in (
             ("sigma_noise=0 must be a positive number", {"sigma_noise": 0}),
             ("noise_prior=-1.0 must be two positive numbers", {"noise_prior": (1.0, -1.0)}),
@@ -434,9 +435,9 @@ class RefusalTest(tf.test.TestCase):
             predict,
             outputs.function_moments,
         ):
-            arguments = {predict: [outputs, X], outputs.function_moments: [X]}.get(call, [])
+            needed: Any = {predict: [outputs, X], outputs.function_moments: [X]}.get(call, [])
             message = f"{call.__name__} needs a fitted NeuralLinear; call fit first$"
-            self.refuses(message, call, *arguments)
+            self.refuses(message, call, *needed)
         self.refuses(
             "with_noise=True is for regression with one known noise",
             outputs.fit(X, Y).optimize_prior_precision,
@@ -453,7 +454,7 @@ class RefusalTest(tf.test.TestCase):
         self.refuses("batch_size=0 must be a positive", predict, outputs, X, batch_size=0)
         self.refuses("batch_size=0 must be a positive", outputs.fit, X, Y, batch_size=0)
 
-    def test_data(self):
+    def test_data(self) -> None:
         fitted = NeuralLinear(network()).fit(X, Y)
         before = float(fitted.log_marginal_likelihood())
         for message, *data in (

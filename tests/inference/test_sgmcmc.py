@@ -1,6 +1,7 @@
 """`SGMCMC`: its samples are the snapshots that `WeightSnapshots` keeps of a sampler's weights."""
 
 import tempfile
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,7 +20,7 @@ Y = RNG.normal(size=(N, 1)).astype("float32")
 FIT = {"batch_size": 8, "verbose": 0}
 
 
-def network(rate=0.01, kind=SGLD):
+def network(rate: float = 0.01, kind: Any = SGLD) -> Any:
     keras.utils.set_random_seed(0)
     stack = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((3,)), *stack])
@@ -27,14 +28,14 @@ def network(rate=0.01, kind=SGLD):
     return model
 
 
-def in_order(rows):
+def in_order(rows: Any) -> Any:
     """Rows by their first number: without the order in which samples are given."""
     return rows[np.argsort(rows[:, 0])]
 
 
 class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(kind=(SGLD, SGHMC), on_disk=(False, True))
-    def test_samples_are_the_snapshots(self, kind, on_disk):
+    def test_samples_are_the_snapshots(self, kind: Any, on_disk: Any) -> None:
         kept = WeightSnapshots(2, 3)
         settings = {"callbacks": [kept], "epochs": 9, **FIT}
         with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +53,7 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(prediction.mean, expected.mean, 1e-5, 1e-6)
         self.assertAllClose(prediction.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-7)
 
-    def test_cycles(self):
+    def test_cycles(self) -> None:
         """4 epochs a cycle, 3 steps an epoch; the second half of a cycle samples."""
         kept = WeightSnapshots()
         model = network(CyclicalSchedule(0.1, 12, exploration=0.5))
@@ -60,7 +61,7 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(kept.epochs, [3, 4, 7, 8])
         self.assertLen(posterior.sample(), 4)
 
-    def test_a_stopped_run_goes_on(self):
+    def test_a_stopped_run_goes_on(self) -> None:
         whole = SGMCMC(network()).fit(X, Y, epochs=6, **FIT)
         with tempfile.TemporaryDirectory() as folder:
             SGMCMC(network()).fit(X, Y, epochs=4, savedir=folder, **FIT)
@@ -69,7 +70,7 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
                 resumed.fit(X, Y, epochs=6, savedir=folder, **FIT)
                 self.assertAllClose(resumed.sample(), whole.sample(), 1e-6)
 
-    def test_some_of_the_samples(self):
+    def test_some_of_the_samples(self) -> None:
         posterior = SGMCMC(network()).fit(X, Y, epochs=4, **FIT)
         self.assertAllEqual(posterior.ensemble(2, seed=1).members, posterior.sample(2, seed=1))
         self.assertEqual(posterior.ensemble(100).num_functions, 4)
@@ -80,7 +81,7 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
             with self.assertRaisesRegex(ValueError, "^num_samples=0 must be a positive integer$"):
                 call(0)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         for name, wrong in (("start", -1), ("every", 0), ("seed", "one"), ("jit_compile", "no")):
             with self.assertRaisesRegex(ValueError, f"^{name}='?{wrong}"):
                 SGMCMC(network(), **{name: wrong})
@@ -97,7 +98,7 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
             posterior.fit(X, Y, epochs=3, **FIT)
         self.assertFalse(posterior.is_fitted)
 
-    def test_mixed_precision_scales_the_loss(self):
+    def test_mixed_precision_scales_the_loss(self) -> None:
         """The sampler then stands inside of another optimizer."""
         model = network()
         sampler = SGLD(CyclicalSchedule(0.1, 12, exploration=0.5), num_data=N)

@@ -1,6 +1,7 @@
 """SWAG: moments of the path, the law of the draws, statistics of BatchNormalization, resuming."""
 
 import tempfile
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,7 +18,7 @@ X = RNG.normal(size=(40, 3)).astype("float32")
 Y = (X[:, :1] - 0.5 * X[:, 1:2] + RNG.normal(0, 0.3, (40, 1))).astype("float32")
 
 
-def network(offset=0.0):
+def network(offset: float = 0.0) -> Any:
     keras.utils.set_random_seed(0)
     hidden = keras.layers.Dense(4, "tanh")
     model = keras.Sequential([keras.Input((3,)), hidden, keras.layers.Dense(1)])
@@ -27,7 +28,7 @@ def network(offset=0.0):
     return model
 
 
-def normalised():
+def normalised() -> Any:
     keras.utils.set_random_seed(0)
     stack = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((3,)), *stack])
@@ -35,14 +36,16 @@ def normalised():
     return model
 
 
-def fitted(model, *, epochs=12, callbacks=(), y=Y, **arguments):
+def fitted(
+    model: Any, *, epochs: int = 12, callbacks: Any = (), y: Any = Y, **arguments: Any
+) -> Any:
     settings = {"rank": 4, "start": 2, **arguments}
     swag = SWAG(model, jit_compile=False, **settings)
     return swag.fit(X, y, epochs=epochs, batch_size=5, callbacks=callbacks, verbose=0)
 
 
 class MomentsTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_moments(self, swag, thetas, rank):
+    def assert_moments(self, swag: Any, thetas: Any, rank: Any) -> None:
         """Of all points, and the deviations of the last from the means until then."""
         self.assertAllClose(swag.mean, thetas.mean(axis=0), 1e-12, 1e-12)
         self.assertAllClose(swag.variance, thetas.var(axis=0), 1e-9, 1e-18)
@@ -51,14 +54,14 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(swag.deviations, by_hand, 1e-9, 1e-12)
 
     @parameterized.parameters((1, 4), (2, 3), (1, 20))
-    def test_moments_of_the_path(self, every, rank):
+    def test_moments_of_the_path(self, every: Any, rank: Any) -> None:
         path = WeightSnapshots(2, every)
         swag = fitted(network(), callbacks=[path], every=every, rank=rank)
         thetas = np.asarray(path.ensemble().members, np.float64)
         self.assertLen(thetas, 10 // every)
         self.assert_moments(swag, thetas, min(rank, len(thetas)))
 
-    def test_large_weights_that_move_little(self):
+    def test_large_weights_that_move_little(self) -> None:
         """The moments are added up in float64, whatever the network is computed in."""
         path = WeightSnapshots(2)
         swag = fitted(network(offset=2.0**12), callbacks=[path], y=Y + np.float32(2.0**12))
@@ -66,7 +69,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(thetas[:, -1].std(), 1e-3)
         self.assert_moments(swag, thetas, 4)
 
-    def test_fit_again_begins_a_path_of_its_own(self):
+    def test_fit_again_begins_a_path_of_its_own(self) -> None:
         """The network trains on from where it is; what was gathered before does not count."""
         twice = network()
         swag = fitted(twice)
@@ -76,7 +79,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertNotAllClose(swag.mean, first)
         self.assert_moments(swag, np.asarray(path.ensemble().members, np.float64), 4)
 
-    def test_a_stopped_run_goes_on(self):
+    def test_a_stopped_run_goes_on(self) -> None:
         arguments = {"batch_size": 5, "verbose": 0}
         whole = SWAG(network(), rank=3, start=1).fit(X, Y, epochs=8, **arguments)
         with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +95,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
 
 class DrawsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(0.5**0.5, 1.0)
-    def test_law_of_the_draws(self, scale):
+    def test_law_of_the_draws(self, scale: Any) -> None:
         """Their mean and covariance, scale^2 (diag(var) + D D^T / (K - 1))."""
         swag = fitted(network(), rank=5, scale=scale)
         draws = swag.sample(40_000, seed=3)
@@ -106,7 +109,7 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
         stddev = [np.median(s) for s in np.split(np.sqrt(np.diag(expected)), [12, 16, 20])]
         self.assertAllClose([row.stddev for row in swag.summary().rows], stddev, 1e-9)
 
-    def test_predictions_are_those_of_the_draws(self):
+    def test_predictions_are_those_of_the_draws(self) -> None:
         model = network()
         swag = fitted(model)
         prediction = tfbdl.predict(swag.ensemble(7, seed=2), X, return_samples=True)
@@ -115,7 +118,7 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
             expected = flat(tf.constant(theta, tf.float32), X)
             self.assertAllClose(outputs, expected, 1e-4, 1e-5)
 
-    def test_statistics_of_batch_normalization_are_taken_anew(self):
+    def test_statistics_of_batch_normalization_are_taken_anew(self) -> None:
         """The moments of each draw's own activations: means over the batches of x."""
         model = normalised()
         swag = fitted(model)
@@ -134,8 +137,8 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
         prediction = tfbdl.predict(swag, X, 3, seed=1, verbose=0)
         self.assertAllClose(prediction.mean, tfbdl.predict(same, X, verbose=0).mean, 1e-6)
 
-    def test_inputs_that_are_not_known(self):
-        def examples(epoch, context):
+    def test_inputs_that_are_not_known(self) -> None:
+        def examples(epoch: int, context: Any) -> Any:
             return tf.data.Dataset.from_tensor_slices((X, Y))
 
         swag = SWAG(normalised(), rank=2)
@@ -149,7 +152,7 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class RefusalTest(tf.test.TestCase):
-    def test_arguments(self):
+    def test_arguments(self) -> None:
         for name, wrong in (
             ("rank", 1),
             ("rank", 0),
@@ -164,7 +167,7 @@ class RefusalTest(tf.test.TestCase):
             with self.assertRaisesRegex(ValueError, f"^{name}='?{wrong}"):
                 SWAG(network(), **{name: wrong})
 
-    def test_models(self):
+    def test_models(self) -> None:
         plain = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)], name="plain")
         random = keras.Sequential([keras.Input((3,)), layers.BayesDense(1, num_data=9)])
         unbuilt = keras.Sequential([keras.layers.Dense(1)])
@@ -177,14 +180,14 @@ class RefusalTest(tf.test.TestCase):
             with self.assertRaisesRegex(ValueError, message):
                 SWAG(model)
 
-    def test_a_path_of_one_point(self):
+    def test_a_path_of_one_point(self) -> None:
         swag = SWAG(network(), start=2)
         message = "^start=2 and every=1 leave less than two points of the path; train longer$"
         with self.assertRaisesRegex(ValueError, message):
             swag.fit(X, Y, epochs=3, verbose=0)
         self.assertFalse(swag.is_fitted)
 
-    def test_before_the_fit(self):
+    def test_before_the_fit(self) -> None:
         swag = SWAG(network())
         for name in ("mean", "variance", "deviations"):
             with self.assertRaisesRegex(NotFittedError, f"^{name} needs a fitted SWAG; call fit"):

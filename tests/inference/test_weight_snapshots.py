@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,7 +19,7 @@ X = RNG.normal(size=(24, 3)).astype("float32")
 Y = RNG.normal(size=(24, 1)).astype("float32")
 
 
-def network(rate=0.01, kind=SGLD):
+def network(rate: float = 0.01, kind: Any = SGLD) -> Any:
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((3,)), *layers])
@@ -29,25 +30,25 @@ def network(rate=0.01, kind=SGLD):
 class Record(keras.callbacks.Callback):
     """All variables after each epoch."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.weights = {}
+        self.weights: dict[Any, Any] = {}
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.weights[epoch + 1] = self.model.get_weights()
 
 
-def fit(model, callbacks, epochs):
+def fit(model: Any, callbacks: Any, epochs: int) -> None:
     model.fit(X, Y, batch_size=8, epochs=epochs, callbacks=callbacks, verbose=0)
 
 
-def loop(model, callbacks, epochs):
+def loop(model: Any, callbacks: Any, epochs: int) -> None:
     tfbdl.train(model, X, Y, batch_size=8, epochs=epochs, callbacks=callbacks, verbose=0)
 
 
 class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(train=(fit, loop), on_disk=(False, True))
-    def test_members_are_the_networks_of_their_epochs(self, train, on_disk):
+    def test_members_are_the_networks_of_their_epochs(self, train: Any, on_disk: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:
             kept = WeightSnapshots(2, 3, savedir=Path(folder) / "s" if on_disk else None)
             record, model = Record(), network()
@@ -62,11 +63,11 @@ class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLen(kept_epochs, prediction.num_samples)
         self.assertAllClose(prediction.aleatoric_stddev, np.full((24, 1), 0.5))
 
-    def test_a_stopped_run_keeps_what_it_had(self):
+    def test_a_stopped_run_keeps_what_it_had(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
 
-            def go(epochs, where):
+            def go(epochs: int, where: Any) -> Any:
                 kept = WeightSnapshots(savedir=folder / where / "samples")
                 arguments = {"batch_size": 8, "callbacks": [kept], "verbose": 0}
                 tfbdl.train(
@@ -93,14 +94,14 @@ class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
                 kept.ensemble()
 
     @parameterized.parameters(SGLD, SGHMC)
-    def test_cycles(self, kind):
+    def test_cycles(self, kind: Any) -> None:
         """4 epochs a cycle, 3 steps an epoch; the second half of a cycle samples."""
         schedule = CyclicalSchedule(0.1, 12, exploration=0.5)
         kept = WeightSnapshots()
         fit(network(schedule, kind), [kept], 9)
         self.assertEqual(kept.epochs, [3, 4, 7, 8])
 
-    def test_cycles_of_a_scaled_loss(self):
+    def test_cycles_of_a_scaled_loss(self) -> None:
         """As Keras scales it for mixed precision."""
         model, kept = network(), WeightSnapshots()
         sampler = SGLD(CyclicalSchedule(0.1, 12, exploration=0.5), num_data=len(X))
@@ -109,7 +110,7 @@ class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
         fit(model, [kept], 9)
         self.assertEqual(kept.epochs, [3, 4, 7, 8])
 
-    def test_cycles_count_batches(self):
+    def test_cycles_count_batches(self) -> None:
         """Of which two make a step here: 6 batches an epoch, 24 a cycle."""
         schedule = CyclicalSchedule(0.1, 24, exploration=0.5)
         model, kept = network(), WeightSnapshots()
@@ -118,7 +119,7 @@ class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
         model.fit(X, Y, batch_size=4, epochs=9, callbacks=[kept], verbose=0)
         self.assertEqual(kept.epochs, [3, 4, 7, 8])
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         with self.assertRaisesRegex(ValueError, "^start=-1 must be at least 0$"):
             WeightSnapshots(-1)
         with self.assertRaisesRegex(ValueError, "^every=0 must be a positive integer$"):
@@ -130,7 +131,7 @@ class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class CyclicalScheduleTest(tf.test.TestCase, parameterized.TestCase):
-    def test_against_the_formula(self):
+    def test_against_the_formula(self) -> None:
         schedule = CyclicalSchedule(0.3, 10, exploration=0.65)
         steps = np.arange(35)
         expected = 0.15 * (1 + np.cos(np.pi * (steps % 10) / 10))
@@ -138,7 +139,7 @@ class CyclicalScheduleTest(tf.test.TestCase, parameterized.TestCase):
         samples = [bool(schedule.samples(int(s))) for s in steps]
         self.assertAllEqual(samples, steps % 10 >= 7)
 
-    def test_no_noise_while_it_explores(self):
+    def test_no_noise_while_it_explores(self) -> None:
         """Then the step is that of SGD at the schedule's rate."""
         schedule = CyclicalSchedule(0.1, 4, exploration=0.5)
         sampler = SGLD(schedule, num_data=5, seed=0)
@@ -153,7 +154,7 @@ class CyclicalScheduleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         ("initial_rate", 0.0), ("steps_per_cycle", 0), ("exploration", 1.0), ("exploration", -0.1)
     )
-    def test_arguments(self, name, wrong):
+    def test_arguments(self, name: str, wrong: Any) -> None:
         arguments = {"initial_rate": 0.1, "steps_per_cycle": 5, name: wrong}
         with self.assertRaisesRegex(ValueError, f"^{name}={wrong} must be"):
             CyclicalSchedule(**arguments)

@@ -1,6 +1,7 @@
 """Convolutions: Keras' own at the mean, the law of their noise, draws, losses, arguments."""
 
 import itertools
+from typing import Any
 
 import keras
 import numpy as np
@@ -28,12 +29,12 @@ TRANSPOSED = {
 PLAIN = {**CONVOLUTIONS, **TRANSPOSED}
 
 
-def inputs(kind, channels=4, batch=2, data_format="channels_last"):
+def inputs(kind: Any, channels: int = 4, batch: int = 2, data_format: str = "channels_last") -> Any:
     x = RNG.normal(size=(batch, *LENGTHS[kind.rank], channels)).astype("float32")
     return np.moveaxis(x, -1, 1) if data_format == "channels_first" else x
 
 
-def with_weights(plain, weights, x, swap):
+def with_weights(plain: Any, weights: Any, x: Any, swap: Any) -> Any:
     """Keras' layer with the weights given; `swap` where it has filters before channels."""
     if not plain.built:
         plain.build(x.shape)
@@ -42,7 +43,7 @@ def with_weights(plain, weights, x, swap):
     return plain
 
 
-def away(layer, x):
+def away(layer: Any, x: Any) -> Any:
     """The layer, built, with no parameter where it starts."""
     layer.build(x.shape)
     rng = np.random.default_rng(2)
@@ -54,7 +55,7 @@ def away(layer, x):
 class MeanTest(tf.test.TestCase, parameterized.TestCase):
     """`per_example` computes its convolutions in another way, also at the mean."""
 
-    def check(self, kind, kernel_size, estimator, **arguments):
+    def check(self, kind: Any, kernel_size: Any, estimator: str, **arguments: Any) -> None:
         bayes, plain = (
             cls(4, kernel_size[: kind.rank], activation="softmax", **arguments, **own)
             for cls, own in ((kind, {"num_data": 10, "estimator": estimator}), (PLAIN[kind], {}))
@@ -75,15 +76,25 @@ class MeanTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         kind=tuple(CONVOLUTIONS), estimator=("reparameterization", "per_example")
     )
-    def test_convolutions(self, kind, estimator):
+    def test_convolutions(self, kind: Any, estimator: str) -> None:
         paddings = ("valid", "same", *["causal"] * (kind.rank == 1))
-        steps = ({}, {"strides": 2}, {"dilation_rate": 2}, {"groups": 2, "strides": 2})
+        steps: tuple[dict[str, int], ...] = (
+            {},
+            {"strides": 2},
+            {"dilation_rate": 2},
+            {"groups": 2, "strides": 2},
+        )
         for padding, step in itertools.product(paddings, steps):
             self.check(kind, (3, 2, 2), estimator, padding=padding, **step)
 
     @parameterized.product(kind=tuple(TRANSPOSED), estimator=("reparameterization", "per_example"))
-    def test_transposed(self, kind, estimator):
-        steps = ({}, {"strides": 2}, {"strides": 3}, {"dilation_rate": 2})
+    def test_transposed(self, kind: Any, estimator: str) -> None:
+        steps: tuple[dict[str, int], ...] = (
+            {},
+            {"strides": 2},
+            {"strides": 3},
+            {"dilation_rate": 2},
+        )
         odd, mixed = (3, 1, 3), (2, 4, 1)
         for padding, step, size in itertools.product(("valid", "same"), steps, (odd, mixed)):
             least = 1 if padding == "same" and size == mixed else 0
@@ -91,13 +102,13 @@ class MeanTest(tf.test.TestCase, parameterized.TestCase):
                 self.check(kind, size, estimator, padding=padding, output_padding=extra, **step)
 
     @parameterized.product(kind=tuple(PLAIN), estimator=("reparameterization", "per_example"))
-    def test_channels_first(self, kind, estimator):
+    def test_channels_first(self, kind: Any, estimator: str) -> None:
         """With a last axis that is not as long as the filters are many, where Keras errs."""
         for padding in ("valid", "same"):
             step = {"padding": padding, "strides": 3}
             self.check(kind, (3, 2, 2), estimator, data_format="channels_first", **step)
 
-    def test_without_a_bias(self):
+    def test_without_a_bias(self) -> None:
         x = inputs(layers.BayesConv2D)
         bayes = away(layers.BayesConv2D(3, 2, num_data=10, use_bias=False), x)
         plain = keras.layers.Conv2D(3, 2, use_bias=False)
@@ -105,7 +116,7 @@ class MeanTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(bayes(x), plain(x), 1e-6)
         self.assertIsNone(bayes.bias)
 
-    def test_causal_outputs_depend_on_the_past_alone(self):
+    def test_causal_outputs_depend_on_the_past_alone(self) -> None:
         for estimator in ESTIMATORS:
             layer = layers.BayesConv1D(2, 3, padding="causal", num_data=10, estimator=estimator)
             x = inputs(layers.BayesConv1D)
@@ -124,7 +135,7 @@ class UnitsTest(tf.test.TestCase, parameterized.TestCase):
     """Kernels have channels on axis -2 and filters on axis -1, also the transposed."""
 
     @parameterized.parameters(*PLAIN)
-    def test_axes_and_fan_in(self, kind):
+    def test_axes_and_fan_in(self, kind: Any) -> None:
         layer = kind(
             50, 2, num_data=10, kernel_initializer="he_normal", prior=priors.Normal("fan_in")
         )
@@ -139,7 +150,7 @@ class UnitsTest(tf.test.TestCase, parameterized.TestCase):
         got = layer.prior.log_prob(layer.kernel.mean)
         self.assertAllClose(got, p.log_prob(layer.kernel.mean), 1e-5)
 
-    def test_groups_of_channels(self):
+    def test_groups_of_channels(self) -> None:
         layer = layers.BayesConv2D(6, 3, groups=2, num_data=10)
         layer(inputs(layers.BayesConv2D))
         self.assertEqual(tuple(layer.kernel.mean.shape), (3, 3, 2, 6))
@@ -168,7 +179,7 @@ FEW = [
 
 class LawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*PAIRS)
-    def test_mean_and_covariance(self, name, estimator):
+    def test_mean_and_covariance(self, name: str, estimator: str) -> None:
         """Outputs are J w, J from Keras' layer; positions share w, examples as the estimator says.
 
         So they have the mean J mu and the covariance J diag(sigma^2) J^T, between examples 0 but
@@ -187,7 +198,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         )
         plain = PLAIN[kind](2, **arguments)
 
-        def outputs_at(weights):
+        def outputs_at(weights: Any) -> Any:
             return np.ravel(with_weights(plain, weights, x, kind in TRANSPOSED)(x)).astype(
                 "float64"
             )
@@ -206,7 +217,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             covariance *= np.kron(np.eye(2), np.ones((size, size)))
 
         @tf.function(jit_compile=True)
-        def sampled():
+        def sampled() -> Any:
             return tf.map_fn(
                 lambda _: tf.reshape(layer(x, training=True), [2 * size]),
                 tf.range(num),
@@ -224,20 +235,20 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(np.max(np.abs(products.mean(axis=0) - expected) / error), 5)
 
     @parameterized.parameters(*FEW)
-    def test_same_eager_in_graphs_and_under_xla(self, name, estimator):
+    def test_same_eager_in_graphs_and_under_xla(self, name: str, estimator: str) -> None:
         """Outputs and gradients, and outputs where the batch and all lengths are unknown."""
         kind, arguments = LAWS[name]
         x = tf.constant(inputs(kind, data_format=arguments.get("data_format")))
         layer = away(kind(4, 2, num_data=10, estimator=estimator, seed=1, **arguments), x)
 
-        def step():
+        def step() -> Any:
             with tf.GradientTape() as tape:
                 y = layer(x, training=True)
                 loss = tf.reduce_sum(tf.square(y)) + sum(layer.losses)
             return y, *tape.gradient(loss, [v.value for v in layer.trainable_variables])
 
         unknown = [4 if n == 4 else None for n in x.shape]
-        actual = []
+        actual: list[Any] = []
         for run in (
             step,
             tf.function(step),
@@ -254,14 +265,14 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllClose(a, b, 1e-4, 1e-4)
 
     @parameterized.parameters(*ESTIMATORS)
-    def test_gradients_against_finite_differences(self, estimator):
+    def test_gradients_against_finite_differences(self, estimator: str) -> None:
         x = RNG.normal(size=(2, 4, 4, 2))
         for kind in (layers.BayesConv2D, layers.BayesConv2DTranspose):
             layer = kind(2, 2, num_data=10, estimator=estimator, seed=1, dtype="float64")
             away(layer, x)
 
             @tf.function(autograph=False)
-            def loss(layer=layer):
+            def loss(layer: Any = layer) -> Any:
                 layer.seed.state.assign([1, 0])
                 return tf.reduce_sum(tf.square(layer(x, training=True))) + sum(layer.losses)
 
@@ -283,7 +294,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
 
 class DrawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(name=tuple(LAWS), estimator=ESTIMATORS)
-    def test_a_draw_is_keras_layer_with_the_weights_drawn(self, name, estimator):
+    def test_a_draw_is_keras_layer_with_the_weights_drawn(self, name: str, estimator: str) -> None:
         kind, arguments = LAWS[name]
         x = inputs(kind, batch=3, data_format=arguments.get("data_format"))
         layer = away(kind(6, 2, num_data=10, estimator=estimator, **arguments), x)
@@ -297,7 +308,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(layer(x[:1], draw=draw), drawn[-1][:1], 1e-5, 1e-5)
         self.assertNotAllClose(*drawn)
 
-    def test_a_network_is_trained_and_drawn(self):
+    def test_a_network_is_trained_and_drawn(self) -> None:
         """Kernels of edges: the loss falls, and predictions in draws are those of `DrawnModel`."""
         rng = np.random.default_rng(0)
         x = rng.normal(size=(60, 6, 6, 1)).astype("float32")
@@ -326,7 +337,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
 
 class PointTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*PLAIN)
-    def test_a_kernel_without_noise_for_each_example(self, kind):
+    def test_a_kernel_without_noise_for_each_example(self, kind: Any) -> None:
         """Outputs and gradients are those of one kernel for the batch."""
         x, actual = inputs(kind), []
         for estimator in ("reparameterization", "per_example"):
@@ -343,11 +354,11 @@ class PointTest(tf.test.TestCase, parameterized.TestCase):
 
 class LossTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(name=tuple(LAWS), estimator=ESTIMATORS)
-    def test_is_kl_over_num_data(self, name, estimator):
+    def test_is_kl_over_num_data(self, name: str, estimator: str) -> None:
         for training, use_bias in ((True, True), (True, False), (False, True)):
             self.check(name, estimator, training, use_bias)
 
-    def check(self, name, estimator, training, use_bias):
+    def check(self, name: str, estimator: str, training: Any, use_bias: bool) -> None:
         kind, arguments = LAWS[name]
         layer = kind(
             4, 2, num_data=37, prior=0.5, estimator=estimator, use_bias=use_bias, **arguments
@@ -363,7 +374,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLen(layer.random_weights, 1 + use_bias)
         self.assertAllClose(layer.losses, [expected / 37], 1e-5)
 
-    def test_a_shared_layer_costs_once(self):
+    def test_a_shared_layer_costs_once(self) -> None:
         layer = layers.BayesConv2D(2, 3, padding="same", num_data=10)
         x = keras.Input((5, 5, 2))
         model = keras.Model(x, layer(layer(x)))
@@ -377,7 +388,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
 
 class PrecisionTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(pair=FEW, policy=("mixed_float16", "mixed_bfloat16"))
-    def test_mixed(self, pair, policy):
+    def test_mixed(self, pair: Any, policy: str) -> None:
         name, estimator = pair
         kind, arguments = LAWS[name]
         x = inputs(kind, data_format=arguments.get("data_format"))
@@ -399,19 +410,19 @@ class PrecisionTest(tf.test.TestCase, parameterized.TestCase):
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*PLAIN)
-    def test_local_reparameterization_is_refused(self, kind):
+    def test_local_reparameterization_is_refused(self, kind: Any) -> None:
         """Positions share weights: their outputs are not independent."""
         message = "^estimator='local_reparameterization' .* share weights .* use 'flipout'$"
         with self.assertRaisesRegex(ValueError, message):
             kind(2, 3, num_data=10, estimator="local_reparameterization")
 
     @parameterized.parameters(*PLAIN)
-    def test_posterior_must_fit_the_estimator(self, kind):
+    def test_posterior_must_fit_the_estimator(self, kind: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^estimator='flipout' needs"):
             kind(2, 3, num_data=10, estimator="flipout", posterior=posteriors.LowRankNormal(2))
 
     @parameterized.product(kind=tuple(PLAIN), num_data=(0, True, None))
-    def test_num_data_is_checked(self, kind, num_data):
+    def test_num_data_is_checked(self, kind: Any, num_data: int) -> None:
         with self.assertRaisesRegex(ValueError, "^num_data=.* must be a positive integer"):
             kind(2, 3, num_data=num_data)
         with self.assertRaisesRegex(TypeError, "num_data"):
@@ -433,7 +444,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ("prior", "mystery", "^prior='mystery' is unknown"),
         ("estimator", "mystery", "^estimator='mystery' is unknown"),
     )
-    def test_ranges(self, name, value, message):
+    def test_ranges(self, name: str, value: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
             layers.BayesConv2D(**{"filters": 4, "kernel_size": 3, "num_data": 10, name: value})
 
@@ -443,11 +454,11 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ({"output_padding": 0, "padding": "same"}, "^output_padding=0 of 0 .* odd kernel_size"),
         ({"strides": 2, "dilation_rate": 2}, "^strides=.* do not go together"),
     )
-    def test_ranges_of_transposed(self, arguments, message):
+    def test_ranges_of_transposed(self, arguments: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
             layers.BayesConv2DTranspose(4, 2, num_data=10, **arguments)
 
-    def test_inputs(self):
+    def test_inputs(self) -> None:
         with self.assertRaisesRegex(ValueError, "must have known channels, on axis 3$"):
             layers.BayesConv2D(4, 3, num_data=10).build((None, 8, 8, None))
         with self.assertRaisesRegex(ValueError, "^groups=2 must divide the 3 channels"):
@@ -457,14 +468,14 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "incompatible"):
             layers.BayesConv2D(4, 3, num_data=10)(np.ones((2, 8, 3)))
 
-    def test_kernel_and_bias_may_have_priors_of_their_own(self):
+    def test_kernel_and_bias_may_have_priors_of_their_own(self) -> None:
         shared = priors.Normal(0.5)
         layer = layers.BayesConv2D(4, 3, num_data=10, prior=shared, bias_prior=3.0)
         layer(inputs(layers.BayesConv2D))
         self.assertIs(layer.kernel.prior, shared)
         self.assertAllClose(layer.bias.prior.scale, 3.0)
 
-    def test_format_is_that_of_keras_by_default(self):
+    def test_format_is_that_of_keras_by_default(self) -> None:
         before = keras.config.image_data_format()
         keras.config.set_image_data_format("channels_first")
         try:

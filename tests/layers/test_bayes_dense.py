@@ -1,5 +1,7 @@
 """BayesDense: the mean function, the loss KL / N, its start, training, precision, arguments."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.stats
@@ -18,7 +20,7 @@ X = RNG.normal(size=(N, 3)).astype("float32")
 Y = RNG.normal(size=(N, 2)).astype("float32")
 
 
-def kl_by_tfp(layer, scale=1.0, bias_scale=None):
+def kl_by_tfp(layer: Any, scale: float = 1.0, bias_scale: Any = None) -> Any:
     """KL of kernel and bias, in float64."""
     total = 0.0
     for q, gamma in ((layer.kernel, scale), (layer.bias, bias_scale or scale)):
@@ -30,7 +32,7 @@ def kl_by_tfp(layer, scale=1.0, bias_scale=None):
     return total
 
 
-def model_of(*layers):
+def model_of(*layers: Any) -> keras.Model:
     return keras.Sequential([keras.Input((3,)), *layers])
 
 
@@ -38,7 +40,9 @@ class MeanTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         activation=("relu", None, "softplus"), use_bias=(True, False), estimator=ESTIMATORS
     )
-    def test_inference_is_the_dense_layer_at_the_mean(self, activation, use_bias, estimator):
+    def test_inference_is_the_dense_layer_at_the_mean(
+        self, activation: Any, use_bias: bool, estimator: str
+    ) -> None:
         layer = BayesDense(
             4,
             activation,
@@ -62,7 +66,9 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         estimator=ESTIMATORS, training=(True, False), use_bias=(True, False), scale=(0.3, 2.0)
     )
-    def test_is_kl_over_num_data(self, estimator, training, use_bias, scale):
+    def test_is_kl_over_num_data(
+        self, estimator: str, training: Any, use_bias: bool, scale: Any
+    ) -> None:
         layer = BayesDense(4, num_data=37, prior=scale, estimator=estimator, use_bias=use_bias)
         layer(X, training=training)
         kl = kl_by_tfp(layer, scale)
@@ -70,12 +76,12 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(layer.losses[0], kl / 37, 1e-5)
         self.assertAllClose(layer.kl_term.terms["kl"], kl, 1e-5)
 
-    def test_kernel_and_bias_may_have_priors_of_their_own(self):
+    def test_kernel_and_bias_may_have_priors_of_their_own(self) -> None:
         layer = BayesDense(4, num_data=10, prior=0.5, bias_prior=3.0)
         layer(X)
         self.assertAllClose(layer.losses[0], kl_by_tfp(layer, 0.5, 3.0) / 10, 1e-5)
 
-    def test_point_bias_with_a_flat_prior_costs_nothing(self):
+    def test_point_bias_with_a_flat_prior_costs_nothing(self) -> None:
         with_bias, without = (
             BayesDense(4, num_data=10, bias_posterior="point", bias_prior="flat"),
             BayesDense(4, num_data=10, use_bias=False),
@@ -85,7 +91,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         without(X)
         self.assertAllClose(with_bias.losses, without.losses, 1e-6)
 
-    def test_sums_over_layers(self):
+    def test_sums_over_layers(self) -> None:
         layers = [BayesDense(4, num_data=37), BayesDense(3, num_data=37), BayesDense(2, num_data=9)]
         model = model_of(*layers)
         model(X, training=True)
@@ -95,7 +101,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(sum(model.losses), sum(expected), 1e-5)
 
     @parameterized.product(estimator=ESTIMATORS, training=(True, False))
-    def test_a_shared_layer_costs_once(self, estimator, training):
+    def test_a_shared_layer_costs_once(self, estimator: str, training: Any) -> None:
         """Weights used twice are one posterior: its KL counts once."""
         layer = BayesDense(3, num_data=10, estimator=estimator)
         inputs = keras.Input((3,))
@@ -105,7 +111,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(kl_term.terms(model)["kl"], kl_by_tfp(layer), 1e-5)
 
     @parameterized.parameters(1, 7, N)
-    def test_is_the_same_for_every_batch_size(self, batch_size):
+    def test_is_the_same_for_every_batch_size(self, batch_size: Any) -> None:
         """Under `fit`, at each step, the last and smaller batch included."""
         layer = BayesDense(2, num_data=N, seed=1)
         model = model_of(layer)
@@ -118,7 +124,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLen(losses, 2 * -(-N // batch_size))
         self.assertAllClose(losses, np.full(len(losses), kl_by_tfp(layer) / N), 1e-5)
 
-    def test_evaluate_is_the_loss_at_the_mean_plus_kl_over_num_data(self):
+    def test_evaluate_is_the_loss_at_the_mean_plus_kl_over_num_data(self) -> None:
         layer = BayesDense(2, num_data=N)
         model = model_of(layer)
         model.compile(loss="mse")
@@ -127,7 +133,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(model.evaluate(X, Y, batch_size=7, verbose=0), expected, 1e-5)
 
     @parameterized.parameters(*ESTIMATORS)
-    def test_one_step_of_fit(self, estimator):
+    def test_one_step_of_fit(self, estimator: str) -> None:
         """By a hand-written step with the same noise; N sets the pull of the prior."""
         layer = BayesDense(2, num_data=N, seed=1, prior=0.5, estimator=estimator)
         model = model_of(layer)
@@ -147,7 +153,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(v.value, before - 0.1 * gradient, 1e-4, 1e-5)
 
 
-def kl_from(layer, scale):
+def kl_from(layer: Any, scale: Any) -> Any:
     """The KL as a function of the variables, for gradients."""
     p = tfd.Normal(0.0, scale)
     return sum(
@@ -157,7 +163,7 @@ def kl_from(layer, scale):
 
 
 class StartTest(tf.test.TestCase):
-    def test_as_in_the_slides(self):
+    def test_as_in_the_slides(self) -> None:
         layer = BayesDense(300, num_data=10)
         layer.build((None, 100))
         limit = np.sqrt(6 / (100 + 300))
@@ -172,7 +178,7 @@ class StartTest(tf.test.TestCase):
             scipy.stats.kstest(rho, scipy.stats.uniform(-3, 1).cdf, method="asymp").pvalue, 1e-5
         )
 
-    def test_set_random_seed_decides_weights_and_noise(self):
+    def test_set_random_seed_decides_weights_and_noise(self) -> None:
         outputs = []
         for _ in range(2):
             keras.utils.set_random_seed(4)
@@ -181,7 +187,7 @@ class StartTest(tf.test.TestCase):
         self.assertAllEqual(outputs[0], outputs[1])
         self.assertGreater(np.abs(outputs[0][0] - outputs[0][1]).max(), 1e-3)
 
-    def test_layers_without_a_seed_have_independent_noise(self):
+    def test_layers_without_a_seed_have_independent_noise(self) -> None:
         first, second = (
             BayesDense(100, num_data=10, kernel_initializer="zeros", use_bias=False)
             for _ in range(2)
@@ -189,7 +195,7 @@ class StartTest(tf.test.TestCase):
         a, b = (layer(tf.eye(100), training=True).numpy().ravel() for layer in (first, second))
         self.assertLess(abs(np.corrcoef(a, b)[0, 1]), 5 / 100)
 
-    def test_kernel_and_bias_have_independent_noise(self):
+    def test_kernel_and_bias_have_independent_noise(self) -> None:
         layer = BayesDense(5000, num_data=10, kernel_initializer="zeros")
         y = layer(tf.constant([[0.0], [1.0]]), training=True).numpy()
         b, w = y[0], y[1] - y[0]
@@ -197,7 +203,7 @@ class StartTest(tf.test.TestCase):
 
 
 class TrainingTest(tf.test.TestCase):
-    def test_finds_the_exact_posterior_of_a_linear_model(self):
+    def test_finds_the_exact_posterior_of_a_linear_model(self) -> None:
         """y = w x + noise of variance 1, w ~ N(0, 1): the posterior is known in closed form."""
         n = 50
         x = np.random.default_rng(3).normal(size=(n, 1)).astype("float32")
@@ -223,7 +229,7 @@ class PrecisionTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         policy=("mixed_float16", "mixed_bfloat16"), estimator=ESTIMATORS, training=(True, False)
     )
-    def test_mixed(self, policy, estimator, training):
+    def test_mixed(self, policy: str, estimator: str, training: Any) -> None:
         """Half outputs near the float32 ones; KL, rho, gradients in float32."""
         wide, half = (
             BayesDense(4, num_data=10, seed=1, estimator=estimator, dtype=p)
@@ -247,14 +253,14 @@ class PrecisionTest(tf.test.TestCase, parameterized.TestCase):
             self.assertTrue(np.all(np.isfinite(gradient)))
 
     @parameterized.parameters(*ESTIMATORS)
-    def test_large_inputs_in_float16(self, estimator):
+    def test_large_inputs_in_float16(self, estimator: str) -> None:
         """x^2 overflows float16 beyond 256."""
         layer = BayesDense(4, num_data=10, estimator=estimator, dtype="mixed_float16")
         y = layer(np.full((2, 3), 1000.0, "float32"), training=True)
         self.assertTrue(np.all(np.isfinite(y)))
 
     @parameterized.parameters(*ESTIMATORS)
-    def test_float64(self, estimator):
+    def test_float64(self, estimator: str) -> None:
         layer = BayesDense(4, num_data=10, estimator=estimator, dtype="float64")
         y = layer(X.astype("float64"), training=True)
         self.assertEqual(y.dtype, tf.float64)
@@ -263,23 +269,23 @@ class PrecisionTest(tf.test.TestCase, parameterized.TestCase):
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(BayesDense, VariationalDropout)
-    def test_num_data_is_required(self, layer):
+    def test_num_data_is_required(self, layer: Any) -> None:
         with self.assertRaisesRegex(TypeError, "num_data"):
             layer(3)
 
     @parameterized.product(
         layer=(BayesDense, VariationalDropout), num_data=(0, -5, 100.0, True, None, "all")
     )
-    def test_num_data_is_checked(self, layer, num_data):
+    def test_num_data_is_checked(self, layer: Any, num_data: int) -> None:
         with self.assertRaisesRegex(ValueError, "^num_data=.* must be a positive integer"):
             layer(3, num_data=num_data)
 
     @parameterized.parameters(0, -1, 2.0, None, "3", True)
-    def test_units_is_checked(self, units):
+    def test_units_is_checked(self, units: int) -> None:
         with self.assertRaisesRegex(ValueError, "^units=.* must be a positive integer$"):
             BayesDense(units, num_data=10)
 
-    def test_units_may_be_a_numpy_integer(self):
+    def test_units_may_be_a_numpy_integer(self) -> None:
         self.assertEqual(BayesDense(np.int64(3), num_data=10).get_config()["units"], 3)
 
     @parameterized.parameters(
@@ -289,17 +295,17 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ("posterior", "full", "mean_field"),
         ("bias_posterior", "full", "mean_field"),
     )
-    def test_unknown_names_list_the_known_ones(self, argument, name, known):
+    def test_unknown_names_list_the_known_ones(self, argument: Any, name: str, known: Any) -> None:
         with self.assertRaisesRegex(
             ValueError, f"^{argument}='{name}' is unknown; choose .*{known}"
         ):
             BayesDense(3, num_data=10, **{argument: name})
 
-    def test_prior_and_posterior_must_go_together(self):
+    def test_prior_and_posterior_must_go_together(self) -> None:
         with self.assertRaisesRegex(ValueError, "^prior=Normal does not go with multiplicative"):
             BayesDense(3, num_data=10, posterior="multiplicative")
 
-    def test_objects(self):
+    def test_objects(self) -> None:
         layer = BayesDense(
             3,
             num_data=10,
@@ -310,11 +316,11 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(layer.kernel.rho.value, np.full((3, 3), -4.0))
         self.assertAllClose(layer.losses[0], kl_by_tfp(layer, 0.5) / 10, 1e-5)
 
-    def test_input_must_have_a_known_last_dimension(self):
+    def test_input_must_have_a_known_last_dimension(self) -> None:
         with self.assertRaisesRegex(ValueError, "known last dimension"):
             BayesDense(3, num_data=10).build((None, None))
 
-    def test_input_of_another_width_is_refused(self):
+    def test_input_of_another_width_is_refused(self) -> None:
         layer = BayesDense(3, num_data=10)
         layer(X)
         with self.assertRaisesRegex(ValueError, "incompatible"):

@@ -1,5 +1,7 @@
 """BayesEmbedding: Keras' layer at the mean and in draws, one table for all integers of a step."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -13,7 +15,7 @@ tfd = tfp.distributions
 IDS = np.array([[0, 3, 3, 1], [2, 0, 3, 4]])
 
 
-def plain_layer(table, **arguments):
+def plain_layer(table: Any, **arguments: Any) -> Any:
     layer = keras.layers.Embedding(5, 3, **arguments)
     layer.build()
     layer.set_weights([np.asarray(table)])
@@ -22,7 +24,7 @@ def plain_layer(table, **arguments):
 
 class TableTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(np.int32, np.int64, np.uint8, np.float32)
-    def test_at_the_mean_and_in_draws_it_is_keras_layer(self, dtype):
+    def test_at_the_mean_and_in_draws_it_is_keras_layer(self, dtype: Any) -> None:
         layer, draw = layers.BayesEmbedding(5, 3, num_data=10), make_draw(0, 1)
         x = IDS.astype(dtype)
         layer(x)
@@ -32,7 +34,7 @@ class TableTest(tf.test.TestCase, parameterized.TestCase):
         self.assertTrue(np.all(table != layer.embeddings.mean))
         self.assertEqual(layer.compute_output_shape((None, 7)), (None, 7, 3))
 
-    def test_training_has_one_table(self):
+    def test_training_has_one_table(self) -> None:
         """Equal integers, equal vectors, also in another example; another table at each step."""
         layer = layers.BayesEmbedding(5, 3, num_data=10, seed=1)
         layer(IDS)
@@ -46,7 +48,7 @@ class TableTest(tf.test.TestCase, parameterized.TestCase):
             tables.append(table)
         self.assertTrue(np.all(tables[0] != tables[1]))
 
-    def test_law(self):
+    def test_law(self) -> None:
         layer = layers.BayesEmbedding(500, 40, num_data=10, seed=1)
         y = layer(np.arange(500), training=True)
         z = np.ravel((y - layer.embeddings.mean) / layer.embeddings.stddev).astype("float64")
@@ -54,7 +56,7 @@ class TableTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(z.var() - 1), 5 * np.sqrt(2 / z.size))
         self.assertLess(abs(np.corrcoef(z[1:], z[:-1])[0, 1]), 5 / np.sqrt(z.size))
 
-    def test_masks(self):
+    def test_masks(self) -> None:
         layer, plain = (
             kind(5, 3, mask_zero=True, **own)
             for kind, own in (
@@ -71,7 +73,7 @@ class TableTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(summed(IDS)[0], expected, 1e-5)
 
     @parameterized.parameters("mixed_float16", "mixed_bfloat16", "float64")
-    def test_precision(self, policy):
+    def test_precision(self, policy: str) -> None:
         """Integers beyond what half precision can tell apart are told apart."""
         layer = layers.BayesEmbedding(3000, 2, num_data=10, dtype=policy)
         x = np.array([2047.0, 2048.0, 2049.0], "float32")
@@ -80,7 +82,7 @@ class TableTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLen(np.unique(tf.cast(y, tf.float32)), 6)
         self.assertEqual(layer.losses[0].dtype, layer.embeddings.mu.dtype)
 
-    def test_start(self):
+    def test_start(self) -> None:
         table = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
         for given in (table, [table]):
             layer = layers.BayesEmbedding(5, 3, weights=given, num_data=10)
@@ -91,7 +93,7 @@ class TableTest(tf.test.TestCase, parameterized.TestCase):
 
 class LossTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(True, False)
-    def test_kl_of_the_whole_table(self, training):
+    def test_kl_of_the_whole_table(self, training: Any) -> None:
         layer = layers.BayesEmbedding(5, 3, num_data=37, prior=0.5)
         for _ in range(2):
             layer(IDS, training=training)
@@ -100,7 +102,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         kl = np.sum(tfd.kl_divergence(tfd.Normal(mu, np.logaddexp(0, rho)), p))
         self.assertAllClose(layer.losses, [kl / 37], 1e-5)
 
-    def test_rows_never_seen_keep_to_the_prior(self):
+    def test_rows_never_seen_keep_to_the_prior(self) -> None:
         """Those seen fit the data; the others' q becomes p. Exact, since the model is linear."""
         n, noise = 30, 0.5
         rng = np.random.default_rng(0)
@@ -122,11 +124,11 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.max(np.abs(layer.embeddings.mean[:, 0] - mean) / sd), 0.3)
         self.assertAllClose(layer.embeddings.stddev[:, 0], sd, 0.1)
 
-    def test_same_eager_in_graphs_and_under_xla(self):
+    def test_same_eager_in_graphs_and_under_xla(self) -> None:
         layer, x = layers.BayesEmbedding(5, 3, num_data=10), tf.constant(IDS)
         layer(x)
 
-        def step():
+        def step() -> Any:
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(tf.square(layer(x, training=True))) + sum(layer.losses)
             return loss, *tape.gradient(loss, [v.value for v in layer.trainable_variables])
@@ -141,7 +143,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class ModelTest(tf.test.TestCase):
-    def test_a_network_for_text_is_trained_and_drawn(self):
+    def test_a_network_for_text_is_trained_and_drawn(self) -> None:
         rng = np.random.default_rng(0)
         x = rng.integers(1, 20, size=(200, 8))
         y = np.any(x == 7, axis=1).astype("int32")
@@ -165,7 +167,7 @@ class ModelTest(tf.test.TestCase):
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("flipout", "local_reparameterization", "per_example")
-    def test_other_estimators_are_refused(self, estimator):
+    def test_other_estimators_are_refused(self, estimator: str) -> None:
         message = f"^estimator='{estimator}' does not hold for BayesEmbedding, .* use 'repara"
         with self.assertRaisesRegex(ValueError, message):
             layers.BayesEmbedding(5, 3, num_data=10, estimator=estimator)
@@ -177,7 +179,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ("weights", np.ones((3, 5)), r"^weights of shape \(3, 5\) must have .*=\(5, 3\)$"),
         ("bias_prior", 1.0, "^bias_prior and bias_posterior must be None"),
     )
-    def test_ranges(self, name, value, message):
+    def test_ranges(self, name: str, value: Any, message: str) -> None:
         arguments = {"input_dim": 5, "output_dim": 3, "num_data": 10, name: value}
         with self.assertRaisesRegex(ValueError, message):
             layers.BayesEmbedding(**arguments)

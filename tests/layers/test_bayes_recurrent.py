@@ -1,5 +1,7 @@
 """BayesLSTM and BayesGRU: Keras' layers at the mean and in draws, one sample for all steps."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -17,14 +19,14 @@ PLAIN = {layers.BayesLSTM: keras.layers.LSTM, layers.BayesGRU: keras.layers.GRU}
 KINDS = tuple(PLAIN)
 
 
-def own(kind):
+def own(kind: Any) -> Any:
     """Arguments that only one of the two has."""
     if kind is layers.BayesLSTM:
         return ({}, {"unit_forget_bias": False})
     return ({}, {"reset_after": False})
 
 
-def away(layer, x=X):
+def away(layer: Any, x: Any = X) -> Any:
     """The layer, built, with no parameter where it starts."""
     layer.build(x.shape)
     rng = np.random.default_rng(2)
@@ -33,19 +35,19 @@ def away(layer, x=X):
     return layer
 
 
-def plain_layer(kind, weights, x=X, **arguments):
+def plain_layer(kind: Any, weights: Any, x: Any = X, **arguments: Any) -> Any:
     layer = PLAIN[kind](6, **arguments)
     layer.build(x.shape)
     layer.set_weights([np.asarray(w) for w in weights])
     return layer
 
 
-def means(layer):
+def means(layer: Any) -> Any:
     return [q.mean for q in layer.random_weights]
 
 
 class SameAsKerasTest(tf.test.TestCase, parameterized.TestCase):
-    ARGUMENTS = (
+    ARGUMENTS: tuple[Any, ...] = (
         {},
         {"return_sequences": True},
         {"return_state": True, "go_backwards": True},
@@ -56,11 +58,11 @@ class SameAsKerasTest(tf.test.TestCase, parameterized.TestCase):
         {"dropout": 0.3, "recurrent_dropout": 0.2, "return_sequences": True},
     )
 
-    def assert_same(self, a, b):
+    def assert_same(self, a: Any, b: Any) -> None:
         keras.tree.map_structure(lambda a, b: self.assertAllClose(a, b, 1e-5, 1e-6), a, b)
 
     @parameterized.product(kind=KINDS, arguments=ARGUMENTS)
-    def test_at_the_mean_and_in_draws(self, kind, arguments):
+    def test_at_the_mean_and_in_draws(self, kind: Any, arguments: Any) -> None:
         """With and without a mask, and from an initial state."""
         num_states = 2 if kind is layers.BayesLSTM else 1
         states = [RNG.normal(size=(3, 6)).astype("float32") for _ in range(num_states)]
@@ -78,7 +80,7 @@ class SameAsKerasTest(tf.test.TestCase, parameterized.TestCase):
             self.assertNotAllClose(layer.weights_at(draw)[0][1], means(layer)[1])
 
     @parameterized.parameters(*KINDS)
-    def test_stateful(self, kind):
+    def test_stateful(self, kind: Any) -> None:
         layer = away(kind(6, num_data=10, stateful=True))
         plain = plain_layer(kind, means(layer), stateful=True)
         for _ in range(3):
@@ -91,7 +93,7 @@ class SameAsKerasTest(tf.test.TestCase, parameterized.TestCase):
             layer(X[:2])
 
     @parameterized.parameters(*KINDS)
-    def test_start(self, kind):
+    def test_start(self, kind: Any) -> None:
         """The means start where Keras' weights do."""
         for extra in own(kind):
             start = {"recurrent_initializer": "ones", "bias_initializer": "ones", **extra}
@@ -109,7 +111,7 @@ class SameAsKerasTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(w @ tf.transpose(w), np.eye(6), atol=1e-5)
 
     @parameterized.product(kind=KINDS, merge_mode=("concat", "sum", None))
-    def test_bidirectional(self, kind, merge_mode):
+    def test_bidirectional(self, kind: Any, merge_mode: Any) -> None:
         draw = make_draw(1, 2)
         layer = keras.layers.Bidirectional(
             kind(6, num_data=10, return_sequences=True), merge_mode=merge_mode
@@ -135,7 +137,7 @@ class SameAsKerasTest(tf.test.TestCase, parameterized.TestCase):
 
 class SampleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*KINDS)
-    def test_training_has_one_sample_for_all_steps_and_examples(self, kind):
+    def test_training_has_one_sample_for_all_steps_and_examples(self, kind: Any) -> None:
         """Keras' layer with the weights of the same noise."""
         layer = away(kind(6, num_data=10, return_sequences=True))
         for step in range(2):
@@ -149,7 +151,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertTrue(np.all(w != mean))
 
     @parameterized.parameters(*KINDS)
-    def test_equal_sequences_have_equal_outputs(self, kind):
+    def test_equal_sequences_have_equal_outputs(self, kind: Any) -> None:
         layer = away(kind(6, num_data=10))
         same = np.repeat(X[:1], 4, axis=0)
         for call in ({"training": True}, {"draw": make_draw(0, 1)}):
@@ -157,7 +159,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(y, np.repeat(y[:1], 4, axis=0))
 
     @parameterized.parameters(*KINDS)
-    def test_weights_have_independent_noise(self, kind):
+    def test_weights_have_independent_noise(self, kind: Any) -> None:
         """Those of one layer, and those of both directions though they have one seed."""
         layer = keras.layers.Bidirectional(kind(100, num_data=10, seed=7))
         layer.build((None, 5, 100))
@@ -171,7 +173,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(np.abs(off).max(), 5 / np.sqrt(300))
 
     @parameterized.product(kind=KINDS, policy=("mixed_float16", "mixed_bfloat16"))
-    def test_mixed_precision(self, kind, policy):
+    def test_mixed_precision(self, kind: Any, policy: str) -> None:
         wide, half = (kind(6, num_data=10, seed=1, dtype=p) for p in ("float32", policy))
         away(wide), away(half)
         half.set_weights(wide.get_weights())
@@ -185,19 +187,19 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(half.losses, wide.losses, 1e-6)
 
     @parameterized.product(kind=KINDS, dropout=(0.0, 0.3))
-    def test_same_eager_in_graphs_and_under_xla(self, kind, dropout):
+    def test_same_eager_in_graphs_and_under_xla(self, kind: Any, dropout: Any) -> None:
         """Outputs and gradients, and outputs where batch and steps are unknown."""
         layer = away(kind(6, num_data=10, dropout=dropout, recurrent_dropout=dropout))
         x, mask = tf.constant(X), tf.constant(MASK)
 
-        def step():
+        def step() -> Any:
             with tf.GradientTape() as tape:
                 y = layer(x, training=True, mask=mask)
                 loss = tf.reduce_sum(tf.square(y)) + sum(layer.losses)
             return y, *tape.gradient(loss, [v.value for v in layer.trainable_variables])
 
         @tf.function(input_signature=[tf.TensorSpec([None, None, 4])])
-        def unknown(x):
+        def unknown(x: Any) -> Any:
             return (layer(x, training=True, mask=mask),)
 
         actual = []
@@ -211,10 +213,10 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllClose(a, b, 1e-4, 1e-5)
 
     @parameterized.parameters(*KINDS)
-    def test_gradients_against_finite_differences(self, kind):
+    def test_gradients_against_finite_differences(self, kind: Any) -> None:
         layer = away(kind(3, num_data=10, seed=1, dtype="float64"), X)
 
-        def loss():
+        def loss() -> Any:
             layer.seed.state.assign([1, 0])
             return tf.reduce_sum(tf.square(layer(X, training=True))) + sum(layer.losses)
 
@@ -236,7 +238,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
 
 class PriorsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(kind=KINDS, training=(True, False))
-    def test_kl_over_num_data(self, kind, training):
+    def test_kl_over_num_data(self, kind: Any, training: Any) -> None:
         scales = {"prior": 0.5, "recurrent_prior": 2.0, "bias_prior": 3.0}
         layer = away(kind(6, num_data=37, **scales))
         for _ in range(2):
@@ -250,7 +252,7 @@ class PriorsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(kl_term.terms(layer)["kl"], expected, 1e-5)
 
     @parameterized.parameters(*KINDS)
-    def test_a_shared_layer_costs_once(self, kind):
+    def test_a_shared_layer_costs_once(self, kind: Any) -> None:
         layer = kind(4, num_data=10, return_sequences=True)
         x = keras.Input((5, 4))
         model = keras.Model(x, layer(layer(x)))
@@ -259,7 +261,7 @@ class PriorsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(model.losses, [kl / 10], 1e-5)
 
     @parameterized.parameters(*KINDS)
-    def test_recurrent_kernel_has_a_prior_like_the_kernels(self, kind):
+    def test_recurrent_kernel_has_a_prior_like_the_kernels(self, kind: Any) -> None:
         """With hyper-parameters of its own, since its shape may differ."""
         layer = kind(6, num_data=10, prior=priors.Normal(0.5, trainable=True))
         layer.build(X.shape)
@@ -273,7 +275,7 @@ class PriorsTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(q.prior.log_prob(q.mean), p.log_prob(q.mean), 1e-5)
 
     @parameterized.parameters(*KINDS)
-    def test_families_of_their_own(self, kind):
+    def test_families_of_their_own(self, kind: Any) -> None:
         layer = away(
             kind(
                 6,
@@ -292,7 +294,7 @@ class PriorsTest(tf.test.TestCase, parameterized.TestCase):
 
 class TrainingTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*KINDS)
-    def test_learns_a_sum_and_is_drawn(self, kind):
+    def test_learns_a_sum_and_is_drawn(self, kind: Any) -> None:
         """Whether the first input of a sequence was positive: the state must carry it."""
         keras.utils.set_random_seed(0)
         rng = np.random.default_rng(0)
@@ -320,14 +322,14 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         kind=KINDS, estimator=("flipout", "local_reparameterization", "per_example")
     )
-    def test_other_estimators_are_refused(self, kind, estimator):
+    def test_other_estimators_are_refused(self, kind: Any, estimator: str) -> None:
         message = f"^estimator='{estimator}' does not hold for {kind.__name__}, .* use 'repara"
         with self.assertRaisesRegex(ValueError, message):
             kind(3, num_data=10, estimator=estimator)
         kind(3, num_data=10, estimator="reparameterization")
 
     @parameterized.product(kind=KINDS, num_data=(0, True, None))
-    def test_num_data_is_checked(self, kind, num_data):
+    def test_num_data_is_checked(self, kind: Any, num_data: int) -> None:
         with self.assertRaisesRegex(ValueError, "^num_data=.* must be a positive integer"):
             kind(3, num_data=num_data)
         with self.assertRaisesRegex(TypeError, "num_data"):
@@ -340,16 +342,16 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ("recurrent_prior", "mystery", "^recurrent_prior='mystery' is unknown"),
         ("recurrent_posterior", "mystery", "^recurrent_posterior='mystery' is unknown"),
     )
-    def test_ranges(self, name, value, message):
+    def test_ranges(self, name: str, value: Any, message: str) -> None:
         for kind in KINDS:
             with self.assertRaisesRegex(ValueError, message):
                 kind(**{"units": 3, "num_data": 10, name: value})
 
-    def test_posterior_must_go_with_the_recurrent_prior(self):
+    def test_posterior_must_go_with_the_recurrent_prior(self) -> None:
         with self.assertRaisesRegex(ValueError, "^prior=Normal does not go with multiplicative"):
             layers.BayesLSTM(3, num_data=10, recurrent_posterior="multiplicative")
 
-    def test_inputs(self):
+    def test_inputs(self) -> None:
         with self.assertRaisesRegex(ValueError, "known last dimension"):
             layers.BayesLSTM(3, num_data=10).build((None, 5, None))
         with self.assertRaisesRegex(ValueError, "incompatible"):

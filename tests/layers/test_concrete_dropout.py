@@ -1,6 +1,7 @@
 """ConcreteDropout: the law of its masks, its regulariser in two conventions, and what it learns."""
 
 import itertools
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,23 +24,23 @@ KEEPS = (0.1, 0.5, 0.9)
 TEMPERATURES = (0.01, 0.1, 2 / 3)
 
 
-def logit(p):
+def logit(p: Any) -> Any:
     return np.log(p) - np.log1p(-p)
 
 
-def masks(keep, temperature, num=NUM):
+def masks(keep: Any, temperature: Any, num: Any = NUM) -> Any:
     logits = tf.constant(logit(keep), tf.float32)
     return random.relaxed_bernoulli(KEY, logits, temperature, [num]).numpy().astype(np.float64)
 
 
-def expectation(f, keep, temperature, points=80_001):
+def expectation(f: Any, keep: Any, temperature: Any, points: int = 80_001) -> Any:
     """E[f(mask)] by integration over the logistic noise."""
     v = np.linspace(-40, 40, points)
     mask = scipy.special.expit((logit(keep) + v) / temperature)
     return scipy.integrate.simpson(scipy.stats.logistic.pdf(v) * f(mask), x=v)
 
 
-def identity(units, **kwargs):
+def identity(units: int, **kwargs: Any) -> Any:
     """A layer whose output for x = 1 is its mask over the keep probability."""
     dense = keras.layers.Dense(units, kernel_initializer="identity", use_bias=False)
     return ConcreteDropout(dense, num_data=10, seed=1, **kwargs)
@@ -47,7 +48,7 @@ def identity(units, **kwargs):
 
 class MaskTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(keep=KEEPS, temperature=TEMPERATURES)
-    def test_law_is_that_of_tfp(self, keep, temperature):
+    def test_law_is_that_of_tfp(self, keep: Any, temperature: Any) -> None:
         """P(a < mask <= b) is the integral of RelaxedBernoulli's own density, in float64.
 
         The integral runs over u with x = sigmoid(u), where the density has no poles.
@@ -65,7 +66,7 @@ class MaskTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(abs(share - probability), 5 * error)
 
     @parameterized.product(keep=KEEPS, temperature=TEMPERATURES)
-    def test_samples_of_tfp(self, keep, temperature):
+    def test_samples_of_tfp(self, keep: Any, temperature: Any) -> None:
         """Kolmogorov-Smirnov, with both ends cut where float32 rounds to 0 and 1."""
         law = tfd.RelaxedBernoulli(tf.constant(temperature, tf.float64), probs=keep)
         theirs = law.sample(NUM, seed=(1, 2)).numpy()
@@ -76,7 +77,7 @@ class MaskTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(result.pvalue, 1e-5)
 
     @parameterized.product(keep=KEEPS, temperature=TEMPERATURES)
-    def test_mean_is_keep_up_to_a_known_bias(self, keep, temperature):
+    def test_mean_is_keep_up_to_a_known_bias(self, keep: Any, temperature: Any) -> None:
         """The bias of the relaxation: below 1e-5 at temperature 0.01, 2e-3 at 0.1."""
         mask = masks(keep, temperature)
         mean = expectation(lambda m: m, keep, temperature)
@@ -87,7 +88,7 @@ class MaskTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(abs(mean - keep), {0.01: 2e-5, 0.1: 2e-3}[temperature])
 
     @parameterized.parameters(*TEMPERATURES)
-    def test_finite_at_extreme_logits(self, temperature):
+    def test_finite_at_extreme_logits(self, temperature: Any) -> None:
         logits = tf.constant([-1e4, -100.0, -20.0, 0.0, 20.0, 100.0, 1e4])
         with tf.GradientTape() as tape:
             tape.watch(logits)
@@ -97,7 +98,7 @@ class MaskTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(tf.reduce_mean(mask, 0)[:2], [0.0, 0.0])
         self.assertAllClose(tf.reduce_mean(mask, 0)[-2:], [1.0, 1.0])
 
-    def test_gradient_is_that_of_the_mean(self):
+    def test_gradient_is_that_of_the_mean(self) -> None:
         """d E[mask] / d logit, by differences of the integral."""
         logits = tf.fill([NUM], tf.constant(0.7))
         with tf.GradientTape() as tape:
@@ -114,7 +115,7 @@ class MaskTest(tf.test.TestCase, parameterized.TestCase):
 
 class CallTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(True, False)
-    def test_training_masks_inputs(self, per_unit):
+    def test_training_masks_inputs(self, per_unit: Any) -> None:
         """One mask per example and unit, over keep; units and examples independent."""
         n, units = 20_000, 4
         layer = identity(units, per_unit=per_unit, temperature=0.1, initial_rate=0.3)
@@ -132,7 +133,7 @@ class CallTest(tf.test.TestCase, parameterized.TestCase):
         rows = np.corrcoef(centred[1:].ravel(), centred[:-1].ravel())[0, 1]
         self.assertLess(abs(rows), 5 / np.sqrt(n * units))
 
-    def test_inference_has_no_mask(self):
+    def test_inference_has_no_mask(self) -> None:
         dense = keras.layers.Dense(3, "relu")
         layer = ConcreteDropout(dense, num_data=10)
         x = tf.random.stateless_normal((5, 4), (0, 0))
@@ -146,7 +147,7 @@ class CallTest(tf.test.TestCase, parameterized.TestCase):
         (keras.layers.Dense, (3,)),
         (keras.layers.Dense, (7, 3)),
     )
-    def test_masks_hold_for_whole_channels(self, wrapped, shape):
+    def test_masks_hold_for_whole_channels(self, wrapped: Any, shape: Any) -> None:
         """A kernel of size 1 that is the identity shows the mask; it is constant over space."""
         size = {} if wrapped is keras.layers.Dense else {"kernel_size": 1}
         inner = wrapped(3, use_bias=False, **size)
@@ -165,7 +166,7 @@ class CallTest(tf.test.TestCase, parameterized.TestCase):
                 share = np.mean(per_example > 1.0, axis=0)
                 self.assertLess(np.abs(share - 0.5).max(), 5 * 0.5 / np.sqrt(200))
 
-    def test_draws_have_the_law_of_the_masks(self):
+    def test_draws_have_the_law_of_the_masks(self) -> None:
         layer = identity(2, initial_rate=0.3)
         layer.build((None, 2))
         drawn = tf.vectorized_map(
@@ -180,7 +181,7 @@ class CallTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class LearningTest(tf.test.TestCase, parameterized.TestCase):
-    def test_3000_steps_at_temperature_001(self):
+    def test_3000_steps_at_temperature_001(self) -> None:
         """Finite in float32, where the gradients of TFP's sampler are NaN from step 1."""
         layer = ConcreteDropout(
             keras.layers.Dense(2),
@@ -198,7 +199,7 @@ class LearningTest(tf.test.TestCase, parameterized.TestCase):
         optimizer.build(layer.trainable_variables)
 
         @tf.function(jit_compile=True)
-        def train():
+        def train() -> Any:
             finite = tf.constant(True)
             for _ in tf.range(3000):
                 with tf.GradientTape() as tape:
@@ -214,7 +215,7 @@ class LearningTest(tf.test.TestCase, parameterized.TestCase):
         self.assertTrue(train())
         self.assertGreater(np.abs(layer.keep_prob - before).max(), 0.05)
 
-    def test_rates_of_a_linear_model_reach_their_optimum(self):
+    def test_rates_of_a_linear_model_reach_their_optimum(self) -> None:
         """One unit carries the signal, one is pure noise: the first is kept, the second's rate is
         that of greatest entropy. The optimum of the expected loss, exact for a linear model with
         squared error, is found by SciPy.
@@ -238,7 +239,7 @@ class LearningTest(tf.test.TestCase, parameterized.TestCase):
         many = np.tile(x, (20, 1)), np.tile(y, (20, 1))
 
         @tf.function(jit_compile=True)
-        def train():
+        def train() -> None:
             for _ in tf.range(4000):
                 with tf.GradientTape() as tape:
                     output = layer(many[0], training=True)
@@ -249,7 +250,7 @@ class LearningTest(tf.test.TestCase, parameterized.TestCase):
 
         train()
 
-        def objective(parameters):
+        def objective(parameters: Any) -> Any:
             w, keep = parameters[:2], scipy.special.expit(parameters[2:])
             moments = [
                 [expectation(f, k, temperature, 8001) for f in (lambda m: m, np.square)]
@@ -272,7 +273,7 @@ class LearningTest(tf.test.TestCase, parameterized.TestCase):
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(rate=(0.05, 0.5, 0.9), logit_scale=(1.0, 10.0), per_unit=(True, False))
-    def test_initial_rate(self, rate, logit_scale, per_unit):
+    def test_initial_rate(self, rate: Any, logit_scale: Any, per_unit: Any) -> None:
         layer = identity(3, initial_rate=rate, logit_scale=logit_scale, per_unit=per_unit)
         layer.build((None, 3))
         self.assertAllClose(layer.keep_prob, np.full((3,) if per_unit else (), 1 - rate), 1e-5)
@@ -280,7 +281,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(layer.scaled_logit.shape, (3,) if per_unit else ())
 
     @parameterized.parameters(0, -1, 10.0, True, None)
-    def test_num_data_is_checked(self, num_data):
+    def test_num_data_is_checked(self, num_data: int) -> None:
         with self.assertRaisesRegex(ValueError, "^num_data=.* must be a positive integer"):
             ConcreteDropout(keras.layers.Dense(2), num_data=num_data)
         with self.assertRaisesRegex(TypeError, "num_data"):
@@ -292,11 +293,11 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         *[("lengthscale", v) for v in (-1e-3, float("inf"), float("nan"))],
         *[("logit_scale", v) for v in (0, -1.0, float("inf"), float("nan"))],
     )
-    def test_ranges(self, name, value):
+    def test_ranges(self, name: str, value: Any) -> None:
         with self.assertRaisesRegex(ValueError, f"^{name}=.* must be [^\n]*$"):
             ConcreteDropout(keras.layers.Dense(2), num_data=10, **{name: value})
 
-    def test_layer_must_have_a_kernel_over_its_inputs(self):
+    def test_layer_must_have_a_kernel_over_its_inputs(self) -> None:
         x = tf.ones((2, 4, 4, 3))
         for wrapped in (
             keras.layers.ReLU(),
@@ -306,11 +307,11 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
             with self.assertRaisesRegex(ValueError, "^layer=.* has no kernel over its 3 input"):
                 ConcreteDropout(wrapped, num_data=10).build(x.shape)
 
-    def test_channels_first_is_refused(self):
+    def test_channels_first_is_refused(self) -> None:
         with self.assertRaisesRegex(ValueError, "channels_last"):
             ConcreteDropout(keras.layers.Conv2D(2, 1, data_format="channels_first"), num_data=10)
 
-    def test_transposed_convolutions_have_their_inputs_on_the_last_axis(self):
+    def test_transposed_convolutions_have_their_inputs_on_the_last_axis(self) -> None:
         """Kernel (h, w, out, in): refused, or its units are taken from the right axis."""
         wrapped = keras.layers.Conv2DTranspose(3, 2)
         try:

@@ -1,5 +1,7 @@
 """What Concrete dropout adds to the loss: norms of the weights, entropy of the masks."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.integrate
@@ -14,11 +16,11 @@ from tfbdl.layers import ConcreteDropout
 from tfbdl.layers.concrete_dropout import entropy
 
 
-def logit(p):
+def logit(p: Any) -> Any:
     return np.log(p) - np.log1p(-p)
 
 
-def built(wrapped, input_shape, keeps, lengthscale, num_data=50):
+def built(wrapped: Any, input_shape: Any, keeps: Any, lengthscale: Any, num_data: int = 50) -> Any:
     layer = ConcreteDropout(
         wrapped, num_data=num_data, lengthscale=lengthscale, per_unit=np.ndim(keeps) > 0
     )
@@ -37,13 +39,13 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
         (lambda: keras.layers.Conv2D(4, (2, 3)), (5, 5, 3)),
     )
 
-    def weights_of_units(self, layer):
+    def weights_of_units(self, layer: Any) -> Any:
         """For each input unit, all the weights that leave it."""
         kernel = layer.layer.kernel.numpy().astype(np.float64)
         return [kernel[..., q, :].ravel() for q in range(3)]
 
     @parameterized.product(wrapped=WRAPPED, keeps=(0.7, (0.2, 0.5, 0.9)))
-    def test_the_slides_form(self, wrapped, keeps):
+    def test_the_slides_form(self, wrapped: Any, keeps: Any) -> None:
         """sum_q keep_q l^2 / 2 ||m_q||^2 - H(keep_q), m = W / keep the weight of a kept unit."""
         make, shape = wrapped
         layer = built(make(), shape, keeps, lengthscale=0.6)
@@ -56,7 +58,7 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(layer.losses, [(wd - ent) / 50], 1e-5)
 
     @parameterized.parameters(*WRAPPED)
-    def test_gals_form(self, make, shape):
+    def test_gals_form(self, make: Any, shape: Any) -> None:
         """Gal's loss is the squared error, 2 / tau times the negative log likelihood of precision
         tau up to a constant; so is his penalty 2 / tau times ours.
         """
@@ -68,7 +70,7 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(2 / tau * layer.losses[0], penalty, 1e-5)
 
     @parameterized.parameters(0.7, (0.2, 0.5, 0.9))
-    def test_weight_decay_is_the_mean_over_masks(self, *keeps):
+    def test_weight_decay_is_the_mean_over_masks(self, *keeps: Any) -> None:
         """Of l^2 / 2 ||mask m||^2, for hard masks (Gal and Ghahramani's approximated KL)."""
         keeps = keeps[0] if len(keeps) == 1 else keeps
         layer = built(keras.layers.Dense(4), (3,), keeps, 0.6)
@@ -78,14 +80,14 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
                 total += probability * 0.18 * np.sum((mask * w / keep) ** 2)
         self.assertAllClose(layer.weight_term(), total, 1e-5)
 
-    def test_same_in_training_and_draws(self):
+    def test_same_in_training_and_draws(self) -> None:
         layer = built(keras.layers.Dense(4), (3,), 0.7, 0.6)
         expected = layer.losses[0].numpy()
         for kwargs in ({"training": True}, {"draw": make_draw(0, 0)}):
             layer(tf.ones((2, 3)), **kwargs)
             self.assertAllClose(layer.losses, [expected])
 
-    def test_a_shared_layer_costs_once(self):
+    def test_a_shared_layer_costs_once(self) -> None:
         layer = built(keras.layers.Dense(3), (3,), 0.7, 0.6)
         expected = layer.losses[0].numpy()
         inputs = keras.Input((3,))
@@ -94,7 +96,7 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(sum(model.losses), expected)
 
     @parameterized.parameters(("mixed_float16", 1e-3), ("mixed_bfloat16", 1e-2))
-    def test_precision(self, policy, tolerance):
+    def test_precision(self, policy: str, tolerance: Any) -> None:
         """The penalty is summed in float32; the kernel is as precise as in the layer's call."""
         half = ConcreteDropout(
             keras.layers.Dense(4, dtype=policy), num_data=50, lengthscale=0.6, dtype=policy
@@ -111,7 +113,7 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class EntropyTest(tf.test.TestCase):
-    def test_value(self):
+    def test_value(self) -> None:
         """In relative terms, so also where it is small."""
         logits = np.linspace(-30, 30, 61)
         expected = scipy.special.expit(logits) * np.logaddexp(0, -logits)
@@ -121,7 +123,7 @@ class EntropyTest(tf.test.TestCase):
             got = entropy(tf.constant(logits, dtype)).numpy()
             np.testing.assert_allclose(got, expected, rtol=tolerance)
 
-    def test_gradient(self):
+    def test_gradient(self) -> None:
         """dH / dlogit = -logit k (1 - k); finite however large the logit."""
         logits = tf.constant([-1e30, -1e4, -90.0, -3.0, 0.0, 0.5, 3.0, 90.0, 1e4, 1e30])
         with tf.GradientTape() as tape:

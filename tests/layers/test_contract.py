@@ -1,5 +1,7 @@
 """Keras' own contract for layers, in inference and in training."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from absl.testing import parameterized
@@ -9,7 +11,7 @@ from tfbdl import layers
 
 
 class ContractTest(testing.TestCase):
-    def check(self, layer, input_shape, output_shape, **kwargs):
+    def check(self, layer: Any, input_shape: Any, output_shape: Any, **kwargs: Any) -> None:
         """In training; both modes where `modes` says so."""
         arguments, modes = kwargs.pop("arguments"), kwargs.pop("modes", (True,))
         for training in modes:
@@ -29,7 +31,7 @@ class ContractTest(testing.TestCase):
         ("flipout", (4, 2, 5)),
         ("per_example", (4, 2, 5)),
     )
-    def test_bayes_dense(self, estimator, input_shape):
+    def test_bayes_dense(self, estimator: str, input_shape: Any) -> None:
         self.check(
             layers.BayesDense,
             input_shape,
@@ -49,7 +51,9 @@ class ContractTest(testing.TestCase):
         (layers.BayesConv2DTranspose, "flipout", (4, 3, 3, 2), (4, 4, 4, 3)),
         (layers.BayesConv3DTranspose, "per_example", (2, 2, 2, 2, 2), (2, 3, 3, 3, 3)),
     )
-    def test_convolutions(self, layer, estimator, input_shape, output_shape):
+    def test_convolutions(
+        self, layer: Any, estimator: str, input_shape: Any, output_shape: Any
+    ) -> None:
         self.check(
             layer,
             input_shape,
@@ -65,7 +69,7 @@ class ContractTest(testing.TestCase):
         layer=(layers.BayesLSTM, layers.BayesGRU),
         arguments=({"dropout": 0.5, "recurrent_dropout": 0.5}, {"return_sequences": True}),
     )
-    def test_recurrent(self, layer, arguments):
+    def test_recurrent(self, layer: Any, arguments: Any) -> None:
         self.check(
             layer,
             (4, 2, 5),
@@ -76,7 +80,7 @@ class ContractTest(testing.TestCase):
             expected_num_non_trainable_weights=2,
         )
 
-    def test_embedding(self):
+    def test_embedding(self) -> None:
         self.check(
             layers.BayesEmbedding,
             (4, 2),
@@ -90,7 +94,7 @@ class ContractTest(testing.TestCase):
         )
 
     @parameterized.parameters("molchanov", "kingma")
-    def test_variational_dropout(self, kl):
+    def test_variational_dropout(self, kl: Any) -> None:
         self.check(
             layers.VariationalDropout,
             (4, 5),
@@ -105,7 +109,7 @@ class ContractTest(testing.TestCase):
         layer=(layers.MCDropout, layers.MCGaussianDropout),
         input_shape=((4, 5), (4, 2, 5), (4, 3, 3, 5)),
     )
-    def test_mc_dropout(self, layer, input_shape):
+    def test_mc_dropout(self, layer: Any, input_shape: Any) -> None:
         self.check(
             layer,
             input_shape,
@@ -117,7 +121,7 @@ class ContractTest(testing.TestCase):
         )
 
     @parameterized.parameters((4, 5), (4, 2, 1))
-    def test_learned_scale(self, *input_shape):
+    def test_learned_scale(self, *input_shape: Any) -> None:
         self.run_layer_test(
             layers.LearnedScale,
             init_kwargs={"initial_scale": 0.5},
@@ -131,7 +135,7 @@ class ContractTest(testing.TestCase):
         )
 
     @parameterized.parameters(True, False)
-    def test_concrete_dropout(self, per_unit):
+    def test_concrete_dropout(self, per_unit: Any) -> None:
         self.check(
             layers.ConcreteDropout,
             (4, 5),
@@ -143,7 +147,7 @@ class ContractTest(testing.TestCase):
             expected_num_non_trainable_weights=2,
         )
 
-    def test_concrete_dropout_of_images(self):
+    def test_concrete_dropout_of_images(self) -> None:
         self.check(
             layers.ConcreteDropout,
             (4, 5, 5, 2),

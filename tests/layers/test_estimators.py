@@ -1,6 +1,7 @@
 """The ways to sample outputs: their exact means and covariances, and their gradients."""
 
 import itertools
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,11 +21,18 @@ X[2] = 0.0
 SEQUENCE = RNG.normal(size=(2, 2, 3))
 
 
-def softplus(x):
+def softplus(x: Any) -> Any:
     return np.logaddexp(0, x)
 
 
-def dense(estimator, posterior="mean_field", dtype="float32", units=2, d_in=3, **kwargs):
+def dense(
+    estimator: str,
+    posterior: str = "mean_field",
+    dtype: str = "float32",
+    units: int = 2,
+    d_in: int = 3,
+    **kwargs: Any,
+) -> Any:
     """A layer whose parameters are all away from their start."""
     layer = BayesDense(
         units,
@@ -43,12 +51,12 @@ def dense(estimator, posterior="mean_field", dtype="float32", units=2, d_in=3, *
     return layer
 
 
-def samples(layer, x, num=NUM):
+def samples(layer: Any, x: Any, num: Any = NUM) -> Any:
     """Outputs of `num` calls in training, shape (num, rows, units)."""
     x = tf.constant(x, layer.compute_dtype)
 
     @tf.function(jit_compile=True)
-    def outputs():
+    def outputs() -> Any:
         return tf.map_fn(
             lambda _: layer(x, training=True), tf.range(num), fn_output_signature=x.dtype
         )
@@ -56,7 +64,7 @@ def samples(layer, x, num=NUM):
     return outputs().numpy().reshape(num, -1, layer.units).astype(np.float64)
 
 
-def parameters(layer):
+def parameters(layer: Any) -> Any:
     """Means and variances of kernel and bias in float64."""
     weights = (layer.kernel, layer.bias)
     return [np.asarray(q.mean, np.float64) for q in weights] + [
@@ -66,7 +74,7 @@ def parameters(layer):
 
 class LawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*itertools.product(NAMES, ("batch", "sequence")))
-    def test_mean_and_covariance(self, estimator, kind):
+    def test_mean_and_covariance(self, estimator: str, kind: Any) -> None:
         """N(x mu + mu_b, .) with noise shared by the rows of the batch, or of the example.
 
         Weights are independent, so outputs of different units are; the covariance of rows n and m
@@ -97,7 +105,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(abs(products.mean() - covariance[n, j, m, k]), 5 * error)
 
     @parameterized.parameters(*NAMES)
-    def test_each_output_is_normal(self, estimator):
+    def test_each_output_is_normal(self, estimator: str) -> None:
         layer = dense(estimator)
         y = samples(layer, X)
         mu, mu_b, variance, variance_b = parameters(layer)
@@ -108,7 +116,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             )
 
     @parameterized.product(estimator=NAMES, posterior=("multiplicative", "point"))
-    def test_other_posteriors(self, estimator, posterior):
+    def test_other_posteriors(self, estimator: str, posterior: Any) -> None:
         layer = dense(estimator, posterior)
         y = samples(layer, X, 5000)
         mu, mu_b, variance, variance_b = parameters(layer)
@@ -118,7 +126,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         error = np.sqrt(2 / 5000) * expected
         self.assertTrue(np.all(np.abs(y.var(axis=0) - expected) < 5 * error + 1e-9))
 
-    def test_flipout_signs(self):
+    def test_flipout_signs(self) -> None:
         """With one input and no bias, |y - x mu| / |x| is |dW| for the whole batch."""
         layer = dense("flipout", d_in=1, use_bias=False)
         x = np.linspace(0.5, 2.0, 1000)[:, None]
@@ -134,20 +142,20 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
 class GradientTest(tf.test.TestCase, parameterized.TestCase):
     C = RNG.normal(size=(4, 2))
 
-    def loss(self, layer):
+    def loss(self, layer: Any) -> Any:
         """c . y + model loss, with the same noise at every call."""
         layer.seed.state.assign([1, 0])
         y = layer(tf.constant(X), training=True)
         return tf.reduce_sum(self.C * y) + sum(layer.losses)
 
-    def gradients(self, layer):
+    def gradients(self, layer: Any) -> Any:
         variables = [v.value for v in layer.trainable_variables]
         with tf.GradientTape() as tape:
             loss = self.loss(layer)
         return tape.gradient(loss, variables)
 
     @parameterized.product(estimator=NAMES, posterior=tuple(FAMILIES))
-    def test_against_finite_differences(self, estimator, posterior):
+    def test_against_finite_differences(self, estimator: str, posterior: Any) -> None:
         """Along a random direction of each variable."""
         layer = dense(estimator, posterior, dtype="float64")
         gradients = self.gradients(layer)
@@ -163,7 +171,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
             slope = (losses[0] - losses[1]) / (2 * h)
             self.assertAllClose(np.sum(gradient * direction), slope, 1e-6, 1e-6)
 
-    def test_reparameterization_by_hand(self):
+    def test_reparameterization_by_hand(self) -> None:
         """The noise is read off the outputs for x = 0 and unit vectors; prior N(0, 1), N = 10."""
         layer = dense("reparameterization", dtype="float64")
         layer.seed.state.assign([1, 0])
@@ -182,7 +190,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(gradients[q.mu.path], d_mu, 1e-8)
             self.assertAllClose(gradients[q.rho.path], d_sigma / (1 + np.exp(-rho)), 1e-8)
 
-    def test_local_reparameterization_by_hand(self):
+    def test_local_reparameterization_by_hand(self) -> None:
         layer = dense("local_reparameterization", dtype="float64")
         layer.seed.state.assign([1, 0])
         y = layer(tf.constant(X), training=True).numpy()
@@ -207,7 +215,9 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         estimator=NAMES, posterior=tuple(FAMILIES), use_bias=(True, False), start=("mu", "zeros")
     )
-    def test_finite_for_an_input_of_zeros(self, estimator, posterior, use_bias, start):
+    def test_finite_for_an_input_of_zeros(
+        self, estimator: str, posterior: Any, use_bias: bool, start: Any
+    ) -> None:
         """Its output has variance 0 without a bias, where the square root has no slope."""
         layer = dense(estimator, posterior, use_bias=use_bias)
         if start == "zeros":
@@ -222,7 +232,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
         if not use_bias:
             self.assertAllClose(y[0], [0.0, 0.0], atol=1e-12)
 
-    def test_gradients_are_unbiased_and_agree(self):
+    def test_gradients_are_unbiased_and_agree(self) -> None:
         """E[d/dsigma of c . y^2], known in closed form, for all."""
         x, c = X.astype("float32"), self.C.astype("float32")
         for name in NAMES:
@@ -232,8 +242,8 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
             variables = [layer.kernel.mu.value, layer.kernel.rho.value]
 
             @tf.function(jit_compile=True)
-            def gradients(layer=layer, variables=variables):
-                def once(_):
+            def gradients(layer: Any = layer, variables: Any = variables) -> Any:
+                def once(_: Any) -> Any:
                     with tf.GradientTape() as tape:
                         loss = tf.reduce_sum(c * tf.square(layer(x, training=True)))
                     return tuple(tape.gradient(loss, variables))
@@ -249,7 +259,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
                 error = got.std(axis=0) / np.sqrt(5000)
                 self.assertLess(np.max(np.abs(got.mean(axis=0) - e) / error), 5, name)
 
-    def test_variance(self):
+    def test_variance(self) -> None:
         """From most to least: one sample, flipout and one for each example, local (mu, rho)."""
         rng = np.random.default_rng(0)
         x, y = (rng.normal(size=(64, d)).astype("float32") for d in (8, 1))
@@ -263,7 +273,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
                 v.assign(start - 2 if v.name == "rho" else start)
             variables = [layers[0].kernel.mu.value, layers[0].kernel.rho.value]
 
-            def once(_, model=model, variables=variables):
+            def once(_: Any, model: Any = model, variables: Any = variables) -> Any:
                 with tf.GradientTape() as tape:
                     loss = tf.reduce_mean(tf.square(y - model(x, training=True)))
                 return tuple(tape.gradient(loss, variables))
@@ -285,7 +295,7 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
         ("flipout", "Flipout"),
         ("per_example", "PerExample"),
     )
-    def test_name_object_or_config(self, name, class_name):
+    def test_name_object_or_config(self, name: str, class_name: Any) -> None:
         estimator = estimators.get(name)
         self.assertEqual(type(estimator).__name__, class_name)
         self.assertIs(estimators.get(estimator), estimator)
@@ -293,13 +303,13 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
         self.assertIs(type(estimators.get(config)), type(estimator))
 
     @parameterized.parameters("flip", None, 3)
-    def test_unknown_name_lists_the_known_ones(self, name):
+    def test_unknown_name_lists_the_known_ones(self, name: str) -> None:
         known = "flipout, local_reparameterization, per_example, reparameterization"
         with self.assertRaisesRegex(ValueError, f"^estimator={name!r} .*{known}$"):
             estimators.get(name)
 
     @parameterized.parameters(*NAMES)
-    def test_sampled_kl_counts_once(self, name):
+    def test_sampled_kl_counts_once(self, name: str) -> None:
         """The mean of the estimates is the KL, for any number of examples in the batch."""
         exact = dense(name)
         exact(X.astype("float32"))
@@ -309,7 +319,7 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
         rows = X.astype("float32")
         for batch in (rows[:1], np.repeat(rows, 5, axis=0)):
 
-            def once(_, x=batch):
+            def once(_: Any, x: Any = batch) -> Any:
                 layer(x, training=True)
                 return layer.losses[0]
 
@@ -320,7 +330,7 @@ class GetTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(abs(got.mean() - expected), 4 * error, name)
 
     @parameterized.parameters("local_reparameterization", "flipout")
-    def test_posterior_must_be_independent_and_normal(self, name):
+    def test_posterior_must_be_independent_and_normal(self, name: str) -> None:
         correlated = posteriors.LowRankNormal(2)
         with self.assertRaisesRegex(ValueError, f"^estimator='{name}' needs .*LowRankNormal"):
             BayesDense(2, num_data=10, posterior=correlated, estimator=name)

@@ -1,5 +1,7 @@
 """MCDropout: the law of its masks in training, and one mask for all x in a draw."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.stats
@@ -12,13 +14,13 @@ from tfbdl.layers import MCDropout
 DRAW = make_draw(0, 1)
 
 
-def ones(*shape):
+def ones(*shape: Any) -> Any:
     return tf.ones(shape)
 
 
 class TrainingTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1e-3, 0.1, 0.5, 0.9)
-    def test_masks(self, rate):
+    def test_masks(self, rate: Any) -> None:
         """Zeros at the rate, the rest rescaled so that the mean is 1, all of them independent."""
         n, units = 20_000, 10
         mask = MCDropout(rate, seed=1)(ones(n, units), training=True).numpy().astype(np.float64)
@@ -37,32 +39,32 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
             pairs = np.corrcoef(mask[1:].ravel(), mask[:-1].ravel())[0, 1]
             self.assertLess(abs(pairs), 5 / np.sqrt(mask.size))
 
-    def test_a_mask_of_its_own_at_each_step(self):
+    def test_a_mask_of_its_own_at_each_step(self) -> None:
         layer = MCDropout(0.5, seed=1)
         a, b = (layer(ones(2000, 5), training=True).numpy().ravel() for _ in range(2))
         self.assertLess(abs(np.corrcoef(a, b)[0, 1]), 5 / 100)
 
-    def test_gradient_passes_where_the_unit_is_kept(self):
+    def test_gradient_passes_where_the_unit_is_kept(self) -> None:
         layer, x = MCDropout(0.25, seed=1), tf.Variable(ones(20, 5))
         with tf.GradientTape() as tape:
             y = layer(x, training=True)
         self.assertAllClose(tape.gradient(y, x), y)
 
     @parameterized.parameters("float16", "bfloat16", "float64")
-    def test_precision(self, dtype):
+    def test_precision(self, dtype: Any) -> None:
         y = MCDropout(0.5, seed=1, dtype=dtype)(tf.ones((50, 4), dtype), training=True)
         self.assertEqual(y.dtype, dtype)
         self.assertAllEqual(np.unique(tf.cast(y, tf.float32)), [0.0, 2.0])
 
 
 class InferenceTest(tf.test.TestCase, parameterized.TestCase):
-    def test_identity(self):
+    def test_identity(self) -> None:
         x = tf.random.stateless_normal((5, 4), (0, 0))
         self.assertAllEqual(MCDropout(0.5)(x), x)
         self.assertAllEqual(MCDropout(0.5)(x, training=False), x)
 
     @parameterized.parameters(0, 0.0)
-    def test_rate_zero_is_the_identity_everywhere(self, rate):
+    def test_rate_zero_is_the_identity_everywhere(self, rate: Any) -> None:
         x, layer = tf.random.stateless_normal((5, 4), (0, 0)), MCDropout(rate)
         self.assertAllEqual(layer(x, training=True), x)
         self.assertAllEqual(layer(x, draw=DRAW), x)
@@ -70,7 +72,7 @@ class InferenceTest(tf.test.TestCase, parameterized.TestCase):
 
 class DrawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((6,), (5, 6), (4, 5, 6))
-    def test_one_mask_for_all_x(self, *shape):
+    def test_one_mask_for_all_x(self, *shape: Any) -> None:
         """For vectors, sequences and images: one per unit, whatever the batch."""
         layer = MCDropout(0.5, seed=1)
         mask = layer(ones(1, *shape), draw=DRAW).numpy()
@@ -80,7 +82,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(layer(x, draw=DRAW), x * mask)
         self.assertAllClose(layer(x, draw=DRAW, training=True), x * mask)
 
-    def test_masks_of_draws_have_the_rate(self):
+    def test_masks_of_draws_have_the_rate(self) -> None:
         layer, n = MCDropout(0.2, seed=1), 20_000
         masks = tf.vectorized_map(
             lambda s: layer(ones(1, 5), draw=make_draw(3, s))[0], tf.range(n)
@@ -90,7 +92,7 @@ class DrawTest(tf.test.TestCase, parameterized.TestCase):
         off = np.corrcoef(masks.T)[~np.eye(5, dtype=bool)]
         self.assertLess(np.abs(off).max(), 5 / np.sqrt(n))
 
-    def test_per_example(self):
+    def test_per_example(self) -> None:
         """A mask per example in draws too, the same at each call with this batch."""
         n = 20_000
         layer = MCDropout(0.5, per_example=True, seed=1)
@@ -110,7 +112,7 @@ class NoiseShapeTest(tf.test.TestCase, parameterized.TestCase):
         ((40, 1, 30), (1,)),
         (None, ()),
     )
-    def test_mask_is_shared_along_ones(self, noise_shape, shared):
+    def test_mask_is_shared_along_ones(self, noise_shape: Any, shared: Any) -> None:
         layer, x = MCDropout(0.5, noise_shape, seed=1), ones(40, 20, 30)
         training, drawn = (m.numpy() for m in (layer(x, training=True), layer(x, draw=DRAW)))
         for mask, constant in ((training, shared), (drawn, {0, *shared})):
@@ -118,12 +120,12 @@ class NoiseShapeTest(tf.test.TestCase, parameterized.TestCase):
                 same = np.all(mask == mask.take([0], axis))
                 self.assertEqual(same, axis in constant, axis)
 
-    def test_unknown_sizes(self):
+    def test_unknown_sizes(self) -> None:
         """Batch and time known only at run time."""
         layer = MCDropout(0.5, (None, 1, None), seed=1)
 
         @tf.function(input_signature=[tf.TensorSpec([None, None, 6])])
-        def masks(x):
+        def masks(x: Any) -> Any:
             return layer(x, training=True), layer(x, draw=DRAW)
 
         for shape in ((4, 5, 6), (7, 2, 6)):
@@ -134,21 +136,21 @@ class NoiseShapeTest(tf.test.TestCase, parameterized.TestCase):
             expected = layer(ones(1, 1, 6), draw=DRAW)
             self.assertAllEqual(drawn, tf.broadcast_to(expected, shape))
 
-    def test_must_have_the_rank_of_the_input(self):
+    def test_must_have_the_rank_of_the_input(self) -> None:
         with self.assertRaisesRegex(ValueError, "noise_shape"):
             MCDropout(0.5, (None, 1))(ones(4, 5, 6), training=True)
 
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(-0.1, 1.0, 1.5, float("nan"), None, "half", True)
-    def test_rate_is_checked(self, rate):
+    def test_rate_is_checked(self, rate: Any) -> None:
         with self.assertRaisesRegex(ValueError, r"^rate=.* must be in \[0, 1\): the probability"):
             MCDropout(rate)
 
-    def test_rate_may_be_a_numpy_number(self):
+    def test_rate_may_be_a_numpy_number(self) -> None:
         self.assertAllClose(MCDropout(np.float32(0.5)).get_config()["rate"], 0.5)
 
-    def test_masking_goes_through(self):
+    def test_masking_goes_through(self) -> None:
         model = keras.Sequential([keras.layers.Masking(), MCDropout(0.5)])
         x = np.array([[[1.0, 2.0], [0.0, 0.0]]], "float32")
         self.assertAllEqual(model(x)._keras_mask, [[True, False]])

@@ -1,5 +1,7 @@
 """Two replicas under `MirroredStrategy`: the numbers of one device, and noise of their own."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -12,7 +14,7 @@ X = RNG.normal(size=(16, 3)).astype("float32")
 Y = RNG.normal(size=(16, 2)).astype("float32")
 
 
-def quiet_model():
+def quiet_model() -> Any:
     """Layers with next to no noise, so that every device computes the same."""
     quiet = posteriors.MeanFieldNormal(keras.initializers.Constant(-20.0))
     start = {"kernel_initializer": keras.initializers.GlorotUniform(1)}
@@ -35,7 +37,7 @@ def quiet_model():
 
 
 class ReplicasTest(tf.test.TestCase):
-    def test_fit_has_the_numbers_of_one_device(self):
+    def test_fit_has_the_numbers_of_one_device(self) -> None:
         """The KL counts once, not once per replica: in the loss and in the gradient."""
         single = quiet_model()
         with two_replicas.strategy().scope():
@@ -50,7 +52,7 @@ class ReplicasTest(tf.test.TestCase):
         for a, b in variables:
             self.assertAllClose(a.value, b.value, 1e-4, 1e-5, a.path)
 
-    def test_each_replica_has_noise_of_its_own(self):
+    def test_each_replica_has_noise_of_its_own(self) -> None:
         strategy = two_replicas.strategy()
         quiet = {"num_data": 10, "seed": 1, "kernel_initializer": "zeros"}
         one = tf.ones((1, 1, 1, 1))
@@ -92,7 +94,7 @@ class ReplicasTest(tf.test.TestCase):
                 layer.build(x.shape)
 
         @tf.function
-        def outputs():
+        def outputs() -> Any:
             return strategy.run(lambda: [layer(x, training=True) for layer, x in stack.values()])
 
         for name, per_replica in zip(stack, outputs(), strict=True):

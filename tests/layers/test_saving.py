@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,7 +27,7 @@ FAMILIES = (
 )
 
 
-def dense(**kwargs):
+def dense(**kwargs: Any) -> Any:
     return layers.BayesDense(3, "tanh", num_data=10, **kwargs)
 
 
@@ -121,12 +122,12 @@ BEFORE = {
 }
 
 
-def config(layer):
+def config(layer: Any) -> Any:
     """As it is written: Keras reads the tuples of a build config back as lists."""
     return json.loads(json.dumps(layer.get_config(), default=lambda o: o.get_config()))
 
 
-def model_of(layer):
+def model_of(layer: Any) -> Any:
     before = [BEFORE[type(layer)]()] if type(layer) in BEFORE else []
     after = [keras.layers.Flatten(), keras.layers.Dense(2)]
     model = keras.Sequential([keras.Input((4,)), *before, layer, *after])
@@ -140,13 +141,13 @@ def model_of(layer):
 
 
 class SavingTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_same_model(self, model, other):
+    def assert_same_model(self, model: Any, other: Any) -> None:
         self.assertEqual(config(other), config(model))
         trainable = [[v.trainable for v in m.layers] for m in (model, other)]
         self.assertEqual(*trainable)
         self.assert_same_function(model, other)
 
-    def assert_same_function(self, model, other):
+    def assert_same_function(self, model: Any, other: Any) -> None:
         """Predictions, losses, draws, and the noise of the next training steps."""
         for mode in (False, True, True):
             outputs = [m(X, training=mode) for m in (model, other)]
@@ -155,27 +156,27 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         drawn = [DrawnModel(m)(X, draw=make_draw(0, 1)) for m in (model, other)]
         self.assertAllEqual(*drawn)
 
-    def through_file(self, model):
+    def through_file(self, model: Any) -> Any:
         path = f"{self.get_temp_dir()}/model.keras"
         model.save(path)
         return keras.models.load_model(path, safe_mode=True)
 
     @parameterized.product(family=FAMILIES, estimator=ESTIMATORS)
-    def test_every_family(self, family, estimator):
+    def test_every_family(self, family: Any, estimator: str) -> None:
         posterior, prior = family
         bias = {"bias_posterior": "point", "bias_prior": "flat"} if prior == "log_uniform" else {}
         model = model_of(dense(posterior=posterior, prior=prior, estimator=estimator, **bias))
         self.assert_same_model(model, self.through_file(model))
 
     @parameterized.parameters(*LAYERS)
-    def test_every_layer(self, name):
+    def test_every_layer(self, name: str) -> None:
         model = model_of(LAYERS[name]())
         once = self.through_file(model)
         self.assert_same_model(model, once)
         self.assert_same_model(model, self.through_file(once))
 
     @parameterized.parameters(*LAYERS)
-    def test_weights(self, name):
+    def test_weights(self, name: str) -> None:
         model, other = model_of(LAYERS[name]()), model_of(LAYERS[name]())
         path = f"{self.get_temp_dir()}/model.weights.h5"
         model.save_weights(path)
@@ -183,14 +184,14 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same_function(model, other)
 
     @parameterized.parameters(*LAYERS)
-    def test_checkpoint(self, name):
+    def test_checkpoint(self, name: str) -> None:
         model, other = model_of(LAYERS[name]()), model_of(LAYERS[name]())
         path = tf.train.Checkpoint(model=model).save(f"{self.get_temp_dir()}/checkpoint")
         tf.train.Checkpoint(model=other).restore(path).assert_existing_objects_matched()
         self.assert_same_function(model, other)
 
     @parameterized.parameters(*LAYERS)
-    def test_copies(self, name):
+    def test_copies(self, name: str) -> None:
         """pickle, deepcopy, clone_model with the weights set."""
         model = model_of(LAYERS[name]())
         pickled = pickle.loads(pickle.dumps(model))
@@ -202,7 +203,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same_model(model, cloned)
 
     @parameterized.parameters("bayes_dense", "mc_dropout", "concrete_dropout")
-    def test_copies_are_independent(self, name):
+    def test_copies_are_independent(self, name: str) -> None:
         model = model_of(LAYERS[name]())
         x, copied = model(X), copy.deepcopy(model)
         for v in copied.trainable_variables:
@@ -210,7 +211,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(model(X), x)
 
     @parameterized.parameters("bayes_dense", "concrete_dropout_unit")
-    def test_training_goes_on(self, name):
+    def test_training_goes_on(self, name: str) -> None:
         """The optimizer's state and the noise included: the same next epoch."""
         model = model_of(LAYERS[name]())
         model.fit(X, Y, batch_size=6, verbose=0)
@@ -220,20 +221,20 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         for a, b in zip(model.get_weights(), loaded.get_weights(), strict=True):
             self.assertAllClose(a, b, 1e-6)
 
-    def test_shared(self):
+    def test_shared(self) -> None:
         shared, inputs = layers.BayesDense(4, num_data=10), keras.Input((4,))
         model = keras.Model(inputs, keras.layers.Dense(2)(shared(shared(inputs))))
         model(X, training=True)
         self.assert_same_function(model, self.through_file(model))
 
-    def test_nested(self):
+    def test_nested(self) -> None:
         inner = keras.Sequential([keras.Input((4,)), dense(), layers.MCDropout(0.5)])
         inputs = keras.Input((4,))
         model = keras.Model(inputs, dense()(inner(inputs)))
         model(X, training=True)
         self.assert_same_function(model, self.through_file(model))
 
-    def test_convolution(self):
+    def test_convolution(self) -> None:
         layer = layers.ConcreteDropout(keras.layers.Conv2D(2, 2), num_data=10, per_unit=True)
         model = keras.Sequential([keras.Input((4, 4, 3)), layers.MCDropout(0.2), layer])
         loaded = self.through_file(model)
@@ -242,7 +243,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(model(x, training=mode), loaded(x, training=mode))
 
     @parameterized.parameters(*LAYERS)
-    def test_config_of_an_unbuilt_layer(self, name):
+    def test_config_of_an_unbuilt_layer(self, name: str) -> None:
         layer = LAYERS[name]()
         again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
         self.assertEqual(config(again), config(layer))

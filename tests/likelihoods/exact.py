@@ -6,7 +6,7 @@ the platform has no such type, it is float64.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
@@ -32,27 +32,27 @@ class Exact(NamedTuple):
     slope_size: np.ndarray
 
 
-def exact(value, *slopes, size=None, slope_size=None):
+def exact(value: Any, *slopes: Any, size: Any = None, slope_size: Any = None) -> Any:
     columns = np.stack(slopes, axis=-1)
     sizes = columns if slope_size is None else np.stack(slope_size, axis=-1)
     return Exact(value, columns, np.abs(value if size is None else size), np.abs(sizes))
 
 
-def expit(x):
+def expit(x: Any) -> Any:
     e = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
 
 
-def softplus(x):
+def softplus(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def xlog(x, y):
+def xlog(x: Any, y: Any) -> Any:
     """X log y, and 0 at x = 0."""
     return np.where(x == 0, 0, x * np.log(np.where(x == 0, 1, y)))
 
 
-def ratio(x, y):
+def ratio(x: Any, y: Any) -> Any:
     """X / y, and 0 at x = 0."""
     return np.where(x == 0, 0, x / np.where(x == 0, 1, y))
 
@@ -60,24 +60,24 @@ def ratio(x, y):
 class Logits:
     """Bernoulli of logits h."""
 
-    def log_prob(y, h):
+    def log_prob(y, h: Any) -> Any:
         value = np.where(h >= 0, (y - 1) * h, y * h) - np.log1p(np.exp(-np.abs(h)))
         slope = np.where(h >= 0, (y - 1) + expit(-h), y - expit(h))
         return exact(value, slope, size=np.abs(h) * (y % 1 > 0) + value, slope_size=[1 + 0 * h])
 
-    def mean(y, h):
+    def mean(y, h: Any) -> Any:
         return exact(expit(h), expit(h) * expit(-h), slope_size=[expit(h)])
 
-    def variance(y, h):
+    def variance(y, h: Any) -> Any:
         p, q = expit(h), expit(-h)
         return exact(p * q, p * q * (q - p), slope_size=[p * q])
 
-    def entropy(y, h):
+    def entropy(y, h: Any) -> Any:
         p, q = expit(h), expit(-h)
         value = q * softplus(h) + p * softplus(-h)
         return exact(value, -h * p * q, slope_size=[(1 + np.abs(h)) * p * q])
 
-    def cdf(y, h):
+    def cdf(y, h: Any) -> Any:
         inside = (y >= 0) & (y < 1)
         slope = np.where(inside, -expit(h) * expit(-h), 0)
         return exact(np.where(inside, expit(-h), y >= 1), slope, slope_size=[expit(-h)])
@@ -86,24 +86,24 @@ class Logits:
 class Probabilities:
     """Bernoulli of probabilities p."""
 
-    def log_prob(y, p):
+    def log_prob(y, p: Any) -> Any:
         value = xlog(y, p) + np.where(y == 1, 0, (1 - y) * np.log1p(-np.where(y == 1, 0, p)))
         ups, downs = ratio(y, p), ratio(1 - y, 1 - p)
         return exact(value, ups - downs, slope_size=[ups + downs])
 
-    def mean(y, p):
+    def mean(y, p: Any) -> Any:
         return exact(p, 1 + 0 * p)
 
-    def variance(y, p):
+    def variance(y, p: Any) -> Any:
         return exact(p * (1 - p), 1 - 2 * p, slope_size=[1 + 0 * p])
 
-    def entropy(y, p):
+    def entropy(y, p: Any) -> Any:
         rest = np.where(p < 1, (1 - p) * np.log1p(-np.where(p < 1, p, 0)), 0)
         return exact(-xlog(p, p) - rest, np.log1p(-p) - np.log(p), slope_size=[np.log(p)])
 
     entropy_of_mean = entropy
 
-    def cdf(y, p):
+    def cdf(y, p: Any) -> Any:
         inside = (y >= 0) & (y < 1)
         return exact(np.where(inside, 1 - p, y >= 1), np.where(inside, -1.0, 0.0) + 0 * p)
 
@@ -111,35 +111,35 @@ class Probabilities:
 class Classes:
     """Categorical of logits h, shape (n, C), and labels y, shape (n,)."""
 
-    def log_p(h):
+    def log_p(h) -> Any:
         spread = h - h.max(-1, keepdims=True)
         return spread - np.log(np.exp(spread).sum(-1, keepdims=True))
 
-    def log_prob(y, h):
+    def log_prob(y, h: Any) -> Any:
         log_p, hit = Classes.log_p(h), y[:, None] == np.arange(h.shape[-1])
         sizes = np.abs(h).max(-1)
         return Exact((hit * log_p).sum(-1), hit - np.exp(log_p), sizes, np.ones(h.shape))
 
-    def weighted(h, values, slopes):
+    def weighted(h, values: Any, slopes: Any) -> Any:
         """For slopes by p of the weighted sum of values."""
         p = np.exp(Classes.log_p(h))
         back = p * (slopes - (p * slopes).sum(-1, keepdims=True))
         return Exact(values, back, np.ones(h.shape), np.ones(h.shape))
 
-    def mean(y, h):
+    def mean(y, h: Any) -> Any:
         return Classes.weighted(h, np.exp(Classes.log_p(h)), WEIGHTS + 0 * h)
 
-    def variance(y, h):
+    def variance(y, h: Any) -> Any:
         p = np.exp(Classes.log_p(h))
         return Classes.weighted(h, p * (1 - p), WEIGHTS * (1 - 2 * p))
 
-    def entropy(y, h):
+    def entropy(y, h: Any) -> Any:
         log_p = np.maximum(Classes.log_p(h), -20000)
         entropy = -(np.exp(log_p) * log_p).sum(-1)
         back = -np.exp(log_p) * (log_p + entropy[:, None])
         return Exact(entropy, back, np.ones(len(h)), np.ones(h.shape))
 
-    def cdf(y, h):
+    def cdf(y, h: Any) -> Any:
         below = np.arange(h.shape[-1]) <= y[:, None]
         p = np.exp(Classes.log_p(h))
         back = p * (below - (p * below).sum(-1, keepdims=True))
@@ -149,7 +149,7 @@ class Classes:
 class Means:
     """The entropy of class probabilities p, shape (n, C), as they are."""
 
-    def entropy_of_mean(y, p):
+    def entropy_of_mean(y, p: Any) -> Any:
         slopes = -np.log(p) - 1
         return Exact(-xlog(p, p).sum(-1), slopes, np.ones(len(p)), 2 + np.abs(np.log(p)))
 
@@ -157,7 +157,7 @@ class Means:
 class Rows:
     """Categorical of rows of probabilities p, shape (n, C), which are divided by their sums."""
 
-    def log_prob(y, p):
+    def log_prob(y, p: Any) -> Any:
         hit = y[:, None] == np.arange(p.shape[-1])
         total = p.sum(-1, keepdims=True)
         of_label = (hit * p).sum(-1)
@@ -165,32 +165,32 @@ class Rows:
         sizes = hit / np.where(hit, p, 1) + 1 / total
         return Exact(np.log(of_label) - np.log(total[:, 0]), slopes, 1 + 0 * of_label, sizes)
 
-    def weighted(p, values, slopes):
+    def weighted(p, values: Any, slopes: Any) -> Any:
         """For slopes by p over its sum of the weighted sum of values."""
         total = p.sum(-1, keepdims=True)
         back = (slopes - (p / total * slopes).sum(-1, keepdims=True)) / total
         return Exact(values, back, np.ones(p.shape), np.ones(p.shape))
 
-    def mean(y, p):
+    def mean(y, p: Any) -> Any:
         return Rows.weighted(p, p / p.sum(-1, keepdims=True), WEIGHTS + 0 * p)
 
-    def variance(y, p):
+    def variance(y, p: Any) -> Any:
         q = p / p.sum(-1, keepdims=True)
         return Rows.weighted(p, q * (1 - q), WEIGHTS * (1 - 2 * q))
 
-    def entropy(y, p):
+    def entropy(y, p: Any) -> Any:
         q = p / p.sum(-1, keepdims=True)
         actual = Rows.weighted(p, -xlog(q, q).sum(-1), -np.log(q))
         return actual._replace(size=np.ones(len(p)), slope_size=1 + np.abs(np.log(q)))
 
-    def cdf(y, p):
+    def cdf(y, p: Any) -> Any:
         below = np.arange(p.shape[-1]) <= y[:, None]
         q = p / p.sum(-1, keepdims=True)
         actual = Rows.weighted(p, (q * below).sum(-1), below + 0 * p)
         return actual._replace(size=np.ones(len(p)))
 
 
-def bernoulli_numbers(derivative, h):
+def bernoulli_numbers(derivative: Any, h: Any) -> Any:
     """Sum over k >= 1 of B_2k h^2k / (2k (2k)!), or a derivative of it."""
     numbers = scipy.special.bernoulli(30).astype(L)
     numbers[2], numbers[4], numbers[6] = 1 / L(6), -1 / L(30), 1 / L(42)
@@ -208,7 +208,7 @@ def bernoulli_numbers(derivative, h):
 class Grey:
     """Continuous Bernoulli of logits h."""
 
-    def parts(h):
+    def parts(h) -> Any:
         """log of the normaliser, mean, variance, its slope; each less what is above h > 0."""
         small = np.abs(h) < 1
         s, m = np.where(small, h, 0), np.where(small, 1, np.abs(h))
@@ -226,7 +226,7 @@ class Grey:
             np.where(small, bernoulli_numbers(3, s), sign * slope),
         )
 
-    def log_prob(y, h):
+    def log_prob(y, h: Any) -> Any:
         small, log_c, lower, _, _ = Grey.parts(h)
         upper = ~small & (h > 0)
         value = np.where(upper, (y - 1) * h, y * h) - log_c
@@ -238,22 +238,22 @@ class Grey:
             slope_size=[1 + 0 * h],
         )
 
-    def mean(y, h):
+    def mean(y, h: Any) -> Any:
         small, _, lower, variance, _ = Grey.parts(h)
         return exact(np.where(~small & (h > 0), 1 - lower, lower), variance)
 
-    def variance(y, h):
+    def variance(y, h: Any) -> Any:
         _, _, _, variance, slope = Grey.parts(h)
         return exact(variance, slope, slope_size=[variance])
 
-    def entropy(y, h):
+    def entropy(y, h: Any) -> Any:
         small, log_c, lower, variance, _ = Grey.parts(h)
         s, m = np.where(small, h, 0), np.abs(h)
         near = s / 2 + bernoulli_numbers(0, s) - s * (0.5 + bernoulli_numbers(1, s))
         value = np.where(small, near, log_c + m * lower)
         return exact(value, -h * variance, size=value + 1)
 
-    def cdf(y, h):
+    def cdf(y, h: Any) -> Any:
         y = np.clip(y, 0, 1)
         at = np.abs(h) < 1e-6
         m = np.where(at, 1, np.abs(h))
@@ -268,37 +268,37 @@ class Grey:
         slope = np.where(at, first + 2 * h * second, far)
         return exact(value, slope, size=1 + 0 * h, slope_size=[1 + 0 * h])
 
-    def slope_of_cdf(y, h, value, mean, at):
+    def slope_of_cdf(y, h: Any, value: Any, mean: Any, at: Any) -> Any:
         h = np.where(at, 1, h)
         log_mass = np.log(-np.expm1(-np.abs(h))) - np.log(np.abs(h))
         density = np.exp(np.maximum(h * np.where(h > 0, y - 1, y) - log_mass, -20000))
         return (y * density - value) / h - value * mean
 
 
-def raw_scale(raw):
+def raw_scale(raw: Any) -> Any:
     """The scale of a raw one, and the slope of its logarithm."""
     scale = softplus(raw) + L(1e-6)
     return scale, expit(raw) / scale
 
 
-def log_of(x):
+def log_of(x: Any) -> Any:
     return np.log(np.abs(x) + (x == 0))
 
 
 class Located:
     """y = loc + scale t; columns are loc, and raw where the scale is predicted."""
 
-    def __init__(self, scale, law=None):
+    def __init__(self, scale: Any, law: Any = None) -> None:
         self.scale, self.law = scale, law
 
-    def parts(self, y, outputs):
+    def parts(self, y: Any, outputs: Any) -> Any:
         loc = outputs[:, 0]
         if self.scale == "predicted":
             scale, slope = raw_scale(outputs[:, 1])
             return (y - loc) / scale, scale, [slope]
         return (y - loc) / L(self.scale), L(self.scale) + 0 * loc, []
 
-    def log_prob(self, y, outputs):
+    def log_prob(self, y: Any, outputs: Any) -> Any:
         z, scale, back = self.parts(y, outputs)
         log_density, of_z, pull = self.density(z)
         slopes = [-of_z / scale, *((pull - 1) * b for b in back)]
@@ -306,21 +306,21 @@ class Located:
         size = np.abs(log_density) + np.abs(np.log(scale)) + 1
         return exact(log_density - np.log(scale), *slopes, size=size, slope_size=sizes)
 
-    def mean(self, y, outputs):
+    def mean(self, y: Any, outputs: Any) -> Any:
         back = self.parts(y, outputs)[2]
         return exact(outputs[:, 0], 1 + 0 * outputs[:, 0], *(0 * b for b in back))
 
-    def variance(self, y, outputs):
+    def variance(self, y: Any, outputs: Any) -> Any:
         _, scale, back = self.parts(y, outputs)
         variance = scale**2 * self.unit_variance
         return exact(variance, 0 * scale, *(2 * variance * b for b in back))
 
-    def entropy(self, y, outputs):
+    def entropy(self, y: Any, outputs: Any) -> Any:
         _, scale, back = self.parts(y, outputs)
         value = np.log(scale) + self.unit_entropy
         return exact(value, 0 * scale, *back, size=np.abs(np.log(scale)) + 1)
 
-    def cdf(self, y, outputs):
+    def cdf(self, y: Any, outputs: Any) -> Any:
         z, scale, back = self.parts(y, outputs)
         value = self.unit_cdf(z.astype(np.float64))
         density = np.exp(np.maximum(self.density(z)[0], -20000))
@@ -336,19 +336,19 @@ class Normal(Located):
     unit_entropy = (1 + np.log(2 * PI)) / 2
     unit_cdf = staticmethod(scipy.special.ndtr)
 
-    def density(self, z):
+    def density(self, z: Any) -> Any:
         """Its logarithm, the slope of that, and minus z times it."""
         return -(z**2) / 2 - np.log(2 * PI) / 2, -z, z**2
 
 
 class StudentT(Located):
-    def __init__(self, scale, df):
+    def __init__(self, scale: Any, df: Any) -> None:
         super().__init__(scale)
         self.df = L(df)
         self.unit_variance = self.df / (self.df - 2)
         self.unit_entropy = scipy.stats.t(float(df)).entropy()
 
-    def density(self, z):
+    def density(self, z: Any) -> Any:
         df = self.df
         norm = scipy.special.betaln(0.5, float(df) / 2) + np.log(df) / 2
         return (
@@ -357,14 +357,14 @@ class StudentT(Located):
             (df + 1) * (z**2 / (df + z**2)),
         )
 
-    def unit_cdf(self, z):
+    def unit_cdf(self, z: Any) -> Any:
         return scipy.special.stdtr(float(self.df), z)
 
 
 class Counts:
     """Poisson of log rates h."""
 
-    def log_prob(y, h):
+    def log_prob(y, h: Any) -> Any:
         rate = np.exp(h)
         norm = scipy.special.gammaln(y.astype(np.float64) + 1).astype(L)
         value = np.where(y == 0, 0, y * h) - rate - norm
@@ -372,18 +372,18 @@ class Counts:
         float64 = 1e-3 * (np.abs(y * h) + rate + norm) * np.finfo(np.float64).eps / 1e-12
         return exact(value, y - rate, size=np.abs(value) + near + float64, slope_size=[y + rate])
 
-    def mean(y, h):
+    def mean(y, h: Any) -> Any:
         return exact(np.exp(h), np.exp(h))
 
     variance = mean
 
-    def entropy(y, h):
+    def entropy(y, h: Any) -> Any:
         """By the sum over the counts within 50 standard deviations, or 19 powers of 1 / rate."""
         of_each = [Counts.entropy_of(float(v)) for v in h]
         value, slope = np.array(of_each, L).T
         return exact(value, slope, size=value)
 
-    def entropy_of(h):
+    def entropy_of(h) -> Any:
         rate = np.exp(L(h))
         if h > 9.0:
             i = 1 / rate
@@ -397,7 +397,7 @@ class Counts:
         p = np.exp(log_p)
         return -np.sum(p * log_p), rate * (np.sum(p * np.log(k + 1)) - h)
 
-    def cdf(y, h):
+    def cdf(y, h: Any) -> Any:
         k = np.floor(np.maximum(y, 0))
         rate = np.minimum(np.exp(h), 1e300)
         value = np.where(

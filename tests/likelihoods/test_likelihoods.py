@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -27,7 +28,7 @@ COUNTS = RNG.poisson(3, (B, D))
 LABELS = RNG.integers(0, C, B)
 
 
-def student(scale):
+def student(scale: Any) -> Any:
     return scipy.stats.t(5.0, OUTPUTS.astype(np.float64), scale)
 
 
@@ -70,7 +71,7 @@ ELEMENTWISE = {
 
 class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.named_parameters((name, name) for name in ELEMENTWISE)
-    def test_against_scipy(self, name):
+    def test_against_scipy(self, name: str) -> None:
         likelihood, outputs, y, reference = ELEMENTWISE[name]
         log = getattr(reference, "logpdf", None) or reference.logpmf
         if isinstance(reference.dist, scipy.stats.rv_discrete):
@@ -83,7 +84,7 @@ class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(likelihood(y, outputs), -np.mean(log_prob), 2e-5)
 
     @parameterized.named_parameters((name, name) for name in ELEMENTWISE)
-    def test_entropy(self, name):
+    def test_entropy(self, name: str) -> None:
         """By summing or integrating -p log p."""
         likelihood, outputs, _, reference = ELEMENTWISE[name]
         if isinstance(reference.dist, scipy.stats.rv_discrete):
@@ -96,7 +97,7 @@ class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(likelihood.entropy(outputs), np.sum(expected, axis=-1), 2e-5, 2e-5)
 
     @parameterized.named_parameters((name, name) for name in ELEMENTWISE)
-    def test_an_axis_of_length_one_is_not_broadcast(self, name):
+    def test_an_axis_of_length_one_is_not_broadcast(self, name: str) -> None:
         likelihood, outputs, y, _ = ELEMENTWISE[name]
         first = outputs[:, :: outputs.shape[1] // 2] if "predicted" in name else outputs[:, :1]
         if "predicted" in name:
@@ -107,7 +108,7 @@ class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, r"^y has shape \(7, 2\); these outputs describe"):
             likelihood.log_prob(y[:, :2], outputs)
 
-    def test_several_axes_are_one_example(self):
+    def test_several_axes_are_one_example(self) -> None:
         outputs = np.stack([OUTPUTS, 2 * OUTPUTS], axis=1)
         y = np.stack([Y, Y], axis=1)
         got = likelihoods.Normal(0.5).log_prob(y, outputs)
@@ -115,7 +116,7 @@ class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, expected, 1e-5)
 
     @parameterized.named_parameters((name, name) for name in ELEMENTWISE)
-    def test_samples_have_the_mean_and_the_variance(self, name):
+    def test_samples_have_the_mean_and_the_variance(self, name: str) -> None:
         likelihood, outputs, _, reference = ELEMENTWISE[name]
         num = 20_000
         many = tf.repeat(outputs[None], num, axis=0)
@@ -130,21 +131,21 @@ class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
         for other in (124, -123, 123 + 2**32):
             self.assertNotAllClose(likelihood.sample(tf.constant(other, tf.int64), many), y)
 
-    def test_samples_of_classes(self):
+    def test_samples_of_classes(self) -> None:
         logits = tf.repeat(LOGITS[None], 20_000, axis=0)
         y = likelihoods.Categorical().sample(tf.constant(123, tf.int64), logits).numpy()
         shares = np.stack([(y == c).mean(0) for c in range(C)], axis=-1)
         error = np.sqrt(P * (1 - P) / 20_000) + 1e-9
         self.assertLess(np.max(np.abs(shares - P) / error), 5)
 
-    def test_half_precision_is_computed_in_single(self):
+    def test_half_precision_is_computed_in_single(self) -> None:
         for name, (likelihood, outputs, y, _) in ELEMENTWISE.items():
             half = tf.cast(outputs, tf.float16)
             got = likelihood.log_prob(y, half)
             self.assertEqual(got.dtype, tf.float32, name)
             self.assertAllClose(got, likelihood.log_prob(y, tf.cast(half, tf.float32)), 1e-5)
 
-    def test_gradients_are_finite_far_out(self):
+    def test_gradients_are_finite_far_out(self) -> None:
         for name, (likelihood, outputs, y, _) in ELEMENTWISE.items():
             if "probabilities" in name:
                 continue
@@ -160,7 +161,7 @@ class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
 
 class PoissonEntropyTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1e-6, 0.1, 1.0, 10.0, 29.9, 30.1, 100.0, 1e4)
-    def test_any_rate(self, rate):
+    def test_any_rate(self, rate: Any) -> None:
         k = np.arange(int(rate + 50 * np.sqrt(rate) + 50))
         log_p = scipy.stats.poisson(rate).logpmf(k)
         p = np.exp(log_p)
@@ -170,7 +171,7 @@ class PoissonEntropyTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class CategoricalTest(tf.test.TestCase, parameterized.TestCase):
-    def test_against_numpy(self):
+    def test_against_numpy(self) -> None:
         expected = np.log(P[np.arange(B), LABELS])
         one_hot = np.eye(C)[LABELS]
         for likelihood, outputs in (
@@ -185,18 +186,18 @@ class CategoricalTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(likelihood.entropy(outputs), entropy, 1e-5)
             self.assertAllClose(likelihood.entropy_of_mean(tf.constant(P)), entropy, 1e-5)
 
-    def test_is_keras_cross_entropy(self):
+    def test_is_keras_cross_entropy(self) -> None:
         keras_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self.assertAllClose(likelihoods.Categorical()(LABELS, LOGITS), keras_loss(LABELS, LOGITS))
 
-    def test_sequences(self):
+    def test_sequences(self) -> None:
         logits, labels = RNG.normal(size=(B, 4, C)), RNG.integers(0, C, (B, 4))
         p = scipy.special.softmax(logits, axis=-1)
         rows, steps = np.indices((B, 4))
         expected = np.sum(np.log(p[rows, steps, labels]), axis=1)
         self.assertAllClose(likelihoods.Categorical().log_prob(labels, logits), expected, 1e-6)
 
-    def test_sure_predictions(self):
+    def test_sure_predictions(self) -> None:
         logits = tf.constant([[200.0, 0.0, -200.0]])
         likelihood = likelihoods.Categorical()
         self.assertAllClose(likelihood.log_prob([2], logits), [-400.0])
@@ -205,11 +206,11 @@ class CategoricalTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(certain.entropy(tf.constant([[1.0, 0.0, 0.0]])), [0.0])
         self.assertAllClose(likelihood.entropy_of_mean(tf.constant([[1.0, 0.0, 0.0]])), [0.0])
 
-    def test_labels_that_do_not_fit(self):
+    def test_labels_that_do_not_fit(self) -> None:
         with self.assertRaisesRegex(ValueError, r"^y has shape \(6,\); outputs of shape \(7, 5\)"):
             likelihoods.Categorical().log_prob(LABELS[:6], LOGITS)
 
-    def test_outputs_are_checked(self):
+    def test_outputs_are_checked(self) -> None:
         likelihood = likelihoods.Categorical(from_logits=False)
         likelihood.check(tf.constant(P, tf.float16))
         with self.assertRaisesRegex(ValueError, "^outputs leave .* look like logits"):
@@ -231,7 +232,7 @@ class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
     """What XLA would compute with in silence."""
 
     @parameterized.parameters(-1, C, C + 100)
-    def test_a_label_that_is_no_class_has_no_probability(self, label):
+    def test_a_label_that_is_no_class_has_no_probability(self, label: Any) -> None:
         y = tf.constant(np.r_[LABELS[:-1], label])
         likelihood = likelihoods.Categorical()
         compiled = tf.function(likelihood.log_prob, jit_compile=True)
@@ -239,7 +240,7 @@ class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got[:-1], likelihood.log_prob(LABELS[:-1], LOGITS[:-1]), 1e-5)
         self.assertTrue(np.isnan(got[-1]))
 
-    def test_a_negative_probability_has_no_logarithm(self):
+    def test_a_negative_probability_has_no_logarithm(self) -> None:
         log_prob = likelihoods.Categorical(from_logits=False).log_prob(LABELS, LOGITS)
         self.assertAllEqual(np.isnan(log_prob), (LOGITS < 0).any(axis=-1))
 
@@ -247,7 +248,7 @@ class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
         family=[("softmax", likelihoods.Categorical), ("sigmoid", likelihoods.Bernoulli)],
         jit_compile=[False, True],
     )
-    def test_probabilities_are_not_trained_as_logits(self, family, jit_compile):
+    def test_probabilities_are_not_trained_as_logits(self, family: Any, jit_compile: Any) -> None:
         activation, kind = family
         y = np.eye(C)[LABELS]
         model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, activation)])
@@ -263,7 +264,7 @@ class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(loss, -logs.sum(-1).mean(), 1e-5)
 
     @parameterized.parameters("mixed_float16", "float64")
-    def test_nor_are_those_of_another_precision(self, dtype):
+    def test_nor_are_those_of_another_precision(self, dtype: Any) -> None:
         model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(C, "sigmoid", dtype=dtype)])
         model.compile("sgd", likelihoods.Bernoulli())
         with self.assertRaisesRegex(ValueError, "but outputs end in sigmoid: "):
@@ -273,13 +274,13 @@ class SilentlyWrongTest(tf.test.TestCase, parameterized.TestCase):
 class Joint(likelihoods.Likelihood):
     """The elements of y are not independent."""
 
-    def distribution(self, outputs):
+    def distribution(self, outputs: Any) -> Any:
         root = np.array([[1.0, 0.0], [0.8, 0.6]], np.float32)
         return tfp.distributions.MultivariateNormalTriL(outputs, root)
 
 
 class JointLawTest(tf.test.TestCase):
-    def test_against_scipy(self):
+    def test_against_scipy(self) -> None:
         mean, y = OUTPUTS[:, :2], Y[:, :2]
         covariance = [[1.0, 0.8], [0.8, 1.0]]
         law = scipy.stats.multivariate_normal(np.zeros(2), covariance)
@@ -302,7 +303,7 @@ class TargetsOfSeveralRanksTest(tf.test.TestCase, parameterized.TestCase):
         (likelihoods.Poisson(), 1, COUNTS[:, :1]),
         (likelihoods.Categorical(), C, LABELS[:, None]),
     )
-    def test_the_loss_is_the_same(self, likelihood, units, y):
+    def test_the_loss_is_the_same(self, likelihood: Any, units: int, y: Any) -> None:
         model = keras.Sequential([keras.Input((D,)), keras.layers.Dense(units)])
         model.compile("sgd", likelihood)
         expected = likelihood(y, model(OUTPUTS))
@@ -313,17 +314,17 @@ class TargetsOfSeveralRanksTest(tf.test.TestCase, parameterized.TestCase):
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(0, -1.0, "learned", None, True, float("inf"))
-    def test_scale(self, scale):
+    def test_scale(self, scale: Any) -> None:
         for family in (likelihoods.Normal, likelihoods.StudentT):
             with self.assertRaisesRegex(ValueError, "^scale=.* positive number or 'predicted'$"):
                 family(scale=scale)
 
     @parameterized.parameters(0, 2, -1.0, "a", True)
-    def test_df(self, df):
+    def test_df(self, df: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^df=.* must be > 2"):
             likelihoods.StudentT(df)
 
-    def test_predicted_needs_two_halves(self):
+    def test_predicted_needs_two_halves(self) -> None:
         with self.assertRaisesRegex(ValueError, r"^outputs has shape \(7, 3\); Normal\('pred"):
             likelihoods.Normal("predicted").log_prob(Y, OUTPUTS)
 
@@ -338,7 +339,7 @@ class OfLossTest(tf.test.TestCase, parameterized.TestCase):
         ("binary_crossentropy", "Bernoulli", False),
         (keras.losses.sparse_categorical_crossentropy, "Categorical", False),
     )
-    def test_cross_entropies(self, loss, family, from_logits):
+    def test_cross_entropies(self, loss: Any, family: Any, from_logits: Any) -> None:
         actual = likelihoods.of_loss(loss)
         self.assertEqual((type(actual).__name__, actual.from_logits), (family, from_logits))
 
@@ -349,16 +350,16 @@ class OfLossTest(tf.test.TestCase, parameterized.TestCase):
         lambda y, p: y - p,
         keras.losses.CategoricalCrossentropy(axis=1),
     )
-    def test_others_are_none(self, loss):
+    def test_others_are_none(self, loss: Any) -> None:
         self.assertIsNone(likelihoods.of_loss(loss))
 
-    def test_our_own(self):
+    def test_our_own(self) -> None:
         likelihood = likelihoods.Normal(0.2)
         self.assertIs(likelihoods.of_loss(likelihood), likelihood)
 
 
 class TrainingTest(tf.test.TestCase, parameterized.TestCase):
-    def test_loss_is_the_negative_elbo_per_example(self):
+    def test_loss_is_the_negative_elbo_per_example(self) -> None:
         model = keras.Sequential([keras.Input((2,)), tfbdl.layers.BayesDense(D, num_data=B)])
         model.compile("sgd", likelihoods.Normal(0.5))
         x = RNG.normal(size=(B, 2)).astype("float32")
@@ -368,7 +369,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         kl = float(model.layers[0].kl_term.per_example)
         self.assertAllClose(loss, expected + kl, 1e-5)
 
-    def test_learned_scale_finds_the_noise(self):
+    def test_learned_scale_finds_the_noise(self) -> None:
         x = RNG.normal(size=(4000, 1)).astype("float32")
         y = 2 * x + 0.3 * RNG.normal(size=x.shape).astype("float32")
         scale = tfbdl.layers.LearnedScale(initial_scale=2.0)
@@ -381,7 +382,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(scale.scale, [0.3], 0.1)
 
     @parameterized.named_parameters((name, name) for name in ELEMENTWISE)
-    def test_is_saved_with_the_model(self, name):
+    def test_is_saved_with_the_model(self, name: str) -> None:
         likelihood, outputs, y, _ = ELEMENTWISE[name]
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(outputs.shape[-1])])
         model.compile("sgd", likelihood)
@@ -394,7 +395,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(loaded.loss(y, outputs), likelihood(y, outputs))
 
     @parameterized.parameters(0.0, -1.0, "a", None, True)
-    def test_initial_scale_is_checked(self, initial_scale):
+    def test_initial_scale_is_checked(self, initial_scale: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^initial_scale=.* must be a positive number$"):
             tfbdl.layers.LearnedScale(initial_scale)
 

@@ -1,5 +1,6 @@
 """The likelihoods of pixels against closed forms, integration, and TensorFlow Probability."""
 
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -20,14 +21,14 @@ NUM = 200_000
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 
-def log_normaliser(h):
+def log_normaliser(h: Any) -> Any:
     """log((exp(h) - 1) / h), with the digits that expm1 keeps."""
     h = np.asarray(h, np.float64)
     safe = np.where(h == 0, 1.0, h)
     return np.where(h == 0, 0.0, np.log(np.expm1(np.minimum(safe, 700)) / safe))
 
 
-def mean(h):
+def mean(h: Any) -> Any:
     """E[x] by Gauss-Legendre quadrature of x exp(h x), weighed at the larger end."""
     x = 0.5 * (NODES + 1)
     density = np.exp(h[:, None] * x - np.maximum(h, 0)[:, None])
@@ -37,7 +38,7 @@ def mean(h):
 class BernoulliTest(tf.test.TestCase, parameterized.TestCase):
     likelihood = likelihoods.Bernoulli()
 
-    def test_log_prob(self):
+    def test_log_prob(self) -> None:
         x = np.array([[0.0], [1.0]])
         got = self.likelihood.log_prob_of_elements(
             tf.constant(x + 0 * LOGITS), tf.constant(LOGITS + 0 * x)
@@ -48,7 +49,7 @@ class BernoulliTest(tf.test.TestCase, parameterized.TestCase):
         grey = self.likelihood.log_prob_of_elements(tf.constant(0.3), tf.constant(0.7))
         self.assertAllClose(grey, 0.3 * np.log(p) + 0.7 * np.log(1 - p), 1e-6)
 
-    def test_saturated_logits(self):
+    def test_saturated_logits(self) -> None:
         logits = tf.constant([-1e4, -200.0, 200.0, 1e4])
         for x in (0.0, 0.5, 1.0):
             with tf.GradientTape() as tape:
@@ -58,7 +59,7 @@ class BernoulliTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(log_prob, expected)
             self.assertAllClose(tape.gradient(log_prob, logits), x - (np.asarray(logits) > 0))
 
-    def test_mean_and_sample(self):
+    def test_mean_and_sample(self) -> None:
         logits = tf.constant([-20.0, -2.0, 0.0, 0.1, 3.0, 20.0])
         p = scipy.special.expit(np.asarray(logits, np.float64))
         self.assertAllClose(self.likelihood.mean(logits), p)
@@ -72,7 +73,7 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
     likelihood = likelihoods.ContinuousBernoulli()
 
     @parameterized.parameters(("float64", 1e-9), ("float32", 2e-6))
-    def test_log_prob(self, dtype, tolerance):
+    def test_log_prob(self, dtype: Any, tolerance: Any) -> None:
         got = self.likelihood.log_prob_of_elements(
             tf.constant(X + 0 * LOGITS, dtype), tf.constant(LOGITS + 0 * X, dtype)
         )
@@ -82,7 +83,7 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, theirs, max(tolerance, 1e-6), max(tolerance, 1e-6))
 
     @parameterized.parameters(-80.0, -3.0, -0.0999, 1e-6, 0.05, 0.1001, 0.2, 10.0, 80.0)
-    def test_density_integrates_to_one(self, logit):
+    def test_density_integrates_to_one(self, logit: Any) -> None:
         x = tf.constant(0.5 * (NODES + 1))
         density = tf.exp(
             self.likelihood.log_prob_of_elements(x, tf.fill(x.shape, tf.constant(logit, x.dtype)))
@@ -90,14 +91,14 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(np.sum(density * WEIGHTS) / 2, 1.0, 1e-9)
 
     @parameterized.parameters(("float64", 1e-9), ("float32", 5e-6))
-    def test_mean(self, dtype, tolerance):
+    def test_mean(self, dtype: Any, tolerance: Any) -> None:
         got = self.likelihood.mean(tf.constant(LOGITS, dtype))
         self.assertAllClose(got, mean(LOGITS), tolerance, tolerance)
         theirs = tfd.ContinuousBernoulli(logits=tf.constant(LOGITS)).mean()
         self.assertAllClose(got, theirs, 1e-5, 1e-5)
 
     @parameterized.parameters("float32", "float64")
-    def test_gradient_of_log_prob(self, dtype):
+    def test_gradient_of_log_prob(self, dtype: Any) -> None:
         """x - E[x], by quadrature; 0 and both sides of the seam included."""
         logits = tf.constant(LOGITS, dtype)
         with tf.GradientTape() as tape:
@@ -106,7 +107,7 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
             log_prob = self.likelihood.log_prob_of_elements(x, logits)
         self.assertAllClose(tape.gradient(log_prob, logits), 0.3 - mean(LOGITS), 1e-5, 1e-5)
 
-    def test_gradient_of_mean(self):
+    def test_gradient_of_mean(self) -> None:
         """The variance, 1 / h^2 - 1 / (4 sinh(h / 2)^2), and 1/12 at 0."""
         logits = tf.constant(LOGITS, tf.float32)
         with tf.GradientTape() as tape:
@@ -116,7 +117,7 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         variance = 1 / h**2 - 1 / (4 * np.sinh(h / 2) ** 2)
         self.assertAllClose(tape.gradient(mean_, logits), variance, 1e-3, 1e-4)
 
-    def test_variance_entropy_and_cdf(self):
+    def test_variance_entropy_and_cdf(self) -> None:
         """By quadrature, and the distribution function in closed form."""
         logits = LOGITS[np.abs(LOGITS) > 0.02]
         h, nodes = logits[:, None], 0.5 * (NODES + 1)
@@ -131,7 +132,7 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         got = self.likelihood.cdf(tf.constant(0.3, tf.float64), tf.constant(logits))
         self.assertAllClose(got, np.expm1(logits * 0.3) / np.expm1(logits), 1e-6, 1e-9)
 
-    def test_saturated_logits(self):
+    def test_saturated_logits(self) -> None:
         logits = tf.constant([-1e6, -1e4, -200.0, -100.0, 100.0, 200.0, 1e4, 1e6])
         h = np.asarray(logits, np.float64)
         with tf.GradientTape(persistent=True) as tape:
@@ -145,13 +146,13 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(tape.gradient(mean_, logits), 1 / h**2, 1e-4, 1e-6)
 
     @parameterized.parameters(*LOGITS)
-    def test_sample(self, logit):
+    def test_sample(self, logit: Any) -> None:
         """Kolmogorov-Smirnov against the distribution function (exp(h x) - 1) / (exp(h) - 1)."""
         logits = tf.fill([NUM], tf.constant(logit, tf.float32))
         x = self.likelihood.sample(KEY, logits).numpy().astype(np.float64)
         self.assertAllInRange(x, 0.0, 1.0)
 
-        def cdf(x):
+        def cdf(x: Any) -> Any:
             if logit == 0:
                 return x
             if logit > 0:
@@ -162,7 +163,7 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(x.mean() - mean(np.array([logit]))[0]), 5 * x.std() / np.sqrt(NUM))
 
     @parameterized.parameters(0.1, 0.11, 1.0, 80.0, 1e4)
-    def test_extreme_samples_are_pixels(self, logit):
+    def test_extreme_samples_are_pixels(self, logit: Any) -> None:
         """The ends of the uniform, which chance would not meet."""
         u = tf.constant([2.0**-24, 2.0**-23, 0.5, 1 - 2.0**-23, 1 - 2.0**-24])
         for sign in (1.0, -1.0):

@@ -1,5 +1,7 @@
 """Where a probability has been rounded to 0 or 1, and what is outside of [0, 1]."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ TINY = {"float32": np.finfo("float32").tiny, "float64": np.finfo("float64").tiny
 COMPILED = pytest.mark.parametrize("compiled", [None, False, True], ids=["eager", "graph", "XLA"])
 
 
-def loss_and_slopes(likelihood, y, outputs, compiled=None):
-    def step(y, outputs):
+def loss_and_slopes(likelihood: Any, y: Any, outputs: Any, compiled: Any = None) -> Any:
+    def step(y: Any, outputs: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(outputs)
             loss = likelihood(y, outputs)
@@ -29,7 +31,7 @@ class TestImpossible:
     @COMPILED
     @pytest.mark.parametrize("dtype", TINY)
     @pytest.mark.parametrize(("y", "p"), [(1.0, 0.0), (1.0, -0.0), (0.0, 1.0)])
-    def test_bernoulli(self, y, p, dtype, compiled):
+    def test_bernoulli(self, y: Any, p: Any, dtype: Any, compiled: Any) -> None:
         likelihood = likelihoods.Bernoulli(from_logits=False, dtype=dtype)
         y, p = np.full((2, 3), y, dtype), np.full((2, 3), p, dtype)
         loss, slopes = loss_and_slopes(likelihood, y, p, compiled)
@@ -40,7 +42,7 @@ class TestImpossible:
 
     @COMPILED
     @pytest.mark.parametrize("dtype", TINY)
-    def test_categorical(self, dtype, compiled):
+    def test_categorical(self, dtype: Any, compiled: Any) -> None:
         likelihood = likelihoods.Categorical(from_logits=False, dtype=dtype)
         p = np.array([[1, 0, 0], [0, 0.5, 0.5]], dtype)
         for y in ([1, 0], np.eye(3)[[1, 0]]):
@@ -50,8 +52,11 @@ class TestImpossible:
             assert (slopes[[0, 1], [1, 0]] < -1e15).all()
 
     @pytest.mark.parametrize("likelihood", ["bernoulli", "categorical"])
-    def test_certain_and_right(self, likelihood):
+    def test_certain_and_right(self, likelihood: Any) -> None:
         """Gradients of what is exactly right are those of less sure predictions."""
+        law: Any
+        y: Any
+        p: Any
         if likelihood == "bernoulli":
             law, y, p = likelihoods.Bernoulli(from_logits=False), [[1.0], [0.0]], [[1.0], [0.0]]
             expected = [[-0.5], [0.5]]
@@ -62,7 +67,7 @@ class TestImpossible:
         assert loss == 0.0
         np.testing.assert_allclose(slopes, expected)
 
-    def test_keras_scale_of_gradients_leaves_them_finite(self):
+    def test_keras_scale_of_gradients_leaves_them_finite(self) -> None:
         """Loss scaling multiplies gradients by 2^15 and more."""
         p = tf.constant([[0.0], [1e-30], [1.0]])
         with tf.GradientTape() as tape:
@@ -75,22 +80,22 @@ class TestOutside:
     @COMPILED
     @pytest.mark.parametrize("p", [-0.1, 1.1])
     @pytest.mark.parametrize("y", [0.0, 1.0])
-    def test_no_probability_has_no_logarithm(self, y, p, compiled):
+    def test_no_probability_has_no_logarithm(self, y: Any, p: Any, compiled: Any) -> None:
         likelihood = likelihoods.Bernoulli(from_logits=False)
         loss, _ = loss_and_slopes(likelihood, [[y]], [[p]], compiled)
         assert np.isnan(loss)
 
     @COMPILED
-    def test_a_negative_count_is_none(self, compiled):
+    def test_a_negative_count_is_none(self, compiled: Any) -> None:
         loss, _ = loss_and_slopes(likelihoods.Poisson(), [[-0.5]], [[0.3]], compiled)
         assert np.isnan(loss)
 
-    def test_entropies_bear_the_rounding_of_a_mean(self):
+    def test_entropies_bear_the_rounding_of_a_mean(self) -> None:
         p = tf.constant([[1.0 + 2e-7, -1e-8], [1.0, 0.0]])
         for law in (likelihoods.Categorical(), likelihoods.Bernoulli()):
             np.testing.assert_allclose(law.entropy_of_mean(p), [0.0, 0.0], atol=1e-12)
 
-    def test_a_label_between_classes_is_none(self):
+    def test_a_label_between_classes_is_none(self) -> None:
         y, logits = np.array([0.5, 1.0], np.float32), np.zeros((2, 3), np.float32)
         np.testing.assert_array_equal(
             np.isnan(likelihoods.Categorical().log_prob(y, logits)), [True, False]
@@ -108,7 +113,7 @@ class TestFit:
     @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "float64"])
     @pytest.mark.parametrize("activation", ["sigmoid", "softmax"])
     @pytest.mark.parametrize("right", [True, False])
-    def test_goes_on(self, activation, policy, jit_compile, right):
+    def test_goes_on(self, activation: Any, policy: str, jit_compile: Any, right: Any) -> None:
         y = (X[:, 0] > 0).astype("float32")
         kernel = [[5.0]] if activation == "sigmoid" else [[-5.0, 5.0]]
         dense = keras.layers.Dense(len(kernel[0]), activation, dtype=policy)
@@ -127,13 +132,13 @@ class TestFit:
         sure = model.predict(X, verbose=0)[:, -1]
         np.testing.assert_array_equal(sure > 0.5, target == 1)
 
-    def test_in_the_loop_of_tfbdl(self):
+    def test_in_the_loop_of_tfbdl(self) -> None:
         """Also of a function compiled apart, whose probabilities nobody can trace back."""
         import tfbdl  # noqa: PLC0415
 
         class Apart(keras.layers.Layer):
             @tf.function(jit_compile=True)
-            def call(self, x):
+            def call(self, x: Any) -> Any:
                 return tf.sigmoid(x)
 
         dense = keras.layers.Dense(1)
@@ -147,13 +152,13 @@ class TestFit:
 
 
 class TestGraphs:
-    def test_the_gradient_of_probabilities_of_a_graph_is_that_of_their_logits(self):
+    def test_the_gradient_of_probabilities_of_a_graph_is_that_of_their_logits(self) -> None:
         """Not of p: they are taken back, as in Keras' own loss."""
         h = tf.constant([[-200.0], [3.0], [200.0]])
         y = tf.constant([[1.0], [1.0], [0.0]])
 
         @tf.function
-        def slopes(h):
+        def slopes(h: Any) -> Any:
             with tf.GradientTape() as tape:
                 tape.watch(h)
                 loss = likelihoods.Bernoulli(from_logits=False)(y, tf.sigmoid(h))
@@ -161,7 +166,7 @@ class TestGraphs:
 
         np.testing.assert_allclose(slopes(h), (tf.sigmoid(h) - y) / 3, 1e-6)
 
-    def test_constants_in_a_graph_are_outputs_too(self):
+    def test_constants_in_a_graph_are_outputs_too(self) -> None:
         p = tf.constant([[0.25]])
         loss = tf.function(lambda: likelihoods.Bernoulli(from_logits=False)([[1.0]], p))()
         np.testing.assert_allclose(loss, np.log(4), 1e-6)

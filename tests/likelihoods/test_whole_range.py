@@ -1,5 +1,7 @@
 """Every likelihood over the whole range of floats: values and gradients, finite and right."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.special
@@ -29,7 +31,7 @@ ROWS = 8
 SETTINGS = settings(max_examples=20, deadline=None, derandomize=True)
 
 
-def numbers(width, low=None, high=None):
+def numbers(width: int, low: Any = None, high: Any = None) -> Any:
     """All floats of a width, those that networks give more often, and those where formulas end."""
     info = np.finfo(f"float{width}")
     ends = [0.0, -0.0, 1.0, -1.0, info.max, info.tiny, info.smallest_subnormal, info.eps]
@@ -45,53 +47,53 @@ def numbers(width, low=None, high=None):
     )
 
 
-def table(*columns):
+def table(*columns: Any) -> Any:
     """Eight rows of what the strategies give, as arrays."""
     rows = st.lists(st.tuples(*columns), min_size=ROWS, max_size=ROWS)
     return rows.map(lambda rows: np.array(rows, np.float64))
 
 
-def located(columns):
+def located(columns: Any) -> Any:
     """Targets and outputs of a location-scale law; some targets are the location itself."""
 
-    def draw(width):
+    def draw(width: int) -> Any:
         parts = table(numbers(width), st.booleans(), *[numbers(width)] * columns)
         return parts.map(lambda t: (np.where(t[:, 1] > 0, t[:, 2], t[:, 0]), t[:, 2:]))
 
     return draw
 
 
-def of_logits(targets):
+def of_logits(targets: Any) -> Any:
     return lambda width: table(targets(width), numbers(width)).map(lambda t: (t[:, 0], t[:, 1:]))
 
 
-def of_probabilities(width):
+def of_probabilities(width: int) -> Any:
     columns = st.sampled_from([0.0, 1.0, 0.25]), numbers(width, 0.0, 1.0)
     return table(*columns).map(lambda t: (t[:, 0], t[:, 1:]))
 
 
-def of_classes(width):
+def of_classes(width: int) -> Any:
     columns = st.integers(0, 2), *[numbers(width)] * 3
     return table(*columns).map(lambda t: (t[:, 0], t[:, 1:]))
 
 
-def of_rows(width):
-    def rows(t):
+def of_rows(width: int) -> Any:
+    def rows(t: Any) -> Any:
         with np.errstate(all="ignore"):
             return t[0], scipy.special.softmax(np.clip(t[1], -1e6, 1e6), axis=-1)
 
     return of_classes(width).map(rows)
 
 
-def zero_or_one(width):
+def zero_or_one(width: int) -> Any:
     return st.sampled_from([0.0, 1.0])
 
 
-def grey(width):
+def grey(width: int) -> Any:
     return numbers(width, 0.0, 1.0)
 
 
-def count(width):
+def count(width: int) -> Any:
     return st.one_of(st.integers(0, 40), st.integers(0, 10**8))
 
 
@@ -121,16 +123,16 @@ CASES = {
 }
 
 
-def asked(name):
+def asked(name: str) -> Any:
     return ["entropy_of_mean"] if name.startswith("mean of") else QUANTITIES
 
 
-def computed(name, y, outputs):
+def computed(name: str, y: Any, outputs: Any) -> Any:
     """Each quantity and its gradient by the outputs; of all classes together, weighted."""
     likelihood = CASES[name][0]
     y = y if isinstance(likelihood, likelihoods.Categorical) else y[:, None]
 
-    def value_and_slopes(quantity):
+    def value_and_slopes(quantity: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(outputs)
             targets = [y] if quantity in ("log_prob", "cdf") else []
@@ -143,7 +145,7 @@ def computed(name, y, outputs):
     return {quantity: value_and_slopes(quantity) for quantity in asked(name)}
 
 
-def check(what, got, exact, size, dtype):
+def check(what: Any, got: Any, exact: Any, size: Any, dtype: Any) -> None:
     """Finite wherever the exact number fits into the type, and right where its size is known."""
     largest, got = np.finfo(dtype).max / 8, np.asarray(got).astype(np.longdouble)
     fits = np.isfinite(exact) & (np.abs(exact) < largest) & ~(size >= largest)
@@ -155,7 +157,7 @@ def check(what, got, exact, size, dtype):
     assert not wrong.any(), (what, got[wrong], exact[wrong], size[wrong])
 
 
-def compare(name, dtype, drawn, call):
+def compare(name: str, dtype: Any, drawn: Any, call: Any) -> None:
     """Holds what is found for drawn targets and outputs against the exact numbers."""
     law, wide = CASES[name][1], "float32" if dtype == "float16" else dtype
     y, outputs = drawn[0].astype(wide), drawn[1].astype(dtype)
@@ -182,22 +184,22 @@ def compare(name, dtype, drawn, call):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", CASES)
-def test_value_and_gradient(name, dtype):
+def test_value_and_gradient(name: str, dtype: Any) -> None:
     @SETTINGS
     @given(CASES[name][2](TYPES[dtype][0]))
-    def holds(drawn):
+    def holds(drawn: Any) -> None:
         compare(name, dtype, drawn, lambda y, x: computed(name, y, x))
 
     holds()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_under_xla(name):
+def test_under_xla(name: str) -> None:
     compiled = tf.function(lambda y, x: computed(name, y, x), jit_compile=True)
 
     @SETTINGS
     @given(CASES[name][2](32))
-    def holds(drawn):
+    def holds(drawn: Any) -> None:
         compare(name, "float32", drawn, compiled)
 
     holds()

@@ -1,5 +1,7 @@
 """Predictions that the tests of metrics share."""
 
+from typing import Any
+
 import numpy as np
 import scipy.special
 from hypothesis import settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 
-def classification(num=500, num_classes=4, seed=0):
+def classification(num: int = 500, num_classes: int = 4, seed: int = 0) -> Any:
     """Labels, and overconfident probabilities of them."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(num, num_classes)) * 1.5
@@ -18,7 +20,7 @@ def classification(num=500, num_classes=4, seed=0):
 
 
 @st.composite
-def few_classes(draw):
+def few_classes(draw: Any) -> Any:
     """Labels and probabilities in eighths: with ties, zeros, ones, and values on edges of bins."""
     num, num_classes = draw(st.integers(1, 12)), draw(st.integers(2, 4))
     eighths = st.lists(st.integers(0, 8), min_size=num_classes - 1, max_size=num_classes - 1)

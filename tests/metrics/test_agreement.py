@@ -1,5 +1,7 @@
 """Agreement and total variation against loops and values by hand."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 from hypothesis import given
@@ -9,7 +11,7 @@ from tfbdl import metrics
 
 
 class AgreementTest(tf.test.TestCase):
-    def test_by_hand(self):
+    def test_by_hand(self) -> None:
         p = [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]
         reference = [[0.4, 0.3, 0.3], [0.1, 0.6, 0.3]]
         self.assertEqual(metrics.agreement(p, reference), 0.5)
@@ -17,7 +19,7 @@ class AgreementTest(tf.test.TestCase):
         self.assertIsInstance(metrics.agreement(p, reference), float)
         self.assertIsInstance(metrics.total_variation(p, reference), float)
 
-    def test_against_loops(self):
+    def test_against_loops(self) -> None:
         _, p = classification(seed=1)
         _, reference = classification(seed=2)
         same = [max(range(4), key=list(a).__getitem__) for a in p]
@@ -29,19 +31,19 @@ class AgreementTest(tf.test.TestCase):
         ]
         self.assertAllClose(metrics.total_variation(p, reference), np.mean(halves), 1e-12)
 
-    def test_two_classes_by_one_column(self):
+    def test_two_classes_by_one_column(self) -> None:
         p, reference = np.array([0.9, 0.2]), np.array([0.6, 0.8])
         self.assertEqual(metrics.agreement(p, reference), 0.5)
         self.assertAllClose(metrics.total_variation(p, reference[:, None]), 0.45, 1e-12)
 
-    def test_as_far_as_can_be(self):
+    def test_as_far_as_can_be(self) -> None:
         p, reference = np.eye(3), np.eye(3)[[1, 2, 0]]
         self.assertEqual(metrics.agreement(p, reference), 0.0)
         self.assertEqual(metrics.total_variation(p, reference), 1.0)
 
     @QUICK
     @given(few_classes())
-    def test_with_itself_and_symmetry(self, case):
+    def test_with_itself_and_symmetry(self, case: Any) -> None:
         _, p = case
         self.assertEqual(metrics.agreement(p, p), 1.0)
         self.assertEqual(metrics.total_variation(p, p), 0.0)

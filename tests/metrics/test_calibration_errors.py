@@ -1,5 +1,7 @@
 """Calibration errors against loops over bins, and values by hand."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
@@ -17,7 +19,7 @@ ERRORS = (
 )
 
 
-def bins_by_loops(y, p, num_bins):
+def bins_by_loops(y: Any, p: Any, num_bins: int) -> Any:
     """(count, confidence, accuracy) of each bin that is not empty."""
     confidence = [max(row) for row in p]
     right = [list(row).index(max(row)) == label for row, label in zip(p, y, strict=True)]
@@ -31,7 +33,7 @@ def bins_by_loops(y, p, num_bins):
     return actual
 
 
-def adaptive_by_loops(y, p, num_bins):
+def adaptive_by_loops(y: Any, p: Any, num_bins: int) -> Any:
     """Runs of the sorted examples; each is right by the share of those as confident as it."""
     confidence = [max(row) for row in p]
     right = [list(row).index(max(row)) == label for row, label in zip(p, y, strict=True)]
@@ -51,7 +53,7 @@ def adaptive_by_loops(y, p, num_bins):
 
 class BinnedTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1, 2, 3, 10, 15, 100)
-    def test_against_loops(self, num_bins):
+    def test_against_loops(self, num_bins: int) -> None:
         bins = bins_by_loops(Y, P, num_bins)
         expected = sum(n * abs(a - c) for n, c, a in bins) / len(Y)
         got = metrics.expected_calibration_error(Y, P, num_bins)
@@ -60,7 +62,7 @@ class BinnedTest(tf.test.TestCase, parameterized.TestCase):
         largest = max(abs(a - c) for _, c, a in bins)
         self.assertAllClose(metrics.maximum_calibration_error(Y, P, num_bins), largest, 1e-12)
 
-    def test_reliability(self):
+    def test_reliability(self) -> None:
         score = metrics.reliability(Y, P, 15)
         self.assertEqual(score.count.sum(), len(Y))
         full = score.count > 0
@@ -73,12 +75,12 @@ class BinnedTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLen(score.count, 15)
 
     @parameterized.parameters(7, 10, 15, 49, 100)
-    def test_edges_belong_to_the_bin_below(self, num_bins):
+    def test_edges_belong_to_the_bin_below(self, num_bins: int) -> None:
         for k in range(num_bins // 2 + 1, num_bins + 1):
             count = metrics.reliability([1], [k / num_bins], num_bins).count
             self.assertEqual(np.flatnonzero(count), [k - 1])
 
-    def test_by_hand(self):
+    def test_by_hand(self) -> None:
         """Confidences 0.6 (right) and 0.7 (wrong) in one of five bins, 1.0 (right) in the last."""
         y, p = [1, 0, 0], [0.61, 0.7, 0.0]
         self.assertAllClose(
@@ -86,7 +88,7 @@ class BinnedTest(tf.test.TestCase, parameterized.TestCase):
         )
         self.assertAllClose(metrics.maximum_calibration_error(y, p, 5), 0.31 / 2, 1e-12)
 
-    def test_default_is_15_bins(self):
+    def test_default_is_15_bins(self) -> None:
         self.assertLen(metrics.reliability(Y, P).count, 15)
         for error in ERRORS:
             self.assertEqual(error(Y, P), error(Y, P, 15))
@@ -94,20 +96,20 @@ class BinnedTest(tf.test.TestCase, parameterized.TestCase):
 
 class AdaptiveTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1, 2, 3, 15, 499, 500, 501)
-    def test_against_loops(self, num_bins):
+    def test_against_loops(self, num_bins: int) -> None:
         got = metrics.adaptive_calibration_error(Y, P, num_bins)
         self.assertAllClose(got, adaptive_by_loops(Y, P, num_bins), 1e-12)
 
-    def test_one_bin_is_that_of_the_expected_error(self):
+    def test_one_bin_is_that_of_the_expected_error(self) -> None:
         got = metrics.adaptive_calibration_error(Y, P, 1)
         self.assertAllClose(got, metrics.expected_calibration_error(Y, P, 1), 1e-12)
 
     @parameterized.parameters(1, 2, 3, 4, 7)
-    def test_all_tied_are_as_one_bin(self, num_bins):
+    def test_all_tied_are_as_one_bin(self, num_bins: int) -> None:
         got = metrics.adaptive_calibration_error([1, 1, 0, 0], [0.9] * 4, num_bins)
         self.assertAllClose(got, 0.4, 1e-12)
 
-    def test_tie_across_a_cut(self):
+    def test_tie_across_a_cut(self) -> None:
         """0.6 right; 0.8 right, wrong; 1.0 right: the two of 0.8 are half right each."""
         got = metrics.adaptive_calibration_error([1, 1, 0, 1], [0.6, 0.8, 0.8, 1.0], 2)
         self.assertAllClose(got, (abs(0.4 - 0.3) + abs(-0.3)) / 4, 1e-12)
@@ -115,11 +117,11 @@ class AdaptiveTest(tf.test.TestCase, parameterized.TestCase):
 
 class AllErrorsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((1, 1.0, 0.0), (0, 1.0, 1.0), (1, 0.75, 0.25), (0, 0.75, 0.75))
-    def test_one_example(self, label, p, expected):
+    def test_one_example(self, label: Any, p: Any, expected: Any) -> None:
         for error in ERRORS:
             self.assertAllClose(error([label], [p]), expected, 1e-15)
 
-    def test_all_right_and_all_wrong(self):
+    def test_all_right_and_all_wrong(self) -> None:
         sure = np.eye(3)[[0, 1, 2, 0]]
         for error in ERRORS:
             self.assertEqual(error([0, 1, 2, 0], sure), 0.0)
@@ -127,7 +129,7 @@ class AllErrorsTest(tf.test.TestCase, parameterized.TestCase):
 
     @QUICK
     @given(few_classes(), st.integers(1, 20), st.randoms(use_true_random=False))
-    def test_bounds_loops_and_order(self, case, num_bins, random):
+    def test_bounds_loops_and_order(self, case: Any, num_bins: int, random: Any) -> None:
         y, p = case
         order = random.sample(range(len(y)), len(y))
         for error in ERRORS:

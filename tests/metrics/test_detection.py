@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,11 +17,11 @@ SCORES = st.lists(st.integers(0, 5), min_size=1, max_size=15)
 Y, P = classification(200)
 
 
-def auroc_by_pairs(scores_in, scores_out):
+def auroc_by_pairs(scores_in: Any, scores_out: Any) -> Any:
     return np.mean([(b > a) + 0.5 * (b == a) for a in scores_in for b in scores_out])
 
 
-def aupr_by_thresholds(scores_in, scores_out):
+def aupr_by_thresholds(scores_in: Any, scores_out: Any) -> Any:
     area, recall_before = 0.0, 0.0
     for threshold in sorted({*scores_in, *scores_out}, reverse=True):
         actual = sum(s >= threshold for s in scores_out)
@@ -31,7 +32,7 @@ def aupr_by_thresholds(scores_in, scores_out):
     return area
 
 
-def risks_by_orders(errors, uncertainty):
+def risks_by_orders(errors: Any, uncertainty: Any) -> Any:
     """The mean curve over all orders in which the uncertainty does not fall."""
     curves = []
     for order in itertools.permutations(range(len(errors))):
@@ -41,7 +42,7 @@ def risks_by_orders(errors, uncertainty):
     return np.mean(curves, axis=0)
 
 
-def with_errors(errors):
+def with_errors(errors: Any) -> Any:
     """Labels and predictions that are wrong where asked."""
     return np.asarray(errors, int), np.tile([0.75, 0.25], (len(errors), 1))
 
@@ -49,7 +50,7 @@ def with_errors(errors):
 class OutOfDistributionTest(tf.test.TestCase, parameterized.TestCase):
     @QUICK
     @given(SCORES, SCORES)
-    def test_against_brute_force(self, scores_in, scores_out):
+    def test_against_brute_force(self, scores_in: Any, scores_out: Any) -> None:
         got = metrics.auroc(scores_in, scores_out)
         self.assertAllClose(got, auroc_by_pairs(scores_in, scores_out), 1e-12)
         self.assertAllClose(got, 1 - metrics.auroc(scores_out, scores_in), 1e-12, 1e-14)
@@ -58,7 +59,7 @@ class OutOfDistributionTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, aupr_by_thresholds(scores_in, scores_out), 1e-12)
         self.assertIsInstance(got, float)
 
-    def test_many_scores(self):
+    def test_many_scores(self) -> None:
         rng = np.random.default_rng(0)
         scores_in, scores_out = rng.normal(size=300), rng.normal(0.5, size=200)
         got = metrics.auroc(scores_in, scores_out)
@@ -66,7 +67,7 @@ class OutOfDistributionTest(tf.test.TestCase, parameterized.TestCase):
         got = metrics.aupr(scores_in, scores_out)
         self.assertAllClose(got, aupr_by_thresholds(scores_in, scores_out), 1e-12)
 
-    def test_perfect_useless_and_reversed(self):
+    def test_perfect_useless_and_reversed(self) -> None:
         low, high = [0.1, 0.2, 0.3], [0.4, 0.5]
         self.assertEqual(metrics.auroc(low, high), 1.0)
         self.assertEqual(metrics.aupr(low, high), 1.0)
@@ -76,18 +77,18 @@ class OutOfDistributionTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class ErrorAUROCTest(tf.test.TestCase):
-    def test_against_pairs(self):
+    def test_against_pairs(self) -> None:
         uncertainty = -P.max(axis=1)
         wrong = P.argmax(axis=1) != Y
         expected = auroc_by_pairs(uncertainty[~wrong], uncertainty[wrong])
         self.assertAllClose(metrics.error_auroc(Y, P, uncertainty), expected, 1e-12)
 
-    def test_undefined_without_both(self):
+    def test_undefined_without_both(self) -> None:
         for errors in ([0, 0], [1, 1], [0]):
             value = metrics.error_auroc(*with_errors(errors), np.arange(len(errors)))
             self.assertTrue(math.isnan(value))
 
-    def test_by_hand(self):
+    def test_by_hand(self) -> None:
         y, p = with_errors([0, 1, 0, 1])
         self.assertEqual(metrics.error_auroc(y, p, [0.1, 0.9, 0.2, 0.8]), 1.0)
         self.assertEqual(metrics.error_auroc(y, p, [0.1, 0.2, 0.3, 0.4]), 0.75)
@@ -95,7 +96,7 @@ class ErrorAUROCTest(tf.test.TestCase):
 
 
 class ErrorAUPRTest(tf.test.TestCase):
-    def test_against_thresholds(self):
+    def test_against_thresholds(self) -> None:
         uncertainty = -P.max(axis=1)
         wrong = P.argmax(axis=1) != Y
         expected = aupr_by_thresholds(uncertainty[~wrong], uncertainty[wrong])
@@ -103,12 +104,12 @@ class ErrorAUPRTest(tf.test.TestCase):
         self.assertAllClose(got, expected, 1e-12)
         self.assertIsInstance(got, float)
 
-    def test_at_its_ends(self):
+    def test_at_its_ends(self) -> None:
         for errors, expected in (([0, 0], math.nan), ([1, 1], 1.0), ([1], 1.0)):
             value = metrics.error_aupr(*with_errors(errors), np.arange(len(errors)))
             self.assertAllEqual(value, expected)
 
-    def test_by_hand(self):
+    def test_by_hand(self) -> None:
         y, p = with_errors([0, 1, 0, 1])
         self.assertEqual(metrics.error_aupr(y, p, [0.1, 0.9, 0.2, 0.8]), 1.0)
         self.assertEqual(metrics.error_aupr(y, p, [0.3, 0.4, 0.2, 0.1]), 0.75)
@@ -118,7 +119,7 @@ class ErrorAUPRTest(tf.test.TestCase):
 class RiskCoverageTest(tf.test.TestCase):
     @QUICK
     @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=6))
-    def test_against_all_orders(self, pairs):
+    def test_against_all_orders(self, pairs: Any) -> None:
         errors, uncertainty = zip(*pairs, strict=True)
         y, p = with_errors(errors)
         curve = metrics.risk_coverage(y, p, uncertainty)
@@ -129,19 +130,19 @@ class RiskCoverageTest(tf.test.TestCase):
         self.assertAllClose(area, expected.mean(), 1e-12)
         self.assertIsInstance(area, float)
 
-    def test_by_hand(self):
+    def test_by_hand(self) -> None:
         """The most certain is right, then one is wrong, then one is right."""
         y, p = with_errors([1, 0, 0])
         curve = metrics.risk_coverage(y, p, [0.5, 0.1, 0.9])
         self.assertAllClose(curve.risk, [0, 1 / 2, 1 / 3], 1e-12)
         self.assertAllClose(metrics.area_under_risk_coverage(y, p, [0.5, 0.1, 0.9]), 5 / 18, 1e-12)
 
-    def test_ends_at_the_error_rate(self):
+    def test_ends_at_the_error_rate(self) -> None:
         curve = metrics.risk_coverage(Y, P, -P.max(axis=1))
         self.assertAllClose(curve.risk[-1], np.mean(P.argmax(axis=1) != Y), 1e-12)
         self.assertEqual(curve.coverage[-1], 1.0)
 
-    def test_all_right_all_wrong_and_all_tied(self):
+    def test_all_right_all_wrong_and_all_tied(self) -> None:
         for errors, expected in (([0, 0, 0], 0.0), ([1, 1, 1], 1.0)):
             y, p = with_errors(errors)
             self.assertEqual(metrics.area_under_risk_coverage(y, p, [3.0, 1.0, 2.0]), expected)
@@ -150,7 +151,7 @@ class RiskCoverageTest(tf.test.TestCase):
 
     @QUICK
     @given(few_classes(), st.randoms(use_true_random=False))
-    def test_order_of_examples_is_of_no_account(self, case, random):
+    def test_order_of_examples_is_of_no_account(self, case: Any, random: Any) -> None:
         y, p = case
         order = random.sample(range(len(y)), len(y))
         area = metrics.area_under_risk_coverage(y, p, -p.max(axis=1))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -25,7 +26,7 @@ CASES = {
 
 class DetectionMetricTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(name=list(CASES), graph=(False, True))
-    def test_exact_over_batches(self, name, graph):
+    def test_exact_over_batches(self, name: str, graph: Any) -> None:
         cls, reference, function = CASES[name]
         metric = cls()
         update = metric.update_state
@@ -40,7 +41,7 @@ class DetectionMetricTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(function(SCORES[~IS_OUT], SCORES[IS_OUT]), expected, 1e-12)
 
     @parameterized.parameters(*CASES)
-    def test_one_kind_a_batch(self, name):
+    def test_one_kind_a_batch(self, name: str) -> None:
         """As they come from `tfbdl.predict` on one data set and then on another."""
         cls, reference, _ = CASES[name]
         metric = cls()
@@ -50,7 +51,7 @@ class DetectionMetricTest(tf.test.TestCase, parameterized.TestCase):
         expected = reference(IS_OUT, SCORES.astype(np.float32))
         self.assertAllClose(metric.result(), expected, 1e-12)
 
-    def test_undefined(self):
+    def test_undefined(self) -> None:
         for cls, only_out in ((metrics.AUROC, math.nan), (metrics.AUPR, 1.0)):
             self.assertTrue(math.isnan(cls().result()))
             self.assertTrue(math.isnan(cls()([0, 0], [1.0, 2.0])))
@@ -58,7 +59,7 @@ class DetectionMetricTest(tf.test.TestCase, parameterized.TestCase):
             self.assertTrue(math.isnan(cls()([0, 1], [1.0, math.nan])))
 
     @parameterized.parameters(*CASES)
-    def test_in_evaluate(self, name):
+    def test_in_evaluate(self, name: str) -> None:
         """Of a model whose outputs are uncertainties."""
         cls, reference, _ = CASES[name]
         model = keras.Sequential(
@@ -69,7 +70,7 @@ class DetectionMetricTest(tf.test.TestCase, parameterized.TestCase):
         expected = reference(IS_OUT, SCORES.astype(np.float32))
         self.assertAllClose(logs[name], expected, 1e-6)
 
-    def test_two_replicas(self):
+    def test_two_replicas(self) -> None:
         strategy = two_replicas.strategy()
         with strategy.scope():
             metric = metrics.AUPR()
@@ -81,7 +82,7 @@ class DetectionMetricTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(metric.result(), expected, 1e-12)
 
     @parameterized.parameters(*CASES)
-    def test_refusals(self, name):
+    def test_refusals(self, name: str) -> None:
         metric = CASES[name][0]()
         with self.assertRaisesRegex(ValueError, "^is_out has a value other than"):
             metric.update_state([0, 2], [0.1, 0.2])

@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -72,7 +73,7 @@ WRONG_Y = [
 ]
 
 
-def product(*columns):
+def product(*columns: Any) -> Any:
     """All combinations, as rows of parameters."""
     rows = [()]
     for column in columns:
@@ -85,7 +86,7 @@ def product(*columns):
 
 
 class RefusalCase(tf.test.TestCase, parameterized.TestCase):
-    def assert_refused(self, message, function, *arguments):
+    def assert_refused(self, message: str, function: Any, *arguments: Any) -> None:
         with self.assertRaisesRegex(ValueError, f"^{re.escape(message)}$"):
             function(*arguments)
         self.assertNotIn("\n", message)
@@ -93,15 +94,15 @@ class RefusalCase(tf.test.TestCase, parameterized.TestCase):
 
 class ClassesTest(RefusalCase):
     @parameterized.parameters(*product(OF_CLASSES, WRONG_P))
-    def test_probabilities(self, name, p, message):
+    def test_probabilities(self, name: str, p: Any, message: str) -> None:
         self.assert_refused(message, OF_CLASSES[name], Y, p)
 
     @parameterized.parameters(*product(OF_CLASSES, WRONG_Y))
-    def test_labels(self, name, y, message):
+    def test_labels(self, name: str, y: Any, message: str) -> None:
         self.assert_refused(message, OF_CLASSES[name], y, P)
 
     @parameterized.parameters(*product(OF_BINS, (0, -1, 1.5, "ten", None, True)))
-    def test_num_bins(self, function, num_bins):
+    def test_num_bins(self, function: Any, num_bins: int) -> None:
         message = f"num_bins={num_bins!r} must be a positive integer"
         self.assert_refused(message, function, Y, P, num_bins)
 
@@ -119,10 +120,10 @@ class ClassesTest(RefusalCase):
             ],
         )
     )
-    def test_uncertainty(self, function, uncertainty, message):
+    def test_uncertainty(self, function: Any, uncertainty: Any, message: str) -> None:
         self.assert_refused(message, function, Y, P, uncertainty)
 
-    def test_rounding_is_taken(self):
+    def test_rounding_is_taken(self) -> None:
         """Sums of float16 rows, and float32 means that leave [0, 1]."""
         rng = np.random.default_rng(0)
         p = rng.dirichlet(np.ones(500), 50)
@@ -138,27 +139,27 @@ class ClassesTest(RefusalCase):
     @parameterized.parameters(
         np.int8, np.uint8, np.int64, np.uint64, bool, np.float16, np.float32, ml_dtypes.bfloat16
     )
-    def test_all_dtypes(self, dtype):
+    def test_all_dtypes(self, dtype: Any) -> None:
         p = np.array([[1, 0], [0, 1]], dtype)
         self.assertEqual(metrics.brier_score(np.array([0, 0], np.uint8), p), 1.0)
         if np.dtype(dtype).kind in "iub":
             self.assertEqual(metrics.brier_score(np.array([0, 1], dtype), p), 0.0)
 
-    def test_arrays_are_left_as_they_are(self):
+    def test_arrays_are_left_as_they_are(self) -> None:
         y, p = np.array(Y), np.array(P)
         for function in OF_CLASSES.values():
             function(y, p)
         self.assertAllEqual(y, Y)
         self.assertAllEqual(p, P)
 
-    def test_tensors(self):
+    def test_tensors(self) -> None:
         got = metrics.brier_score(tf.constant(Y), tf.constant(P, tf.float64))
         self.assertEqual(got, metrics.brier_score(Y, P))
 
 
 class PairsTest(RefusalCase):
     @parameterized.parameters(metrics.agreement, metrics.total_variation)
-    def test_pairs_of_predictions(self, function):
+    def test_pairs_of_predictions(self, function: Any) -> None:
         self.assert_refused(
             "reference has shape (1, 3) and p has shape (2, 3); give both the same shape",
             function,
@@ -175,7 +176,7 @@ class PairsTest(RefusalCase):
         self.assert_refused("p has dtype <U1; give real numbers", function, ["a"], [0.5])
 
     @parameterized.parameters(metrics.auroc, metrics.aupr)
-    def test_scores(self, function):
+    def test_scores(self, function: Any) -> None:
         self.assert_refused(
             "scores_in has shape (0,), which is empty; give some examples", function, [], U
         )
@@ -191,7 +192,7 @@ class PairsTest(RefusalCase):
 
 
 class RegressionTest(RefusalCase):
-    def test_intervals(self):
+    def test_intervals(self) -> None:
         message = "lower has 3 at index 1, where upper has 2; give lower <= upper"
         self.assert_refused(message, metrics.interval_coverage, U, [0.0, 3.0], [1.0, 2.0])
         self.assert_refused(message, metrics.interval_width, [0.0, 3.0], [1.0, 2.0])
@@ -205,7 +206,7 @@ class RegressionTest(RefusalCase):
         self.assert_refused(message, metrics.interval_width, [0.0], [math.nan])
 
     @parameterized.parameters(0.0, -1.0)
-    def test_stddev(self, stddev):
+    def test_stddev(self, stddev: Any) -> None:
         self.assert_refused(
             f"stddev has {stddev:g} at index 1; give positive standard deviations",
             metrics.crps_normal,
@@ -214,7 +215,7 @@ class RegressionTest(RefusalCase):
             [1.0, stddev],
         )
 
-    def test_crps_normal(self):
+    def test_crps_normal(self) -> None:
         message = "mean has shape (1,) and y has shape (2,); give both the same shape"
         self.assert_refused(message, metrics.crps_normal, U, [1.0], U)
         message = "mean has nan at index 1; leave out NaN and Inf"
@@ -222,14 +223,14 @@ class RegressionTest(RefusalCase):
         message = "stddev has shape (0,), which is empty; give some examples"
         self.assert_refused(message, metrics.crps_normal, U, U, [])
 
-    def test_more_axes(self):
+    def test_more_axes(self) -> None:
         lower, upper = np.zeros((2, 2, 2)), np.ones((2, 2, 2))
         lower[1, 0, 1] = 5
         message = "lower has 5 at index (1, 0, 1), where upper has 1; give lower <= upper"
         self.assert_refused(message, metrics.interval_width, lower, upper)
 
     @parameterized.parameters((np.zeros((5, 3)), "(5, 3)"), (np.zeros(2), "(2,)"))
-    def test_samples(self, samples, shape):
+    def test_samples(self, samples: Any, shape: Any) -> None:
         self.assert_refused(
             f"samples has shape {shape}; y of shape (2,) needs (S, *y.shape)",
             metrics.crps_samples,
@@ -237,7 +238,7 @@ class RegressionTest(RefusalCase):
             samples,
         )
 
-    def test_no_samples(self):
+    def test_no_samples(self) -> None:
         message = "samples has shape (0, 2), which is empty; give some examples"
         self.assert_refused(message, metrics.crps_samples, U, np.zeros((0, 2)))
 

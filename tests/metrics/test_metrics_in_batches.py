@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,11 +22,11 @@ MEANS, SCALES = RNG.normal(size=(2, *TARGETS.shape))
 STOPS = (0, 1, 8, 500, 501, 1003)
 
 
-def by_certainty(function):
+def by_certainty(function: Any) -> Any:
     return lambda y, p: function(y, p, -p.max(axis=1))
 
 
-def few_bins(function):
+def few_bins(function: Any) -> Any:
     return lambda y, p: function(y, p, 4)
 
 
@@ -72,13 +73,15 @@ METRICS = (
 )
 
 
-def softmax(logits):
+def softmax(logits: Any) -> Any:
     exp = np.exp(logits - logits.max(axis=1, keepdims=True))
     return exp / exp.sum(axis=1, keepdims=True)
 
 
 class BatchCase(tf.test.TestCase, parameterized.TestCase):
-    def feed(self, metric, y, outputs, weights=None, graph=False):
+    def feed(
+        self, metric: Any, y: Any, outputs: Any, weights: Any = None, graph: bool = False
+    ) -> float:
         """The metric's value after unequal batches, reset once in between."""
         update = metric.update_state
         if graph:
@@ -96,7 +99,7 @@ class BatchCase(tf.test.TestCase, parameterized.TestCase):
 
 class ExactTest(BatchCase):
     @parameterized.parameters(*OF_LABELS)
-    def test_of_labels(self, name):
+    def test_of_labels(self, name: str) -> None:
         cls, arguments, function = OF_LABELS[name]
         expected = function(Y, P)
         self.assertAllClose(self.feed(cls(**arguments), Y, P), expected, 1e-12)
@@ -105,13 +108,13 @@ class ExactTest(BatchCase):
         self.assertAllClose(self.feed(cls(**arguments), Y * 1.0, p), function(Y, p), 1e-12)
 
     @parameterized.parameters(*OF_LABELS)
-    def test_of_logits(self, name):
+    def test_of_logits(self, name: str) -> None:
         cls, arguments, function = OF_LABELS[name]
         got = self.feed(cls(from_logits=True, **arguments), Y, LOGITS)
         self.assertAllClose(got, function(Y, softmax(LOGITS)), 1e-9)
 
     @parameterized.parameters(*OF_LABELS)
-    def test_of_two_classes_by_one_output(self, name):
+    def test_of_two_classes_by_one_output(self, name: str) -> None:
         cls, arguments, function = OF_LABELS[name]
         y, p = classification(1003, 2)
         expected = function(y, p)
@@ -122,13 +125,13 @@ class ExactTest(BatchCase):
         self.assertAllClose(got, expected, 1e-9)
 
     @parameterized.parameters(*OF_REFERENCE)
-    def test_of_reference(self, name):
+    def test_of_reference(self, name: str) -> None:
         cls, function = OF_REFERENCE[name]
         expected = function(P, REFERENCE)
         self.assertAllClose(self.feed(cls(), REFERENCE, P), expected, 1e-12)
         self.assertAllClose(self.feed(cls(from_logits=True), REFERENCE, LOGITS), expected, 1e-9)
 
-    def test_interval_coverage(self):
+    def test_interval_coverage(self) -> None:
         lower, upper = MEANS - 1, MEANS + np.exp(SCALES)
         outputs = np.concatenate([lower, upper], axis=1)
         expected = metrics.interval_coverage(TARGETS, lower, upper)
@@ -137,7 +140,7 @@ class ExactTest(BatchCase):
         got = self.feed(metrics.IntervalCoverage(), TARGETS[:, 0], outputs[:, ::2])
         self.assertAllClose(got, expected, 1e-12)
 
-    def test_crps(self):
+    def test_crps(self) -> None:
         stddev = np.exp(SCALES)
         outputs = np.concatenate([MEANS, stddev], axis=1)
         expected = metrics.crps_normal(TARGETS, MEANS, stddev)
@@ -146,7 +149,7 @@ class ExactTest(BatchCase):
         got = self.feed(metrics.NormalCRPS(), TARGETS[:, :1], outputs[:, ::2])
         self.assertAllClose(got, expected, 1e-12)
 
-    def test_crps_of_samples(self):
+    def test_crps_of_samples(self) -> None:
         samples = RNG.normal(size=(7, *TARGETS.shape))
         outputs = np.moveaxis(samples, 0, 1)
         for graph in (False, True):
@@ -160,7 +163,7 @@ class ExactTest(BatchCase):
         tf.function(metric.update_state, jit_compile=True)(TARGETS, outputs)
         self.assertAllClose(metric.result(), metrics.crps_samples(TARGETS, samples), 1e-9)
 
-    def test_crps_of_the_outputs_of_the_likelihood(self):
+    def test_crps_of_the_outputs_of_the_likelihood(self) -> None:
         outputs = np.concatenate([MEANS, SCALES], axis=1)
         normal = likelihoods.Normal("predicted").distribution(tf.constant(outputs))
         expected = metrics.crps_normal(TARGETS, MEANS, normal.stddev())
@@ -168,13 +171,13 @@ class ExactTest(BatchCase):
         self.assertAllClose(got, expected, 1e-9)
 
     @parameterized.parameters(*OF_LABELS)
-    def test_in_a_graph(self, name):
+    def test_in_a_graph(self, name: str) -> None:
         cls, arguments, function = OF_LABELS[name]
         got = self.feed(cls(**arguments), Y, P, graph=True)
         self.assertAllClose(got, function(Y, P), 1e-12)
 
     @parameterized.parameters(*OF_SUMS)
-    def test_under_xla(self, name):
+    def test_under_xla(self, name: str) -> None:
         cls, arguments, function = OF_SUMS[name]
         metric = cls(**arguments)
         update = tf.function(metric.update_state, jit_compile=True)
@@ -182,14 +185,14 @@ class ExactTest(BatchCase):
             update(Y[start : start + 400], P[start : start + 400])
         self.assertAllClose(metric.result(), function(Y[:800], P[:800]), 1e-9)
 
-    def test_impossible_and_nearly_impossible(self):
+    def test_impossible_and_nearly_impossible(self) -> None:
         metric = metrics.NegativeLogLikelihood()
         self.assertEqual(metric([1], [[1.0, 0.0]]), math.inf)
         metric = metrics.NegativeLogLikelihood(from_logits=True)
         self.assertAllClose(metric([1], [[1e5, 0.0]]), 1e5)
 
     @parameterized.parameters(7, 15, 100)
-    def test_edges_of_bins(self, num_bins):
+    def test_edges_of_bins(self, num_bins: int) -> None:
         p = np.arange(1, num_bins + 1) / num_bins
         y = np.arange(num_bins) % 2
         metric = metrics.ExpectedCalibrationError(num_bins)
@@ -197,12 +200,12 @@ class ExactTest(BatchCase):
         expected = metrics.expected_calibration_error(y, p, num_bins)
         self.assertAllClose(metric.result(), expected, 1e-12)
 
-    def test_half_precision_outputs(self):
+    def test_half_precision_outputs(self) -> None:
         metric = metrics.BrierScore()
         metric.update_state(Y, tf.constant(P, tf.bfloat16) * 0 + tf.constant(0.25, tf.bfloat16))
         self.assertAllClose(metric.result(), 0.75, 1e-12)
 
-    def test_two_replicas(self):
+    def test_two_replicas(self) -> None:
         for name in ("ece", "error_auroc"):
             cls, arguments, function = OF_LABELS[name]
             strategy = two_replicas.strategy()
@@ -217,14 +220,14 @@ class ExactTest(BatchCase):
 
 class WeightTest(BatchCase):
     @parameterized.parameters(*OF_SUMS)
-    def test_weights_are_repetitions(self, name):
+    def test_weights_are_repetitions(self, name: str) -> None:
         cls, arguments, function = OF_SUMS[name]
         weights = np.arange(len(Y)) % 4
         expected = function(np.repeat(Y, weights), np.repeat(P, weights, axis=0))
         for shape in (weights, weights[:, None].astype(np.float32)):
             self.assertAllClose(self.feed(cls(**arguments), Y, P, shape), expected, 1e-9)
 
-    def test_weights_of_targets(self):
+    def test_weights_of_targets(self) -> None:
         weights = np.arange(len(Y)) % 4
         outputs = np.concatenate([MEANS, np.exp(SCALES)], axis=1)
         repeated = [np.repeat(a, weights, axis=0) for a in (TARGETS, MEANS, np.exp(SCALES))]
@@ -232,12 +235,12 @@ class WeightTest(BatchCase):
         self.assertAllClose(got, metrics.crps_normal(*repeated), 1e-9)
         samples = RNG.normal(size=(len(Y), 6, 2))
         got = self.feed(metrics.SampleCRPS(), TARGETS, samples, weights)
-        repeated = np.moveaxis(np.repeat(samples, weights, axis=0), 1, 0)
-        expected = metrics.crps_samples(np.repeat(TARGETS, weights, axis=0), repeated)
+        copies = np.moveaxis(np.repeat(samples, weights, axis=0), 1, 0)
+        expected = metrics.crps_samples(np.repeat(TARGETS, weights, axis=0), copies)
         self.assertAllClose(got, expected, 1e-9)
 
     @parameterized.parameters(*OF_RANKS)
-    def test_ranks_know_no_weights(self, name):
+    def test_ranks_know_no_weights(self, name: str) -> None:
         metric = OF_RANKS[name][0]()
         with self.assertRaisesRegex(ValueError, "^sample_weight is given, but .* metrics, not in"):
             metric.update_state(Y, P, np.ones(len(Y)))
@@ -245,8 +248,8 @@ class WeightTest(BatchCase):
 
 class StateTest(BatchCase):
     @parameterized.parameters(*METRICS)
-    def test_config_makes_the_same_metric(self, cls):
-        arguments = {"name": "mine"}
+    def test_config_makes_the_same_metric(self, cls: Any) -> None:
+        arguments: dict[str, Any] = {"name": "mine"}
         known = cls().get_config()
         for argument, value in (("num_bins", 7), ("from_logits", True), ("from_raw", True)):
             if argument in known:
@@ -259,17 +262,17 @@ class StateTest(BatchCase):
         self.assertEqual(known["dtype"], "float64")
 
     @parameterized.parameters(*METRICS)
-    def test_sums_are_in_float64(self, cls):
+    def test_sums_are_in_float64(self, cls: Any) -> None:
         for variable in cls().variables:
             self.assertIn(variable.dtype, ("float64", "int64"))
 
-    def test_value_of_nothing(self):
+    def test_value_of_nothing(self) -> None:
         for cls, _, _ in OF_SUMS.values():
             self.assertEqual(cls().result(), 0.0)
         for cls, _, _ in OF_RANKS.values():
             self.assertTrue(math.isnan(cls().result()))
 
-    def test_default_names(self):
+    def test_default_names(self) -> None:
         names = [cls().name for cls in dict.fromkeys(METRICS)]
         self.assertLen(set(names), len(names))
         self.assertEqual(metrics.ErrorAUROC().name, "error_auroc")
@@ -279,14 +282,14 @@ class StateTest(BatchCase):
         metrics.MaximumCalibrationError,
         metrics.AdaptiveCalibrationError,
     )
-    def test_num_bins_is_checked(self, cls):
+    def test_num_bins_is_checked(self, cls: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^num_bins=0 must be a positive integer$"):
             cls(num_bins=0)
 
 
 class WrongBatchTest(BatchCase):
     @parameterized.product(name=list(OF_LABELS), graph=(False, True))
-    def test_outputs_that_are_no_probabilities(self, name, graph):
+    def test_outputs_that_are_no_probabilities(self, name: str, graph: Any) -> None:
         metric = OF_LABELS[name][0]()
         error = tf.errors.InvalidArgumentError if graph else ValueError
         with self.assertRaisesRegex(error, "looks like logits"):
@@ -295,12 +298,12 @@ class WrongBatchTest(BatchCase):
             self.feed(metric, Y, P / 2, graph=graph)
 
     @parameterized.parameters(-1, 4, 0.5)
-    def test_labels_that_are_no_classes(self, label):
+    def test_labels_that_are_no_classes(self, label: Any) -> None:
         for cls, _, _ in OF_LABELS.values():
             with self.assertRaisesRegex(ValueError, "^y_true has a label that is no class"):
                 cls().update_state([label], P[:1])
 
-    def test_xla_answers_nan(self):
+    def test_xla_answers_nan(self) -> None:
         for cls, _, _ in OF_SUMS.values():
             metric = cls()
             tf.function(metric.update_state, jit_compile=True)(Y[:9], LOGITS[:9] * 10)
@@ -310,7 +313,7 @@ class WrongBatchTest(BatchCase):
                 tf.function(metric.update_state, jit_compile=True)(np.r_[Y[:8], label], P[:9])
                 self.assertTrue(math.isnan(metric.result()), (cls, label))
 
-    def test_nan_stays_nan(self):
+    def test_nan_stays_nan(self) -> None:
         outputs = np.where(np.arange(len(Y))[:, None] == 7, np.nan, P)
         for cls, _, _ in OF_LABELS.values():
             self.assertTrue(math.isnan(self.feed(cls(), Y, outputs)), cls)
@@ -323,14 +326,14 @@ class WrongBatchTest(BatchCase):
             self.assertTrue(math.isnan(self.feed(cls(), TARGETS, outputs)))
         self.assertTrue(math.isnan(self.feed(metrics.SampleCRPS(), TARGETS[:, 0], outputs)))
 
-    def test_wrong_regression_outputs(self):
+    def test_wrong_regression_outputs(self) -> None:
         wrong = np.concatenate([MEANS, -np.abs(MEANS) - 9], axis=1)
         with self.assertRaisesRegex(ValueError, "^y_pred has a lower end above its upper"):
             metrics.IntervalCoverage().update_state(TARGETS, wrong)
         with self.assertRaisesRegex(ValueError, "deviation .* not positive"):
             metrics.NormalCRPS().update_state(TARGETS, wrong)
 
-    def test_wrong_shapes(self):
+    def test_wrong_shapes(self) -> None:
         one_hot = np.eye(4)[Y]
         for cls, _, _ in OF_LABELS.values():
             with self.assertRaisesRegex(ValueError, "^y_true has shape .1003, 4.; give integer"):

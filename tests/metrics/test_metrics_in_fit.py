@@ -1,6 +1,7 @@
 """All metrics in `compile`, `fit`, and `evaluate`, in graphs."""
 
 import tempfile
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,7 +27,7 @@ FUNCTIONS = {
 }
 
 
-def of_sums(from_logits=False):
+def of_sums(from_logits: bool = False) -> Any:
     return [
         metrics.NegativeLogLikelihood(from_logits),
         metrics.BrierScore(from_logits),
@@ -35,7 +36,7 @@ def of_sums(from_logits=False):
     ]
 
 
-def of_ranks(from_logits=False):
+def of_ranks(from_logits: bool = False) -> Any:
     return [
         metrics.AdaptiveCalibrationError(from_logits=from_logits),
         metrics.ErrorAUROC(from_logits),
@@ -44,7 +45,7 @@ def of_ranks(from_logits=False):
     ]
 
 
-def classifier(activation="softmax", rate=0.0, **compiled):
+def classifier(activation: str = "softmax", rate: float = 0.0, **compiled: Any) -> Any:
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [keras.Input((5,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(3, activation)]
@@ -55,13 +56,13 @@ def classifier(activation="softmax", rate=0.0, **compiled):
 
 
 class FitTest(tf.test.TestCase, parameterized.TestCase):
-    def check(self, logs, p, names, prefix=""):
+    def check(self, logs: Any, p: Any, names: Any, prefix: str = "") -> None:
         for name in names:
             expected = FUNCTIONS[name](Y, p)
             self.assertAllClose(logs[prefix + name], expected, 1e-6, 1e-6, msg=name)
 
     @parameterized.parameters(1, 3)
-    def test_fit_and_evaluate(self, steps_per_execution):
+    def test_fit_and_evaluate(self, steps_per_execution: Any) -> None:
         """With a learning rate of 0, so that an epoch's values are those of one model."""
         model = classifier(
             metrics=of_sums() + of_ranks(),
@@ -79,7 +80,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
         logs = model.evaluate(X, Y, batch_size=50, return_dict=True, verbose=0)
         self.check(logs, p, FUNCTIONS)
 
-    def test_each_step_knows_the_batches_so_far(self):
+    def test_each_step_knows_the_batches_so_far(self) -> None:
         model = classifier(metrics=of_ranks(), jit_compile=False)
         p = model.predict(X, verbose=0)
         seen = []
@@ -91,13 +92,13 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
             expected = FUNCTIONS["error_auroc"](Y[:stop], p[:stop])
             self.assertAllClose(value, expected, 1e-6)
 
-    def test_logits_and_xla(self):
+    def test_logits_and_xla(self) -> None:
         model = classifier(None, metrics=of_sums(from_logits=True), jit_compile=True)
         p = metrics.apply_temperature(model.predict(X, verbose=0), 1.0)
         logs = model.evaluate(X, Y, batch_size=64, return_dict=True, verbose=0)
         self.check(logs, p, [metric.name for metric in of_sums()])
 
-    def test_ranks_of_logits_and_a_model_that_learns(self):
+    def test_ranks_of_logits_and_a_model_that_learns(self) -> None:
         model = classifier(None, 0.5, metrics=of_ranks(from_logits=True), jit_compile=False)
         history = model.fit(X, Y, batch_size=32, epochs=3, verbose=0).history
         self.assertLess(
@@ -107,7 +108,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
         logs = model.evaluate(X, Y, batch_size=64, return_dict=True, verbose=0)
         self.check(logs, p, [metric.name for metric in of_ranks()])
 
-    def test_weighted_metrics(self):
+    def test_weighted_metrics(self) -> None:
         model = classifier(weighted_metrics=of_sums(), jit_compile=False)
         p = model.predict(X, verbose=0)
         weights = np.arange(len(Y)) % 3
@@ -116,12 +117,12 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
             expected = FUNCTIONS[metric.name](np.repeat(Y, weights), np.repeat(p, weights, axis=0))
             self.assertAllClose(logs[metric.name], expected, 1e-6)
 
-    def test_logits_taken_for_probabilities_are_refused(self):
+    def test_logits_taken_for_probabilities_are_refused(self) -> None:
         model = classifier(None, metrics=[metrics.BrierScore()], jit_compile=False)
         with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "looks like logits"):
             model.evaluate(10 * X, Y, verbose=0)
 
-    def test_saved_with_the_model(self):
+    def test_saved_with_the_model(self) -> None:
         model = classifier(metrics=[metrics.ExpectedCalibrationError(7)], jit_compile=False)
         expected = model.evaluate(X, Y, return_dict=True, verbose=0)
         with tempfile.TemporaryDirectory() as directory:
@@ -132,7 +133,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
             again["expected_calibration_error"], expected["expected_calibration_error"]
         )
 
-    def test_references_and_intervals(self):
+    def test_references_and_intervals(self) -> None:
         reference = metrics.apply_temperature(RNG.normal(size=(203, 3)), 1.0)
         model = classifier(jit_compile=False)
         model.compile(loss="kl_divergence", metrics=[metrics.Agreement(), metrics.TotalVariation()])
@@ -141,7 +142,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(logs["agreement"], metrics.agreement(p, reference), 1e-6)
         self.assertAllClose(logs["total_variation"], metrics.total_variation(p, reference), 1e-6)
 
-    def test_normal_predictions(self):
+    def test_normal_predictions(self) -> None:
         y = X[:, 0] + RNG.normal(size=203)
         model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)])
         model.compile(
@@ -156,13 +157,13 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
         logs = model.evaluate(X, y, batch_size=64, return_dict=True, verbose=0)
         self.assertAllClose(logs["normal_crps"], expected, 1e-6)
 
-    def test_in_the_loop_of_tfbdl(self):
+    def test_in_the_loop_of_tfbdl(self) -> None:
         model = classifier(rate=0.1, metrics=of_sums())
         columns = tfbdl.train(model, X[:64], Y[:64], epochs=1, batch_size=32, verbose=0)
         for metric in of_sums():
             self.assertTrue(np.isfinite(columns[metric.name]).all())
 
-    def test_several_values_of_one_metric_in_the_loop_of_tfbdl(self):
+    def test_several_values_of_one_metric_in_the_loop_of_tfbdl(self) -> None:
         model = classifier(metrics=[metrics.BrierDecomposition(3)])
         columns = tfbdl.train(model, X[:64], Y[:64], epochs=1, batch_size=32, verbose=0)
         expected = metrics.brier_decomposition(Y[:64], model.predict(X[:64], verbose=0))

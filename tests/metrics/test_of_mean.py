@@ -1,5 +1,8 @@
 """Metrics of the mean that a likelihood predicts, and the refusal of those that are of no mean."""
 
+from pathlib import Path
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -21,19 +24,19 @@ BITS = (X[:, :1] + 0.5 * Y > 0.3).astype("float32")
 WEIGHTS = RNG.uniform(0.0, 2.0, N).astype("float32")
 
 
-def rmse(y, mean, weights):
+def rmse(y: Any, mean: Any, weights: Any) -> Any:
     return np.sqrt(np.average((y - mean)[:, 0] ** 2, weights=weights))
 
 
-def accuracy(y, mean, weights):
+def accuracy(y: Any, mean: Any, weights: Any) -> Any:
     return np.average(mean.argmax(-1) == y, weights=weights)
 
 
-def binary_accuracy(y, mean, weights):
+def binary_accuracy(y: Any, mean: Any, weights: Any) -> Any:
     return np.average((mean[:, 0] > 0.5) == y[:, 0], weights=weights)
 
 
-def brier(y, mean, weights):
+def brier(y: Any, mean: Any, weights: Any) -> Any:
     return np.average(np.square(mean - np.eye(3)[y]).sum(-1), weights=weights)
 
 
@@ -77,7 +80,7 @@ MEANS = {
 }
 
 
-def network(units, loss, rate=0.0, **compiled):
+def network(units: int, loss: Any, rate: float = 0.0, **compiled: Any) -> Any:
     keras.utils.set_random_seed(3)
     layers = [keras.Input((2,)), keras.layers.Dense(5, "tanh"), keras.layers.Dense(units)]
     model = keras.Sequential(layers)
@@ -85,7 +88,7 @@ def network(units, loss, rate=0.0, **compiled):
     return model
 
 
-def expected(name, model, weights=None, num=N):
+def expected(name: str, model: Any, weights: Any = None, num: Any = N) -> Any:
     _, _, y, _, value = CASES[name]
     outputs = model.predict(X, verbose=0).astype(np.float64)
     mean = MEANS.get(name, lambda f: f)(outputs)
@@ -94,7 +97,7 @@ def expected(name, model, weights=None, num=N):
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_in_fit_and_evaluate(name, jit_compile):
+def test_in_fit_and_evaluate(name: str, jit_compile: Any) -> None:
     likelihood, units, y, metric, _ = CASES[name]
     model = network(
         units,
@@ -120,7 +123,7 @@ def test_in_fit_and_evaluate(name, jit_compile):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_in_the_loop_of_tfbdl(name):
+def test_in_the_loop_of_tfbdl(name: str) -> None:
     likelihood, units, y, metric, _ = CASES[name]
     model = network(units, likelihood, metrics=[OfMean(metric(), likelihood)])
     history = tfbdl.train(model, X, y, epochs=2, batch_size=N, verbose=0)
@@ -128,7 +131,7 @@ def test_in_the_loop_of_tfbdl(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_saved_with_the_model(name, tmp_path):
+def test_saved_with_the_model(name: str, tmp_path: Path) -> None:
     likelihood, units, y, metric, _ = CASES[name]
     model = network(units, likelihood, metrics=[OfMean(metric(), likelihood, name="mine")])
     before = model.evaluate(X, y, return_dict=True, verbose=0)
@@ -139,7 +142,7 @@ def test_saved_with_the_model(name, tmp_path):
     assert after == pytest.approx(before, rel=1e-6)
 
 
-def test_a_mean_that_fits_exactly_has_no_error():
+def test_a_mean_that_fits_exactly_has_no_error() -> None:
     """Keras' own metric says 2.56 of it, since the raw scale is far from y."""
     y = X @ np.array([[1.0], [-2.0]], "float32")
     dense = keras.layers.Dense(1, use_bias=False)
@@ -155,7 +158,7 @@ def test_a_mean_that_fits_exactly_has_no_error():
 
 
 @pytest.mark.parametrize("metric", [keras.metrics.R2Score, keras.metrics.MeanAbsoluteError])
-def test_targets_without_an_axis(metric):
+def test_targets_without_an_axis(metric: Any) -> None:
     """Which R2Score itself does not take."""
     likelihood = likelihoods.Normal("predicted")
     of_mean, itself = OfMean(metric(), likelihood), metric()
@@ -170,7 +173,7 @@ def test_targets_without_an_axis(metric):
     np.testing.assert_allclose(of_mean.result(), itself.result(), atol=1e-6)
 
 
-def test_several_values_of_one_metric():
+def test_several_values_of_one_metric() -> None:
     likelihood = likelihoods.Categorical()
     model = network(3, likelihood, metrics=[OfMean(metrics.BrierDecomposition(3), likelihood)])
     columns = tfbdl.train(model, X, LABELS, epochs=1, batch_size=N, verbose=0)
@@ -194,13 +197,13 @@ def test_several_values_of_one_metric():
         ),
     ],
 )
-def test_arguments(arguments, message):
+def test_arguments(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         OfMean(*arguments)
     assert "\n" not in str(caught.value)
 
 
-def of_all(y, outputs):
+def of_all(y: Any, outputs: Any) -> Any:
     return tf.reduce_mean(tf.abs(y - outputs))
 
 
@@ -227,7 +230,7 @@ FINE = {
 }
 
 
-def ready(loss=PREDICTED, **compiled):
+def ready(loss: Any = PREDICTED, **compiled: Any) -> Any:
     """A model that can be trained, predicted with and converted."""
     layers = [keras.layers.Dense(4, "tanh"), MCDropout(0.5), keras.layers.Dropout(0.5)]
     model = keras.Sequential([keras.Input((2,)), *layers, keras.layers.Dense(2)])
@@ -235,7 +238,7 @@ def ready(loss=PREDICTED, **compiled):
     return model
 
 
-def with_callback(callback):
+def with_callback(callback: Any) -> Any:
     return lambda model: model.fit(X, Y, verbose=0, callbacks=[callback])
 
 
@@ -252,7 +255,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("argument", ["metrics", "weighted_metrics"])
-def test_a_metric_of_all_columns_is_refused(way, argument):
+def test_a_metric_of_all_columns_is_refused(way: Any, argument: Any) -> None:
     model = ready(**{argument: [keras.metrics.RootMeanSquaredError()]})
     message = (
         "^metrics='root_mean_squared_error' would compare y with all outputs of model=.*, which "
@@ -267,7 +270,7 @@ def test_a_metric_of_all_columns_is_refused(way, argument):
 @pytest.mark.parametrize(
     "loss", [PREDICTED, likelihoods.StudentT(scale="predicted"), likelihoods.Poisson()]
 )
-def test_every_metric_of_keras(metric, loss):
+def test_every_metric_of_keras(metric: Any, loss: Any) -> None:
     with pytest.raises(ValueError, match=r"^metrics=.* would compare y with all outputs"):
         likelihoods.check_metrics(ready(loss, metrics=[STOCK[metric]]))
     likelihoods.check_metrics(ready(likelihoods.Normal(0.3), metrics=[STOCK[metric]]))
@@ -275,17 +278,17 @@ def test_every_metric_of_keras(metric, loss):
 
 
 @pytest.mark.parametrize("metric", FINE)
-def test_metrics_that_may_know_what_they_are_given(metric):
+def test_metrics_that_may_know_what_they_are_given(metric: Any) -> None:
     likelihoods.check_metrics(ready(metrics=[FINE[metric]]))
     likelihoods.check_metrics(ready(metrics=[[FINE[metric]]], weighted_metrics=[]))
 
 
-def test_no_metrics_and_no_compilation():
+def test_no_metrics_and_no_compilation() -> None:
     likelihoods.check_metrics(ready())
     likelihoods.check_metrics(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
 
 
-def test_empirical_bayes():
+def test_empirical_bayes() -> None:
     model = network(2, PREDICTED, metrics=["mse"])
     callback = EmpiricalBayes(Laplace(model, PREDICTED), X, Y)
     with pytest.raises(ValueError, match=r"^metrics='mse' would compare y"):

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,13 +17,13 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3)).astype("float32")
 
 
-def plain(seed=0):
+def plain(seed: int = 0) -> keras.Model:
     keras.utils.set_random_seed(seed)
     hidden = keras.layers.Dense(4, "tanh")
     return keras.Sequential([keras.Input((3,)), hidden, keras.layers.Dense(2)])
 
 
-def normalised(seed=0):
+def normalised(seed: int = 0) -> Any:
     keras.utils.set_random_seed(seed)
     model = keras.Sequential(
         [
@@ -40,7 +41,7 @@ def normalised(seed=0):
 
 class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(plain, normalised)
-    def test_draws_are_the_members_in_turn(self, make):
+    def test_draws_are_the_members_in_turn(self, make: Any) -> None:
         models = [make(seed) for seed in range(3)]
         sampler = DrawnModel(WeightEnsemble.of(models))
         for s in range(7):
@@ -49,14 +50,14 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllClose(got, models[s % 3](X, training=False), 1e-5, 1e-6)
 
     @parameterized.parameters(plain, normalised)
-    def test_without_a_draw_it_is_the_mean(self, make):
+    def test_without_a_draw_it_is_the_mean(self, make: Any) -> None:
         models = [make(seed) for seed in range(3)]
         expected = np.mean([model(X, training=False) for model in models], axis=0)
         ensemble = WeightEnsemble.of(models)
         self.assertAllClose(ensemble(X), expected, 1e-5, 1e-6)
         self.assertAllClose(ensemble.predict(X, verbose=0), expected, 1e-5, 1e-6)
 
-    def test_predict_takes_each_member_once(self):
+    def test_predict_takes_each_member_once(self) -> None:
         models = [plain(seed) for seed in range(3)]
         ensemble = WeightEnsemble.of(models)
         outputs = np.stack([model(X) for model in models])
@@ -67,7 +68,7 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
         some = tfbdl.predict(ensemble, X, 2, return_samples=True)
         self.assertAllClose(some.samples, outputs[:2], 1e-5, 1e-6)
 
-    def test_later_changes_of_a_model_are_not_its_own(self):
+    def test_later_changes_of_a_model_are_not_its_own(self) -> None:
         model = plain()
         ensemble = WeightEnsemble.of([model])
         before = ensemble(X)
@@ -77,7 +78,7 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(model.get_weights()[1], np.ones(4))
 
     @parameterized.product(make=(plain, normalised), kind=("keras", "weights.h5"))
-    def test_files(self, make, kind):
+    def test_files(self, make: Any, kind: Any) -> None:
         ensemble = WeightEnsemble.of([make(seed) for seed in range(3)], name="three")
         other = WeightEnsemble.of([make(seed + 5) for seed in range(3)])
         with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +96,7 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got.mean, expected.mean, 1e-6)
         self.assertAllClose(got.epistemic_stddev, expected.epistemic_stddev, 1e-5)
 
-    def test_compiled_with_a_likelihood(self):
+    def test_compiled_with_a_likelihood(self) -> None:
         ensemble = WeightEnsemble.of([plain(seed) for seed in range(3)])
         ensemble.compile(loss=tfbdl.likelihoods.Categorical())
         y = np.array([0, 1, 1, 0, 1, 0, 0])
@@ -106,7 +107,7 @@ class EnsembleTest(tf.test.TestCase, parameterized.TestCase):
         got = tfbdl.log_predictive_density(ensemble, X, y)
         self.assertAllClose(got, expected, 1e-5)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         with self.assertRaisesRegex(
             ValueError, r"^models=\[\] must be a list of models, at least one$"
         ):

@@ -1,6 +1,7 @@
 """The VAE: its bound by NumPy, by integration over z and in the limit; its arguments and files."""
 
 import pickle
+from typing import Any
 from unittest import mock
 
 import keras
@@ -22,7 +23,13 @@ X = RNG.random((N, D)).astype("float32")
 BINARY = (X > 0.5).astype("float32")
 
 
-def make(latent_dim=2, hidden_units=(5, 4), scale=1.0, shape=(D,), **kwargs):
+def make(
+    latent_dim: int = 2,
+    hidden_units: Any = (5, 4),
+    scale: float = 1.0,
+    shape: Any = (D,),
+    **kwargs: Any,
+) -> Any:
     """A model whose weights are all away from their start."""
     model = VAE(latent_dim, hidden_units, activation="tanh", seed=1, **kwargs)
     model.build((None, *shape))
@@ -32,7 +39,7 @@ def make(latent_dim=2, hidden_units=(5, 4), scale=1.0, shape=(D,), **kwargs):
     return model
 
 
-def broad(**kwargs):
+def broad(**kwargs: Any) -> Any:
     """A model of one latent dimension with q(z | x) wide enough for importance sampling."""
     model = make(1, (4,), scale=3.0, **kwargs)
     model.mu.kernel.assign(0.2 * model.mu.kernel)
@@ -42,25 +49,25 @@ def broad(**kwargs):
     return model
 
 
-def dense(layer, h):
+def dense(layer: Any, h: Any) -> Any:
     return h @ layer.kernel.numpy().astype(np.float64) + layer.bias.numpy()
 
 
-def encode(model, x):
+def encode(model: Any, x: Any) -> Any:
     h = np.asarray(x, np.float64).reshape(len(x), -1)
     for layer in model.encoder_hidden:
         h = np.tanh(dense(layer, h))
     return dense(model.mu, h), np.logaddexp(0, dense(model.sigma, h))
 
 
-def decode(model, z):
+def decode(model: Any, z: Any) -> Any:
     h = z
     for layer in model.decoder_hidden:
         h = np.tanh(dense(layer, h))
     return dense(model.logits, h)
 
 
-def log_likelihood(model, x, logits):
+def log_likelihood(model: Any, x: Any, logits: Any) -> Any:
     """Sum over pixels of x h - log normaliser, for either likelihood, over the last axis."""
     if model.likelihood == "bernoulli":
         normaliser = np.logaddexp(0, logits)
@@ -69,14 +76,14 @@ def log_likelihood(model, x, logits):
     return np.sum(x.astype(np.float64) * logits - normaliser, axis=-1)
 
 
-def kl_by_tfp(mu, sigma):
+def kl_by_tfp(mu: Any, sigma: Any) -> Any:
     zero = tf.constant(0.0, tf.float64)
     return tf.reduce_sum(tfd.kl_divergence(tfd.Normal(mu, sigma), tfd.Normal(zero, 1.0)), -1)
 
 
 class BoundTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("bernoulli", "continuous_bernoulli")
-    def test_at_the_mean(self, likelihood):
+    def test_at_the_mean(self, likelihood: Any) -> None:
         """training=False: z = mu; both parts by NumPy."""
         model = make(likelihood=likelihood)
         y = model(X)
@@ -96,7 +103,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(q.sigma, sigma, 1e-5, 1e-5)
         self.assertAllClose(model.decode(q.mu), y, 1e-5)
 
-    def test_in_training_z_is_drawn_for_each_example(self):
+    def test_in_training_z_is_drawn_for_each_example(self) -> None:
         """One latent dimension and one pixel of logit z: the log likelihood tells z."""
         model = make(1, (3,), shape=(1,))
         model.decoder_hidden[0].kernel.assign(np.full((1, 3), 1e-3))
@@ -118,7 +125,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(np.corrcoef(*z)[0, 1]), 5 / np.sqrt(n))
 
     @parameterized.parameters("bernoulli", "continuous_bernoulli")
-    def test_elbo_against_integration(self, likelihood):
+    def test_elbo_against_integration(self, likelihood: Any) -> None:
         """E_q[log p(x | z)] by Gauss-Hermite quadrature over one latent dimension."""
         model = make(1, (4,), scale=3.0, likelihood=likelihood)
         mu, sigma = encode(model, X)
@@ -135,7 +142,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.max(np.abs(np.mean(one, axis=0) - expected) / error), 5)
 
     @parameterized.parameters("bernoulli", "continuous_bernoulli")
-    def test_log_likelihood_against_integration(self, likelihood):
+    def test_log_likelihood_against_integration(self, likelihood: Any) -> None:
         """log of the integral of p(x | z) N(z; 0, 1) dz; the error of the mean of the weights."""
         model = broad(likelihood=likelihood)
         mu, sigma = encode(model, X)
@@ -153,7 +160,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.max(np.abs(got - expected) / (error + 1e-4)), 5)
 
     @parameterized.parameters(100, 20_000)
-    def test_many_samples_lose_no_digits(self, num_samples):
+    def test_many_samples_lose_no_digits(self, num_samples: int) -> None:
         """784 pixels whose likelihood does not depend on z, and q = p: every sample is exact."""
         model = make(1, (4,), shape=(784,))
         for layer in (model.logits, model.mu, model.sigma):
@@ -165,7 +172,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(model.elbo(x, num_samples), expected, atol=2e-3, rtol=0)
         self.assertAllClose(model.log_likelihood(x, num_samples), expected, atol=2e-3, rtol=0)
 
-    def test_bounds_are_ordered(self):
+    def test_bounds_are_ordered(self) -> None:
         """ELBO = bound of one sample <= bound of S samples, rising in S, <= log p(x)."""
         model = broad()
         x = np.repeat(X[:1], 4000, axis=0)
@@ -187,20 +194,20 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(means[-1], log_p + 5 * errors[-1])
         self.assertGreater(means[-1], log_p - 0.1 * abs(log_p - means[0]) - 5 * errors[-1])
 
-    def test_rows_and_batches_have_independent_noise(self):
+    def test_rows_and_batches_have_independent_noise(self) -> None:
         model = make(1, (4,), scale=3.0)
         with mock.patch.object(vae, "BATCH", 500):
             bounds = model.elbo(np.repeat(X[:1], 1000, axis=0)).astype(np.float64)
         self.assertLess(abs(np.corrcoef(bounds[:500], bounds[500:])[0, 1]), 5 / np.sqrt(500))
         self.assertLess(abs(np.corrcoef(bounds[1:], bounds[:-1])[0, 1]), 5 / np.sqrt(999))
 
-    def test_seed(self):
+    def test_seed(self) -> None:
         model = make()
         self.assertAllEqual(model.elbo(X, 3, seed=1), model.elbo(X, 3, seed=1))
         self.assertGreater(np.abs(model.elbo(X, 3, seed=1) - model.elbo(X, 3, seed=2)).min(), 0)
 
     @parameterized.parameters("bernoulli", "continuous_bernoulli")
-    def test_saturated_logits(self, likelihood):
+    def test_saturated_logits(self, likelihood: Any) -> None:
         """Bounds, losses and gradients stay finite where float32 probabilities are 0 and 1."""
         model = make(likelihood=likelihood)
         model.logits.bias.assign([1e4, -1e4, 200.0, -200.0, 50.0, -50.0])
@@ -213,7 +220,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         self.assertTrue(np.all(np.isfinite(model.elbo(BINARY, 2))))
         self.assertTrue(np.all(np.isfinite(model.log_likelihood(BINARY, 20))))
 
-    def test_gradient_of_the_loss(self):
+    def test_gradient_of_the_loss(self) -> None:
         """Against differences of the NumPy bound in the encoder's biases, at z = mu."""
         model = make()
         biases = [model.mu.bias, model.sigma.bias]
@@ -222,7 +229,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
             loss = -tf.reduce_mean(model.bound.log_likelihood) + sum(model.losses)
         gradients = tape.gradient(loss, [v.value for v in biases])
 
-        def bound():
+        def bound() -> Any:
             mu, sigma = encode(model, X)
             ll = log_likelihood(model, X, decode(model, mu))
             return np.mean(np.asarray(kl_by_tfp(mu, sigma)) - ll)
@@ -239,7 +246,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class DrawTest(tf.test.TestCase):
-    def test_one_noise_vector_for_all_x(self):
+    def test_one_noise_vector_for_all_x(self) -> None:
         model = make(scale=3.0)
         x = np.concatenate([X, X[:3]])
         sampler = DrawnModel(model)
@@ -255,7 +262,7 @@ class DrawTest(tf.test.TestCase):
 
 class SampleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("bernoulli", "continuous_bernoulli")
-    def test_law(self, likelihood):
+    def test_law(self, likelihood: Any) -> None:
         """Means over samples are those of p(x | z) integrated over z ~ N(0, 1)."""
         model, n = make(1, (4,), scale=3.0, likelihood=likelihood), 20_000
         z = np.linspace(-8, 8, 801)[:, None]
@@ -278,7 +285,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
         else:
             self.assertAllInRange(x, 0.0, 1.0)
 
-    def test_mean_belongs_to_the_sample(self):
+    def test_mean_belongs_to_the_sample(self) -> None:
         """The same seed has the same z: given z, x - E[x | z] has no correlation with E[x | z]."""
         model = make(1, (4,), scale=3.0)
         x, means = (model.sample(5000, mean=m, seed=5).astype(np.float64) for m in (False, True))
@@ -286,7 +293,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
         error = products.std(axis=0) / np.sqrt(5000)
         self.assertLess(np.max(np.abs(products.mean(axis=0)) / error), 5)
 
-    def test_seed_and_shape(self):
+    def test_seed_and_shape(self) -> None:
         model = make(shape=(2, 3))
         x = model.sample(4, seed=1)
         self.assertEqual(x.shape, (4, 2, 3))
@@ -295,13 +302,13 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
             np.abs(model.sample(4, mean=True, seed=2) - model.sample(4, mean=True)).max(), 0
         )
 
-    def test_unbuilt_model(self):
+    def test_unbuilt_model(self) -> None:
         with self.assertRaisesRegex(ValueError, "built|fit|data"):
             VAE(2, (3,)).sample(1)
 
 
 class TrainingTest(tf.test.TestCase, parameterized.TestCase):
-    def test_fit_and_evaluate_report_the_bound(self):
+    def test_fit_and_evaluate_report_the_bound(self) -> None:
         model = make()
         model.compile(keras.optimizers.SGD(0.0))
         history = model.fit(X, batch_size=4, epochs=2, verbose=0, validation_data=(X,)).history
@@ -329,7 +336,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(history["kl"], [expected["kl"]] * 2, 1e-5)
 
     @parameterized.parameters(False, True)
-    def test_one_step_of_fit(self, jit_compile):
+    def test_one_step_of_fit(self, jit_compile: Any) -> None:
         """By hand, with the same noise; the KL is the mean over the batch and needs no N."""
         model = make()
         start = [v.numpy() for v in model.trainable_variables]
@@ -345,7 +352,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         for v, before, gradient in zip(model.trainable_variables, start, gradients, strict=True):
             self.assertAllClose(v.value, before - 0.1 * gradient, 1e-4, 1e-5, v.path)
 
-    def test_learns(self):
+    def test_learns(self) -> None:
         """Two clusters: the bound nears the entropy of the data, log 2 and a little noise."""
         keras.utils.set_random_seed(0)
         x = np.repeat(np.eye(2, dtype="float32"), 64, axis=0).repeat(3, axis=1)
@@ -356,7 +363,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(bound, -np.log(2) - 0.2)
         self.assertLess(bound, -np.log(2) + 0.05)
 
-    def test_images_and_predict(self):
+    def test_images_and_predict(self) -> None:
         model = make(shape=(2, 3))
         images = X.reshape(N, 2, 3)
         y = model.predict(images, batch_size=4, verbose=0)
@@ -367,7 +374,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(y.reshape(N, D), flat(X), 1e-5)
         self.assertAllClose(flat.elbo(X, 3), model.elbo(images, 3), 1e-5)
 
-    def test_mixed_precision(self):
+    def test_mixed_precision(self) -> None:
         wide = make()
         half = make(dtype="mixed_bfloat16")
         half.set_weights(wide.get_weights())
@@ -378,10 +385,10 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         half.compile("sgd")
         self.assertTrue(np.isfinite(half.fit(X, verbose=0).history["loss"][0]))
 
-    def test_replicas_have_the_numbers_of_one_device(self):
+    def test_replicas_have_the_numbers_of_one_device(self) -> None:
         """With sigma near 0, so that the noise of the replicas does not matter."""
 
-        def quiet():
+        def quiet() -> Any:
             model = VAE(2, (4,), activation="tanh", seed=1)
             model.build((None, D))
             rng = np.random.default_rng(1)
@@ -406,7 +413,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class FileTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_same(self, model, other, bounds=False):
+    def assert_same(self, model: Any, other: Any, bounds: bool = False) -> None:
         self.assertEqual(other.get_config(), model.get_config())
         for training in (False, True, True):
             self.assertAllEqual(other(X, training=training), model(X, training=training))
@@ -420,7 +427,7 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
         ({"likelihood": "continuous_bernoulli", "seed": 4},),
         ({"binarize": "dynamic", "activation": "tanh", "name": "mine"},),
     )
-    def test_round_trips(self, arguments):
+    def test_round_trips(self, arguments: Any) -> None:
         model = VAE(2, (5, 4), **arguments)
         model.build((None, D))
         model(X, training=True)
@@ -435,7 +442,7 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same(model, other)
         self.assert_same(model, pickle.loads(pickle.dumps(model)))
 
-    def test_training_goes_on(self):
+    def test_training_goes_on(self) -> None:
         model = make()
         model.compile("adam")
         model.fit(X, batch_size=N, verbose=0)
@@ -456,7 +463,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         ],
         *[({"hidden_units": h}, "^hidden_units=.*$") for h in ((0,), (-3, 4), (2.5,), 500)],
     )
-    def test_constructor(self, arguments, message):
+    def test_constructor(self, arguments: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
             VAE(**arguments)
 
@@ -474,7 +481,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         method=("fit", "evaluate", "elbo", "log_likelihood"), bad=tuple(range(len(BAD)))
     )
-    def test_data(self, method, bad):
+    def test_data(self, method: Any, bad: Any) -> None:
         """One line that names x, whatever the method."""
         x, message = self.BAD[bad]
         model = make()
@@ -483,7 +490,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
             getattr(model, method)(x, **({"verbose": 0} if method in ("fit", "evaluate") else {}))
         self.assertNotIn("\n", str(raised.exception))
 
-    def test_validation_data_and_tensors_are_checked_too(self):
+    def test_validation_data_and_tensors_are_checked_too(self) -> None:
         model = make()
         model.compile("sgd", run_eagerly=True)
         with self.assertRaisesRegex(ValueError, r"pixels in \[0, 1\]"):
@@ -492,12 +499,12 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
             model.fit(tf.constant(255 * X), verbose=0)
 
     @parameterized.parameters("elbo", "log_likelihood")
-    def test_num_samples(self, method):
+    def test_num_samples(self, method: Any) -> None:
         for wrong in (0, -3):
             with self.assertRaisesRegex(ValueError, "^num_samples=.* must be a positive integer$"):
                 getattr(make(), method)(X, wrong)
 
-    def test_pixels_of_other_types(self):
+    def test_pixels_of_other_types(self) -> None:
         model = make()
         expected = model.elbo(BINARY)
         for dtype in ("uint8", "int64", "bool", "float64"):

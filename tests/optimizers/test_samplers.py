@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,13 +27,13 @@ N = 20
 CHAINS = 20_000
 
 
-def run(optimizer, curvature, steps, chains=CHAINS):
+def run(optimizer: Any, curvature: Any, steps: Any, chains: Any = CHAINS) -> Any:
     """Many chains on U = curvature w^2 / 2, from 0; where they are after `steps`."""
     w = keras.Variable(np.zeros(chains, "float32"))
     optimizer.build([w])
 
     @tf.function(jit_compile=True)
-    def go():
+    def go() -> None:
         for _ in tf.range(steps):
             optimizer.apply([curvature * w.value], [w])
 
@@ -40,7 +41,7 @@ def run(optimizer, curvature, steps, chains=CHAINS):
     return w.numpy().astype(np.float64)
 
 
-def assert_normal(samples, variance):
+def assert_normal(samples: Any, variance: Any) -> None:
     law = scipy.stats.norm(0, np.sqrt(variance))
     pvalue = scipy.stats.kstest(samples, law.cdf, method="asymp").pvalue
     assert pvalue > 1e-5, (pvalue, samples.var() / variance)
@@ -48,14 +49,14 @@ def assert_normal(samples, variance):
 
 class LawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(lr=(0.05, 0.5), temperature=(1.0, 0.1))
-    def test_sgld_has_the_variance_of_its_discretisation(self, lr, temperature):
+    def test_sgld_has_the_variance_of_its_discretisation(self, lr: Any, temperature: Any) -> None:
         """w' = (1 - lr a) w + sqrt(2 lr T / N) e, so Var = (T / N) / (a (1 - lr a / 2))."""
         a = 1.5
         w = run(SGLD(lr, num_data=N, temperature=temperature, seed=1), a, int(40 / lr))
         assert_normal(w, temperature / N / (a * (1 - lr * a / 2)))
 
     @parameterized.product(lr=(0.01, 0.2), momentum=(0.0, 0.5, 0.9))
-    def test_sghmc_has_the_variance_of_its_discretisation(self, lr, momentum):
+    def test_sghmc_has_the_variance_of_its_discretisation(self, lr: Any, momentum: Any) -> None:
         """The covariance of (w, v) solves its discrete Lyapunov equation."""
         a = 1.5
         f = np.array([[1 - lr * a, momentum], [-lr * a, momentum]])
@@ -66,7 +67,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         assert_normal(w, expected)
 
     @parameterized.parameters((SGLD, {}), (SGHMC, {"momentum": 0.9}))
-    def test_the_bias_vanishes_with_the_step(self, kind, arguments):
+    def test_the_bias_vanishes_with_the_step(self, kind: Any, arguments: Any) -> None:
         """Both tend to the posterior's variance T / (N a) as lr goes to 0."""
         a = 2.0
         lr = 0.02 if kind is SGLD else 0.004
@@ -75,7 +76,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(w.var() * N * a - 1), 4 * error + lr * a)
 
     @parameterized.parameters(PreconditionedSGLD, PreconditionedSGHMC)
-    def test_preconditioned_noise_fits_its_step(self, kind):
+    def test_preconditioned_noise_fits_its_step(self, kind: Any) -> None:
         """With a constant gradient c, V = c^2: steps lr / |c|, and noise of that step."""
         c, lr = 4.0, 0.01
         extra = {"momentum": 0.0} if kind is PreconditionedSGHMC else {}
@@ -88,7 +89,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(scipy.stats.kstest(w.numpy(), law.cdf, method="asymp").pvalue, 1e-5)
 
     @parameterized.parameters(PreconditionedSGLD, PreconditionedSGHMC)
-    def test_preconditioned_samplers_reach_the_posterior(self, kind):
+    def test_preconditioned_samplers_reach_the_posterior(self, kind: Any) -> None:
         """Two curvatures; a slow preconditioner and a small step, within a few percent."""
         for a in (0.5, 20.0):
             optimizer = kind(0.002, num_data=N, rho=0.9999, seed=5)
@@ -96,7 +97,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertLess(abs(w.var() * N * a - 1), 0.1)
 
     @parameterized.parameters(*ALL)
-    def test_noise_differs_between_steps_weights_and_variables(self, kind):
+    def test_noise_differs_between_steps_weights_and_variables(self, kind: Any) -> None:
         optimizer = kind(0.1, num_data=N, seed=6)
         variables = [keras.Variable(np.zeros(1000, "float32")) for _ in range(2)]
         optimizer.build(variables)
@@ -110,7 +111,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
 class StepTest(tf.test.TestCase, parameterized.TestCase):
     START = np.random.default_rng(0).normal(size=(3, 2)).astype("float32")
 
-    def after(self, optimizer, steps=5):
+    def after(self, optimizer: Any, steps: int = 5) -> Any:
         w = keras.Variable(self.START)
         for i in range(steps):
             optimizer.apply([tf.sin(w.value + i)], [w])
@@ -123,10 +124,10 @@ class StepTest(tf.test.TestCase, parameterized.TestCase):
             lambda: keras.optimizers.SGD(0.1, momentum=0.7),
         ),
     )
-    def test_at_temperature_0_they_are_sgd(self, sampler, sgd):
+    def test_at_temperature_0_they_are_sgd(self, sampler: Any, sgd: Any) -> None:
         self.assertAllClose(self.after(sampler()), self.after(sgd()), 1e-6)
 
-    def test_preconditioned_steps_by_hand(self):
+    def test_preconditioned_steps_by_hand(self) -> None:
         for kind in (PreconditionedSGLD, PreconditionedSGHMC):
             optimizer = kind(0.1, num_data=N, temperature=0.0, rho=0.9, epsilon=1e-3)
             layerwise = kind is PreconditionedSGHMC
@@ -139,7 +140,7 @@ class StepTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(self.after(optimizer), w, 1e-5)
 
     @parameterized.parameters(*ALL)
-    def test_prior_enters_once(self, kind):
+    def test_prior_enters_once(self, kind: Any) -> None:
         """Its slope is w / (scale^2 N) beside that of the mean loss, where V does not see it."""
         w = keras.Variable(self.START)
         optimizer = kind(0.1, num_data=N, temperature=0.0, prior=0.5)
@@ -154,7 +155,7 @@ class StepTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class PosteriorTest(tf.test.TestCase, parameterized.TestCase):
-    def test_linear_regression_through_the_loop(self):
+    def test_linear_regression_through_the_loop(self) -> None:
         """400 chains as the units of one layer; mean and covariance with the step's own bias."""
         rng = np.random.default_rng(1)
         n, chains, noise, scale, lr = 30, 400, 0.5, 1.3, 0.02
@@ -181,19 +182,19 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
     X = np.random.default_rng(2).normal(size=(24, 3)).astype("float32")
     Y = np.random.default_rng(3).normal(size=(24, 1)).astype("float32")
 
-    def model(self, kind, **arguments):
+    def model(self, kind: Any, **arguments: Any) -> Any:
         keras.utils.set_random_seed(4)
         hidden = keras.layers.Dense(4, "tanh")
         model = keras.Sequential([keras.Input((3,)), hidden, keras.layers.Dense(1)])
         model.compile(kind(0.01, num_data=24, prior=1.0, seed=5, **arguments), "mse")
         return model
 
-    def fit(self, model, epochs, initial=0):
+    def fit(self, model: Any, epochs: int, initial: int = 0) -> None:
         arguments = {"batch_size": 8, "shuffle": False, "verbose": 0}
         model.fit(self.X, self.Y, epochs=epochs, initial_epoch=initial, **arguments)
 
     @parameterized.parameters(*ALL)
-    def test_a_saved_run_goes_on_as_if_it_had_not_stopped(self, kind):
+    def test_a_saved_run_goes_on_as_if_it_had_not_stopped(self, kind: Any) -> None:
         whole = self.model(kind)
         self.fit(whole, 6)
         model = self.model(kind)
@@ -207,7 +208,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(a, b, 1e-6)
 
     @parameterized.product(kind=ALL, loop=(False, True))
-    def test_replicas_stay_in_step(self, kind, loop):
+    def test_replicas_stay_in_step(self, kind: Any, loop: Any) -> None:
         """All variables are the same on both, and those of one device.
 
         To the bit, but for weights of one number: TensorFlow may order their products differently.
@@ -230,7 +231,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(a, b, 2e-3, 1e-5)
 
     @parameterized.parameters(*ALL)
-    def test_accumulated_gradients_are_those_of_a_larger_batch(self, kind):
+    def test_accumulated_gradients_are_those_of_a_larger_batch(self, kind: Any) -> None:
         """One step, and one draw of noise, for two batches of half the size."""
         whole = self.model(kind)
         self.fit(whole, 3)
@@ -240,7 +241,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(a, b, 1e-4, 1e-5)
 
     @parameterized.parameters(SGLD, SGHMC)
-    def test_a_cycle_counts_batches_when_gradients_accumulate(self, kind):
+    def test_a_cycle_counts_batches_when_gradients_accumulate(self, kind: Any) -> None:
         """8 batches a cycle are 4 steps, of which the first two explore."""
         schedule = CyclicalSchedule(0.1, 8, exploration=0.5)
         sampler = kind(schedule, num_data=5, seed=0, gradient_accumulation_steps=2)
@@ -254,7 +255,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(noisy, [0, 0, 0, 0, 0, 1, 0, 1])
 
     @parameterized.parameters(*ALL)
-    def test_a_scaled_loss_changes_no_step(self, kind):
+    def test_a_scaled_loss_changes_no_step(self, kind: Any) -> None:
         plain, scaled = self.model(kind), self.model(kind, loss_scale_factor=64.0)
         for model in (plain, scaled):
             self.fit(model, 3)
@@ -262,7 +263,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(a, b, 1e-6)
 
     @parameterized.parameters(*ALL)
-    def test_what_is_no_sampling_is_refused(self, kind):
+    def test_what_is_no_sampling_is_refused(self, kind: Any) -> None:
         with self.assertRaisesRegex(
             ValueError, r"^weight_decay=0\.04 is no prior .*; give prior=0\.5, which is 1 / sqrt"
         ):
@@ -273,7 +274,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
             with self.assertRaisesRegex(ValueError, rf"^{name}=2\.0 .*; take a smaller learning"):
                 kind(0.1, num_data=100, **{name: 2.0})
 
-    def test_the_prior_named_for_a_weight_decay_has_its_slope(self):
+    def test_the_prior_named_for_a_weight_decay_has_its_slope(self) -> None:
         """Decay by lr * 0.04 * w, of SGD, is a step of SGLD on the prior of scale 0.5."""
         w = [keras.Variable(StepTest.START) for _ in range(2)]
         decayed = keras.optimizers.SGD(0.1, weight_decay=0.04)
@@ -283,7 +284,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(*w, 1e-6)
 
     @parameterized.parameters(*ALL)
-    def test_sparse_gradients(self, kind):
+    def test_sparse_gradients(self, kind: Any) -> None:
         """Those of an embedding are those of a dense layer on one-hot inputs."""
         x = np.random.default_rng(5).integers(0, 5, (24, 3))
         embedding = keras.Sequential([keras.Input((3,), dtype="int32")])
@@ -296,7 +297,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(embedding.get_weights(), dense.get_weights(), 1e-5)
 
     @parameterized.parameters(*ALL)
-    def test_arguments(self, kind):
+    def test_arguments(self, kind: Any) -> None:
         for name, wrong in (("num_data", 0), ("temperature", -1.0), ("prior", "gauss")):
             arguments = {"num_data": 3, name: wrong}
             with self.assertRaisesRegex(ValueError, f"^{name}="):
@@ -308,7 +309,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaises(TypeError):
             kind(0.1)
 
-    def test_arguments_of_single_samplers(self):
+    def test_arguments_of_single_samplers(self) -> None:
         for kind, name, wrong in (
             (SGHMC, "momentum", 1.0),
             (PreconditionedSGLD, "rho", 1.0),

@@ -1,5 +1,7 @@
 """What pictures show are the arrays that were given; what cannot be shown is refused in a line."""
 
+from typing import Any
+
 import matplotlib as mpl
 
 mpl.use("Agg")
@@ -23,11 +25,11 @@ Y_OF_CLASSES, P_OF_CLASSES = np.array([0, 1, 2]), P[0, :3]
 
 
 class PictureTest(tf.test.TestCase):
-    def tearDown(self):
+    def tearDown(self) -> None:
         plt.close("all")
         super().tearDown()
 
-    def test_image_grid(self):
+    def test_image_grid(self) -> None:
         canvas = np.asarray(plots.image_grid(IMAGES, 2).images[0].get_array())
         self.assertEqual(canvas.shape, (3 * 4 - 1, 2 * 5 - 1))
         for i, image in enumerate(IMAGES):
@@ -36,12 +38,12 @@ class PictureTest(tf.test.TestCase):
         self.assertAllEqual(canvas[3], np.zeros(9))
         self.assertAllEqual(canvas[8:, 5:], np.zeros((3, 4)))
 
-    def test_reconstructions(self):
+    def test_reconstructions(self) -> None:
         axes = plots.reconstructions(IMAGES[:1], IMAGES[1:2])
         for ax, image in zip(axes, IMAGES, strict=False):
             self.assertAllClose(np.asarray(ax.images[0].get_array()), image)
 
-    def test_class_distributions(self):
+    def test_class_distributions(self) -> None:
         axes = plots.class_distributions(IMAGES, P, list("abcde"))
         for i in range(5):
             self.assertEqual(axes[0, i].get_title(), "abcde"[i])
@@ -50,24 +52,24 @@ class PictureTest(tf.test.TestCase):
             medians = [line.get_ydata()[0] for line in axes[1, i].lines if line.get_color() == "C0"]
             self.assertAllClose(medians, np.median(P[:, i], axis=0))
 
-    def test_latent_scatter(self):
+    def test_latent_scatter(self) -> None:
         ax = plots.latent_scatter(POINTS, LABELS)
         self.assertEqual([text.get_text() for text in ax.get_legend().texts], ["0", "1", "2"])
         for label, dots in enumerate(ax.collections):
             self.assertAllClose(dots.get_offsets(), POINTS[label == LABELS])
 
-    def test_keep_probabilities(self):
+    def test_keep_probabilities(self) -> None:
         ax = plots.keep_probabilities({"a": [0.2, 0.4], "b": 0.9})
         texts = [text.get_text() for text in ax.get_legend().texts]
         self.assertEqual(texts, ["a: mean 0.300", "b: mean 0.900"])
 
-    def test_function_draws(self):
+    def test_function_draws(self) -> None:
         for draws in (DRAWS, DRAWS[..., None]):
             ax = plots.function_draws(X[:, None], draws, (X, X), shown=4)
             ys = [line.get_ydata() for line in ax.lines]
             self.assertAllClose(ys, [*DRAWS[:4], DRAWS.mean(0), X])
 
-    def test_the_band_of_draws_beside_a_large_mean(self):
+    def test_the_band_of_draws_beside_a_large_mean(self) -> None:
         draws = (1e4 + 0.02 * RNG.normal(size=(500, 7))).astype("float32")
         ax = plots.function_draws(X, draws, (X, X))
         band = ax.collections[0].get_paths()[0].vertices[:, 1]
@@ -75,13 +77,13 @@ class PictureTest(tf.test.TestCase):
         ends = np.concatenate([exact.mean(0) + side * 2 * exact.std(0) for side in (-1, 1)])
         self.assertAllClose([band.min(), band.max()], [ends.min(), ends.max()], 0, 1e-6)
 
-    def test_histograms_hold_every_value(self):
+    def test_histograms_hold_every_value(self) -> None:
         ax = plots.uncertainty_histograms({"logs": RNG.normal(size=100)})
         area = sum(bar.get_width() * bar.get_height() for bar in ax.containers[0])
         self.assertAllClose(area, 1.0, 1e-6)
 
 
-def prediction(units=1, likelihood=None):
+def prediction(units: int = 1, likelihood: Any = None) -> Any:
     model = keras.Sequential([keras.Input((1,)), layers.BayesDense(units, num_data=7)])
     return tfbdl.predict(model, X[:, None], 3, likelihood=likelihood)
 
@@ -154,7 +156,7 @@ REFUSED = {
     ),
     "risk: no names": (
         lambda: plots.risk_coverage([X]),
-        "^methods is a list; give a dictionary of what to draw by name$",
+        "^methods is a list; give a dictionary from names to arrays$",
     ),
     "posteriors": (lambda: plots.weight_posteriors({}), "^posteriors is empty; give at least one"),
 }
@@ -162,7 +164,7 @@ REFUSED = {
 
 class RefusalTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.named_parameters((name, *case) for name, case in REFUSED.items())
-    def test_refusal(self, draw, message):
+    def test_refusal(self, draw: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message) as caught:
             draw()
         self.assertNotIn("\n", str(caught.exception))

@@ -1,5 +1,7 @@
 """Figures of uncertainty: what is drawn are the numbers that were given."""
 
+from typing import Any
+
 import matplotlib as mpl
 
 mpl.use("Agg")
@@ -21,15 +23,15 @@ X = np.linspace(-2, 2, 40, dtype="float32")[:, None]
 
 
 class FigureCase(tf.test.TestCase):
-    def tearDown(self):
+    def tearDown(self) -> None:
         plt.close("all")
         super().tearDown()
 
-    def line(self, ax, label):
+    def line(self, ax: Any, label: Any) -> Any:
         (actual,) = (line for line in ax.lines if line.get_label().startswith(label))
         return actual.get_xydata()
 
-    def assert_readable(self, ax):
+    def assert_readable(self, ax: Any) -> None:
         self.assertTrue(ax.get_xlabel())
         self.assertTrue(ax.get_ylabel())
         self.assertIsNotNone(ax.get_legend())
@@ -37,7 +39,7 @@ class FigureCase(tf.test.TestCase):
 
 
 class CalibrationTest(FigureCase):
-    def test_reliability_diagram(self):
+    def test_reliability_diagram(self) -> None:
         ax = plots.reliability_diagram(LABELS, P, 10)
         self.assert_readable(ax)
         score = metrics.reliability(LABELS, P, 10)
@@ -53,7 +55,7 @@ class CalibrationTest(FigureCase):
         error = metrics.expected_calibration_error(LABELS, P, 10)
         self.assertIn(f"{100 * error:.1f} %", ax.get_title())
 
-    def test_risk_coverage(self):
+    def test_risk_coverage(self) -> None:
         figure, ax = plt.subplots()
         self.assertIs(plots.risk_coverage({"a": (LABELS, P, ENTROPY)}, ax), ax)
         self.assert_readable(ax)
@@ -63,7 +65,7 @@ class CalibrationTest(FigureCase):
 
 
 class HistogramTest(FigureCase):
-    def test_equal_bins_and_densities(self):
+    def test_equal_bins_and_densities(self) -> None:
         ax = plots.uncertainty_histograms({"in": ENTROPY, "out": ENTROPY + 0.5})
         self.assert_readable(ax)
         self.assertIn("nats", ax.get_xlabel())
@@ -75,7 +77,7 @@ class HistogramTest(FigureCase):
             edges.append([bar.get_x() for bar in bars])
         self.assertAllClose(*edges)
 
-    def test_weight_posteriors(self):
+    def test_weight_posteriors(self) -> None:
         layer = layers.BayesDense(30, num_data=10)
         layer.build((None, 20))
         axes = plots.weight_posteriors({"layer": layer.kernel})
@@ -89,7 +91,7 @@ class HistogramTest(FigureCase):
 
 
 class BandsTest(FigureCase):
-    def test_bands_are_those_of_the_prediction(self):
+    def test_bands_are_those_of_the_prediction(self) -> None:
         model = keras.Sequential([keras.Input((1,)), layers.BayesDense(1, num_data=10)])
         for likelihood in (likelihoods.Normal(0.3), None):
             prediction = tfbdl.predict(model, X, 50, seed=1, likelihood=likelihood)
@@ -112,7 +114,7 @@ class BandsTest(FigureCase):
 
 
 class ChainsTest(FigureCase):
-    def test_each_chain_is_a_line(self):
+    def test_each_chain_is_a_line(self) -> None:
         samples = RNG.normal(size=(50, 3)) + np.array([0.0, 0.0, 4.0])
         ax = plots.chains(samples)
         self.assert_readable(ax)
@@ -121,7 +123,7 @@ class ChainsTest(FigureCase):
         self.assertIn(f"R-hat {inference.rhat(samples):.3f}", ax.get_title())
         self.assertGreater(inference.rhat(samples), 1.5)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         with self.assertRaisesRegex(ValueError, r"^samples has shape \(5,\); give shape \(S, C\)$"):
             plots.chains(np.zeros(5))
         with self.assertRaisesRegex(ValueError, "^num_samples=3 is too few"):

@@ -1,7 +1,7 @@
 """The families, each with a prior that goes with it, and their laws by NumPy and SciPy."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -19,7 +19,9 @@ CONTINUOUS = {**dict.fromkeys(NORMAL + OTHERS, 1.0), "multiplicative": "log_unif
 FAMILIES = {**CONTINUOUS, "point": 1.0, "prior": 1.0, "relaxed_bernoulli": "bernoulli"}
 
 
-def make(family, prior=None, shape=SHAPE, dtype="float64", **kwargs):
+def make(
+    family: Any, prior: Any = None, shape: Any = SHAPE, dtype: str = "float64", **kwargs: Any
+) -> Any:
     """A posterior of `family` over a weight of `shape`, its parameters away from their start.
 
     Numbers below a diagonal near 0.1 move less, so that covariances can be inverted in float32.
@@ -36,11 +38,11 @@ def make(family, prior=None, shape=SHAPE, dtype="float64", **kwargs):
     return q
 
 
-def keys(num):
+def keys(num: Any) -> Any:
     return random.split(KEY, num)
 
 
-def samples(q, num):
+def samples(q: Any, num: Any) -> Any:
     """`num` weights, shape (num, D), in row-major order."""
     draw = tf.function(lambda keys: tf.vectorized_map(q.sample, keys))
     return draw(keys(num)).numpy().reshape(num, -1).astype(np.float64)
@@ -52,11 +54,11 @@ class Law(NamedTuple):
     mean: np.ndarray
     covariance: np.ndarray
     logpdf: Callable[[np.ndarray], float]
-    marginals: list
+    marginals: list[Any]
     entropy: float
 
 
-def law(q):
+def law(q: Any) -> Any:
     """What a continuous q is, from its variables alone, in float64."""
     value = {v.name: np.asarray(v.value, np.float64) for v in q.variables}
     mu = value["mu"].ravel()
@@ -77,7 +79,7 @@ def law(q):
     return normal(mu, covariance)
 
 
-def normal(mu, covariance, logpdf=None):
+def normal(mu: Any, covariance: Any, logpdf: Any = None) -> Any:
     joint = scipy.stats.multivariate_normal(mu, covariance)
     marginals = [
         scipy.stats.norm(m, s) for m, s in zip(mu, np.sqrt(np.diag(covariance)), strict=True)
@@ -85,13 +87,13 @@ def normal(mu, covariance, logpdf=None):
     return Law(mu, covariance, logpdf or joint.logpdf, marginals, float(joint.entropy()))
 
 
-def matrix_logpdf(mu, rows, columns):
+def matrix_logpdf(mu: Any, rows: Any, columns: Any) -> Any:
     shape = (len(rows), len(columns))
     joint = scipy.stats.matrix_normal(mu.reshape(shape), rows, columns)
     return lambda w: joint.logpdf(w.reshape(shape))
 
 
-def independent(q, mu, sigma):
+def independent(q: Any, mu: Any, sigma: Any) -> Any:
     kind, scale = {
         posteriors.Logistic: (scipy.stats.logistic, np.sqrt(3) / np.pi),
         posteriors.Laplace: (scipy.stats.laplace, np.sqrt(0.5)),
@@ -107,7 +109,7 @@ def independent(q, mu, sigma):
     )
 
 
-def triangular(factor):
+def triangular(factor: Any) -> Any:
     """As `tfp.math.fill_triangular` lays it out: `below` wound into rows from the last one up."""
     n = factor.rho.shape[0]
     matrix = np.diag(softplus(np.asarray(factor.rho, np.float64)))
@@ -118,5 +120,5 @@ def triangular(factor):
     return matrix
 
 
-def softplus(x):
+def softplus(x: Any) -> Any:
     return np.logaddexp(0, x)

@@ -1,5 +1,7 @@
 """The correlated normals: their factors, their sizes, and what each can reach."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -12,24 +14,24 @@ from tfbdl.layers import BayesDense
 FAMILIES = ("full_covariance", "matrix_normal", "low_rank")
 
 
-def built(family, shape):
+def built(family: Any, shape: Any) -> Any:
     q = posteriors.get(family)
     return q.create(keras.layers.Layer(), "w", shape, keras.initializers.Zeros(), priors.get(1.0))
 
 
 class CovarianceTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(family=FAMILIES, shape=(SHAPE, (4,), (1,), (2, 1, 2, 2)))
-    def test_is_in_row_major_order(self, family, shape):
+    def test_is_in_row_major_order(self, family: Any, shape: Any) -> None:
         q = make(family, shape=shape)
         self.assertAllClose(q.covariance(), law(q).covariance, 1e-10, 1e-12)
 
-    def test_starts_diagonal(self):
+    def test_starts_diagonal(self) -> None:
         for family in ("full_covariance", "matrix_normal"):
             covariance = built(family, SHAPE).covariance().numpy()
             self.assertAllEqual(covariance, np.diag(np.diag(covariance)))
 
     @parameterized.parameters("local_reparameterization", "flipout")
-    def test_estimators_that_need_independence_are_refused(self, estimator):
+    def test_estimators_that_need_independence_are_refused(self, estimator: str) -> None:
         for family in FAMILIES:
             name = type(posteriors.get(family)).__name__
             with self.assertRaisesRegex(
@@ -38,7 +40,7 @@ class CovarianceTest(tf.test.TestCase, parameterized.TestCase):
                 BayesDense(3, num_data=10, posterior=family, estimator=estimator)
 
     @parameterized.parameters(*FAMILIES)
-    def test_binary_priors_are_refused(self, family):
+    def test_binary_priors_are_refused(self, family: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^prior=Bernoulli .*'relaxed_bernoulli'$"):
             BayesDense(3, num_data=10, posterior=family, prior="bernoulli")
 
@@ -49,11 +51,11 @@ class SizeTest(tf.test.TestCase, parameterized.TestCase):
         ("matrix_normal", 12 + 3 * 4 // 2 + 4 * 5 // 2),
         ("low_rank", 12 + 12 + 12 * 4),
     )
-    def test_numbers(self, family, expected):
+    def test_numbers(self, family: Any, expected: Any) -> None:
         q = built(family, SHAPE)
         self.assertEqual(sum(v.numpy().size for v in q.variables), expected)
 
-    def test_full_covariance_of_a_large_layer_is_refused(self):
+    def test_full_covariance_of_a_large_layer_is_refused(self) -> None:
         with self.assertRaisesRegex(
             ValueError,
             "^kernel of .*: posterior=FullCovarianceNormal over 650,000 weights needs a factor "
@@ -63,11 +65,11 @@ class SizeTest(tf.test.TestCase, parameterized.TestCase):
             BayesDense(650, num_data=10, posterior="full_covariance").build((None, 1000))
 
     @parameterized.parameters(((20_000, 3), "20,000 rows"), ((3, 20_000), "20,000 columns"))
-    def test_matrix_normal_of_a_long_side_is_refused(self, shape, actual):
+    def test_matrix_normal_of_a_long_side_is_refused(self, shape: Any, actual: Any) -> None:
         with self.assertRaisesRegex(ValueError, f"^posterior=MatrixNormal over {actual} needs"):
             built("matrix_normal", shape)
 
-    def test_large_weights_have_low_rank(self):
+    def test_large_weights_have_low_rank(self) -> None:
         q = built("low_rank", (1000, 650))
         w, kl = tf.function(q.sample_and_kl, jit_compile=True)(KEY)
         self.assertTrue(np.all(np.isfinite(w)))
@@ -81,10 +83,10 @@ class MatrixNormalTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         ((3, 4), (3, 4)), ((4,), (1, 4)), ((1,), (1, 1)), ((3, 2, 5, 4), (30, 4))
     )
-    def test_shape_as_a_matrix(self, shape, expected):
+    def test_shape_as_a_matrix(self, shape: Any, expected: Any) -> None:
         self.assertEqual(built("matrix_normal", shape).matrix_shape, expected)
 
-    def test_covariance_of_two_elements(self):
+    def test_covariance_of_two_elements(self) -> None:
         """Cov(W_ij, W_kl) = (A A^T)_ik (B B^T)_jl, by samples too."""
         q = make("matrix_normal")
         rows, columns = q.row_factor.gram().numpy(), q.column_factor.gram().numpy()
@@ -94,7 +96,7 @@ class MatrixNormalTest(tf.test.TestCase, parameterized.TestCase):
             error = product.std() / np.sqrt(50_000)
             self.assertLess(abs(product.mean() - rows[i, k] * columns[j, m]), 5 * error)
 
-    def test_a_factor_may_move_from_rows_to_columns(self):
+    def test_a_factor_may_move_from_rows_to_columns(self) -> None:
         q = make("matrix_normal")
         before = q.covariance()
         row, column = q.row_factor.diagonal, q.column_factor.diagonal
@@ -107,7 +109,7 @@ class MatrixNormalTest(tf.test.TestCase, parameterized.TestCase):
 
 class LowRankTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1, 3, 20)
-    def test_rank(self, rank):
+    def test_rank(self, rank: Any) -> None:
         q = posteriors.LowRankNormal(rank)
         self.assertEqual(q.get_config()["rank"], rank)
         q = posteriors.get(keras.saving.serialize_keras_object(q))
@@ -115,11 +117,11 @@ class LowRankTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(np.linalg.matrix_rank(q.v.numpy()), min(rank, 12))
 
     @parameterized.parameters(0, -1, 2.0, True, None, "2")
-    def test_rank_is_checked(self, rank):
+    def test_rank_is_checked(self, rank: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^rank=.* must be a positive integer: .*columns"):
             posteriors.LowRankNormal(rank)
 
-    def test_one_column_less_than_elements_reaches_every_covariance(self):
+    def test_one_column_less_than_elements_reaches_every_covariance(self) -> None:
         """The smallest eigenvalue on the diagonal, the rest in V."""
         root = np.random.default_rng(0).normal(size=(4, 4))
         target = root @ root.T + 0.1 * np.eye(4)
@@ -135,7 +137,7 @@ class LowRankTest(tf.test.TestCase, parameterized.TestCase):
         q.raw_v.assign(vectors[:, 1:] * np.sqrt(eigenvalues[1:] - eigenvalues[0]))
         self.assertAllClose(q.covariance(), target, 1e-10, 1e-12)
 
-    def test_density_keeps_its_digits_where_v_is_large(self):
+    def test_density_keeps_its_digits_where_v_is_large(self) -> None:
         """In float32, V ten thousand times d: the difference in Woodbury's formula keeps none."""
         q, wide = (make("low_rank", dtype=dtype) for dtype in ("float32", "float64"))
         for a, b in zip(q.variables, wide.variables, strict=True):
@@ -151,7 +153,7 @@ class LowRankTest(tf.test.TestCase, parameterized.TestCase):
         exact = wide.squared_distance(tf.cast(w - q.mean, tf.float64))
         self.assertGreater(abs(woodbury - exact), 0.5)
 
-    def test_v_can_leave_its_start(self):
+    def test_v_can_leave_its_start(self) -> None:
         q = built("low_rank", SHAPE)
         with tf.GradientTape() as tape:
             kl = q.kl(KEY)

@@ -1,5 +1,7 @@
 """What holds for every family: its law, both answers at once, gradients, precision, config."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.stats
@@ -15,7 +17,7 @@ SHAPES = {"matrix": (3, 4), "column": (3, 1), "bias": (4,), "scalar": (1,), "fil
 
 class LawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(family=tuple(CONTINUOUS), shape=tuple(SHAPES))
-    def test_moments_and_density(self, family, shape):
+    def test_moments_and_density(self, family: Any, shape: Any) -> None:
         """Of the weight as a whole, near and far from its mean."""
         q = make(family, shape=SHAPES[shape])
         p = law(q)
@@ -29,7 +31,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(got, p.logpdf(w), 1e-9)
 
     @parameterized.parameters(*CONTINUOUS)
-    def test_samples(self, family):
+    def test_samples(self, family: Any) -> None:
         """Mean, covariance, and each marginal."""
         q = make(family)
         p, w = law(q), samples(q, NUM)
@@ -44,7 +46,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
             self.assertGreater(result.pvalue, 1e-5)
 
     @parameterized.parameters(*NORMAL)
-    def test_samples_are_jointly_normal(self, family):
+    def test_samples_are_jointly_normal(self, family: Any) -> None:
         """(w - mu)^T Sigma^-1 (w - mu) is chi-square with D degrees of freedom."""
         q = make(family)
         p = law(q)
@@ -54,7 +56,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(scipy.stats.kstest(distance, chi2.cdf, method="asymp").pvalue, 1e-5)
 
     @parameterized.parameters(*FAMILIES)
-    def test_keys_decide_the_sample(self, family):
+    def test_keys_decide_the_sample(self, family: Any) -> None:
         q = make(family)
         self.assertAllEqual(q.sample(KEY), q.sample(KEY))
         once, again = (q.sample(key) for key in keys(2))
@@ -67,7 +69,7 @@ class BothAtOnceTest(tf.test.TestCase, parameterized.TestCase):
     ALL = tuple(family for family in FAMILIES if family != "relaxed_bernoulli")
 
     @parameterized.product(family=ALL, exact=(True, False))
-    def test_values(self, family, exact):
+    def test_values(self, family: Any, exact: Any) -> None:
         """Eager, in a graph and compiled."""
         q = make(family, exact=exact)
         expected = (q.sample(KEY), q.kl(KEY))
@@ -80,15 +82,15 @@ class BothAtOnceTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(compute(KEY), expected, tolerance, tolerance)
 
     @parameterized.product(family=ALL, exact=(True, False))
-    def test_gradients(self, family, exact):
+    def test_gradients(self, family: Any, exact: Any) -> None:
         """Of both at once, of each on its own, and by differences of the loss."""
         q = make(family, exact=exact)
         c = tf.constant(np.random.default_rng(1).normal(size=SHAPE))
 
-        def loss(w, kl):
+        def loss(w: Any, kl: Any) -> Any:
             return tf.reduce_sum(c * w) + 0.3 * kl
 
-        def gradients(compute):
+        def gradients(compute: Any) -> Any:
             with tf.GradientTape() as tape:
                 value = loss(*compute(KEY))
             return tape.gradient(value, [v.value for v in q.trainable_variables])
@@ -107,7 +109,7 @@ class VariablesTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         family=tuple(FAMILIES), policy=("mixed_float16", "mixed_bfloat16", "float32", "float64")
     )
-    def test_parameters_keep_their_precision(self, family, policy):
+    def test_parameters_keep_their_precision(self, family: Any, policy: str) -> None:
         q = make(family, dtype=policy)
         expected = "float64" if policy == "float64" else "float32"
         for dtype in {v.dtype for v in q.variables}:
@@ -117,7 +119,7 @@ class VariablesTest(tf.test.TestCase, parameterized.TestCase):
             self.assertEqual(answer.dtype, expected)
 
     @parameterized.parameters(*FAMILIES)
-    def test_float32_is_near_float64(self, family):
+    def test_float32_is_near_float64(self, family: Any) -> None:
         """Sampled noise has a resolution of 2^-23 there, so only what is not sampled is equal."""
         narrow, wide = (make(family, dtype=dtype) for dtype in ("float32", "float64"))
         for a, b in zip(narrow.variables, wide.variables, strict=True):
@@ -129,7 +131,7 @@ class VariablesTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(*log_probs, 1e-4, 1e-4)
 
     @parameterized.parameters(*FAMILIES)
-    def test_a_template_makes_posteriors_of_their_own(self, family):
+    def test_a_template_makes_posteriors_of_their_own(self, family: Any) -> None:
         template, prior = posteriors.get(family), priors.get(FAMILIES[family])
         owner, start = keras.layers.Layer(), keras.initializers.Constant(0.5)
         a, b = (template.create(owner, name, SHAPE, start, prior) for name in ("a", "b"))
@@ -142,13 +144,13 @@ class VariablesTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEmpty(template.weights)
 
     @parameterized.parameters(*(family for family in FAMILIES if family != "prior"))
-    def test_means_start_at_the_initializer_of_the_owner(self, family):
+    def test_means_start_at_the_initializer_of_the_owner(self, family: Any) -> None:
         start, prior = keras.initializers.Constant(0.25), priors.get(FAMILIES[family])
         q = posteriors.get(family).create(keras.layers.Layer(), "w", SHAPE, start, prior)
         self.assertAllClose(q.mean, tf.fill(SHAPE, 0.25), 1e-6)
 
     @parameterized.parameters(*NORMAL, "logistic", "laplace")
-    def test_scales_start_as_in_the_slides(self, family):
+    def test_scales_start_as_in_the_slides(self, family: Any) -> None:
         """Softplus of uniform in [-3, -2], at least nearly; or where they are told to."""
         start, prior = keras.initializers.Zeros(), priors.get(1.0)
         q = posteriors.get(family).create(keras.layers.Layer(), "w", (30, 40), start, prior)
@@ -162,20 +164,20 @@ class VariablesTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(told.stddev, np.full(SHAPE, np.logaddexp(0, 1.0)), 1e-3)
 
     @parameterized.parameters(*FAMILIES)
-    def test_config(self, family):
+    def test_config(self, family: Any) -> None:
         template = posteriors.get(family)
         again = posteriors.get(keras.saving.serialize_keras_object(template))
         self.assertIs(type(again), type(template))
         self.assertEqual(again.get_config(), template.get_config())
 
-    def test_unknown_name_lists_the_known_ones(self):
+    def test_unknown_name_lists_the_known_ones(self) -> None:
         known = ", ".join(sorted(FAMILIES))
         for wrong in ("gaussian", None, 3):
             with self.assertRaisesRegex(ValueError, f"^posterior={wrong!r} .*: {known}$"):
                 posteriors.get(wrong)
 
 
-def differences(loss, variable, h=1e-5):
+def differences(loss: Any, variable: Any, h: float = 1e-5) -> Any:
     """Slopes of `loss` in each element of `variable`, by central differences."""
     start = variable.numpy()
     slopes = np.zeros(start.shape)

@@ -1,6 +1,7 @@
 """Posteriors through inverse distribution functions: the standard members, and flipout."""
 
 import math
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -24,16 +25,16 @@ X = np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0], [1.0, 0.3, -0.2]])
 class NormalByQuantile(posteriors.InverseCDF):
     standard_entropy = 0.5 * math.log(2 * math.pi * math.e)
 
-    def quantile(self, below, above):
+    def quantile(self, below: Any, above: Any) -> Any:
         return math.sqrt(2.0) * tf.math.erfinv(below - above)
 
-    def standard_log_prob(self, z):
+    def standard_log_prob(self, z: Any) -> Any:
         return -0.5 * tf.square(z) - 0.5 * math.log(2 * math.pi)
 
 
 class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*STANDARD)
-    def test_quantile_and_density(self, family):
+    def test_quantile_and_density(self, family: Any) -> None:
         q, p = posteriors.get(family), STANDARD[family]
         u = np.concatenate([2.0 ** -np.arange(8, 34), np.linspace(0, 1, 101)[1:-1] + 1e-9])
         for dtype, digits in (("float64", 1e-12), ("float32", 5e-7)):
@@ -44,12 +45,12 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(q.standard_log_prob(tf.constant(z)), p.logpdf(z), 1e-12)
 
     @parameterized.parameters(*STANDARD)
-    def test_mean_variance_and_entropy(self, family):
+    def test_mean_variance_and_entropy(self, family: Any) -> None:
         """By integration over u, on either side of 1/2."""
         q = posteriors.get(family)
 
-        def integral(f):
-            def integrand(u):
+        def integral(f: Any) -> Any:
+            def integrand(u: Any) -> float:
                 below, above = tf.constant(u, tf.float64), tf.constant(1 - u, tf.float64)
                 return float(f(q.quantile(below, above)))
 
@@ -62,7 +63,7 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(q.standard_entropy, entropy, atol=1e-6)
 
     @parameterized.parameters(*STANDARD)
-    def test_both_tails_are_sampled(self, family):
+    def test_both_tails_are_sampled(self, family: Any) -> None:
         """To the ends of 32 random bits."""
         q = make(family, dtype="float32")
         ends = np.full(q.mu.shape, 2**32 - 1, np.uint32)
@@ -73,7 +74,7 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(z, np.where(ends == 0, -expected, expected), 1e-5)
 
     @parameterized.parameters(*STANDARD)
-    def test_gradient_of_a_sample(self, family):
+    def test_gradient_of_a_sample(self, family: Any) -> None:
         """dw / dmu = 1 and dw / dsigma = Q(u), the deviation in units of sigma."""
         q = make(family)
         with tf.GradientTape() as tape:
@@ -83,7 +84,7 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(gradients[0], np.ones((3, 4)), 1e-12)
         self.assertAllClose(gradients[1], z * tf.sigmoid(q.rho.value), 1e-10)
 
-    def test_a_family_of_ones_own(self):
+    def test_a_family_of_ones_own(self) -> None:
         """The normal in five lines is the mean-field normal: noise, density and KL."""
         reference = make("mean_field")
         q = NormalByQuantile().create(
@@ -99,13 +100,13 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
             BayesDense(3, num_data=10, posterior=NormalByQuantile(), estimator="flipout")
 
     @parameterized.parameters(*STANDARD)
-    def test_local_reparameterization_is_refused(self, family):
+    def test_local_reparameterization_is_refused(self, family: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^estimator='local_reparameterization' needs"):
             BayesDense(3, num_data=10, posterior=family, estimator="local_reparameterization")
 
 
 class FlipoutTest(tf.test.TestCase, parameterized.TestCase):
-    def outputs(self, family):
+    def outputs(self, family: Any) -> Any:
         """Of `NUM` training steps, and of as many layers drawn by SciPy: (NUM, rows, units)."""
         layer = BayesDense(2, num_data=10, posterior=family, estimator="flipout", seed=1)
         layer.build((None, 3))
@@ -115,7 +116,7 @@ class FlipoutTest(tf.test.TestCase, parameterized.TestCase):
         x = tf.constant(X, tf.float32)
 
         @tf.function(jit_compile=True)
-        def steps():
+        def steps() -> Any:
             return tf.map_fn(
                 lambda _: layer(x, training=True), tf.range(NUM), fn_output_signature=tf.float32
             )
@@ -127,7 +128,7 @@ class FlipoutTest(tf.test.TestCase, parameterized.TestCase):
         return steps().numpy().astype(np.float64), X @ w.reshape(NUM, 3, 2) + b[:, None]
 
     @parameterized.parameters(*STANDARD)
-    def test_each_example_keeps_its_distribution(self, family):
+    def test_each_example_keeps_its_distribution(self, family: Any) -> None:
         """Of each output, and of sums over the outputs of an example, which signs could couple."""
         got, expected = self.outputs(family)
         for n in range(len(X)):
@@ -136,7 +137,7 @@ class FlipoutTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertGreater(result.pvalue, 1e-5, (n, c))
 
     @parameterized.parameters(*STANDARD)
-    def test_examples_are_uncorrelated(self, family):
+    def test_examples_are_uncorrelated(self, family: Any) -> None:
         got, expected = self.outputs(family)
         for y, correlated in ((got, False), (expected, True)):
             deviation = y - y.mean(axis=0)

@@ -1,6 +1,7 @@
 """KL(q || p) of each family from each prior: by integration, by TFP, and by its own samples."""
 
 import functools
+from typing import Any
 
 import numpy as np
 import scipy.integrate
@@ -19,7 +20,7 @@ NUM = 100_000
 FAMILIES = (*NORMAL, "logistic", "laplace")
 
 
-def log_mixture(w):
+def log_mixture(w: Any) -> Any:
     parts = [np.log(p) + scipy.stats.norm(0, s).logpdf(w) for p, s in ((0.3, 1.0), (0.7, 0.1))]
     return np.logaddexp(*parts)
 
@@ -35,12 +36,12 @@ CLOSED |= {("logistic", "normal"), ("laplace", "normal"), ("laplace", "laplace")
 
 
 @functools.cache
-def by_integration(family, prior):
+def by_integration(family: Any, prior: Any) -> Any:
     """-H(q) - E[log p(w)], the expectation element by element under the marginals of q."""
     p = law(make(family, PRIORS[prior][0](), shape=SHAPE))
     logpdf = PRIORS[prior][1]
 
-    def expected(marginal):
+    def expected(marginal: Any) -> Any:
         """In v with w = Q(v), so that tails and peaks are where the integrator looks."""
         v = np.linspace(-36.0, 36.0, 40_001)
         w = marginal.ppf(scipy.special.expit(-np.abs(v)))
@@ -52,7 +53,7 @@ def by_integration(family, prior):
 
 class KLTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(family=FAMILIES, prior=tuple(PRIORS))
-    def test_closed_form(self, family, prior):
+    def test_closed_form(self, family: Any, prior: Any) -> None:
         q = make(family, PRIORS[prior][0](), shape=SHAPE)
         got = q.exact_kl()
         self.assertEqual(got is not None, (family, prior) in CLOSED)
@@ -60,7 +61,7 @@ class KLTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(got, by_integration(family, prior), 1e-6)
 
     @parameterized.product(family=FAMILIES, prior=tuple(PRIORS))
-    def test_estimates(self, family, prior):
+    def test_estimates(self, family: Any, prior: Any) -> None:
         """`NUM` of them, one w each."""
         q = make(family, PRIORS[prior][0](), shape=SHAPE)
         q.exact = False
@@ -70,13 +71,13 @@ class KLTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(estimates.mean() - by_integration(family, prior)), 4 * error)
 
     @parameterized.product(family=NORMAL, learned=(False, True))
-    def test_against_tfp(self, family, learned):
+    def test_against_tfp(self, family: Any, learned: Any) -> None:
         """KL of two multivariate normals, and its gradient in a learned prior scale."""
         q = make(family, priors.Normal(0.7, trainable=learned))
         p = law(q)
         joint = tfd.MultivariateNormalFullCovariance(tf.constant(p.mean), p.covariance)
 
-        def expected(scale):
+        def expected(scale: Any) -> Any:
             return joint.kl_divergence(tfd.MultivariateNormalDiag(scale_diag=scale * np.ones(12)))
 
         scale = tf.cast(q.prior.scale, tf.float64)
@@ -89,7 +90,7 @@ class KLTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(slope, scale * tape.gradient(reference, scale), 1e-5)
 
     @parameterized.product(family=NORMAL, prior=("inverse_gamma_scale", "ard", "horseshoe"))
-    def test_hierarchical_priors(self, family, prior):
+    def test_hierarchical_priors(self, family: Any, prior: Any) -> None:
         """The closed form, of marginals alone, is the mean of estimates at correlated weights."""
         q = make(family, prior, shape=SHAPE)
         exact, q.exact = q.exact_kl(), False
@@ -98,7 +99,7 @@ class KLTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(estimates.mean() - exact), 4 * error)
 
     @parameterized.parameters(*FAMILIES)
-    def test_is_never_negative_and_zero_for_equal_laws(self, family):
+    def test_is_never_negative_and_zero_for_equal_laws(self, family: Any) -> None:
         """q with mean 0 and independent elements, against the prior of its own family."""
         prior = {"laplace": priors.Laplace(np.sqrt(0.5) * 0.7)}.get(family, priors.Normal(0.7))
         q = make(family, prior)
@@ -112,7 +113,7 @@ class KLTest(tf.test.TestCase, parameterized.TestCase):
         else:
             self.assertAllClose(q.exact_kl(), 0.0, atol=1e-6)
 
-    def test_learned_laplace_scale(self):
+    def test_learned_laplace_scale(self) -> None:
         """The slope in log scale is D - sum E|w| / scale, by brute force."""
         q = make("laplace", priors.Laplace(0.5, trainable=True))
         with tf.GradientTape() as tape:
@@ -123,17 +124,17 @@ class KLTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(slope - slopes.mean()), 4 * slopes.std() / np.sqrt(NUM))
 
     @parameterized.parameters(*NORMAL)
-    def test_priors_over_whole_matrices_are_estimated(self, family):
+    def test_priors_over_whole_matrices_are_estimated(self, family: Any) -> None:
         """A prior whose elements depend on each other has no expected log density of each."""
 
         class Equicorrelated(priors.Prior):
             COVARIANCE = 0.5 * np.eye(6) + 0.3
 
-            def log_prob(self, w):
+            def log_prob(self, w: Any) -> Any:
                 joint = tfd.MultivariateNormalFullCovariance(np.zeros(6), self.COVARIANCE)
                 return joint.log_prob(tf.reshape(w, (6,)))
 
-            def sample(self, key, shape):
+            def sample(self, key: Any, shape: Any) -> None:
                 raise NotImplementedError
 
         q = make(family, Equicorrelated(), shape=SHAPE)

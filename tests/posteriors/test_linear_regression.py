@@ -5,6 +5,8 @@ exact for a family that can represent it; mean-field families have the same mean
 that are the inverses of the diagonal of the precision.
 """
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.optimize
@@ -31,14 +33,14 @@ FAMILIES = {
 INDEPENDENT = ("mean_field", "logistic", "laplace")
 
 
-def regression(units):
+def regression(units: int) -> Any:
     """Targets (N, units), and the exact posterior mean (D, units)."""
     rng = np.random.default_rng(1)
     y = X @ rng.normal(size=(D, units)) + NOISE * rng.normal(size=(N, units))
     return y, COVARIANCE @ X.T @ y / NOISE**2
 
 
-def log_evidence(y):
+def log_evidence(y: Any) -> Any:
     """Log p(y): each column is N(0, noise^2 I + scale^2 X X^T)."""
     marginal = scipy.stats.multivariate_normal(
         np.zeros(N), NOISE**2 * np.eye(N) + SCALE**2 * X @ X.T
@@ -46,14 +48,14 @@ def log_evidence(y):
     return np.sum(marginal.logpdf(y.T))
 
 
-def kl_of_normals(mean, covariance, mean_p, covariance_p):
+def kl_of_normals(mean: Any, covariance: Any, mean_p: Any, covariance_p: Any) -> Any:
     """In nats."""
     solved = np.linalg.solve(covariance_p, covariance)
     distance = (mean - mean_p) @ np.linalg.solve(covariance_p, mean - mean_p)
     return 0.5 * (np.trace(solved) - len(mean) - np.linalg.slogdet(solved)[1] + distance)
 
 
-def covariance_of(q):
+def covariance_of(q: Any) -> Any:
     if isinstance(q, posteriors.MeanFieldNormal | posteriors.InverseCDF):
         return tf.linalg.diag(tf.reshape(tf.square(q.stddev), [-1]))
     return q.covariance()
@@ -62,13 +64,13 @@ def covariance_of(q):
 class BoundTest(tf.test.TestCase, parameterized.TestCase):
     """The negative bound with the expected likelihood in closed form, minimised by L-BFGS."""
 
-    def optimum(self, q, y):
+    def optimum(self, q: Any, y: Any) -> Any:
         """The least negative bound, in nats; q is left there."""
         gram = tf.constant(np.kron(X.T @ X, np.eye(y.shape[1])))
         variables = q.trainable_variables
 
         @tf.function
-        def bound_and_gradients():
+        def bound_and_gradients() -> Any:
             with tf.GradientTape() as tape:
                 residuals = tf.reduce_sum(tf.square(y - tf.linalg.matmul(X, q.mean)))
                 squares = residuals + tf.reduce_sum(gram * covariance_of(q))
@@ -76,7 +78,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
                 bound = 0.5 * squares / NOISE**2 + constant + q.exact_kl()
             return bound, tape.gradient(bound, [v.value for v in variables])
 
-        def objective(parameters):
+        def objective(parameters: Any) -> Any:
             start = 0
             for v in variables:
                 size = np.prod(v.shape, dtype=int)
@@ -93,12 +95,12 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         objective(actual.x)
         return actual.fun
 
-    def made(self, family, units):
+    def made(self, family: Any, units: int) -> Any:
         owner, start = keras.layers.Layer(dtype="float64"), keras.initializers.Zeros()
         return family.create(owner, "w", (D, units), start, priors.Normal(SCALE))
 
     @parameterized.product(family=tuple(FAMILIES), units=(1, 2))
-    def test_exact_posterior(self, family, units):
+    def test_exact_posterior(self, family: Any, units: int) -> None:
         """With two outputs it is COVARIANCE (x) I, a matrix normal, out of reach of low rank."""
         keras.utils.set_random_seed(0)
         y, mean = regression(units)
@@ -112,7 +114,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(bound, -log_evidence(y), atol=1e-6)
 
     @parameterized.parameters(*INDEPENDENT)
-    def test_independent_weights(self, family):
+    def test_independent_weights(self, family: Any) -> None:
         """The likelihood knows only moments, so the optimal ones are those of the normal."""
         y, mean = regression(1)
         q = self.made(posteriors.get(family), 1)
@@ -131,7 +133,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
 
     STEPS, COPIES = 1000, 20
 
-    def trained(self, posterior, y):
+    def trained(self, posterior: Any, y: Any) -> Any:
         keras.utils.set_random_seed(0)
         layer = BayesDense(
             y.shape[1],
@@ -150,7 +152,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         return layer.kernel
 
     @parameterized.parameters(("full_covariance", 1), ("low_rank", 1), ("matrix_normal", 2))
-    def test_finds_the_exact_posterior(self, family, units):
+    def test_finds_the_exact_posterior(self, family: Any, units: int) -> None:
         """Mean and covariance to 1e-2, and q within 1e-2 nats of the posterior."""
         y, mean = regression(units)
         q = self.trained(FAMILIES[family](), y)
@@ -160,7 +162,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         kl = kl_of_normals(np.ravel(q.mean), q.covariance().numpy(), mean.ravel(), covariance)
         self.assertLess(kl, 1e-2)
 
-    def test_mean_field(self):
+    def test_mean_field(self) -> None:
         """Means are exact, standard deviations diag(precision)^-1/2."""
         y, mean = regression(1)
         q = self.trained(posteriors.MeanFieldNormal(), y)

@@ -13,12 +13,12 @@ tfd = tfp.distributions
 
 
 class MeanFieldTest(tf.test.TestCase):
-    def test_sigma_is_the_softplus_of_rho(self):
+    def test_sigma_is_the_softplus_of_rho(self) -> None:
         q = make("mean_field")
         self.assertAllClose(q.stddev, softplus(q.rho.numpy()), 1e-12)
         self.assertAllEqual(q.mean, q.mu.value)
 
-    def test_rho_starts_between_minus_3_and_minus_2(self):
+    def test_rho_starts_between_minus_3_and_minus_2(self) -> None:
         q = posteriors.MeanFieldNormal().create(
             keras.layers.Layer(), "w", (100, 100), keras.initializers.Zeros(), priors.get(1.0)
         )
@@ -27,7 +27,7 @@ class MeanFieldTest(tf.test.TestCase):
         self.assertGreater(scipy.stats.kstest(rho, uniform.cdf, method="asymp").pvalue, 1e-5)
         self.assertAllEqual(q.mu.value, tf.zeros((100, 100)))
 
-    def test_rho_starts_differently_for_kernel_and_bias(self):
+    def test_rho_starts_differently_for_kernel_and_bias(self) -> None:
         template, owner = posteriors.MeanFieldNormal(), keras.layers.Layer()
         a, b = (
             template.create(owner, name, (50,), keras.initializers.Zeros(), priors.get(1.0))
@@ -35,7 +35,7 @@ class MeanFieldTest(tf.test.TestCase):
         )
         self.assertLess(abs(np.corrcoef(a.rho.numpy(), b.rho.numpy())[0, 1]), 5 / np.sqrt(50))
 
-    def test_rho_initializer(self):
+    def test_rho_initializer(self) -> None:
         for given in ("ones", keras.initializers.Ones()):
             template = posteriors.MeanFieldNormal(given)
             again = posteriors.get(keras.saving.serialize_keras_object(template))
@@ -45,13 +45,13 @@ class MeanFieldTest(tf.test.TestCase):
                 )
                 self.assertAllEqual(q.rho.value, tf.ones(SHAPE))
 
-    def test_kl(self):
+    def test_kl(self) -> None:
         q = make("mean_field", prior=2.0)
         p = tfd.Normal(tf.constant(0.0, tf.float64), 2.0)
         expected = tf.reduce_sum(tfd.kl_divergence(tfd.Normal(q.mean, q.stddev), p))
         self.assertAllClose(q.kl(KEY), expected, 1e-12)
 
-    def test_gradient_of_a_sample(self):
+    def test_gradient_of_a_sample(self) -> None:
         """dw/dmu = 1 and dw/drho = e sigmoid(rho), with the e that made w."""
         q = make("mean_field")
         with tf.GradientTape() as tape:

@@ -1,6 +1,7 @@
 """BayesDense with every family: trained, drawn, saved, copied."""
 
 import copy
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,7 +22,7 @@ Y = RNG.normal(size=(N, 2)).astype("float32")
 TRAINED = tuple(family for family in FAMILIES if family != "prior")
 
 
-def model_of(family, **kwargs):
+def model_of(family: Any, **kwargs: Any) -> Any:
     """A layer of `family` behind a Keras layer, all its parameters away from their start."""
     keras.utils.set_random_seed(0)
     layer = BayesDense(2, num_data=N, prior=FAMILIES[family], posterior=family, **kwargs)
@@ -36,7 +37,7 @@ def model_of(family, **kwargs):
 
 class TrainingTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*TRAINED)
-    def test_fit_and_train(self, family):
+    def test_fit_and_train(self, family: Any) -> None:
         """The loss falls under both, all parameters move, and the loss is the mean plus KL / N."""
         model = model_of(family)
         start = [v.numpy() for v in model.trainable_variables]
@@ -56,7 +57,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         *((family, "reparameterization") for family in TRAINED),
         *((family, "per_example") for family in ("full_covariance", "relaxed_bernoulli")),
     )
-    def test_compiled_step(self, family, estimator):
+    def test_compiled_step(self, family: Any, estimator: str) -> None:
         """Under XLA as without, from the same noise."""
         losses = []
         for jit_compile in (False, True):
@@ -66,14 +67,14 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(losses[0], losses[1], 1e-4)
 
     @parameterized.parameters(*TRAINED)
-    def test_samples_of_examples_are_taken_at_once(self, family):
+    def test_samples_of_examples_are_taken_at_once(self, family: Any) -> None:
         """No loop over the examples, forwards or backwards."""
         layer = BayesDense(
             2, num_data=N, prior=FAMILIES[family], posterior=family, estimator="per_example"
         )
         layer.build(X.shape)
 
-        def loss_and_gradients():
+        def loss_and_gradients() -> Any:
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(layer(X, training=True)) + tf.add_n(layer.losses)
             return loss, tape.gradient(loss, [v.value for v in layer.trainable_variables])
@@ -84,7 +85,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
 
 class PredictTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*FAMILIES)
-    def test_draws_are_coherent(self, family):
+    def test_draws_are_coherent(self, family: Any) -> None:
         """One function for all rows: equal rows equal outputs, in any batches."""
         model = model_of(family)
         twice = np.concatenate([X, X[::-1]])
@@ -96,7 +97,7 @@ class PredictTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(varies > 0, family != "point")
 
     @parameterized.parameters(*CONTINUOUS)
-    def test_moments_of_a_linear_layer(self, family):
+    def test_moments_of_a_linear_layer(self, family: Any) -> None:
         """Mean x E[W] + E[b], variance x^T Cov(W_j) x + Var(b_j), covariance of two outputs."""
         layer = BayesDense(2, num_data=N, prior=FAMILIES[family], posterior=family)
         model = keras.Sequential([keras.Input((3,)), layer])
@@ -116,7 +117,7 @@ class PredictTest(tf.test.TestCase, parameterized.TestCase):
         error = products.std(axis=0) / np.sqrt(num)
         self.assertLess(np.max(np.abs(products.mean(axis=0) - covariance) / error), 5)
 
-    def test_moments_of_a_binary_linear_layer(self):
+    def test_moments_of_a_binary_linear_layer(self) -> None:
         layer = BayesDense(2, num_data=N, prior="bernoulli", posterior="relaxed_bernoulli")
         model = keras.Sequential([keras.Input((3,)), layer])
         num = 5000
@@ -130,7 +131,7 @@ class PredictTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class SavingTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_same_function(self, model, other):
+    def assert_same_function(self, model: Any, other: Any) -> None:
         """Means, draws, KL, and the noise of the next training steps."""
         for training in (False, True, True):
             a, b = (m(X, training=training) for m in (model, other))
@@ -140,7 +141,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(*draws)
 
     @parameterized.parameters(*FAMILIES)
-    def test_keras_file(self, family):
+    def test_keras_file(self, family: Any) -> None:
         model = model_of(family)
         model.fit(X, Y, batch_size=4, verbose=0)
         path = f"{self.get_temp_dir()}/model.keras"
@@ -151,7 +152,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
             self.assertIs(type(q), type(posteriors.get(family)))
 
     @parameterized.parameters(*FAMILIES)
-    def test_weights_checkpoints_and_copies(self, family):
+    def test_weights_checkpoints_and_copies(self, family: Any) -> None:
         model, other, restored = (model_of(family) for _ in range(3))
         for v in model.trainable_variables:
             v.assign(v + 0.05)

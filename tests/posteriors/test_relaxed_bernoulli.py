@@ -1,6 +1,7 @@
 """Binary weights: the discrete law, its relaxation, and a network that learns its signs."""
 
 import itertools
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,16 +20,16 @@ VALUES = (-0.1, 0.3)
 NUM = 20_000
 
 
-def binary(**kwargs):
+def binary(**kwargs: Any) -> Any:
     return make("relaxed_bernoulli", priors.Bernoulli(0.3, VALUES), **kwargs)
 
 
-def relaxed(q, num):
+def relaxed(q: Any, num: Any) -> Any:
     return tf.vectorized_map(lambda key: q.sample_and_kl(key)[0], keys(num)).numpy()
 
 
 class DiscreteLawTest(tf.test.TestCase):
-    def test_samples(self):
+    def test_samples(self) -> None:
         q = binary()
         w = samples(q, NUM)
         self.assertAllEqual(np.unique(w), VALUES)
@@ -38,7 +39,7 @@ class DiscreteLawTest(tf.test.TestCase):
         off = np.corrcoef(w.T)[~np.eye(12, dtype=bool)]
         self.assertLess(np.abs(off).max(), 5 / np.sqrt(NUM))
 
-    def test_moments_by_enumeration(self):
+    def test_moments_by_enumeration(self) -> None:
         q = binary()
         prob = 1 / (1 + np.exp(-q.logit.numpy()))
         mean = (1 - prob) * VALUES[0] + prob * VALUES[1]
@@ -46,7 +47,7 @@ class DiscreteLawTest(tf.test.TestCase):
         self.assertAllClose(q.mean, mean, 1e-12)
         self.assertAllClose(q.stddev, np.sqrt(square - mean**2), 1e-9)
 
-    def test_log_prob(self):
+    def test_log_prob(self) -> None:
         """Of the values exactly, in float32 too, where -0.1 and 0.3 are rounded."""
         for dtype in ("float32", "float64"):
             q = binary(dtype=dtype)
@@ -56,7 +57,7 @@ class DiscreteLawTest(tf.test.TestCase):
             self.assertAllClose(q.log_prob(w), expected, 1e-5 if dtype == "float32" else 1e-12)
             self.assertAllEqual(q.log_prob(w + 0.01), np.full(SHAPE, -np.inf))
 
-    def test_extreme_logits(self):
+    def test_extreme_logits(self) -> None:
         q = binary()
         q.raw_logit.assign(np.resize([-1e4, -100.0, 0.0, 100.0, 1e4], SHAPE))
         with tf.GradientTape() as tape:
@@ -69,7 +70,7 @@ class DiscreteLawTest(tf.test.TestCase):
 
 
 class KLTest(tf.test.TestCase):
-    def test_is_the_exact_discrete_one(self):
+    def test_is_the_exact_discrete_one(self) -> None:
         """By TFP, and summed over all 2^4 weights."""
         q = binary(shape=(2, 2))
         p, prior = tfd.Bernoulli(logits=q.logit), tfd.Bernoulli(probs=tf.constant(0.3, tf.float64))
@@ -81,7 +82,7 @@ class KLTest(tf.test.TestCase):
             total += np.exp(log_q) * (log_q - log_p)
         self.assertAllClose(q.kl(KEY), total, 1e-12)
 
-    def test_is_the_mean_of_estimates(self):
+    def test_is_the_mean_of_estimates(self) -> None:
         q = binary()
         expected = q.kl(KEY)
         q.exact = False
@@ -89,7 +90,7 @@ class KLTest(tf.test.TestCase):
         error = estimates.std() / np.sqrt(len(estimates))
         self.assertLess(abs(estimates.mean() - expected), 4 * error)
 
-    def test_gradient(self):
+    def test_gradient(self) -> None:
         """d KL / d logit = p (1 - p) (logit - logit of the prior)."""
         q = binary()
         with tf.GradientTape() as tape:
@@ -101,7 +102,7 @@ class KLTest(tf.test.TestCase):
 
 class RelaxationTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(0.1, 2 / 3)
-    def test_law(self, temperature):
+    def test_law(self, temperature: Any) -> None:
         """(w - low) / (high - low) is that of TFP's RelaxedBernoulli, ends cut where it rounds."""
         template = posteriors.RelaxedBernoulli(temperature)
         q = template.create(
@@ -117,12 +118,12 @@ class RelaxationTest(tf.test.TestCase, parameterized.TestCase):
         for a, b in zip(*(np.clip(s, 1e-6, 1 - 1e-6).T for s in (r, theirs)), strict=True):
             self.assertGreater(scipy.stats.ks_2samp(a, b, method="asymp").pvalue, 1e-5)
 
-    def test_rounds_to_the_discrete_sample_of_the_same_noise(self):
+    def test_rounds_to_the_discrete_sample_of_the_same_noise(self) -> None:
         q = binary()
         w, discrete = relaxed(q, 1000).reshape(1000, -1), samples(q, 1000)
         self.assertAllEqual(np.where(w > np.mean(VALUES), *VALUES[::-1]), discrete)
 
-    def test_gradient_by_differences(self):
+    def test_gradient_by_differences(self) -> None:
         q = binary()
         c = tf.constant(np.random.default_rng(1).normal(size=SHAPE))
         with tf.GradientTape() as tape:
@@ -134,7 +135,7 @@ class RelaxationTest(tf.test.TestCase, parameterized.TestCase):
             slopes.append(c * q.sample_and_kl(KEY)[0] ** 2)
         self.assertAllClose(gradient, (slopes[0] - slopes[1]) / (2 * h), 1e-6, 1e-8)
 
-    def test_gradient_is_near_the_discrete_one_when_cold(self):
+    def test_gradient_is_near_the_discrete_one_when_cold(self) -> None:
         """E[w] has slope (high - low) p (1 - p) in the logit."""
         q = posteriors.RelaxedBernoulli(0.05).create(
             keras.layers.Layer(dtype="float64"),
@@ -154,17 +155,17 @@ class RelaxationTest(tf.test.TestCase, parameterized.TestCase):
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1.0, "laplace", "flat", "log_uniform")
-    def test_continuous_priors_are_refused(self, prior):
+    def test_continuous_priors_are_refused(self, prior: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^prior=.* two values; use prior='bernoulli'$"):
             BayesDense(3, num_data=10, prior=prior, posterior="relaxed_bernoulli")
 
     @parameterized.parameters("mean_field", "logistic", "laplace", "point")
-    def test_continuous_posteriors_refuse_the_prior(self, posterior):
+    def test_continuous_posteriors_refuse_the_prior(self, posterior: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^prior=Bernoulli .*'relaxed_bernoulli'$"):
             BayesDense(3, num_data=10, prior="bernoulli", posterior=posterior)
 
     @parameterized.parameters("local_reparameterization", "flipout")
-    def test_estimators(self, estimator):
+    def test_estimators(self, estimator: str) -> None:
         with self.assertRaisesRegex(ValueError, f"^estimator='{estimator}' .*RelaxedBernoulli"):
             BayesDense(
                 3,
@@ -174,23 +175,23 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
                 estimator=estimator,
             )
 
-    def test_sampled_kl_is_refused(self):
+    def test_sampled_kl_is_refused(self) -> None:
         with self.assertRaisesRegex(ValueError, "^kl='sample' has no gradient .*; use 'auto'$"):
             BayesDense(
                 3, num_data=10, prior="bernoulli", posterior="relaxed_bernoulli", kl="sample"
             )
 
     @parameterized.parameters(0.0, -1.0, float("inf"), float("nan"), None, "cold", True)
-    def test_temperature(self, temperature):
+    def test_temperature(self, temperature: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^temperature=.* must be > 0$"):
             posteriors.RelaxedBernoulli(temperature)
 
-    def test_config(self):
+    def test_config(self) -> None:
         config = keras.saving.serialize_keras_object(posteriors.RelaxedBernoulli(0.25))
         self.assertEqual(posteriors.get(config).temperature, 0.25)
 
     @parameterized.parameters((-1.0, 0.01), (-0.1, 0.01), (0.1, 0.5), (0.3, 0.99), (7.0, 0.99))
-    def test_means_start_within_the_values(self, mean, prob):
+    def test_means_start_within_the_values(self, mean: Any, prob: Any) -> None:
         start = keras.initializers.Constant(mean)
         q = posteriors.RelaxedBernoulli().create(
             keras.layers.Layer(), "w", SHAPE, start, priors.Bernoulli(0.3, VALUES)
@@ -199,7 +200,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class LearningTest(tf.test.TestCase):
-    def test_finds_the_signs_of_a_linear_model(self):
+    def test_finds_the_signs_of_a_linear_model(self) -> None:
         """All 2^6 weights enumerated: the posterior's probability of each sign, and predictions."""
         rng, n = np.random.default_rng(3), 40
         x = rng.normal(size=(n, 6)).astype("float32")

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -30,28 +31,28 @@ FIRST = (0, 1e3)
 class Listed(keras.layers.Layer):
     """Function number s has the outputs table[s], of shape (S, N, C), at the examples x."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.table = self.add_weight(shape=(S, N, C), trainable=False)
         accept_draws(self)
 
-    def call(self, x, draw=None):
+    def call(self, x: Any, draw: Any = None) -> Any:
         number = 0 if draw is None else draw[1]
         table = tf.convert_to_tensor(self.table)
         return tf.gather(table[number], tf.cast(x[:, 0], tf.int32))
 
 
-def listed(scope="one device"):
+def listed(scope: str = "one device") -> keras.Model:
     with SCOPES[scope]():
         return keras.Sequential([keras.Input((1,)), Listed()])
 
 
-def drawn(mean, spread):
+def drawn(mean: Any, spread: Any) -> Any:
     return (mean + spread * RNG.normal(size=(S, N, C))).astype("float32")
 
 
 class AgainstFloat64Test(tf.test.TestCase, parameterized.TestCase):
-    def check(self, mean, variance, table):
+    def check(self, mean: Any, variance: Any, table: Any) -> None:
         """The mean to the last digit of float32, or of the spread's 20."""
         exact = table.astype(np.float64)
         np.testing.assert_allclose(variance, exact.var(axis=0), rtol=1e-4)
@@ -59,7 +60,7 @@ class AgainstFloat64Test(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.max(np.abs(mean - exact.mean(axis=0)) / last_digit), 1.0)
 
     @parameterized.parameters(*SCOPES)
-    def test_however_large_the_mean(self, scope):
+    def test_however_large_the_mean(self, scope: Any) -> None:
         """Over several batches and more draws than a call computes.
 
         The first function, and that of the mean weights, may be far from all others.
@@ -73,14 +74,14 @@ class AgainstFloat64Test(tf.test.TestCase, parameterized.TestCase):
             self.check(got.mean, got.epistemic_variance, table)
 
     @parameterized.parameters(*SCOPES)
-    def test_where_the_functions_are_kept(self, scope):
+    def test_where_the_functions_are_kept(self, scope: Any) -> None:
         model, table = listed(scope), drawn(1e4, 0.02)
         model.layers[0].table.assign(table)
         got = tfbdl.predict(model, X, S, batch_size=6, return_samples=True, verbose=0)
         self.check(got.mean, got.epistemic_variance, table)
         self.assertAllEqual(got.outputs, table)
 
-    def test_as_it_is_served(self):
+    def test_as_it_is_served(self) -> None:
         """In one loop over all draws."""
         model = listed()
         for mean, spread in SPREADS:
@@ -95,7 +96,7 @@ class AgainstFloat64Test(tf.test.TestCase, parameterized.TestCase):
             self.assertEqual({value.dtype for value in answer.values()}, {np.dtype("float32")})
 
     @parameterized.parameters(*SCOPES)
-    def test_equal_functions_have_no_variance(self, scope):
+    def test_equal_functions_have_no_variance(self, scope: Any) -> None:
         model, likelihood = listed(scope), likelihoods.Normal("predicted")
         for value in (0.1, 12345.67, -3e6):
             table = np.full((S, N, C), value, "float32")
@@ -112,7 +113,7 @@ class AgainstFloat64Test(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         likelihoods.Normal("predicted"), likelihoods.Categorical(), likelihoods.Poisson()
     )
-    def test_of_likelihoods(self, likelihood):
+    def test_of_likelihoods(self, likelihood: Any) -> None:
         """The means of variances and entropies, and the variance of means."""
         model, table = listed(), drawn(1.0, 0.01)
         model.layers[0].table.assign(table)
@@ -126,7 +127,7 @@ class AgainstFloat64Test(tf.test.TestCase, parameterized.TestCase):
         np.testing.assert_allclose(got.aleatoric_variance, variance.mean(axis=0), rtol=1e-6)
         np.testing.assert_allclose(got.expected_entropy, entropy.mean(axis=0), rtol=1e-6)
 
-    def test_of_outputs_in_float64(self):
+    def test_of_outputs_in_float64(self) -> None:
         """Which float32 could not tell apart."""
         layer = layers.BayesDense(2, num_data=9, seed=3, dtype="float64")
         model = keras.Sequential([keras.Input((4,)), layer])

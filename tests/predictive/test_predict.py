@@ -4,6 +4,7 @@ import io
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import keras
@@ -29,7 +30,7 @@ Y = RNG.normal(size=(N, 1)).astype("float32")
 S = DRAWS_PER_CALL + 7
 
 
-def classifier(compiled=True):
+def classifier(compiled: bool = True) -> Any:
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [
@@ -46,7 +47,7 @@ def classifier(compiled=True):
     return model
 
 
-def linear(scale=0.5, units=1):
+def linear(scale: float = 0.5, units: int = 1) -> Any:
     """f(x) = x w + b with (w, b) normal: the predictive distribution is known."""
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((D,)), layers.BayesDense(units, num_data=N, seed=3)])
@@ -55,13 +56,13 @@ def linear(scale=0.5, units=1):
     return model
 
 
-def epistemic_variance(model):
+def epistemic_variance(model: Any) -> Any:
     layer = model.layers[0]
     kernel, bias = (np.asarray(q.stddev, np.float64) ** 2 for q in (layer.kernel, layer.bias))
     return X.astype(np.float64) ** 2 @ kernel + bias
 
 
-def drawn(model, seed, num_samples=S):
+def drawn(model: Any, seed: int, num_samples: Any = S) -> Any:
     """The outputs of the draws one by one, as `predict` should have them."""
     sampler = DrawnModel(model)
     function = tf.function(lambda s: sampler(X, draw=make_draw(seed, s)))
@@ -69,7 +70,7 @@ def drawn(model, seed, num_samples=S):
 
 
 class MomentsTest(tf.test.TestCase, parameterized.TestCase):
-    def test_classes(self):
+    def test_classes(self) -> None:
         model = classifier()
         p = scipy.special.softmax(drawn(model, seed=5), axis=-1)
         got = tfbdl.predict(model, X, S, seed=5)
@@ -86,7 +87,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(np.min(got.mutual_information), 1e-3)
         self.assertEqual((got.num_samples, got.outputs), (S, None))
 
-    def test_regression(self):
+    def test_regression(self) -> None:
         """Law of total variance, within standard errors of the known posterior."""
         model, num_samples = linear(scale=0.5), 4000
         got = tfbdl.predict(model, X, num_samples, seed=1)
@@ -99,7 +100,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got.aleatoric_stddev, np.full((N, 1), 0.5), 1e-6)
         self.assertAllClose(got.stddev, np.sqrt(got.epistemic_variance + 0.25), 1e-5)
 
-    def test_predicted_noise(self):
+    def test_predicted_noise(self) -> None:
         model = linear(scale="predicted", units=2)
         loc, raw = np.split(drawn(model, seed=2), 2, axis=-1)
         scale = np.log1p(np.exp(raw)) + 1e-6
@@ -108,7 +109,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got.epistemic_variance, loc.var(0), 1e-3, 1e-5)
         self.assertAllClose(got.aleatoric_variance, (scale**2).mean(0), 1e-4)
 
-    def test_without_a_likelihood(self):
+    def test_without_a_likelihood(self) -> None:
         model = classifier(compiled=False)
         outputs = drawn(model, seed=5)
         got = tfbdl.predict(model, X, S, seed=5)
@@ -120,19 +121,19 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         given = tfbdl.predict(model, X, S, seed=5, likelihood=likelihoods.Categorical())
         self.assertAllClose(given.mean, tfbdl.predict(classifier(), X, S, seed=5).mean, 1e-5)
 
-    def test_mean_weights(self):
+    def test_mean_weights(self) -> None:
         for model in (classifier(), linear()):
             got = tfbdl.predict(model, X, 0)
             outputs = model.predict(X, verbose=0)
             self.assertAllClose(got.mean, model.loss and got.likelihood.mean(outputs), 1e-5, 1e-6)
             self.assertAllEqual(got.epistemic_variance, np.zeros_like(got.mean))
 
-    def test_yes_or_no(self):
+    def test_yes_or_no(self) -> None:
         model = linear(units=1)
         likelihood = likelihoods.Bernoulli()
         p = scipy.special.expit(drawn(model, seed=4))[..., 0]
 
-        def entropy(p):
+        def entropy(p: Any) -> Any:
             return -p * np.log(p) - (1 - p) * np.log(1 - p)
 
         got = tfbdl.predict(model, X, S, seed=4, likelihood=likelihood)
@@ -140,7 +141,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         information = entropy(p.mean(0)) - entropy(p).mean(0)
         self.assertAllClose(got.mutual_information, information, 1e-2, 1e-5)
 
-    def test_many_draws_lose_no_digits(self):
+    def test_many_draws_lose_no_digits(self) -> None:
         """A large mean beside a small spread."""
         model = linear()
         model.layers[0].bias.mu.assign([3000.0])
@@ -151,7 +152,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
 
 class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1, 5, 22, 23, 100, None)
-    def test_batches_do_not_matter(self, batch_size):
+    def test_batches_do_not_matter(self, batch_size: Any) -> None:
         model = classifier()
         whole = tfbdl.predict(model, X, 12, seed=3, batch_size=N, return_samples=True)
         got = tfbdl.predict(model, X, 12, seed=3, batch_size=batch_size, return_samples=True)
@@ -160,7 +161,7 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(got.mean.shape, (N, C))
         self.assertEqual(got.outputs.shape, (12, N, C))
 
-    def test_kept_functions(self):
+    def test_kept_functions(self) -> None:
         model = classifier()
         outputs = drawn(model, seed=3)
         got = tfbdl.predict(model, X, S, seed=3, return_samples=True)
@@ -169,7 +170,7 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got.samples, p, 1e-4, 1e-5)
         self.assertAllClose(got.mean, p.mean(0), 1e-4, 1e-5)
 
-    def test_what_comes_before_the_first_draw_is_computed_once(self):
+    def test_what_comes_before_the_first_draw_is_computed_once(self) -> None:
         """In what XLA makes of it, only products behind the dropout are in the loop."""
         stack = [keras.layers.Dense(7, "relu"), layers.MCDropout(0.5), keras.layers.Dense(C)]
         model = keras.Sequential([keras.Input((D,)), *stack])
@@ -183,7 +184,7 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertIn(f"f32[{N},{C}]{{1,0}} dot(", code.split("\nENTRY")[0])
 
     @parameterized.parameters("_moments", "_moments_and_outputs", "_log_probs")
-    def test_all_draws_have_one_program(self, name):
+    def test_all_draws_have_one_program(self, name: str) -> None:
         """Their numbers are no constants of what XLA compiles."""
         model = classifier()
         functions = Functions.of(model, likelihoods.Categorical())
@@ -196,19 +197,19 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
             jit_compile=True,
         )
 
-        def program(start):
+        def program(start: Any) -> Any:
             own = tf.constant([[start, start + 50]])
             tensors = (*map(tf.constant, of), tf.constant(0), own)
             return compiled.experimental_get_compiler_ir(*tensors)(stage="hlo")
 
         self.assertEqual(program(0), program(150))
 
-    def test_a_draw_is_a_function(self):
+    def test_a_draw_is_a_function(self) -> None:
         x = np.concatenate([X, X[::-1]])
         got = tfbdl.predict(classifier(), x, 20, seed=1, batch_size=10, return_samples=True)
         self.assertAllClose(got.outputs[:, :N], got.outputs[:, N:][:, ::-1], 1e-5, 1e-6)
 
-    def test_seeds(self):
+    def test_seeds(self) -> None:
         model = classifier()
         first = tfbdl.predict(model, X, 5, seed=1).mean
         self.assertAllEqual(tfbdl.predict(model, X, 5, seed=1).mean, first)
@@ -219,7 +220,7 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         keras.utils.set_random_seed(9)
         self.assertAllEqual(tfbdl.predict(model, X, 5).mean, a)
 
-    def test_a_second_call_compiles_nothing_and_is_not_stale(self):
+    def test_a_second_call_compiles_nothing_and_is_not_stale(self) -> None:
         model = linear()
         before = tfbdl.predict(model, X, 5, seed=1, batch_size=10).mean
         functions = Functions.of(model, model.loss)
@@ -232,7 +233,7 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(again, before + 1.0, 1e-5)
         self.assertEqual(after.mean.shape, (10, 1))
 
-    def test_a_changed_model_is_compiled_anew(self):
+    def test_a_changed_model_is_compiled_anew(self) -> None:
         model = keras.Sequential([keras.Input((D,)), layers.MCDropout(0.5)])
         spread = tfbdl.predict(model, X, S, seed=1).epistemic_stddev
         self.assertAllClose(spread, np.abs(X), rtol=0.3)
@@ -241,7 +242,7 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         model.add(keras.layers.Dense(2))
         self.assertAllClose(tfbdl.predict(model, X, S, seed=1).mean, model(X), 1e-4, 1e-5)
 
-    def test_the_model_is_left_as_it_was(self):
+    def test_the_model_is_left_as_it_was(self) -> None:
         model = classifier()
         before = model.get_weights()
         tfbdl.predict(model, X, 5)
@@ -258,14 +259,14 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
 
 class InputsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(False, True)
-    def test_data_sets(self, targets):
+    def test_data_sets(self, targets: Any) -> None:
         model = classifier()
         arrays = (X, LABELS) if targets else X
         dataset = tf.data.Dataset.from_tensor_slices(arrays).batch(7)
         got = tfbdl.predict(model, dataset, 5, seed=1)
         self.assertAllClose(got.mean, tfbdl.predict(model, X, 5, seed=1).mean, 1e-4, 1e-5)
 
-    def test_a_generator_of_unknown_length(self):
+    def test_a_generator_of_unknown_length(self) -> None:
         model = classifier()
         dataset = tf.data.Dataset.from_generator(
             lambda: (X[i : i + 5] for i in range(0, N, 5)),
@@ -274,7 +275,7 @@ class InputsTest(tf.test.TestCase, parameterized.TestCase):
         got = tfbdl.predict(model, dataset, 5, seed=1)
         self.assertAllClose(got.mean, tfbdl.predict(model, X, 5, seed=1).mean, 1e-4, 1e-5)
 
-    def test_structures(self):
+    def test_structures(self) -> None:
         a, b = keras.Input((2,), name="a"), keras.Input((2,), name="b")
         h = keras.layers.Concatenate()([a, b])
         model = keras.Model({"a": a, "b": b}, layers.BayesDense(2, num_data=N, seed=1)(h))
@@ -285,27 +286,27 @@ class InputsTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, r"^x has arrays of \[22, 23\] examples"):
             tfbdl.predict(model, {"a": X[:, :2], "b": X[1:, 2:]}, 5)
 
-    def test_other_types(self):
+    def test_other_types(self) -> None:
         model = linear()
         expected = tfbdl.predict(model, np.round(X), 3, seed=1).mean
         for dtype in ("float64", "int64", "int8"):
             x = np.round(X).astype(dtype)
             self.assertAllClose(tfbdl.predict(model, x, 3, seed=1).mean, expected, 1e-5)
 
-    def test_numbers_of_numpy(self):
+    def test_numbers_of_numpy(self) -> None:
         model = classifier()
         expected = tfbdl.predict(model, X, 5, seed=1, batch_size=7).mean
         five, one, seven = (np.int64(v) for v in (5, 1, 7))
         got = tfbdl.predict(model, X, five, seed=one, batch_size=seven).mean
         self.assertAllEqual(got, expected)
 
-    def test_kept_outputs_have_one_precision(self):
+    def test_kept_outputs_have_one_precision(self) -> None:
         model = keras.Sequential([keras.Input((D,)), layers.MCDropout(0.5, dtype="float16")])
         for num_samples in (0, 2):
             prediction = tfbdl.predict(model, X, num_samples, return_samples=True)
             self.assertEqual(prediction.samples.dtype, np.float32)
 
-    def test_a_vae(self):
+    def test_a_vae(self) -> None:
         vae = tfbdl.models.VAE(2, (5,))
         x = RNG.random((10, 6)).astype("float32")
         vae(x)
@@ -314,7 +315,7 @@ class InputsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got.mean, np.mean(draws, axis=0), 1e-4, 1e-5)
         self.assertAllClose(got.stddev, np.std(draws, axis=0), 1e-3, 1e-5)
 
-    def test_two_replicas(self):
+    def test_two_replicas(self) -> None:
         """A model made under a strategy draws the functions of one that was not."""
         single = linear()
         with two_replicas.strategy().scope():
@@ -328,7 +329,7 @@ class InputsTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class BarTest(tf.test.TestCase):
-    def screen(self, patience, verbose=1):
+    def screen(self, patience: Any, verbose: int = 1) -> Any:
         """What a terminal gets to see of a prediction in six calls."""
         screen = io.StringIO()
         screen.isatty = lambda: True
@@ -340,20 +341,20 @@ class BarTest(tf.test.TestCase):
             tfbdl.predict(linear(), X, 2 * DRAWS_PER_CALL, batch_size=10, verbose=verbose)
         return screen.getvalue()
 
-    def test_long_runs_show_a_bar_and_take_it_away(self):
+    def test_long_runs_show_a_bar_and_take_it_away(self) -> None:
         shown = self.screen(patience=-1.0)
         self.assertIn("predict", shown)
         self.assertIn("100%", shown)
         self.assertTrue(shown.endswith(("\x1b[2K", "\r\x1b[1A\x1b[2K")), repr(shown[-40:]))
 
-    def test_short_and_silent_runs_show_nothing(self):
+    def test_short_and_silent_runs_show_nothing(self) -> None:
         self.assertEqual(self.screen(patience=100.0), "")
         self.assertEqual(self.screen(patience=-1.0, verbose=0), "")
 
 
 class IntervalTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(0.5, 0.9, 0.999)
-    def test_mixture_quantiles(self, level):
+    def test_mixture_quantiles(self, level: Any) -> None:
         """Against a root finder on the mixture's distribution function."""
         model = linear(0.1)
         outputs = drawn(model, seed=1, num_samples=30)
@@ -364,7 +365,7 @@ class IntervalTest(tf.test.TestCase, parameterized.TestCase):
                 root = scipy.optimize.brentq(lambda y, m=mixture, q=q: m.cdf(y).mean() - q, -30, 30)
                 self.assertAllClose(end[i, 0], root, 1e-3, 1e-3)
 
-    def test_mixture_of_noises_that_vary(self):
+    def test_mixture_of_noises_that_vary(self) -> None:
         """As above, for 5 points, each of 40 functions with a noise of its own."""
         outputs = np.random.default_rng(0).normal(size=(40, 5, 2)).astype("float32")
         loc, scale = outputs[..., 0], np.log1p(np.exp(outputs[..., 1].astype("float64"))) + 1e-6
@@ -383,7 +384,7 @@ class IntervalTest(tf.test.TestCase, parameterized.TestCase):
                 root = scipy.optimize.brentq(lambda y, m=mixture, q=q: m.cdf(y).mean() - q, -30, 30)
                 self.assertAllClose(end[i, 0], root, 1e-4, 1e-4)
 
-    def test_normal_where_functions_are_not_kept(self):
+    def test_normal_where_functions_are_not_kept(self) -> None:
         model = linear(0.5)
         got = tfbdl.predict(model, X, 4000, seed=1)
         low, high = got.interval(0.9)
@@ -392,23 +393,23 @@ class IntervalTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(low, mean - 1.644854 * stddev, 0, 0.1)
         self.assertAllClose(high, mean + 1.644854 * stddev, 0, 0.1)
 
-    def test_without_a_likelihood_it_is_that_of_functions(self):
+    def test_without_a_likelihood_it_is_that_of_functions(self) -> None:
         model = classifier(compiled=False)
         got = tfbdl.predict(model, X, S, seed=1, return_samples=True)
         self.assertAllClose(got.interval(0.8)[0], np.quantile(got.outputs, 0.1, axis=0), 1e-5)
 
     @parameterized.parameters(0, 1, -0.1, 95, None)
-    def test_level(self, level):
+    def test_level(self, level: Any) -> None:
         with self.assertRaisesRegex(ValueError, r"^level=.* must be in \(0, 1\)$"):
             tfbdl.predict(linear(), X, 2).interval(level)
 
-    def test_classes_have_none(self):
+    def test_classes_have_none(self) -> None:
         with self.assertRaisesRegex(ValueError, "^interval is for real y, not for Categorical$"):
             tfbdl.predict(classifier(), X, 2).interval()
 
 
 class BoundTest(tf.test.TestCase):
-    def test_log_prob(self):
+    def test_log_prob(self) -> None:
         model = linear(0.5)
         outputs = drawn(model, seed=6)
         logs = scipy.stats.norm(outputs, 0.5).logpdf(Y)[..., 0]
@@ -418,13 +419,13 @@ class BoundTest(tf.test.TestCase):
         density = tfbdl.log_predictive_density(model, X, Y, S, seed=6, batch_size=5)
         self.assertAllClose(density, expected, 1e-4)
 
-    def test_log_prob_of_classes(self):
+    def test_log_prob_of_classes(self) -> None:
         model = classifier()
         got = tfbdl.predict(model, X, S, seed=6, return_samples=True)
         expected = np.log(got.mean[np.arange(N), LABELS])
         self.assertAllClose(got.log_prob(LABELS), expected, 1e-4)
 
-    def test_elbo_is_that_of_the_linear_model(self):
+    def test_elbo_is_that_of_the_linear_model(self) -> None:
         """E_q[log N(y; f, s^2)] = log N(y; E f, s^2) - Var f / (2 s^2), within standard errors."""
         model, num_samples = linear(0.5), 4000
         variance = epistemic_variance(model)
@@ -438,7 +439,7 @@ class BoundTest(tf.test.TestCase):
         self.assertAllClose(got.kl, kl, 1e-5)
         self.assertAllClose(got.elbo, got.log_likelihood - got.kl, 1e-9)
 
-    def test_double_precision(self):
+    def test_double_precision(self) -> None:
         x = keras.Input((D,), dtype="float64")
         model = keras.Model(x, layers.BayesDense(1, num_data=N, seed=3, dtype="float64")(x))
         single = linear()
@@ -450,17 +451,17 @@ class BoundTest(tf.test.TestCase):
         elbo = tfbdl.elbo(model, X, Y, 2000, seed=1, likelihood=single.loss)
         self.assertAllClose(elbo, tfbdl.elbo(single, X, Y, 2000, seed=1), rtol=2e-2)
 
-    def test_annealing_is_left_out(self):
+    def test_annealing_is_left_out(self) -> None:
         model = linear()
         expected = tfbdl.elbo(model, X, Y, 3, seed=1)
         model.layers[0].kl_term.weight.assign(0.0)
         self.assertAllClose(tfbdl.elbo(model, X, Y, 3, seed=1), expected)
 
-    def test_no_likelihood(self):
+    def test_no_likelihood(self) -> None:
         with self.assertRaisesRegex(ValueError, "^likelihood=None: the model was not compiled"):
             tfbdl.elbo(classifier(compiled=False), X, LABELS)
 
-    def test_functions_were_not_kept(self):
+    def test_functions_were_not_kept(self) -> None:
         got = tfbdl.predict(linear(), X, 2)
         with self.assertRaisesRegex(ValueError, "call predict with return_samples=True$"):
             got.log_prob(Y)

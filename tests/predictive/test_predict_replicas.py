@@ -1,6 +1,7 @@
 """Models made under two replicas predict what those of one device predict."""
 
 import contextlib
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,7 +16,7 @@ X = RNG.normal(size=(20, 4)).astype("float32")
 Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
 
 
-def classifier(scope):
+def classifier(scope: Any) -> Any:
     keras.utils.set_random_seed(3)
     with scope():
         model = keras.Sequential(
@@ -31,12 +32,12 @@ def classifier(scope):
     return model
 
 
-def two():
+def two() -> Any:
     return two_replicas.strategy().scope()
 
 
 class ReplicasTest(tf.test.TestCase):
-    def test_predict(self):
+    def test_predict(self) -> None:
         """No draw, fewer than replicas, an odd number, and more than one call computes."""
         both, one = classifier(two), classifier(contextlib.nullcontext)
         for num_samples in (0, 1, 7, 230):
@@ -48,11 +49,11 @@ class ReplicasTest(tf.test.TestCase):
             self.assertAllClose(got.mean, expected.mean, 1e-5, 1e-6)
             self.assertAllClose(got.epistemic_variance, expected.epistemic_variance, 1e-4, 1e-6)
 
-    def test_each_replica_computes_its_share_of_the_draws(self):
+    def test_each_replica_computes_its_share_of_the_draws(self) -> None:
         replicas = []
 
         class Recorder(keras.layers.Layer):
-            def call(self, x):
+            def call(self, x: Any) -> Any:
                 context = tf.distribute.get_replica_context()
                 if context is not None:
                     number = context.replica_id_in_sync_group
@@ -67,18 +68,18 @@ class ReplicasTest(tf.test.TestCase):
         self.assertEqual(moments.count, 10)
         self.assertEqual((replicas.count(0), replicas.count(1)), (5 + 1, 5 + 1))  # and the mean
 
-    def test_elbo(self):
+    def test_elbo(self) -> None:
         got, expected = (
             tfbdl.elbo(classifier(scope), X, Y, 5, seed=5)
             for scope in (two, contextlib.nullcontext)
         )
         self.assertAllClose(got, expected, 1e-5, 1e-5)
 
-    def test_deep_ensemble(self):
+    def test_deep_ensemble(self) -> None:
         """Its members train on both replicas; without noise they end where one device ends."""
 
-        def prediction(scope):
-            def build():
+        def prediction(scope: Any) -> Any:
+            def build() -> Any:
                 with scope():
                     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
                     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

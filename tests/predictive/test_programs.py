@@ -1,6 +1,7 @@
 """Which programs `predict` compiles: few, for models of all kinds, and never of an older model."""
 
 import tempfile
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,17 +21,17 @@ RNG = np.random.default_rng(0)
 D = 4
 
 
-def network(*layers):
+def network(*layers: Any) -> Any:
     model = keras.Sequential([keras.Input((D,)), *layers, keras.layers.Dense(2)])
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
 
 
-def count_traces(layer):
+def count_traces(layer: Any) -> Any:
     """A list that grows with each tracing of `layer`."""
     traces, call = [], layer.call
 
-    def traced(x, *args, **kwargs):
+    def traced(x: Any, *args: Any, **kwargs: Any) -> Any:
         if not tf.executing_eagerly():
             traces.append(x.shape)
         return call(x, *args, **kwargs)
@@ -40,7 +41,7 @@ def count_traces(layer):
 
 
 class NumberTest(tf.test.TestCase, parameterized.TestCase):
-    def test_any_number_of_examples(self):
+    def test_any_number_of_examples(self) -> None:
         """11 programs at most for 1 to 5,000 examples, and answers of the right ones."""
         drop = MCDropout(0.5, seed=1)
         model = network(drop)
@@ -59,10 +60,10 @@ class NumberTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLessEqual(sizes, {*(2**i for i in range(10)), 1000})
 
     @parameterized.parameters(*range(1, 20), 255, 256, 257, 1000)
-    def test_padded_size(self, size):
+    def test_padded_size(self, size: Any) -> None:
         self.assertEqual(padded_size(size), min(2**i for i in range(11) if 2**i >= size))
 
-    def test_any_number_of_draws(self):
+    def test_any_number_of_draws(self) -> None:
         """Kept functions and bounds have room for a few more draws than they are asked for."""
         drop = MCDropout(0.5, seed=1)
         model = network(drop)
@@ -80,7 +81,7 @@ class NumberTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(logs, exact, 1e-5, 1e-6)
 
     @parameterized.parameters(1, 3, 7, 37, 199, 200, 201)
-    def test_draws_of_two_replicas(self, number):
+    def test_draws_of_two_replicas(self, number: Any) -> None:
         with two_replicas.strategy().scope():
             both = network(MCDropout(0.5, seed=1))
         alone = network(MCDropout(0.5, seed=1))
@@ -90,14 +91,14 @@ class NumberTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(actual.outputs, expected.outputs, 1e-5, 1e-6)
         self.assertAllClose(actual.mean, expected.mean, 1e-5, 1e-6)
 
-    def test_rooms(self):
+    def test_rooms(self) -> None:
         functions = Functions.of(network(MCDropout(0.5)), None)
         rooms = {functions._room(range(n)) for n in range(1, DRAWS_PER_CALL + 1)}
         self.assertLess(len(rooms), 25)
         for n in range(1, DRAWS_PER_CALL + 1):
             self.assertBetween(functions._room(range(n)), n, min(1.25 * n, DRAWS_PER_CALL))
 
-    def test_batches_of_a_data_set(self):
+    def test_batches_of_a_data_set(self) -> None:
         drop = MCDropout(0.5, seed=1)
         model = network(drop)
         traces = count_traces(drop)
@@ -111,7 +112,7 @@ class NumberTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLessEqual({shape[0] for shape in traces}, {1, 2, 32, 64, 100})
 
 
-def changed(layer, name, value):
+def changed(layer: Any, name: str, value: Any) -> None:
     setattr(layer, name, value)
 
 
@@ -121,7 +122,7 @@ class Scales(keras.layers.Layer):
     class Held:
         power = 1.0
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.factors = [1.0, 2.0]
         self.by_name = {"a": [1.0]}
@@ -129,21 +130,21 @@ class Scales(keras.layers.Layer):
         self.constant = tf.constant(1.0)
         self.held = self.Held()
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         self.last = x  # as layers do whose attention is to be drawn
         x = x * self.factors[0] * self.by_name["a"][0] * self.row * self.constant
         return tf.sign(x) * tf.abs(x) ** self.held.power
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
 
 
-def adapted(layer, data):
+def adapted(layer: Any, data: Any) -> Any:
     layer.adapt(data)
     return layer
 
 
-def normalizing():
+def normalizing() -> Any:
     return adapted(keras.layers.Normalization(), np.ones((3, D), "float32") * [[1.0], [2.0], [3.0]])
 
 
@@ -197,7 +198,7 @@ CHANGES = {
 
 class StaleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.named_parameters((name, *change) for name, change in CHANGES.items())
-    def test_a_changed_setting_is_seen(self, make, change):
+    def test_a_changed_setting_is_seen(self, make: Any, change: Any) -> None:
         keras.utils.set_random_seed(1)
         layer = make()
         model = network(layer, MCDropout(0.1, seed=7))
@@ -209,7 +210,7 @@ class StaleTest(tf.test.TestCase, parameterized.TestCase):
         model.__dict__.pop("_tfbdl_functions")
         self.assertAllEqual(after, tfbdl.predict(model, x, 5, **kwargs).mean)
 
-    def test_another_vocabulary_is_seen(self):
+    def test_another_vocabulary_is_seen(self) -> None:
         lookup = keras.layers.IntegerLookup(output_mode="multi_hot", max_tokens=4)
         lookup.adapt([1, 2, 3])
         model = on("int64", lookup)
@@ -221,7 +222,7 @@ class StaleTest(tf.test.TestCase, parameterized.TestCase):
         model.__dict__.pop("_tfbdl_functions")
         self.assertAllEqual(after, tfbdl.predict(model, x, 5, **kwargs).mean)
 
-    def test_nothing_is_compiled_where_nothing_has_changed(self):
+    def test_nothing_is_compiled_where_nothing_has_changed(self) -> None:
         drop = MCDropout(0.5)
         kept = [normalizing(), Scales(), keras.layers.LayerNormalization(axis=[1])]
         layers = [*kept, BayesDense(3, num_data=5), keras.layers.BatchNormalization(), drop]
@@ -246,14 +247,14 @@ class StaleTest(tf.test.TestCase, parameterized.TestCase):
 class Hashed(keras.layers.Layer):
     """An operation for which XLA has no kernel, on numbers."""
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.as_string(x), 7), "float32")
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
 
 
-def on(dtype, *layers):
+def on(dtype: Any, *layers: Any) -> keras.Model:
     """A network whose dropout stands behind layers on inputs of that type."""
     x = h = keras.Input((1,), dtype=dtype)
     for layer in (*layers, keras.layers.Dense(4), MCDropout(0.5, seed=1), keras.layers.Dense(2)):
@@ -261,25 +262,25 @@ def on(dtype, *layers):
     return keras.Model(x, h)
 
 
-def on_strings():
+def on_strings() -> Any:
     lookup = keras.layers.StringLookup(vocabulary=["a", "b", "c"], output_mode="one_hot")
     return on("string", lookup)
 
 
-def on_text():
+def on_text() -> Any:
     words = keras.layers.TextVectorization(vocabulary=["a", "b", "c"], output_sequence_length=3)
     return on("string", words, keras.layers.Embedding(5, 4), keras.layers.Flatten())
 
 
-def on_numbers():
+def on_numbers() -> Any:
     return on("int64", keras.layers.IntegerLookup(vocabulary=[3, 5, 7], output_mode="multi_hot"))
 
 
-def on_hashes():
+def on_hashes() -> Any:
     return on("int64", Hashed())
 
 
-def on_hashed_strings():
+def on_hashed_strings() -> Any:
     return on("string", keras.layers.Hashing(5, output_mode="one_hot"))
 
 
@@ -298,7 +299,7 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
     """What XLA cannot compile runs as a graph."""
 
     @parameterized.parameters(*MODELS)
-    def test_predict(self, make, x):
+    def test_predict(self, make: Any, x: Any) -> None:
         model = make()
         data = tf.data.Dataset.from_tensor_slices(x).batch(3)
         prediction = tfbdl.predict(model, data, 40, seed=1, return_samples=True, verbose=0)
@@ -310,7 +311,7 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(prediction.mean, np.mean([dense(h) for h in kept], 0), 1e-5, 1e-6)
 
     @parameterized.parameters(*MODELS)
-    def test_bound(self, make, x):
+    def test_bound(self, make: Any, x: Any) -> None:
         model, y = make(), np.arange(5) % 2
         likelihood = tfbdl.likelihoods.Categorical()
         data = tf.data.Dataset.from_tensor_slices((x, y)).batch(5)
@@ -324,7 +325,7 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(logs, prediction.log_prob(y), 1e-5, 1e-6)
 
     @parameterized.parameters(*MODELS)
-    def test_export(self, make, x):
+    def test_export(self, make: Any, x: Any) -> None:
         model = make()
         folder = self.enter_context(tempfile.TemporaryDirectory())
         tfbdl.export(model, f"{folder}/served", num_samples=9, seed=1)
@@ -335,7 +336,7 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(answer["mean"], prediction.mean, 1e-5, 1e-6)
         self.assertAllClose(answer["stddev"], prediction.stddev, 1e-4, 1e-5)
 
-    def test_one_may_say_so(self):
+    def test_one_may_say_so(self) -> None:
         model = network(MCDropout(0.5, seed=1))
         x = np.ones((3, D), "float32")
         means = [

@@ -1,5 +1,7 @@
 """What `predict`, `elbo` and a `Prediction` refuse, in one line that says what to do."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -15,11 +17,11 @@ LABELS = RNG.integers(0, C, N)
 ONE_HOT = np.eye(C)[LABELS]
 
 
-def dataset(*arrays):
+def dataset(*arrays: Any) -> Any:
     return tf.data.Dataset.from_tensor_slices(arrays if len(arrays) > 1 else arrays[0]).batch(7)
 
 
-def classifier(activation=None, units=C):
+def classifier(activation: Any = None, units: Any = C) -> Any:
     model = keras.Sequential(
         [keras.Input((D,)), layers.MCDropout(0.5), keras.layers.Dense(units, activation)]
     )
@@ -33,11 +35,11 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         (2.5, "^num_samples=2.5 must be an integer$"),
         (None, "^num_samples=None must be an integer$"),
     )
-    def test_num_samples(self, num_samples, message):
+    def test_num_samples(self, num_samples: int, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
             tfbdl.predict(classifier(), X, num_samples)
 
-    def test_nothing_random(self):
+    def test_nothing_random(self) -> None:
         model = keras.Sequential([keras.Input((D,)), keras.layers.Dropout(0.5)], name="plain")
         with self.assertRaisesRegex(ValueError, "^model=plain has no random layer"):
             tfbdl.predict(model, X)
@@ -59,16 +61,16 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         (dataset(X, LABELS).unbatch(), r"^x has no axis of examples, .* give data_set.batch"),
         (dataset(np.where(X > 2, np.nan, X)), "^x of batch 2 is not finite in example 5"),
     )
-    def test_inputs(self, x, message):
+    def test_inputs(self, x: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message) as caught:
             tfbdl.predict(classifier(), x, 3)
         self.assertNotIn("\n", str(caught.exception))
 
-    def test_empty_data_set(self):
+    def test_empty_data_set(self) -> None:
         with self.assertRaisesRegex(ValueError, "^x has no batches"):
             tfbdl.predict(classifier(), tf.data.Dataset.from_tensor_slices(X).batch(3).take(0), 3)
 
-    def test_batch_size(self):
+    def test_batch_size(self) -> None:
         for wrong in (0, -1, 1.5):
             with self.assertRaisesRegex(ValueError, "^batch_size=.* positive integer$"):
                 tfbdl.predict(classifier(), X, 3, batch_size=wrong)
@@ -76,13 +78,13 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "^batch_size=5 is for arrays"):
             tfbdl.predict(classifier(), dataset, 3, batch_size=5)
 
-    def test_logits_given_for_probabilities(self):
+    def test_logits_given_for_probabilities(self) -> None:
         model = classifier()
         model.compile("sgd", "sparse_categorical_crossentropy")
         with self.assertRaisesRegex(ValueError, "^outputs .* logits; use from_logits=True$"):
             tfbdl.predict(model, X, 3)
 
-    def test_several_outputs(self):
+    def test_several_outputs(self) -> None:
         inputs = keras.Input((D,))
         layer = layers.MCDropout(0.5)
         model = keras.Model(inputs, [layer(inputs), layer(inputs)], name="two")
@@ -90,18 +92,18 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
             tfbdl.predict(model, X, 3)
 
     @parameterized.parameters("model.keras", None, keras.layers.Dense(2))
-    def test_no_model(self, model):
+    def test_no_model(self, model: Any) -> None:
         for function in (tfbdl.predict, tfbdl.elbo, tfbdl.log_predictive_density):
             with self.assertRaisesRegex(ValueError, "^model=.* is no keras.Model; give one"):
                 function(model, X)
 
     @parameterized.parameters("categorical", likelihoods.Normal, keras.losses.MeanSquaredError())
-    def test_no_likelihood(self, likelihood):
+    def test_no_likelihood(self, likelihood: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^likelihood=.* must be an object of tfbdl.likel"):
             tfbdl.predict(classifier(), X, 3, likelihood=likelihood)
 
     @parameterized.parameters("softmax", "sigmoid")
-    def test_probabilities_given_for_logits(self, activation):
+    def test_probabilities_given_for_logits(self, activation: Any) -> None:
         family = {"softmax": likelihoods.Categorical, "sigmoid": likelihoods.Bernoulli}[activation]
         model = classifier(activation)
         if activation == "sigmoid":
@@ -112,11 +114,11 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         prediction = tfbdl.predict(model, X, 3, seed=0, likelihood=family(from_logits=False))
         self.assertAllClose(prediction.mean, tfbdl.predict(model, X, 3, seed=0).mean, 1e-5)
 
-    def test_outputs_that_cannot_be_halved(self):
+    def test_outputs_that_cannot_be_halved(self) -> None:
         with self.assertRaisesRegex(ValueError, r"^outputs has shape .*; Normal\('predicted'\)"):
             tfbdl.predict(classifier(), X, 3, likelihood=likelihoods.Normal("predicted"))
 
-    def test_a_model_that_has_diverged(self):
+    def test_a_model_that_has_diverged(self) -> None:
         model = classifier()
         model.layers[-1].bias.assign([0.0, np.nan, 0.0])
         with self.assertRaisesRegex(ValueError, "^model=.* has outputs that are NaN"):
@@ -152,7 +154,7 @@ TARGETS = (
 
 class TargetsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*TARGETS)
-    def test_what_cannot_be_observed(self, likelihood, y, message):
+    def test_what_cannot_be_observed(self, likelihood: Any, y: Any, message: str) -> None:
         """XLA would compute with it: a label that is no class has the probability of another."""
         model = classifier()
         kept = tfbdl.predict(model, X, 2, likelihood=likelihood, return_samples=True)
@@ -173,13 +175,13 @@ class TargetsTest(tf.test.TestCase, parameterized.TestCase):
         (1, "^y is the number 1; give an array of examples$"),
         (LABELS[:0], r"^y has shape \(0,\); give at least one example$"),
     )
-    def test_arrays(self, y, message):
+    def test_arrays(self, y: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
             tfbdl.elbo(classifier(), X, y)
         with self.assertRaisesRegex(ValueError, "^y "):
             tfbdl.predict(classifier(), X, 2, return_samples=True).log_prob(y)
 
-    def test_data_sets(self):
+    def test_data_sets(self) -> None:
         model = classifier()
         expected = tfbdl.elbo(model, X, LABELS, 5, seed=1)
         self.assertAllClose(tfbdl.elbo(model, dataset(X, LABELS), None, 5, seed=1), expected, 1e-5)

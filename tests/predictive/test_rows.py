@@ -1,5 +1,7 @@
 """Parts of a prediction, and predictions as tables."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pandas as pd
@@ -20,7 +22,7 @@ INDICES = {
 }
 
 
-def network(units, loss):
+def network(units: int, loss: Any) -> Any:
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Dense(4, "tanh"), keras.layers.Dropout(0.3), keras.layers.Dense(units)]
     model = keras.Sequential([keras.Input((3,)), *layers])
@@ -28,24 +30,24 @@ def network(units, loss):
     return model
 
 
-def drawn():
+def drawn() -> Any:
     model, loss = tfbdl.to_mc_dropout(network(2, None)), Normal(0.3)
     return tfbdl.predict(model, X, 9, seed=1, likelihood=loss, return_samples=True, verbose=0)
 
 
-def classes():
+def classes() -> Any:
     model = tfbdl.to_mc_dropout(network(4, None))
     return tfbdl.predict(model, X, 9, seed=1, likelihood=Categorical(), verbose=0)
 
 
-def exact(sigma=0.3, units=7):
+def exact(sigma: float = 0.3, units: int = 7) -> Any:
     """Of as many outputs as examples, so that an axis of one cannot pass for the other."""
     y = RNG.normal(size=(7, units))
     posterior = NeuralLinear(network(units, Normal(0.3)), sigma_noise=sigma).fit(X, y)
     return tfbdl.predict(posterior, X, 5, return_samples=True)
 
 
-def linearised():
+def linearised() -> Any:
     posterior = Laplace(network(2, Normal(0.3))).fit(X, RNG.normal(size=(7, 2)))
     return tfbdl.predict(posterior, X, 5, return_samples=True)
 
@@ -55,7 +57,7 @@ PREDICTIONS = [drawn, classes, exact, lambda: exact(None), linearised]
 
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
 @pytest.mark.parametrize("make", PREDICTIONS)
-def test_rows_of_all_that_a_prediction_says(make, index):
+def test_rows_of_all_that_a_prediction_says(make: Any, index: Any) -> None:
     whole = make()
     part = whole[index]
     rows = np.atleast_1d(np.arange(7)[index])
@@ -72,12 +74,12 @@ def test_rows_of_all_that_a_prediction_says(make, index):
                 np.testing.assert_allclose(got, expected[rows], 1e-5, 1e-6)
 
 
-def test_a_number_outside_is_refused():
+def test_a_number_outside_is_refused() -> None:
     with pytest.raises(IndexError):
         drawn()[7]
 
 
-def test_a_table_of_densities():
+def test_a_table_of_densities() -> None:
     prediction = drawn()
     table = prediction.to_dataframe()
     assert isinstance(table, pd.DataFrame)
@@ -90,7 +92,7 @@ def test_a_table_of_densities():
         np.testing.assert_array_equal(table[f"high[{j}]"], high[:, j])
 
 
-def test_a_table_of_classes():
+def test_a_table_of_classes() -> None:
     prediction = classes()
     table = prediction.to_dataframe()
     np.testing.assert_array_equal(table["mean[3]"], prediction.mean[:, 3])
@@ -99,5 +101,5 @@ def test_a_table_of_classes():
     assert "low[0]" not in table
 
 
-def test_a_table_of_one_output_has_plain_names():
+def test_a_table_of_one_output_has_plain_names() -> None:
     assert list(exact(units=1).to_dataframe())[:2] == ["mean", "stddev"]

@@ -1,6 +1,7 @@
 """Automatic relevance determination: its convention, and that it finds the relevant inputs."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,7 +16,7 @@ from tfbdl.layers import BayesDense
 
 
 class ARDTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
-    def test_rate_is_a_rate(self):
+    def test_rate_is_a_rate(self) -> None:
         """Precisions s^-2 of the inputs, from 4,000 weights each, have the mean shape / rate."""
         prior = priors.ARD(3.0, 0.5)
         w = np.asarray(prior.sample(tf.constant(123, tf.int64), (2000, 4000)), np.float64)
@@ -24,7 +25,7 @@ class ARDTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(scipy.stats.kstest(precision, p.cdf).pvalue, 1e-5)
         self.assert_mean(precision, 3.0 / 0.5)
 
-    def test_is_an_inverse_gamma_scale(self):
+    def test_is_an_inverse_gamma_scale(self) -> None:
         ard = priors.ARD(1.5, 0.6)
         other = priors.InverseGammaScale(3.0, math.sqrt(0.6 / 1.5), "input")
         for prior in (ard, other):
@@ -33,19 +34,19 @@ class ARDTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         for f in (lambda p: p.log_prob(mu), lambda p: p.kl()):
             self.assertAllClose(f(ard), f(other), 1e-6)
 
-    def test_starts_with_equal_scales(self):
+    def test_starts_with_equal_scales(self) -> None:
         prior = priors.ARD()
         prior.attach((3, 4))
         self.assertAllClose(prior.scale, np.ones((3, 1)), 1e-6)
 
-    def test_defaults(self):
+    def test_defaults(self) -> None:
         """The median of s is 0.15, and a weight on its own is Cauchy distributed."""
         median = scipy.stats.gamma(0.5, scale=1 / 0.005).median()
         self.assertAllClose(median**-0.5, 0.15, atol=0.005)
         prior = priors.ARD(groups="weight")
         self.assert_law(prior, scipy.stats.cauchy(0, 0.1).cdf)
 
-    def test_switches_irrelevant_inputs_off(self):
+    def test_switches_irrelevant_inputs_off(self) -> None:
         """A network of five inputs, of which y depends on the first two."""
         keras.utils.set_random_seed(0)
         rng = np.random.default_rng(0)
@@ -64,7 +65,7 @@ class ARDTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         self.assertLess(np.mean((model(x) - y) ** 2), 0.15**2)
 
     @parameterized.parameters(0, -1.0, math.inf, math.nan, None)
-    def test_arguments_are_checked(self, wrong):
+    def test_arguments_are_checked(self, wrong: Any) -> None:
         for name in ("shape", "rate"):
             with self.assertRaisesRegex(ValueError, f"^{name}=.* must be a positive number$"):
                 priors.ARD(**{name: wrong})

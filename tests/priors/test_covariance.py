@@ -1,5 +1,7 @@
 """What is taken for a covariance, and its factors."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
@@ -9,14 +11,14 @@ from tfbdl.priors.covariance import Covariance
 RNG = np.random.default_rng(0)
 
 
-def random_covariance(n, seed=0):
+def random_covariance(n: Any, seed: int = 0) -> Any:
     a = np.random.default_rng(seed).normal(size=(n, 2 * n))
     return a @ a.T / n
 
 
 class CovarianceTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1, 2, 7, 40)
-    def test_factors(self, n):
+    def test_factors(self, n: Any) -> None:
         value = random_covariance(n)
         c = Covariance("c", value.tolist())
         self.assertEqual(c.size, n)
@@ -27,7 +29,7 @@ class CovarianceTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(c.half_log_det, 0.5 * np.linalg.slogdet(value)[1], 1e-9)
         self.assertAllClose(c.precision_diagonal, np.diagonal(np.linalg.inv(value)), 1e-8)
 
-    def test_variances_of_any_size_go(self):
+    def test_variances_of_any_size_go(self) -> None:
         """What is judged is the correlation."""
         value = np.diag([1e-12, 1.0, 1e12])
         self.assertAllClose(Covariance("c", value).half_log_det, 0.0, 1e-9)
@@ -47,7 +49,7 @@ class CovarianceTest(tf.test.TestCase, parameterized.TestCase):
         (np.ones((3, 3)), r"^c of shape \(3, 3\) must be positive definite "),
         ([[1.0, 1 - 1e-7], [1 - 1e-7, 1.0]], "must be positive definite with eigenvalues .* 1e-06"),
     )
-    def test_what_is_none(self, value, message):
+    def test_what_is_none(self, value: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
             Covariance("c", value)
 

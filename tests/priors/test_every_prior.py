@@ -1,5 +1,7 @@
 """Every prior in a BayesDense: files, training, the prior predictive, the sampled KL."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.stats
@@ -47,14 +49,14 @@ IMPROPER = ("flat", "log_uniform")
 POLICIES = ("float32", "float64", "mixed_bfloat16", "mixed_float16")
 
 
-def layer_of(name, **kwargs):
+def layer_of(name: str, **kwargs: Any) -> Any:
     """A layer with this prior, its parameters away from their start."""
     posterior = {"bernoulli": "relaxed_bernoulli"}.get(name, "mean_field")
     arguments = {"num_data": N, "prior": PRIORS[name](), "posterior": posterior, "seed": 1}
     return BayesDense(UNITS, **{**arguments, **kwargs})
 
 
-def model_of(name, **kwargs):
+def model_of(name: str, **kwargs: Any) -> Any:
     model = keras.Sequential([keras.Input((D_IN,)), layer_of(name, **kwargs)])
     model.compile(keras.optimizers.SGD(1e-3), likelihoods.Normal(1.0))
     rng = np.random.default_rng(1)
@@ -70,13 +72,13 @@ class ShapeTest(tf.test.TestCase, parameterized.TestCase):
         (lambda: priors.MultivariateNormal(ROWS), r"covariance .* needs \(12, 12\)"),
         (lambda: priors.InverseGammaScale(groups=2), "groups=2 must divide the last axis .*"),
     )
-    def test_what_does_not_fit_is_named(self, make, message):
+    def test_what_does_not_fit_is_named(self, make: Any, message: str) -> None:
         """In one line, with the weight and its layer."""
         layer = BayesDense(UNITS, num_data=N, prior=make(), name="first")
         with self.assertRaisesRegex(ValueError, f"^kernel of layer 'first': {message}$"):
             keras.Sequential([keras.Input((D_IN,)), layer])
 
-    def test_weights_of_one_layer_are_told_apart(self):
+    def test_weights_of_one_layer_are_told_apart(self) -> None:
         prior = priors.MatrixNormal(np.eye(D_IN), np.eye(9))
         layer = BayesGRU(UNITS, num_data=N, prior=prior, recurrent_prior=prior, name="first")
         with self.assertRaisesRegex(ValueError, r"^recurrent_kernel of layer 'first': row_cov.*$"):
@@ -84,7 +86,7 @@ class ShapeTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class FileTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_same(self, model, other):
+    def assert_same(self, model: Any, other: Any) -> None:
         """Predictions, losses, those of the next training steps, and draws."""
         self.assertLen(other.trainable_variables, len(model.trainable_variables))
         for training in (False, True, True):
@@ -94,13 +96,13 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
         drawn = [DrawnModel(m)(X, draw=make_draw(0, 1)) for m in (model, other)]
         self.assertAllEqual(drawn[0], drawn[1])
 
-    def through_file(self, model):
+    def through_file(self, model: Any) -> Any:
         path = f"{self.get_temp_dir()}/model.keras"
         model.save(path)
         return keras.models.load_model(path, safe_mode=True)
 
     @parameterized.parameters(*NAMES)
-    def test_keras_file(self, name):
+    def test_keras_file(self, name: str) -> None:
         model = model_of(name)
         loaded = self.through_file(model)
         self.assertEqual(loaded.layers[0].prior.get_config(), model.layers[0].prior.get_config())
@@ -110,7 +112,7 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(losses[0], losses[1])
 
     @parameterized.parameters(*NAMES)
-    def test_weights_file(self, name):
+    def test_weights_file(self, name: str) -> None:
         model, other = model_of(name), model_of(name)
         for variable in model.trainable_variables:
             variable.assign(1.1 * variable)
@@ -120,7 +122,7 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_same(model, other)
 
     @parameterized.parameters(*NAMES)
-    def test_checkpoint(self, name):
+    def test_checkpoint(self, name: str) -> None:
         model, other = model_of(name), model_of(name)
         for variable in model.trainable_variables:
             variable.assign(1.1 * variable)
@@ -132,7 +134,7 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
         name=("horseshoe", "normal_trainable", "matrix_normal_trainable", "student_t"),
         policy=POLICIES[1:],
     )
-    def test_precision(self, name, policy):
+    def test_precision(self, name: str, policy: str) -> None:
         keras.config.set_dtype_policy(policy)
         try:
             model = keras.Sequential([keras.Input((D_IN,)), layer_of(name)])
@@ -143,7 +145,7 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
             keras.config.set_dtype_policy("float32")
 
     @parameterized.parameters(*NAMES)
-    def test_clone(self, name):
+    def test_clone(self, name: str) -> None:
         model = model_of(name)
         cloned = keras.models.clone_model(model)
         cloned.set_weights(model.get_weights())
@@ -151,14 +153,14 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class TrainingTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_moved(self, model, before):
+    def assert_moved(self, model: Any, before: Any) -> None:
         """Every trainable variable, those of the prior included, and all finite."""
         for variable, old in zip(model.trainable_variables, before, strict=True):
             self.assertTrue(np.all(np.isfinite(variable)), variable.path)
             self.assertGreater(np.abs(variable.numpy() - old).max(), 0.0, variable.path)
 
     @parameterized.parameters(*NAMES)
-    def test_fit(self, name):
+    def test_fit(self, name: str) -> None:
         model = model_of(name)
         before = [v.numpy() for v in model.trainable_variables]
         history = model.fit(X, Y, batch_size=N, verbose=0).history
@@ -166,7 +168,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_moved(model, before)
 
     @parameterized.parameters(*NAMES)
-    def test_train(self, name):
+    def test_train(self, name: str) -> None:
         """Under XLA."""
         model = model_of(name)
         before = [v.numpy() for v in model.trainable_variables]
@@ -178,7 +180,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         name=[name for name in NAMES if name != "bernoulli"],
         estimator=("local_reparameterization", "flipout", "per_example"),
     )
-    def test_estimators_cost_the_same(self, name, estimator):
+    def test_estimators_cost_the_same(self, name: str, estimator: str) -> None:
         """In expectation; exactly where the KL is in closed form."""
         layers = [layer_of(name, estimator=e) for e in ("reparameterization", estimator)]
         for layer in layers:
@@ -194,7 +196,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
 
 class PriorPredictiveTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*(name for name in NAMES if name not in IMPROPER))
-    def test_spread(self, name):
+    def test_spread(self, name: str) -> None:
         """Outputs for the unit vectors are the weights: their quantiles, with standard errors."""
         prior = PRIORS[name]()
         model = keras.Sequential(
@@ -209,13 +211,14 @@ class PriorPredictiveTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         self.assertEqual(w.shape, (size, D_IN, UNITS))
         expected = self.simulated(prior, 400_000)
         for at in np.ndindex(D_IN, UNITS):
-            draws, others = w[(slice(None), *at)], expected[at] if expected.ndim > 1 else expected
+            draws = w[(slice(None), at[0], at[1])]
+            others = expected[at] if expected.ndim > 1 else expected
             for quantile in np.quantile(others, (0.25, 0.5, 0.75, 0.9)):
                 share = np.mean(others > quantile)
                 error = np.sqrt(share * (1 - share) / size)
                 self.assertLessEqual(abs(np.mean(draws > quantile) - share), 5 * error)
 
-    def simulated(self, prior, size):
+    def simulated(self, prior: Any, size: Any) -> Any:
         """By NumPy and SciPy, from the configuration alone."""
         rng, c = np.random.default_rng(5), prior.get_config()
         e = rng.normal(size=size)
@@ -235,7 +238,7 @@ class PriorPredictiveTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
             "StudentT": lambda: c["scale"] * rng.standard_t(c["df"], size),
         }[type(prior).__name__]()
 
-    def by_unit(self, e):
+    def by_unit(self, e: Any) -> Any:
         """Columns with variances 1, 4 and 1/4, rows with a variance of 1."""
         return np.sqrt(np.tile(np.diagonal(COLUMNS), (D_IN, 1)))[..., np.newaxis] * e
 
@@ -249,21 +252,21 @@ class SampledKLTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         "normal",
         "normal_fan_in",
     )
-    def test_is_unbiased_and_so_is_its_gradient(self, name):
+    def test_is_unbiased_and_so_is_its_gradient(self, name: str) -> None:
         """Loss and gradients of a layer in training, against those of the closed form."""
         exact, sampled = layer_of(name), layer_of(name, kl="sample")
         for layer in (exact, sampled):
             layer.build((None, D_IN))
         sampled.set_weights(exact.get_weights())
 
-        def loss_and_gradients(layer):
+        def loss_and_gradients(layer: Any) -> Any:
             with tf.GradientTape() as tape:
                 layer(X[:1], training=True)
                 loss = tf.add_n(layer.losses)
             return loss, *tape.gradient(loss, [v.value for v in layer.trainable_variables])
 
         @tf.function(jit_compile=True)
-        def step():
+        def step() -> Any:
             return loss_and_gradients(sampled)
 
         samples = zip(*(step() for _ in range(3000)), strict=True)

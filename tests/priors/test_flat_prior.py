@@ -6,7 +6,7 @@ from tfbdl import priors
 
 
 class FlatTest(tf.test.TestCase):
-    def test_log_prob_is_level(self):
+    def test_log_prob_is_level(self) -> None:
         w = tf.constant([-100.0, 0.0, 3.0])
         with tf.GradientTape() as tape:
             tape.watch(w)
@@ -16,11 +16,11 @@ class FlatTest(tf.test.TestCase):
             tape.gradient(log_prob, w, unconnected_gradients="zero"), tf.zeros_like(w)
         )
 
-    def test_cannot_be_drawn_from(self):
+    def test_cannot_be_drawn_from(self) -> None:
         with self.assertRaisesRegex(ValueError, "improper"):
             priors.Flat().sample(tf.constant(0, tf.int64), (2,))
 
-    def test_no_closed_form(self):
+    def test_no_closed_form(self) -> None:
         self.assertIsNone(priors.Flat().kl_from_normal(tf.zeros([2]), tf.ones([2])))
 
 

@@ -1,6 +1,7 @@
 """What all priors with unknown scales share: the bound, its parts, its variables."""
 
 import json
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,16 +16,16 @@ from tfbdl.layers import BayesDense
 SHAPE = (3, 4)
 
 
-def inverse_gamma(shape, rate):
+def inverse_gamma(shape: Any, rate: Any) -> Any:
     p = scipy.stats.invgamma(shape, scale=rate)
     return lambda s: p.logpdf(s**2) + np.log(2 * s)
 
 
-def half_cauchy(scale):
+def half_cauchy(scale: Any) -> Any:
     return scipy.stats.halfcauchy(scale=scale).logpdf
 
 
-def index(groups):
+def index(groups: Any) -> Any:
     """Of the group of each weight in a tensor of SHAPE, so that s[index] are all scales."""
     row, column = np.indices(SHAPE)
     return {
@@ -55,7 +56,7 @@ FAMILIES = {
 NAMES = tuple(FAMILIES)
 
 
-def make(family, groups="output"):
+def make(family: Any, groups: str = "output") -> Any:
     """A prior of `family` over a weight of SHAPE, away from its start; and its hyperpriors."""
     prior = FAMILIES[family][0](groups)
     prior.attach(SHAPE)
@@ -65,7 +66,7 @@ def make(family, groups="output"):
     return prior, FAMILIES[family][1](groups)
 
 
-def scales(prior):
+def scales(prior: Any) -> Any:
     """(m, v) of q(log s) for each factor of the scale, from the variables in their order."""
     values = [np.ravel(v.numpy()) for v in prior.trainable_variables]
     return [(m, np.logaddexp(0, rho)) for m, rho in zip(values[::2], values[1::2], strict=True)]
@@ -73,7 +74,7 @@ def scales(prior):
 
 class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(family=NAMES, groups=GROUPS)
-    def test_by_brute_force(self, family, groups):
+    def test_by_brute_force(self, family: Any, groups: Any) -> None:
         """E[log q(w) q(s) - log p(w | s) p(s)] over samples of all weights and scales."""
         prior, hyperpriors = make(family, groups)
         rng = np.random.default_rng(1)
@@ -94,7 +95,7 @@ class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         self.assert_mean(of_weights + of_scales, exact + prior.kl())
 
     @parameterized.product(family=NAMES, groups=GROUPS)
-    def test_log_prob(self, family, groups):
+    def test_log_prob(self, family: Any, groups: Any) -> None:
         """E_q(s)[log N(w; 0, s^2)], where s is log-normal: by its moments."""
         prior, hyperpriors = make(family, groups)
         w = np.random.default_rng(1).normal(size=SHAPE)
@@ -110,17 +111,17 @@ class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(in_float32, expected, 1e-5, 1e-5)
 
     @parameterized.product(family=NAMES, groups=("weight", "layer"))
-    def test_gradients(self, family, groups):
+    def test_gradients(self, family: Any, groups: Any) -> None:
         """Of the whole bound in every variable, against differences, also under XLA."""
         prior, _ = make(family, groups)
         rng = np.random.default_rng(1)
         mu, sigma = tf.constant(rng.normal(size=SHAPE)), tf.constant(rng.uniform(0.1, 1, SHAPE))
         variables = prior.trainable_variables
 
-        def bound():
+        def bound() -> Any:
             return prior.kl_from_normal(mu, sigma) + prior.kl()
 
-        def gradients():
+        def gradients() -> Any:
             with tf.GradientTape() as tape:
                 total = bound()
             return tape.gradient(total, [v.value for v in variables])
@@ -140,7 +141,7 @@ class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
                 self.assertAllClose(gradient[at], (ends[0] - ends[1]) / (2 * h), 1e-6, 1e-6)
             variable.assign(before)
 
-    def test_exact_optimum(self):
+    def test_exact_optimum(self) -> None:
         """Of q(s) for a fixed q(w): the inverse gamma has it in closed form.
 
         With a group of n weights, sum of second moments S, and s^2 ~ InverseGamma(a, b):
@@ -151,7 +152,7 @@ class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         optimizer = keras.optimizers.Adam(0.02)
 
         @tf.function(jit_compile=True)
-        def step():
+        def step() -> None:
             with tf.GradientTape() as tape:
                 cost = prior.kl_from_normal(tf.constant(mu), tf.constant(sigma)) + prior.kl()
             values = [v.value for v in prior.trainable_variables]
@@ -169,7 +170,7 @@ class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
 
 class SampleTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(family=NAMES, groups=("input", "output", "layer", 2))
-    def test_groups_share_their_scale(self, family, groups):
+    def test_groups_share_their_scale(self, family: Any, groups: Any) -> None:
         """Weights in units of their group's spread are normal; spreads of groups differ."""
         prior, shape = FAMILIES[family][0](groups), (400, 500)
         w = np.asarray(prior.sample(tf.constant(123, tf.int64), shape), np.float64)
@@ -186,7 +187,7 @@ class SampleTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(len(np.unique(scale)), len(scale))
 
     @parameterized.parameters(*NAMES)
-    def test_is_from_the_prior_and_not_from_q(self, family):
+    def test_is_from_the_prior_and_not_from_q(self, family: Any) -> None:
         moved, _ = make(family, "weight")
         fresh = FAMILIES[family][0]("weight")
         key = tf.constant(123, tf.int64)
@@ -197,7 +198,7 @@ class LayerTest(tf.test.TestCase, parameterized.TestCase):
     X = np.random.default_rng(0).normal(size=(6, 3)).astype("float32")
 
     @parameterized.parameters(*NAMES)
-    def test_kernel_has_the_scales_and_bias_a_normal(self, family):
+    def test_kernel_has_the_scales_and_bias_a_normal(self, family: Any) -> None:
         layer = BayesDense(4, num_data=7, prior=family)
         layer(self.X, training=True)
         self.assertIs(type(layer.bias_prior), priors.Normal)
@@ -211,7 +212,7 @@ class LayerTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(float(parts[1]), 0.0)
 
     @parameterized.parameters(*NAMES)
-    def test_one_shape_for_each_object(self, family):
+    def test_one_shape_for_each_object(self, family: Any) -> None:
         prior = priors.get(family)
         BayesDense(4, num_data=7, prior=prior).build((None, 3))
         BayesDense(4, num_data=7, prior=prior).build((None, 3))
@@ -219,14 +220,14 @@ class LayerTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, message):
             BayesDense(4, num_data=7, prior=prior).build((None, 5))
 
-    def test_a_bias_without_such_groups(self):
+    def test_a_bias_without_such_groups(self) -> None:
         layer = BayesDense(4, num_data=7, bias_prior="ard")
         with self.assertRaisesRegex(ValueError, r"^bias of .*: groups='input' .* shape \(4,\)"):
             layer.build((None, 3))
         BayesDense(4, num_data=7, bias_prior="horseshoe")(self.X)
 
     @parameterized.parameters(*NAMES)
-    def test_may_be_frozen(self, family):
+    def test_may_be_frozen(self, family: Any) -> None:
         prior = type(priors.get(family))(trainable=False)
         layer = BayesDense(4, num_data=7, prior=prior)
         layer.build((None, 3))
@@ -236,7 +237,7 @@ class LayerTest(tf.test.TestCase, parameterized.TestCase):
         self.assertFalse(again.trainable)
 
     @parameterized.product(family=NAMES, groups=GROUPS)
-    def test_config(self, family, groups):
+    def test_config(self, family: Any, groups: Any) -> None:
         """It does not hold the shape, so that a copy may govern another weight."""
         prior, _ = make(family, groups)
         config = json.loads(json.dumps(keras.saving.serialize_keras_object(prior)))
@@ -248,7 +249,7 @@ class LayerTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         family=NAMES, policy=("mixed_float16", "mixed_bfloat16", "float32", "float64")
     )
-    def test_precision(self, family, policy):
+    def test_precision(self, family: Any, policy: str) -> None:
         keras.config.set_dtype_policy(policy)
         try:
             layer = BayesDense(4, num_data=7, prior=family)

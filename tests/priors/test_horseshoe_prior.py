@@ -1,6 +1,7 @@
 """The horseshoe: its marginal density, its law, and the sparsity that it is for."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,10 +19,10 @@ from tfbdl.priors.horseshoe import log_exp_e1
 
 class MarginalTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(tau=(0.01, 1.0, 7.0), w=(1e-6, -0.003, 0.3, -2.0, 40.0))
-    def test_by_integration(self, tau, w):
+    def test_by_integration(self, tau: Any, w: Any) -> None:
         """N(w; 0, tau^2 lambda^2) C+(lambda; 0, 1) over log lambda."""
 
-        def joint(u):
+        def joint(u: Any) -> Any:
             normal = scipy.stats.norm(0, tau * np.exp(u)).pdf(w)
             return normal * scipy.stats.halfcauchy.pdf(np.exp(u)) * np.exp(u)
 
@@ -31,7 +32,7 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
         got = priors.Horseshoe().marginal_log_prob(tf.constant(w, tf.float64), tau)
         self.assertAllClose(got, np.log(marginal), 1e-7, 1e-7)
 
-    def test_exponential_integral(self):
+    def test_exponential_integral(self) -> None:
         """Against SciPy's E1 where it does not underflow, else 1/z - 1/z^2 + 2/z^3 - ..."""
         z = np.logspace(-30, 12, 300)
         series = sum((-1) ** k * scipy.special.factorial(k) / z ** (k + 1) for k in range(5))
@@ -44,7 +45,7 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(in_float32, expected, 3e-6, 3e-6)
 
     @parameterized.parameters((tf.float64, 300), (tf.float32, 30))
-    def test_to_the_end_of_the_numbers(self, dtype, exponent):
+    def test_to_the_end_of_the_numbers(self, dtype: Any, exponent: Any) -> None:
         """A density that falls off as 2 / (sqrt(2 pi^3) w^2), where w^2 has no number any more."""
         w = tf.constant([10.0 ** (exponent // 3), 10.0**exponent], dtype)
         expected = math.log(2.0 / math.sqrt(2.0 * math.pi**3)) - 2.0 * np.log(w.numpy())
@@ -54,15 +55,15 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(log_prob, expected, 1e-6)
         self.assertAllClose(w * tape.gradient(log_prob, w), [-2.0, -2.0], 1e-5)
 
-    def test_what_is_taken_as_weights(self):
+    def test_what_is_taken_as_weights(self) -> None:
         expected = priors.Horseshoe().marginal_log_prob(tf.constant([1.0, 2.0]))
         self.assertAllClose(priors.Horseshoe().marginal_log_prob([1, 2]), expected)
-        for wrong in ({}, "0", [math.nan], None):
+        for wrong in (dict[str, Any](), "0", [math.nan], None):
             with self.assertRaisesRegex(ValueError, "^w"):
                 priors.Horseshoe().marginal_log_prob(wrong)
 
     @parameterized.parameters((tf.float64, 1e-8), (tf.float32, 1e-4))
-    def test_gradient(self, dtype, digits):
+    def test_gradient(self, dtype: Any, digits: Any) -> None:
         """By hand, w / tau^2 (1 - 1 / (z e^z E1(z))), which tends to -2 / w: bounded influence."""
         tau, w = 0.5, np.array([-15.0, -0.7, -0.01, 1e-3, 0.4, 2.0])
         z = 0.5 * (w / tau) ** 2
@@ -70,7 +71,7 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
         x = tf.constant(np.concatenate([w, [1e4, -1e8, 1e15]]), dtype)
         expected = np.concatenate([by_hand, [-2e-4, 2e-8, -2e-15]])
 
-        def slope(x):
+        def slope(x: Any) -> Any:
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 log_prob = priors.Horseshoe().marginal_log_prob(x, tau)
@@ -79,7 +80,7 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(slope(x), expected, max(digits, 1e-7), 1e-30)
         self.assertAllClose(tf.function(slope, jit_compile=True)(x), slope(x), digits)
 
-    def test_is_a_density(self):
+    def test_is_a_density(self) -> None:
         """It integrates to 1, the pole at 0 included; its default tau is the prior's scale."""
 
         u, step = np.linspace(-40, 40, 4001, retstep=True)
@@ -88,7 +89,7 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(total, 1.0, 1e-6)
 
     @parameterized.parameters(0.0, -1.0, math.nan, None, "small")
-    def test_scales_are_checked(self, wrong):
+    def test_scales_are_checked(self, wrong: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^scale=.* must be a positive number"):
             priors.Horseshoe(wrong)
         if wrong is not None:
@@ -99,11 +100,11 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
 class SampleTest(tf.test.TestCase):
     RNG = np.random.default_rng(0)
 
-    def simulated(self, tau, size):
+    def simulated(self, tau: Any, size: Any) -> Any:
         """By NumPy: tau lambda e."""
         return tau * np.abs(self.RNG.standard_cauchy(size)) * self.RNG.normal(size=size)
 
-    def test_law_over_tensors(self):
+    def test_law_over_tensors(self) -> None:
         """One weight of each of many tensors: tau differs."""
         prior, keys = priors.Horseshoe(0.3), random.split(tf.constant(1, tf.int64), 20_000)
         w = tf.vectorized_map(lambda key: prior.sample(key, (1,)), keys)
@@ -111,7 +112,7 @@ class SampleTest(tf.test.TestCase):
         test = scipy.stats.ks_2samp(np.ravel(w), self.simulated(tau, 200_000), method="asymp")
         self.assertGreater(test.pvalue, 1e-5)
 
-    def test_law_within_a_tensor(self):
+    def test_law_within_a_tensor(self) -> None:
         """All weights share tau: in units of their median they are a horseshoe with tau = 1."""
         w = np.ravel(priors.Horseshoe().sample(tf.constant(123, tf.int64), (400, 500)))
         other = self.simulated(1.0, 200_000)
@@ -124,7 +125,7 @@ class SparsityTest(tf.test.TestCase):
 
     NUM_DATA, RELEVANT = 60, 3
 
-    def weights(self, prior):
+    def weights(self, prior: Any) -> Any:
         """Their posterior means, and those of least squares."""
         keras.utils.set_random_seed(0)
         rng = np.random.default_rng(0)
@@ -145,7 +146,7 @@ class SparsityTest(tf.test.TestCase):
         tfbdl.train(model, x, y, epochs=steps, batch_size=self.NUM_DATA, verbose=0)
         return np.ravel(layer.kernel.mean), np.ravel(np.linalg.lstsq(x, y, rcond=None)[0]), layer
 
-    def test_shrinks_noise_more_and_signals_less_than_a_normal(self):
+    def test_shrinks_noise_more_and_signals_less_than_a_normal(self) -> None:
         """A small scale of tau does not pull all weights to zero before they have seen the data."""
         horseshoe, least_squares, layer = self.weights(priors.Horseshoe(0.01))
         normal, _, _ = self.weights(priors.Normal(1.0))

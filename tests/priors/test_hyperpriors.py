@@ -1,5 +1,7 @@
 """p(log s) against SciPy and numerical integration; the KL of its log-normal posterior."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import scipy.optimize
@@ -13,13 +15,13 @@ from tfbdl.priors.hyperpriors import HalfCauchy, InverseGamma
 from tfbdl.priors.log_normal_posterior import LogNormalPosterior
 
 
-def inverse_gamma(shape, rate):
+def inverse_gamma(shape: Any, rate: Any) -> Any:
     """Log density of u = log s by SciPy's of s^2, d(s^2) / du = 2 s^2."""
     p = scipy.stats.invgamma(shape, scale=rate)
     return lambda u: p.logpdf(np.exp(2 * u)) + np.log(2) + 2 * u
 
 
-def half_cauchy(scale):
+def half_cauchy(scale: Any) -> Any:
     p = scipy.stats.halfcauchy(scale=scale)
     return lambda u: p.logpdf(np.exp(u)) + u
 
@@ -36,7 +38,7 @@ M = np.array([-6.0, -2.0, -0.5, 0.0, 0.1, 1.0, 4.0])
 
 class HyperpriorTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(hyperprior=HYPERPRIORS, v=(1e-3, 0.1, 0.5, 1.0, 1.6, 2.5))
-    def test_expectation(self, hyperprior, v):
+    def test_expectation(self, hyperprior: Any, v: Any) -> None:
         make, log_pdf_of, arguments = hyperprior
         log_pdf, mode = log_pdf_of(*arguments), make(*arguments).mode
         expected = [expectation(log_pdf, m, v, (mode, m - 2 * v**2)) for m in M]
@@ -44,7 +46,7 @@ class HyperpriorTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, expected, 1e-8, 1e-6)
 
     @parameterized.parameters(*HYPERPRIORS)
-    def test_mode_and_curvature(self, make, log_pdf_of, arguments):
+    def test_mode_and_curvature(self, make: Any, log_pdf_of: Any, arguments: Any) -> None:
         log_pdf, p, h = log_pdf_of(*arguments), make(*arguments), 1e-4
         best = scipy.optimize.minimize_scalar(lambda u: -log_pdf(u), (p.mode - 0.3, p.mode + 0.4))
         self.assertAllClose(best.x, p.mode, atol=1e-5)
@@ -52,7 +54,7 @@ class HyperpriorTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(-np.diff(values, 2)[0] / h**2, p.curvature, 1e-4)
 
     @parameterized.parameters(*HYPERPRIORS)
-    def test_law(self, make, log_pdf_of, arguments):
+    def test_law(self, make: Any, log_pdf_of: Any, arguments: Any) -> None:
         if make is InverseGamma:
             cdf = scipy.stats.invgamma(arguments[0], scale=arguments[1]).cdf
             self.assert_law(make(*arguments), lambda u: cdf(np.exp(2 * u)))
@@ -62,12 +64,12 @@ class HyperpriorTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
 
 
 class LogNormalTest(tf.test.TestCase, parameterized.TestCase):
-    def make(self, hyperprior, groups="output", shape=(5, 7)):
+    def make(self, hyperprior: Any, groups: str = "output", shape: Any = (5, 7)) -> Any:
         owner = keras.layers.Layer(dtype="float64")
         return LogNormalPosterior(owner, "s", Groups(groups), shape, hyperprior)
 
     @parameterized.parameters(*HYPERPRIORS)
-    def test_kl(self, make, log_pdf_of, arguments):
+    def test_kl(self, make: Any, log_pdf_of: Any, arguments: Any) -> None:
         q = self.make(make(*arguments))
         rng = np.random.default_rng(0)
         q.m.assign(rng.normal(size=(1, 7)))
@@ -81,7 +83,7 @@ class LogNormalTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(q.kl(), expected, 1e-8, 1e-6)
 
     @parameterized.parameters(*HYPERPRIORS, (HalfCauchy, half_cauchy, (5.0,)))
-    def test_start(self, make, log_pdf_of, arguments):
+    def test_start(self, make: Any, log_pdf_of: Any, arguments: Any) -> None:
         hyperprior = make(*arguments)
         q = self.make(hyperprior, groups="layer")
         self.assertAllClose(q.mean, [[max(hyperprior.mode, 0.0)]], 1e-12)

@@ -1,6 +1,7 @@
 """The hierarchy that integrates to Student's t."""
 
 import math
+from typing import Any
 
 import numpy as np
 import scipy.integrate
@@ -14,12 +15,12 @@ from tfbdl import priors
 
 class InverseGammaScaleTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(df=(1.0, 4.0, 30.0), scale=(0.1, 2.0))
-    def test_marginal_by_integration(self, df, scale):
+    def test_marginal_by_integration(self, df: Any, scale: Any) -> None:
         """Of N(w; 0, s^2) InverseGamma(s^2; df / 2, df scale^2 / 2) over s^2: t(df, scale)."""
         p = scipy.stats.invgamma(0.5 * df, scale=0.5 * df * scale**2)
         for w in scale * np.array([0.0, 0.3, -2.0, 10.0]):
 
-            def joint(u, w=w):
+            def joint(u: Any, w: Any = w) -> Any:
                 s = np.exp(u)
                 return scipy.stats.norm(0, s).pdf(w) * p.pdf(s**2) * 2 * s**2
 
@@ -30,11 +31,11 @@ class InverseGammaScaleTest(PriorChecks, tf.test.TestCase, parameterized.TestCas
             self.assertAllClose(np.log(marginal), log_prob, 1e-6, 1e-6)
 
     @parameterized.parameters(0.5, 1.0, 4.0, 30.0)
-    def test_marginal_by_samples(self, df):
+    def test_marginal_by_samples(self, df: Any) -> None:
         prior = priors.InverseGammaScale(df, 0.5)
         self.assert_law(prior, scipy.stats.t(df, 0, 0.5).cdf)
 
-    def test_bound_lies_below_the_evidence(self):
+    def test_bound_lies_below_the_evidence(self) -> None:
         """For a point w the best q(s) comes within 0.05 nat of log t(w), from below."""
         prior = priors.InverseGammaScale(3.0, 1.0, dtype="float64")
         w = tf.constant([0.0, 0.5, 3.0, 30.0], tf.float64)
@@ -49,7 +50,7 @@ class InverseGammaScaleTest(PriorChecks, tf.test.TestCase, parameterized.TestCas
         self.assertBetween(float(evidence - bound), 0.0, 4 * 0.05)
 
     @parameterized.parameters(0, -1.0, math.inf, math.nan, None)
-    def test_arguments_are_checked(self, wrong):
+    def test_arguments_are_checked(self, wrong: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^df=.* must be positive: degrees of freedom$"):
             priors.InverseGammaScale(wrong)
         with self.assertRaisesRegex(ValueError, "^scale=.* must be a positive number$"):

@@ -1,6 +1,7 @@
 """Priors over whole tensors, against SciPy's and TFP's multivariate normals and brute force."""
 
 import json
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,12 +18,12 @@ tfd = tfp.distributions
 KEY = tf.constant(123, tf.int64)
 
 
-def random_covariance(n, seed):
+def random_covariance(n: Any, seed: int) -> Any:
     a = np.random.default_rng(seed).normal(size=(n, 2 * n))
     return a @ a.T / n
 
 
-def gaussian_kernel(positions, lengthscale):
+def gaussian_kernel(positions: Any, lengthscale: Any) -> Any:
     """Of all pairs of positions of a filter, in row-major order, by their distance."""
     grid = np.stack(np.meshgrid(*map(np.arange, positions), indexing="ij"), -1)
     grid = grid.reshape(-1, len(positions))
@@ -73,7 +74,7 @@ NAMES = tuple(CASES)
 
 
 class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
-    def case(self, name, scale=0.7):
+    def case(self, name: str, scale: float = 0.7) -> Any:
         """A prior, the shape of its weight, and the same by SciPy."""
         make, shape, covariance = CASES[name]
         p = scipy.stats.multivariate_normal(np.zeros(len(covariance)), scale**2 * covariance)
@@ -82,7 +83,7 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         return make(scale=scale), p, tf.constant(mu), tf.constant(sigma)
 
     @parameterized.parameters(*NAMES)
-    def test_log_prob(self, name):
+    def test_log_prob(self, name: str) -> None:
         """Of all weights together: its shape is ()."""
         prior, p, w, _ = self.case(name)
         expected = p.logpdf(np.ravel(w))
@@ -95,13 +96,13 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         slope = -np.linalg.solve(p.cov_object.covariance, np.ravel(w))
         self.assertAllClose(np.ravel(tape.gradient(log_prob, w)), slope, 1e-7, 1e-9)
 
-    def test_matrix_normal_by_scipy(self):
+    def test_matrix_normal_by_scipy(self) -> None:
         w = np.random.default_rng(0).normal(size=(8, 3))
         expected = scipy.stats.matrix_normal(np.zeros((8, 3)), ROWS, COLUMNS).logpdf(w)
         self.assertAllClose(priors.MatrixNormal(ROWS, COLUMNS).log_prob(w), expected, 1e-10)
 
     @parameterized.parameters(*NAMES)
-    def test_kl(self, name):
+    def test_kl(self, name: str) -> None:
         """Against TFP's of two multivariate normals, and samples."""
         prior, p, mu, sigma = self.case(name)
         flat = np.ravel(mu), np.ravel(sigma)
@@ -118,11 +119,11 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         self.assert_mean(scipy.stats.norm(*flat).logpdf(w).sum(axis=1) - p.logpdf(w), got)
 
     @parameterized.parameters(*NAMES)
-    def test_gradient_of_kl(self, name):
+    def test_gradient_of_kl(self, name: str) -> None:
         """By hand: S^-1 mu, and sigma diag(S^-1) - 1 / sigma; also under XLA."""
         prior, p, mu, sigma = self.case(name)
 
-        def gradients(mu, sigma):
+        def gradients(mu: Any, sigma: Any) -> Any:
             with tf.GradientTape() as tape:
                 tape.watch([mu, sigma])
                 kl = prior.kl_from_normal(mu, sigma)
@@ -136,7 +137,7 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
                 self.assertAllClose(np.ravel(got), expected, 1e-8, 1e-9)
 
     @parameterized.parameters(*NAMES)
-    def test_law(self, name):
+    def test_law(self, name: str) -> None:
         """Whitened by the reference, samples are independent standard normals."""
         prior, p, mu, _ = self.case(name)
         keys = random.split(KEY, 20_000)
@@ -151,7 +152,7 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         self.assertAllClose(compiled(KEY), prior.sample(KEY, tuple(mu.shape)), 1e-4, 1e-6)
 
     @parameterized.parameters(*NAMES)
-    def test_scale_is_learned(self, name):
+    def test_scale_is_learned(self, name: str) -> None:
         """The optimum for a fixed q: sqrt((mu^T C^-1 mu + tr(C^-1 diag sigma^2)) / D)."""
         make, _, covariance = CASES[name]
         _, _, mu, sigma = self.case(name)
@@ -162,7 +163,7 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         self.assertAllClose(prior.scale, np.sqrt(squares / len(flat[0])), 1e-4)
 
     @parameterized.parameters(*NAMES)
-    def test_config(self, name):
+    def test_config(self, name: str) -> None:
         """As nested lists."""
         prior, _, mu, sigma = self.case(name)
         config = json.loads(json.dumps(keras.saving.serialize_keras_object(prior)))
@@ -170,7 +171,7 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         self.assertEqual(again.get_config(), prior.get_config())
         self.assertAllEqual(again.kl_from_normal(mu, sigma), prior.kl_from_normal(mu, sigma))
 
-    def test_identity_is_a_normal_prior(self):
+    def test_identity_is_a_normal_prior(self) -> None:
         rng = np.random.default_rng(0)
         mu, sigma = tf.constant(rng.normal(size=(4, 3))), tf.constant(rng.uniform(size=(4, 3)))
         expected = priors.Normal(0.3).kl_from_normal(mu, sigma)
@@ -180,7 +181,7 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         ):
             self.assertAllClose(prior.kl_from_normal(mu, sigma), expected, 1e-12)
 
-    def test_sampled_kl_of_a_layer(self):
+    def test_sampled_kl_of_a_layer(self) -> None:
         """Where the closed form is not asked for, or not known: posteriors with correlations."""
         prior = priors.MatrixNormal(ROWS, COLUMNS)
         for kwargs in ({"kl": "sample"}, {"posterior": "low_rank"}):
@@ -225,12 +226,12 @@ class ShapeTest(tf.test.TestCase, parameterized.TestCase):
             "^lengthscale=4 is too long for 7 positions .* use a shorter one$",
         ),
     )
-    def test_what_does_not_fit(self, make, shape, message):
+    def test_what_does_not_fit(self, make: Any, shape: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
             make().attach(shape)
 
     @parameterized.parameters((11, 2.0), (5, 4.0), (3, 20.0))
-    def test_lengthscales_that_go(self, positions, lengthscale):
+    def test_lengthscales_that_go(self, positions: Any, lengthscale: Any) -> None:
         """Those of the docstring; densities still have their digits in float32."""
         prior = priors.SpatialNormal(lengthscale)
         prior.attach((positions, 4, 4))
@@ -240,14 +241,14 @@ class ShapeTest(tf.test.TestCase, parameterized.TestCase):
         )
 
     @parameterized.parameters(0.0, -1.0, np.nan, None, "long")
-    def test_arguments_are_checked(self, wrong):
+    def test_arguments_are_checked(self, wrong: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^lengthscale=.* must be a positive number"):
             priors.SpatialNormal(wrong)
         with self.assertRaisesRegex(ValueError, "^scale=.* must be a positive number"):
             priors.MultivariateNormal(D6, scale=wrong)
 
     @parameterized.parameters("covariance", "row_covariance", "column_covariance")
-    def test_covariances_are_named(self, name):
+    def test_covariances_are_named(self, name: str) -> None:
         wrong = {name: [[1.0, 2.0], [2.0, 1.0]]}
         with self.assertRaisesRegex(ValueError, f"^{name} of shape .* must be positive definite"):
             if name == "covariance":
@@ -256,7 +257,7 @@ class ShapeTest(tf.test.TestCase, parameterized.TestCase):
                 fine = {"row_covariance": ROWS, "column_covariance": COLUMNS}
                 priors.MatrixNormal(**{**fine, **wrong})
 
-    def test_bias_is_a_normal(self):
+    def test_bias_is_a_normal(self) -> None:
         layer = BayesDense(3, num_data=10, prior=priors.MatrixNormal(ROWS, COLUMNS))
         layer.build((None, 8))
         self.assertIs(type(layer.bias_prior), priors.Normal)

@@ -1,6 +1,7 @@
 """One prior object given to several layers is one prior, in files as well."""
 
 import copy
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,7 +27,7 @@ PRIORS = {
 NAMES = tuple(PRIORS)
 
 
-def model_of(prior):
+def model_of(prior: Any) -> Any:
     """Two layers whose kernels, and for most priors biases, have one prior."""
     layers = [BayesDense(D, num_data=N, prior=prior, seed=i, name=f"layer_{i}") for i in range(2)]
     model = keras.Sequential([keras.Input((D,)), *layers])
@@ -38,7 +39,7 @@ def model_of(prior):
 class OffTarget(priors.Normal):
     """A prior of a user's own, with a KL of its own."""
 
-    def kl(self):
+    def kl(self) -> Any:
         return tf.square(self.scale - 3.0)
 
 
@@ -49,23 +50,23 @@ HIERARCHIES = {
 }
 
 
-def dense(prior, **kwargs):
+def dense(prior: Any, **kwargs: Any) -> Any:
     return BayesDense(D, **{"num_data": N, "prior": prior, "seed": 1, **kwargs})
 
 
-def total_kl(model, prior):
+def total_kl(model: Any, prior: Any) -> Any:
     """KL of all weights, and once that of the prior."""
     layers = [v for v in model._flatten_layers() if isinstance(v, BayesDense)]
     return prior.kl() + tf.add_n([q.exact_kl() for v in layers for q in v.random_weights])
 
 
-def through_file(model, folder):
+def through_file(model: Any, folder: Any) -> Any:
     model.save(f"{folder}/model.keras")
     return keras.models.load_model(f"{folder}/model.keras", safe_mode=True)
 
 
 class SharedPriorTest(tf.test.TestCase, parameterized.TestCase):
-    def assert_shared(self, model):
+    def assert_shared(self, model: Any) -> None:
         first, second = model.layers
         self.assertIs(first.prior, second.prior)
         self.assertIs(first.kernel.prior, second.kernel.prior)
@@ -75,11 +76,11 @@ class SharedPriorTest(tf.test.TestCase, parameterized.TestCase):
         self.assertNotEmpty(first.prior.trainable_variables)
 
     @parameterized.parameters(*NAMES)
-    def test_variables_are_counted_once(self, name):
+    def test_variables_are_counted_once(self, name: str) -> None:
         self.assert_shared(model_of(PRIORS[name]()))
 
     @parameterized.parameters(*(name for name in NAMES if name != "scale_mixture"))
-    def test_kl_of_the_scales_is_counted_once(self, name):
+    def test_kl_of_the_scales_is_counted_once(self, name: str) -> None:
         """The losses are the KL of the four weights and that of the prior's own posterior."""
         prior = PRIORS[name]()
         model = model_of(prior)
@@ -90,7 +91,7 @@ class SharedPriorTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(sum(model.losses), kl / N, 1e-5)
 
     @parameterized.parameters(*NAMES)
-    def test_file(self, name):
+    def test_file(self, name: str) -> None:
         """Shared again, also after a second time; training goes on for one prior."""
         model = model_of(PRIORS[name]())
         rng = np.random.default_rng(0)
@@ -109,7 +110,7 @@ class SharedPriorTest(tf.test.TestCase, parameterized.TestCase):
         self.assertIs(loaded.layers[0].prior, loaded.layers[1].prior)
 
     @parameterized.parameters(*NAMES)
-    def test_weights_file(self, name):
+    def test_weights_file(self, name: str) -> None:
         model, other = (model_of(PRIORS[name]()) for _ in range(2))
         for variable in model.layers[0].prior.trainable_variables:
             variable.assign_add(tf.fill(variable.shape, 0.3))
@@ -121,13 +122,13 @@ class SharedPriorTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(v, w)
         self.assertAllEqual(model(X), other(X))
 
-    def test_copy(self):
+    def test_copy(self) -> None:
         model = model_of(priors.Horseshoe())
         copied = copy.deepcopy(model)
         self.assert_shared(copied)
         self.assertIsNot(copied.layers[0].prior, model.layers[0].prior)
 
-    def test_prior_of_kernels_and_another_of_biases(self):
+    def test_prior_of_kernels_and_another_of_biases(self) -> None:
         """Each is shared with its like."""
         kernel, bias = priors.Normal(0.5, trainable=True), priors.Laplace(2.0, trainable=True)
         layers = [BayesDense(D, num_data=N, prior=kernel, bias_prior=bias) for _ in range(2)]
@@ -139,7 +140,7 @@ class SharedPriorTest(tf.test.TestCase, parameterized.TestCase):
         self.assertIsNot(a.prior, a.bias_prior)
         self.assertLen(loaded.trainable_variables, 8 + 2)
 
-    def test_empirical_bayes_pools_the_layers(self):
+    def test_empirical_bayes_pools_the_layers(self) -> None:
         """The optimum of a shared scale is the root mean square over all weights of both."""
         prior = priors.Normal(2.0, trainable=True)
         model = model_of(prior)
@@ -156,14 +157,14 @@ class SharedPriorTest(tf.test.TestCase, parameterized.TestCase):
 class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
     """Each model counts it once, whatever else the prior governs."""
 
-    def assert_counted_once(self, model, prior, x=X):
+    def assert_counted_once(self, model: Any, prior: Any, x: Any = X) -> None:
         expected = total_kl(model, prior) / N
         for training in (False, True):
             model(x, training=training)
             self.assertAllClose(sum(model.losses), expected, 1e-5)
 
     @parameterized.parameters(*HIERARCHIES)
-    def test_two_models(self, name):
+    def test_two_models(self, name: str) -> None:
         prior = HIERARCHIES[name]()
         first, second = model_of(prior), model_of(prior)
         second.set_weights(first.get_weights())
@@ -173,7 +174,7 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(bounds, [float(total_kl(first, prior)) / N] * 2, 1e-5)
 
     @parameterized.parameters(*HIERARCHIES)
-    def test_training_of_two_models(self, name):
+    def test_training_of_two_models(self, name: str) -> None:
         """Logs and weights of the second are as if there were no first, but for its scales."""
         histories = []
         for other in (False, True):
@@ -187,7 +188,7 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(histories[0]["kl"], histories[1]["kl"], 1e-6)
         self.assertAllClose(histories[0]["loss"], histories[1]["loss"], 1e-6)
 
-    def test_weight_is_that_of_the_model(self):
+    def test_weight_is_that_of_the_model(self) -> None:
         prior = priors.ARD()
         first, second = model_of(prior), model_of(prior)
         tfbdl.set_kl_weight(first, 0.25)
@@ -195,7 +196,7 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
             model(X, training=True)
             self.assertAllClose(sum(model.losses), weight * total_kl(model, prior) / N, 1e-5)
 
-    def test_columns_of_fit(self):
+    def test_columns_of_fit(self) -> None:
         prior = priors.ARD()
         model_of(prior)(X)
         model = model_of(prior)
@@ -203,7 +204,7 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
         history = model.fit(X, X, callbacks=[tfbdl.ELBOLogger()], verbose=0).history
         self.assertAllClose(history["kl_per_example"], [total_kl(model, prior) / N], 1e-5)
 
-    def test_shared_layer_and_nested_models(self):
+    def test_shared_layer_and_nested_models(self) -> None:
         prior = priors.ARD()
         twice = dense(prior)
         inner = keras.Sequential([keras.Input((D,)), dense(prior)])
@@ -212,13 +213,13 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
         self.assert_counted_once(model, prior)
         self.assert_counted_once(inner, prior)
 
-    def test_kernel_and_bias_of_one_layer(self):
+    def test_kernel_and_bias_of_one_layer(self) -> None:
         prior = OffTarget(0.5, trainable=True)
         model = keras.Sequential([keras.Input((D,)), dense(prior, bias_prior=prior)])
         self.assert_counted_once(model, prior)
 
     @parameterized.parameters(*HIERARCHIES)
-    def test_files(self, name):
+    def test_files(self, name: str) -> None:
         """Also of the second model, and as weights by `tf.train.Checkpoint`."""
         prior = HIERARCHIES[name]()
         _, second = model_of(prior), model_of(prior)
@@ -232,7 +233,7 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
             self.assert_counted_once(model, model.layers[0].prior)
         self.assertAllEqual(other.losses, (second(X, training=False), second.losses)[1])
 
-    def test_clone(self):
+    def test_clone(self) -> None:
         """As Keras clones layers one by one, each has a prior of its own, and its KL."""
         model = model_of(priors.ARD())
         clone = keras.models.clone_model(model)
@@ -242,7 +243,7 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
         expected = total_kl(clone, owned[0]) + owned[1].kl()
         self.assertAllClose(sum(clone.losses), expected / N, 1e-5)
 
-    def test_two_replicas(self):
+    def test_two_replicas(self) -> None:
         histories, priors_of = [], []
         for scope in (tf.distribute.get_strategy().scope, two_replicas.strategy().scope):
             with scope():
@@ -259,7 +260,7 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(*histories, 1e-4)
         self.assertAllClose(*priors_of, 1e-4)
 
-    def test_prior_predictive_of_a_prior_in_use(self):
+    def test_prior_predictive_of_a_prior_in_use(self) -> None:
         """Its samples hold no posterior of the scales, so that nothing is added to its loss."""
         prior = priors.ARD(trainable=False)
         model_of(prior)(X)
@@ -274,7 +275,7 @@ class KLOfThePriorTest(tf.test.TestCase, parameterized.TestCase):
         history = tfbdl.train(model, X, X, epochs=1, verbose=0)
         self.assertAllEqual(history["kl"], [0.0])
 
-    def test_num_data_must_agree(self):
+    def test_num_data_must_agree(self) -> None:
         prior = priors.ARD()
         layers = [dense(prior, name="first"), dense(prior, num_data=2 * N, name="second")]
         with self.assertRaisesRegex(

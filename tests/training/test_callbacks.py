@@ -6,6 +6,7 @@ import io
 import resource
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import keras
@@ -23,7 +24,7 @@ Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
 OTHER = (10.0 * X[:20], Y[:20])
 
 
-def classifier(*makers, rate=0.1, **kwargs):
+def classifier(*makers: Any, rate: float = 0.1, **kwargs: Any) -> Any:
     keras.utils.set_random_seed(3)
     layers = [make() for make in makers]
     model = keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(3)])
@@ -43,33 +44,33 @@ def classifier(*makers, rate=0.1, **kwargs):
 class Toy(keras.layers.Dense):
     """A layer with a complexity cost that is quick to compile: "kl" is 1/2 ||W||^2."""
 
-    def __init__(self, units, activation="tanh", **kwargs):
+    def __init__(self, units: int, activation: str = "tanh", **kwargs: Any) -> None:
         super().__init__(units, activation, **kwargs)
         self.kl_term = KLTerm(N)
 
-    def call(self, x, training=False):
+    def call(self, x: Any, training: bool = False) -> Any:
         kl = 0.5 * tf.reduce_sum(tf.square(self.kernel))
         self.kl_term.add(kl, training, kl=kl)
         return super().call(x)
 
 
-def toy(**kwargs):
+def toy(**kwargs: Any) -> Any:
     return classifier(lambda: Toy(8), **kwargs)
 
 
-def toy_kl(layer):
+def toy_kl(layer: Any) -> Any:
     return 0.5 * np.sum(np.square(np.asarray(layer.kernel, np.float64)))
 
 
-def first_toy(model):
+def first_toy(model: Any) -> Any:
     return toy_kl(model.layers[0])
 
 
-def bayes(**kwargs):
+def bayes(**kwargs: Any) -> Any:
     return classifier(lambda: tfbdl.layers.BayesDense(8, "tanh", num_data=N, seed=1), **kwargs)
 
 
-def concrete(**kwargs):
+def concrete(**kwargs: Any) -> Any:
     return classifier(
         lambda: tfbdl.layers.ConcreteDropout(
             keras.layers.Dense(8, "tanh"),
@@ -82,7 +83,7 @@ def concrete(**kwargs):
     )
 
 
-def kl_by_hand(layer):
+def kl_by_hand(layer: Any) -> Any:
     total = 0.0
     for q in (layer.kernel, layer.bias):
         mu, rho = (np.asarray(v.value, np.float64) for v in (q.mu, q.rho))
@@ -94,39 +95,47 @@ def kl_by_hand(layer):
 class AtBatches(keras.callbacks.Callback):
     """Measures something before each training batch; its means over the epochs' batches."""
 
-    def __init__(self, measure):
+    def __init__(self, measure: Any) -> None:
         super().__init__()
         self.measure = measure
-        self.means = []
+        self.means: list[Any] = []
 
-    def on_epoch_begin(self, epoch, logs=None):
-        self.values = []
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.values: list[Any] = []
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: Any, logs: Any = None) -> None:
         self.values.append(self.measure(self.model))
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.means.append(np.mean(self.values))
 
 
 class CallbackCase(tf.test.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         self.path = self.folder / "train.log"
 
-    def fit(self, model, x=X, y=Y, epochs=3, callbacks=(), **kwargs):
+    def fit(
+        self,
+        model: Any,
+        x: Any = X,
+        y: Any = Y,
+        epochs: int = 3,
+        callbacks: Any = (),
+        **kwargs: Any,
+    ) -> Any:
         arguments = {"batch_size": BATCH, "verbose": 0, "shuffle": False, **kwargs}
         return model.fit(x, y, epochs=epochs, callbacks=list(callbacks), **arguments).history
 
-    def log(self, model, columns=None, callbacks=(), **kwargs):
+    def log(self, model: Any, columns: Any = None, callbacks: Any = (), **kwargs: Any) -> Any:
         logger = tfbdl.TrainLogger(self.path, columns)
         history = self.fit(model, callbacks=[logger, *callbacks], **kwargs)
         return tfbdl.read_log(self.path), history
 
 
 class TrainLoggerTest(CallbackCase):
-    def test_format_to_the_character(self):
+    def test_format_to_the_character(self) -> None:
         self.log(toy(), ["cent", "kl", "acc"])
         number = r"\d+\.\d{6}"
         epochs = "".join(
@@ -137,7 +146,7 @@ class TrainLoggerTest(CallbackCase):
         )
         self.assertRegex(self.path.read_text(), rf"\A{epochs}\Z")
 
-    def test_kl_is_the_mean_over_batches(self):
+    def test_kl_is_the_mean_over_batches(self) -> None:
         for kwargs in ({}, {"jit_compile": True}, {"run_eagerly": True}):
             with self.subTest(kwargs):
                 model = toy(**kwargs)
@@ -148,7 +157,7 @@ class TrainLoggerTest(CallbackCase):
                 self.assertGreater(np.ptp(hand.means), 1e-3 * hand.means[0])
                 self.path.unlink()
 
-    def test_several_steps_per_execution(self):
+    def test_several_steps_per_execution(self) -> None:
         """All three batches of an epoch run in one call of the graph."""
         log, _ = self.log(toy())
         self.path.unlink()
@@ -156,13 +165,13 @@ class TrainLoggerTest(CallbackCase):
         for name in log.metrics:
             self.assertAllClose(log.metrics[name], several.metrics[name], 1e-5, 1e-5)
 
-    def test_concrete_dropout(self):
-        def weight_term(model):
+    def test_concrete_dropout(self) -> None:
+        def weight_term(model: Any) -> Any:
             layer = model.layers[0]
             k = 1.0 / (1.0 + np.exp(-10.0 * float(layer.scaled_logit.numpy())))
             return 0.5 * np.sum(np.square(layer.layer.kernel.numpy())) / k
 
-        def entropy_term(model):
+        def entropy_term(model: Any) -> Any:
             k = 1.0 / (1.0 + np.exp(-10.0 * float(model.layers[0].scaled_logit.numpy())))
             return -4 * (k * np.log(k) + (1 - k) * np.log1p(-k))
 
@@ -171,22 +180,22 @@ class TrainLoggerTest(CallbackCase):
         self.assertAllClose(log.metrics["wd"], wd.means, 1e-5)
         self.assertAllClose(log.metrics["ent"], ent.means, 1e-5)
 
-    def test_layers_are_summed(self):
+    def test_layers_are_summed(self) -> None:
         model = classifier(lambda: Toy(8), lambda: keras.Sequential([Toy(5)]))
         layers = (model.layers[0], model.layers[1].layers[0])
         hand = AtBatches(lambda m: sum(toy_kl(layer) for layer in layers))
         log, _ = self.log(model, callbacks=[hand])
         self.assertAllClose(log.metrics["kl"], hand.means, 1e-5)
 
-    def test_subclassed_models(self):
+    def test_subclassed_models(self) -> None:
         """They are built by fit; Keras does not tell a model without `training` that it trains."""
 
         class Late(keras.Model):
-            def __init__(self):
+            def __init__(self) -> None:
                 super().__init__()
                 self.toy = Toy(3, None)
 
-            def call(self, x, training=False):
+            def call(self, x: Any, training: bool = False) -> Any:
                 return self.toy(x)
 
         keras.utils.set_random_seed(1)
@@ -198,16 +207,16 @@ class TrainLoggerTest(CallbackCase):
         self.assertEqual(list(log.metrics), ["loss", "kl"])
         self.assertAllClose(log.metrics["kl"], by_hand.means, 1e-5)
 
-    def test_models_that_do_not_hear_of_training_are_refused(self):
+    def test_models_that_do_not_hear_of_training_are_refused(self) -> None:
         """Keras would run their layers in inference mode: trained without any noise."""
 
         class Unaware(keras.Model):
-            def __init__(self):
+            def __init__(self) -> None:
                 super().__init__()
                 self.dropout = tfbdl.layers.MCDropout(0.5)
                 self.dense = keras.layers.Dense(3)
 
-            def call(self, x):
+            def call(self, x: Any) -> Any:
                 return self.dense(self.dropout(x))
 
         model = Unaware()
@@ -219,7 +228,7 @@ class TrainLoggerTest(CallbackCase):
             tfbdl.train(model, X, Y, epochs=1, savedir=self.folder, verbose=0)
         self.assertEqual(list(self.folder.iterdir()), [])
 
-    def test_same_as_the_loop(self):
+    def test_same_as_the_loop(self) -> None:
         """From one state, with one batch an epoch (the order does not matter)."""
         by_hand = AtBatches(lambda m: kl_by_hand(m.layers[0]))
         log, history = self.log(bayes(), callbacks=[by_hand], batch_size=N)
@@ -242,14 +251,14 @@ class TrainLoggerTest(CallbackCase):
             self.assertAllClose(ours[name], history[name], 1e-5, 1e-5)
             self.assertAllClose(log.metrics[name], theirs.metrics[name], 1e-5, 1e-5)
 
-    def test_same_terms_of_dropout_as_the_loop(self):
+    def test_same_terms_of_dropout_as_the_loop(self) -> None:
         """Masks belong to rows, and the order is another: the first epoch has the same terms."""
         _, history = self.log(concrete(), batch_size=N, epochs=1)
         ours = tfbdl.train(concrete(), X, Y, epochs=1, batch_size=N, jit_compile=False, verbose=0)
         for name in ("wd", "ent"):
             self.assertAllClose(ours[name], history[name], 1e-6)
 
-    def test_validation_does_not_count(self):
+    def test_validation_does_not_count(self) -> None:
         """Validation has the KL of after the epoch; the log has the means of training."""
         hand = AtBatches(first_toy)
         columns = ["loss", "cent", "acc", "kl"]
@@ -261,15 +270,15 @@ class TrainLoggerTest(CallbackCase):
             self.assertAllEqual(log.metrics[name], without.metrics[name])
         self.assertIn("val_cent", history)
 
-    def test_validation_columns_can_be_asked_for(self):
+    def test_validation_columns_can_be_asked_for(self) -> None:
         log, history = self.log(toy(), ["cent", "val_cent"], validation_data=OTHER)
         self.assertAllClose(log.metrics["val_cent"], history["val_cent"], 0, 1e-6)
 
-    def test_seconds_leave_validation_out(self):
+    def test_seconds_leave_validation_out(self) -> None:
         """On a clock that only validation moves."""
         now = [0.0]
 
-        def validate(batch, logs=None):
+        def validate(batch: Any, logs: Any = None) -> None:
             now[0] += 100.0
 
         slow = keras.callbacks.LambdaCallback()
@@ -279,13 +288,13 @@ class TrainLoggerTest(CallbackCase):
         self.assertAllEqual(log.seconds, [0.0, 0.0])
         self.assertGreater(now[0], 0.0)
 
-    def test_it_changes_nothing_in_training(self):
+    def test_it_changes_nothing_in_training(self) -> None:
         alone = self.fit(toy())
         _, history = self.log(toy())
         for name, values in alone.items():
             self.assertAllClose(values, history[name], 1e-6, 1e-6)
 
-    def test_second_fit_without_and_with(self):
+    def test_second_fit_without_and_with(self) -> None:
         model = toy()
         reference = toy()
         out = io.StringIO()
@@ -303,7 +312,7 @@ class TrainLoggerTest(CallbackCase):
         self.assertAllClose(tfbdl.read_log(again).metrics["kl"], hand.means, 1e-5)
         self.assertEqual(self.path.read_text(), text)
 
-    def test_evaluate_between(self):
+    def test_evaluate_between(self) -> None:
         model = toy()
         logger = tfbdl.TrainLogger(self.path)
         hand = AtBatches(first_toy)
@@ -313,7 +322,7 @@ class TrainLoggerTest(CallbackCase):
         self.fit(model, callbacks=[evaluate, logger, hand])
         self.assertAllClose(tfbdl.read_log(self.path).metrics["kl"], hand.means, 1e-5)
 
-    def test_an_existing_log_is_never_written_over(self):
+    def test_an_existing_log_is_never_written_over(self) -> None:
         self.log(toy())
         text = self.path.read_text()
         with self.assertRaisesRegex(ValueError, "already has a log") as caught:
@@ -321,36 +330,36 @@ class TrainLoggerTest(CallbackCase):
         self.assertNotIn("\n", str(caught.exception))
         self.assertEqual(self.path.read_text(), text)
 
-    def test_a_path_that_cannot_be_written(self):
+    def test_a_path_that_cannot_be_written(self) -> None:
         for path in (self.folder / "missing" / "train.log", self.folder, Path("/proc/train.log")):
             with self.subTest(path=path), self.assertRaisesRegex(OSError, str(path)) as caught:
                 self.fit(toy(), callbacks=[tfbdl.TrainLogger(path)])
             self.assertNotIn("\n", str(caught.exception))
 
-    def test_unknown_column(self):
+    def test_unknown_column(self) -> None:
         with self.assertRaisesRegex(ValueError, "columns has 'elbo'; fit reports .*kl") as caught:
             self.log(toy(), ["cent", "elbo"])
         self.assertNotIn("\n", str(caught.exception))
 
-    def test_initial_epoch(self):
+    def test_initial_epoch(self) -> None:
         log, _ = self.log(toy(), initial_epoch=3, epochs=5)
         self.assertEqual(log.epochs.tolist(), [4, 5])
 
-    def test_schedule(self):
+    def test_schedule(self) -> None:
         model = toy()
         rate = keras.optimizers.schedules.PiecewiseConstantDecay([5], [0.01, 0.001])
         model.compile(keras.optimizers.Adam(rate), model.loss)
         log, _ = self.log(model)
         self.assertEqual(log.learning_rates.tolist(), [0.01, 0.01, 0.001])
 
-    def test_learning_rate_scheduler(self):
+    def test_learning_rate_scheduler(self) -> None:
         scheduler = keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.02 / (epoch + 1))
         logger = tfbdl.TrainLogger(self.path)
         self.fit(toy(), callbacks=[scheduler, logger])
         log = tfbdl.read_log(self.path)
         self.assertEqual(log.learning_rates.tolist(), [0.02, 0.01, 0.006667])
 
-    def test_vae(self):
+    def test_vae(self) -> None:
         keras.utils.set_random_seed(1)
         vae = tfbdl.models.VAE(1, (4,), seed=3)
         vae.compile("sgd")
@@ -358,27 +367,27 @@ class TrainLoggerTest(CallbackCase):
         self.assertEqual(list(log.metrics), ["elbo"])
         self.assertAllClose(log.metrics["elbo"], history["elbo"], 0, 1e-6)
 
-    def test_verbose_prints_the_log(self):
+    def test_verbose_prints_the_log(self) -> None:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             self.fit(toy(), callbacks=[tfbdl.TrainLogger(self.path, verbose=1)])
         self.assertEqual(out.getvalue(), self.path.read_text())
 
-    def test_later_callbacks_see_the_terms(self):
+    def test_later_callbacks_see_the_terms(self) -> None:
         seen = []
         later = keras.callbacks.LambdaCallback(on_epoch_end=lambda e, logs: seen.append(logs["kl"]))
         log, _ = self.log(toy(), callbacks=[later])
         self.assertAllClose(log.metrics["kl"], seen, 0, 1e-6)
 
-    def test_early_stopping_on_a_term(self):
+    def test_early_stopping_on_a_term(self) -> None:
         early = keras.callbacks.EarlyStopping(monitor="kl", mode="max", patience=1)
         log, _ = self.log(toy(), callbacks=[early], epochs=20)
         self.assertEqual(len(log.epochs), 2)
 
-    def test_a_fit_that_fails(self):
+    def test_a_fit_that_fails(self) -> None:
         """The log stays readable, is closed, and the model trains on."""
 
-        def fail(epoch, logs):
+        def fail(epoch: int, logs: Any) -> None:
             if epoch == 2:
                 raise RuntimeError("mine")
 
@@ -393,10 +402,10 @@ class TrainLoggerTest(CallbackCase):
         self.fit(model, callbacks=[tfbdl.TrainLogger(again), hand])
         self.assertAllClose(tfbdl.read_log(again).metrics["kl"], hand.means, 1e-5)
 
-    def test_nothing_of_it_is_left_on_the_model(self):
+    def test_nothing_of_it_is_left_on_the_model(self) -> None:
         """However a training ends, at its beginning, in a step, or after an epoch."""
 
-        def fail(*_, **__):
+        def fail(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
         moments = ("train_begin", "epoch_begin", "train_batch_end", "epoch_end", "train_end")
@@ -415,7 +424,7 @@ class TrainLoggerTest(CallbackCase):
                 self.assertNotIn("kl", self.fit(model, epochs=1))
                 (self.folder / f"{i}.log").unlink(missing_ok=True)
 
-    def test_the_loop_has_the_terms_by_itself(self):
+    def test_the_loop_has_the_terms_by_itself(self) -> None:
         """Observers see `fit` alone: in the loop they would report a KL of 0."""
         for callback in (tfbdl.ELBOLogger(), tfbdl.TrainLogger(self.path)):
             name = type(callback).__name__
@@ -423,11 +432,11 @@ class TrainLoggerTest(CallbackCase):
             with self.assertRaisesRegex(ValueError, message):
                 tfbdl.train(bayes(), X, Y, epochs=1, callbacks=[callback], verbose=0)
 
-    def test_no_package_layers(self):
+    def test_no_package_layers(self) -> None:
         log, _ = self.log(classifier())
         self.assertEqual(set(log.metrics), {"loss", "cent", "acc"})
 
-    def test_the_model_can_be_saved_meanwhile(self):
+    def test_the_model_can_be_saved_meanwhile(self) -> None:
         path = self.folder / "model.keras"
         model = toy()
         self.log(model, callbacks=[keras.callbacks.ModelCheckpoint(path)])
@@ -436,7 +445,7 @@ class TrainLoggerTest(CallbackCase):
 
 
 class BoundTest(CallbackCase):
-    def test_parts_of_the_bound(self):
+    def test_parts_of_the_bound(self) -> None:
         """The loss is nll + weight * KL / N, and the elbo counts the whole KL."""
         for weight in (1.0, 0.25):
             model = toy(rate=0.0)
@@ -449,7 +458,7 @@ class BoundTest(CallbackCase):
             self.assertAllClose(history["elbo"], -(np.array(nll) + kl), 1e-5)
             self.assertAllClose(history["loss"], np.array(nll) + weight * kl, 1e-5)
 
-    def test_beside_a_logger(self):
+    def test_beside_a_logger(self) -> None:
         history = self.fit(
             bayes(), callbacks=[tfbdl.ELBOLogger(), tfbdl.TrainLogger(self.path, ["elbo", "kl"])]
         )
@@ -457,14 +466,14 @@ class BoundTest(CallbackCase):
         self.assertAllClose(log.metrics["elbo"], history["elbo"], 0, 1e-6)
         self.assertAllClose(log.metrics["kl"] / N, history["kl_per_example"], 1e-5)
 
-    def test_models_without_random_weights(self):
+    def test_models_without_random_weights(self) -> None:
         history = self.fit(classifier(), callbacks=[tfbdl.ELBOLogger()], epochs=1)
         self.assertAllClose(history["nll"], history["loss"])
         self.assertEqual(history["kl_per_example"], [0.0])
 
 
 class PosteriorTensorBoardTest(CallbackCase):
-    def events(self):
+    def events(self) -> Any:
         """What was written: values by name and step; histograms as their counts and bounds."""
         actual = {}
         for path in self.folder.rglob("events*"):
@@ -473,7 +482,7 @@ class PosteriorTensorBoardTest(CallbackCase):
                     actual[value.tag, event.step] = tf.make_ndarray(value.tensor)
         return actual
 
-    def test_scalars_and_histograms(self):
+    def test_scalars_and_histograms(self) -> None:
         model = classifier(
             lambda: tfbdl.layers.ConcreteDropout(
                 keras.layers.Dense(8, "tanh"), num_data=N, name="drop"
@@ -494,7 +503,7 @@ class PosteriorTensorBoardTest(CallbackCase):
             self.assertEqual(buckets[:, 2].sum(), 48)
         self.assertIn(("bayes/kernel/signal_to_noise_db", 1), actual)
 
-    def test_a_log_dir_that_cannot_be_written(self):
+    def test_a_log_dir_that_cannot_be_written(self) -> None:
         """TensorFlow has errors of its own, and of several lines."""
         file = self.folder / "file"
         file.touch()
@@ -511,7 +520,7 @@ class PosteriorTensorBoardTest(CallbackCase):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    def test_a_spread_that_is_not_known_is_left_out(self):
+    def test_a_spread_that_is_not_known_is_left_out(self) -> None:
         model = classifier(
             lambda: tfbdl.layers.BayesDense(6, num_data=N, posterior="prior", name="bayes")
         )

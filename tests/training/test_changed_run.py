@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -16,7 +17,14 @@ from tfbdl.training import checkpoint
 BASE = {"units": 8, "activation": "tanh", "scale": 1.0, "rate": 0.2, "temperature": 0.1, "seed": 0}
 
 
-def of_many_parts(*, optimizer=None, loss=None, before=False, loss_weights=None, **changes):
+def of_many_parts(
+    *,
+    optimizer: Any = None,
+    loss: Any = None,
+    before: bool = False,
+    loss_weights: Any = None,
+    **changes: Any,
+) -> Any:
     """A network with a setting of every kind that leaves all shapes alone."""
     settings = {**BASE, **changes}
     keras.utils.set_random_seed(0)
@@ -79,7 +87,7 @@ CHANGES = {
 }
 
 
-def made(arguments):
+def made(arguments: Any) -> Any:
     return of_many_parts(**{k: v() if callable(v) else v for k, v in arguments.items()})
 
 
@@ -87,58 +95,58 @@ class ChangedRunTest(ResumeCase, parameterized.TestCase):
     """What was changed is named, unless it was on purpose; what was not goes on."""
 
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         super().setUpClass()
         cls.begun = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         train(of_many_parts(), cls.begun / "run", 1)
 
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
-        shutil.copytree(self.begun / "run", self.run, dirs_exist_ok=True)
+        shutil.copytree(self.begun / "run", self.folder, dirs_exist_ok=True)
 
     @parameterized.named_parameters((name, *change) for name, change in CHANGES.items())
-    def test_change(self, arguments, pattern):
+    def test_change(self, arguments: Any, pattern: str) -> None:
         model = made(arguments)
-        before, files = model.get_weights(), contents(self.run)
+        before, files = model.get_weights(), contents(self.folder)
         with self.assertRaisesRegex(ValueError, f"holds a run with .*{pattern}") as caught:
-            train(model, self.run, 2)
+            train(model, self.folder, 2)
         self.assertNotIn("\n", str(caught.exception))
-        self.assertEqual(contents(self.run), files)
+        self.assertEqual(contents(self.folder), files)
         self.assert_same_state(model.get_weights(), before)
 
-    def test_no_change(self):
+    def test_no_change(self) -> None:
         keras.layers.Dense(1)  # whose name makes those of the next ones others
-        history = train(of_many_parts(), self.run, 2)
+        history = train(of_many_parts(), self.folder, 2)
         self.assertLen(history["loss"], 1)
 
-    def test_on_purpose(self):
+    def test_on_purpose(self) -> None:
         """Weights are kept, and an optimizer begins anew; later runs know what has changed."""
         model = made({"optimizer": lambda: keras.optimizers.SGD(0.0), "rate": 0.5})
-        train(model, self.run, 2, changed=["optimizer", "model"])
+        train(model, self.folder, 2, changed=["optimizer", "model"])
         self.assertEqual(int(model.optimizer.iterations), N // BATCH)
         kept = of_many_parts()
         checkpoint.restore(self.begun / "run" / "checkpoint.npz", kept, optimizer=False)
         for a, b in zip(kept.trainable_variables, model.trainable_variables, strict=True):
             self.assertAllEqual(a, b)
         with self.assertRaisesRegex(ValueError, 'optimizer.class="SGD", not "Adam"'):
-            train(of_many_parts(rate=0.5), self.run, 3)
+            train(of_many_parts(rate=0.5), self.folder, 3)
 
-    def test_the_rate_of_the_new_optimizer_holds(self):
+    def test_the_rate_of_the_new_optimizer_holds(self) -> None:
         model = made({"optimizer": lambda: keras.optimizers.Adam(0.5)})
-        train(model, self.run, 2, changed="optimizer")
-        self.assertAllClose(tfbdl.read_log(self.run / "train.log").learning_rates, [0.01, 0.5])
+        train(model, self.folder, 2, changed="optimizer")
+        self.assertAllClose(tfbdl.read_log(self.folder / "train.log").learning_rates, [0.01, 0.5])
 
-    def test_the_new_weight_of_the_kl_holds(self):
+    def test_the_new_weight_of_the_kl_holds(self) -> None:
         model = made({"kl_weight": 0.5})
-        train(model, self.run, 2, changed="model")
+        train(model, self.folder, 2, changed="model")
         for weight in kl_term.weights(model):
             self.assertEqual(float(weight), 0.5)
 
-    def test_a_rate_that_a_callback_has_changed(self):
+    def test_a_rate_that_a_callback_has_changed(self) -> None:
         """In a notebook the same object comes back with the rate that the callback left."""
         halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
         model = plain()
-        folder = self.run.parent / "halved"
+        folder = self.folder.parent / "halved"
         for epochs in (2, 3):
             train(model, folder, epochs, callbacks=[halve])
         rates = tfbdl.read_log(folder / "train.log").learning_rates
@@ -147,22 +155,22 @@ class ChangedRunTest(ResumeCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "optimizer.learning_rate=0.01, not 0.3"):
             train(model, folder, 4, callbacks=[halve])
 
-    def test_models_without_a_config(self):
+    def test_models_without_a_config(self) -> None:
         class Own(keras.Model):
-            def __init__(self, activation, network):
+            def __init__(self, activation: Any, network: Any) -> None:
                 super().__init__()
                 self.inner = keras.layers.Dense(3, activation)
                 self.network = network
 
-            def call(self, x, training=False):
+            def call(self, x: Any, training: bool = False) -> Any:
                 return self.inner(x)
 
-        def own(activation):
+        def own(activation: Any) -> Any:
             model = Own(activation, lambda x: x)
             model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
             return model
 
-        folder = self.run.parent / "own"
+        folder = self.folder.parent / "own"
         train(own("tanh"), folder, 1)
         train(own("tanh"), folder, 2)
         with self.assertRaisesRegex(ValueError, 'activation="tanh", not "relu"'):

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 import zipfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import keras
@@ -21,7 +22,7 @@ from tfbdl.training.checkpoint import CheckpointError
 META = {"epoch": 3, "seed": 5, "num_data": 50}
 
 
-def make(units=1, optimizer="sgd", use_bias=True):
+def make(units: int = 1, optimizer: str = "sgd", use_bias: bool = True) -> Any:
     keras.utils.set_random_seed(1)
     layer = keras.layers.Dense(units, use_bias=use_bias)
     model = keras.Sequential([keras.Input((2,)), layer])
@@ -30,26 +31,26 @@ def make(units=1, optimizer="sgd", use_bias=True):
     return model
 
 
-def variables(model):
+def variables(model: Any) -> Any:
     return (*model.variables, *model.optimizer.variables)
 
 
-def state(model):
+def state(model: Any) -> Any:
     return [np.asarray(v.value) for v in variables(model)]
 
 
 class CheckpointCase(tf.test.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         self.path = self.folder / "checkpoint.npz"
 
-    def assert_state(self, model, expected):
+    def assert_state(self, model: Any, expected: Any) -> None:
         for a, b in zip(state(model), expected, strict=True):
             self.assertEqual(a.dtype, b.dtype)
             np.testing.assert_array_equal(a, b)
 
-    def assert_refused(self, model):
+    def assert_refused(self, model: Any) -> None:
         """Neither part of the file can be read, in one line, and no variable moves."""
         before = state(model)
         with self.assertRaises(CheckpointError) as caught:
@@ -62,7 +63,7 @@ class CheckpointCase(tf.test.TestCase):
 
 
 class RoundTripTest(CheckpointCase):
-    def test_everything_comes_back(self):
+    def test_everything_comes_back(self) -> None:
         keras.utils.set_random_seed(1)
         stack = [keras.layers.Dense(3), keras.layers.BatchNormalization()]
         stack.append(keras.layers.Dropout(0.5, seed=3))
@@ -79,7 +80,7 @@ class RoundTripTest(CheckpointCase):
         self.assert_state(model, kept)
         self.assertEqual(checkpoint.read_meta(self.path), META)
 
-    def test_narrow_types(self):
+    def test_narrow_types(self) -> None:
         for dtype in ("float16", "bfloat16", "float64"):
             with self.subTest(dtype):
                 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, dtype=dtype)])
@@ -94,7 +95,7 @@ class RoundTripTest(CheckpointCase):
                     self.assertEqual(v.value.dtype, expected.dtype)
                     self.assertTrue(bool(tf.reduce_all(v.value == expected)))
 
-    def test_special_values(self):
+    def test_special_values(self) -> None:
         model = make()
         model.layers[0].kernel.assign([[-0.0], [1e-45]])
         kept = state(model)
@@ -104,7 +105,7 @@ class RoundTripTest(CheckpointCase):
         for a, b in zip(state(model), kept, strict=True):
             self.assertEqual(a.tobytes(), b.tobytes())
 
-    def test_states_beside_the_model(self):
+    def test_states_beside_the_model(self) -> None:
         """Of callbacks: arrays of their types, by callback and name, in order."""
         states = [{"delta": np.array([0.1, np.pi]), "epochs": np.array([3])}, {"v0": np.array(2.0)}]
         checkpoint.save(self.path, make(), META, states)
@@ -118,7 +119,7 @@ class RoundTripTest(CheckpointCase):
         checkpoint.save(self.path, make(), META)
         self.assertEqual(checkpoint.read_states(self.path), [])
 
-    def test_a_second_save_replaces_the_first_and_leaves_no_other_file(self):
+    def test_a_second_save_replaces_the_first_and_leaves_no_other_file(self) -> None:
         model = make()
         checkpoint.save(self.path, model, META)
         checkpoint.save(self.path, model, {**META, "epoch": 4})
@@ -127,7 +128,7 @@ class RoundTripTest(CheckpointCase):
 
 
 class FailedSaveTest(CheckpointCase):
-    def test_the_checkpoint_before_stays(self):
+    def test_the_checkpoint_before_stays(self) -> None:
         """Whatever step of saving fails: the old file is whole and nothing lies beside it."""
         model = make()
         checkpoint.save(self.path, model, META)
@@ -142,15 +143,15 @@ class FailedSaveTest(CheckpointCase):
                     self.assertEqual(self.path.read_bytes(), before)
                     self.assertEqual(os.listdir(self.folder), ["checkpoint.npz"])
 
-    def test_the_file_is_on_disk_before_it_gets_its_name(self):
+    def test_the_file_is_on_disk_before_it_gets_its_name(self) -> None:
         calls = []
         real_sync, real_replace = os.fsync, os.replace
 
-        def sync(descriptor):
+        def sync(descriptor: Any) -> None:
             calls.append(("sync", os.fstat(descriptor).st_size))
             real_sync(descriptor)
 
-        def replace(source, target):
+        def replace(source: Any, target: Any) -> None:
             calls.append(("replace", os.stat(source).st_size))
             real_replace(source, target)
 
@@ -161,7 +162,7 @@ class FailedSaveTest(CheckpointCase):
 
 
 class DamageTest(CheckpointCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.model = make(use_bias=False)
         self.model.layers[0].kernel.assign([[5.0], [6.0]])
@@ -170,7 +171,7 @@ class DamageTest(CheckpointCase):
         self.saved = state(self.model)
         self.model.layers[0].kernel.assign([[1.0], [2.0]])
 
-    def test_every_prefix(self):
+    def test_every_prefix(self) -> None:
         accepted = []
         for end in range(len(self.whole)):
             self.path.write_bytes(self.whole[:end])
@@ -180,7 +181,7 @@ class DamageTest(CheckpointCase):
                 accepted.append(end)
         self.assertEqual(accepted, [])
 
-    def test_every_byte_damaged(self):
+    def test_every_byte_damaged(self) -> None:
         """A damaged byte is refused, or was of no consequence: never other numbers."""
         before = state(self.model)
         kinds = set()
@@ -206,11 +207,11 @@ class DamageTest(CheckpointCase):
 
     @settings(max_examples=50, deadline=None, derandomize=True)
     @given(st.binary(max_size=300))
-    def test_garbage(self, garbage):
+    def test_garbage(self, garbage: Any) -> None:
         self.path.write_bytes(garbage)
         self.assert_refused(self.model)
 
-    def test_files_of_another_kind(self):
+    def test_files_of_another_kind(self) -> None:
         others = {
             "npy": lambda: self.save_npy(np.ones(3)),
             "pickle": lambda: self.save_npy(np.array([{}], object)),
@@ -230,45 +231,45 @@ class DamageTest(CheckpointCase):
                 write()
                 self.assert_refused(self.model)
 
-    def save_npy(self, array):
+    def save_npy(self, array: Any) -> None:
         with self.path.open("wb") as file:
             np.save(file, array, allow_pickle=True)
 
-    def save_bytes(self):
+    def save_bytes(self) -> None:
         """A member of an archive that NumPy does not take for an array."""
         with zipfile.ZipFile(io.BytesIO(self.whole)) as whole, zipfile.ZipFile(self.path, "w") as z:
             for name in whole.namelist():
                 z.writestr(name, b"" if name == "v0.npy" else whole.read(name))
 
-    def save_weights(self):
+    def save_weights(self) -> None:
         weights = self.folder / "m.weights.h5"
         self.model.save_weights(weights)
         os.replace(weights, self.path)
 
-    def save_arrays(self, meta, **arrays):
+    def save_arrays(self, meta: Any, **arrays: Any) -> None:
         np.savez(self.path, format=FORMAT, meta=np.array(meta), **self.values() | arrays)
 
-    def values(self):
+    def values(self) -> Any:
         return {f"v{i}": a for i, a in enumerate(state(self.model))}
 
-    def test_the_format_of_a_newer_version(self):
+    def test_the_format_of_a_newer_version(self) -> None:
         np.savez(self.path, format=FORMAT + 1, meta=np.array("{}"), **self.values())
         self.assert_refused(self.model)
         with self.assertRaisesRegex(CheckpointError, f"format {FORMAT + 1} is of a newer tfbdl"):
             checkpoint.restore(self.path, self.model)
 
-    def test_a_folder_in_its_place(self):
+    def test_a_folder_in_its_place(self) -> None:
         self.path.unlink()
         self.path.mkdir()
         self.assert_refused(self.model)
 
-    def test_missing(self):
+    def test_missing(self) -> None:
         self.path.unlink()
         self.assert_refused(self.model)
 
 
 class OtherModelTest(CheckpointCase):
-    def check(self, other):
+    def check(self, other: Any) -> None:
         checkpoint.save(self.path, make(), META)
         before = state(other)
         with self.assertRaisesRegex(CheckpointError, "another model or optimizer") as caught:
@@ -276,13 +277,13 @@ class OtherModelTest(CheckpointCase):
         self.assertNotIn("\n", str(caught.exception))
         self.assert_state(other, before)
 
-    def test_other_widths(self):
+    def test_other_widths(self) -> None:
         self.check(make(units=2))
 
-    def test_other_optimizer(self):
+    def test_other_optimizer(self) -> None:
         self.check(make(optimizer="adam"))
 
-    def test_fewer_variables(self):
+    def test_fewer_variables(self) -> None:
         self.check(make(use_bias=False))
 
 

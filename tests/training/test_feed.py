@@ -2,7 +2,9 @@
 
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,38 +19,38 @@ X = RNG.normal(size=(N, 4)).astype("float32")
 Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
 
 
-def order(epoch):
+def order(epoch: int) -> Any:
     """That of the loop's own shuffling."""
     return tf.random.experimental.stateless_shuffle(tf.range(N), seed=(SEED, epoch)).numpy()
 
 
-def from_arrays(epoch, context):
+def from_arrays(epoch: int, context: Any) -> Any:
     rows = order(epoch)
     return tf.data.Dataset.from_tensor_slices((X[rows], Y[rows]))
 
 
-def from_generator(epoch, context):
+def from_generator(epoch: int, context: Any) -> Any:
     return tf.data.Dataset.from_generator(
         lambda: ((X[i], Y[i]) for i in order(epoch)),
         output_signature=(tf.TensorSpec([4]), tf.TensorSpec([], tf.int64)),
     )
 
 
-def without_seconds(folder):
+def without_seconds(folder: Any) -> Any:
     return re.sub(r"\(\d+\.\d{3} secs\)", "(secs)", (Path(folder) / "train.log").read_text())
 
 
-def raising(error, where):
+def raising(error: Any, where: Any) -> Any:
     """Data that fail in their second epoch: in the function, in what it reads from, or in a map."""
 
-    def examples(epoch, context):
-        def next_one():
+    def examples(epoch: int, context: Any) -> Any:
+        def next_one() -> Iterator[Any]:
             for k, i in enumerate(order(epoch)):
                 if (epoch, k) == (2, 20) and where == "generator":
                     raise error
                 yield X[i], Y[i]
 
-        def changed(x):
+        def changed(x: Any) -> Any:
             if epoch == 2 and where == "map":
                 raise error
             return x
@@ -65,11 +67,11 @@ def raising(error, where):
 
 
 class FeedTest(tf.test.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
-    def classifier(self, random=True):
+    def classifier(self, random: bool = True) -> Any:
         keras.utils.set_random_seed(3)
         noise = [tfbdl.layers.MCDropout(0.5, seed=1)] if random else []
         hidden = tfbdl.layers.BayesDense(8, num_data=N, seed=1) if random else None
@@ -81,11 +83,11 @@ class FeedTest(tf.test.TestCase):
         )
         return model
 
-    def train(self, model, x, y=None, **kwargs):
+    def train(self, model: Any, x: Any, y: Any = None, **kwargs: Any) -> Any:
         given = {"epochs": 3, "batch_size": BATCH, "seed": SEED, "verbose": 0, "num_data": N}
         return tfbdl.train(model, x, y, **{**given, **kwargs})
 
-    def test_same_run_as_on_arrays(self):
+    def test_same_run_as_on_arrays(self) -> None:
         """The order is that of the data sets; noise and KL are those of the model."""
         for jit_compile in (False, True):
             for callbacks in ([], [tfbdl.MinibatchKL()]):
@@ -97,13 +99,13 @@ class FeedTest(tf.test.TestCase):
                     self.assertAllClose(got[name], values, 1e-5, 1e-5, name)
                 self.assertAllClose(stream.get_weights(), arrays.get_weights(), 1e-4, 1e-5)
 
-    def test_same_run_on_two_devices(self):
+    def test_same_run_on_two_devices(self) -> None:
         expected = self.train(self.classifier(random=False), from_arrays, jit_compile=False)
         with two_replicas.strategy().scope():
             model = self.classifier(random=False)
         self.assertAllClose(self.train(model, from_arrays)["loss"], expected["loss"], 1e-5, 1e-5)
 
-    def test_resume(self):
+    def test_resume(self) -> None:
         for name, parts in (("whole", [4]), ("parts", [2, 4])):
             for epochs in parts:
                 model = self.classifier()
@@ -112,7 +114,7 @@ class FeedTest(tf.test.TestCase):
             without_seconds(self.folder / "parts"), without_seconds(self.folder / "whole")
         )
 
-    def test_files(self):
+    def test_files(self) -> None:
         """Each example of each file is seen once an epoch, in batches of one size."""
         paths = [str(self.folder / f"{i}.tfrecord") for i in range(4)]
         for path, rows in zip(paths, np.split(np.arange(40, dtype=np.int64), 4), strict=True):
@@ -121,8 +123,8 @@ class FeedTest(tf.test.TestCase):
                     writer.write(row.tobytes())
         seen = {}
 
-        def of_files(epoch, context):
-            def parse(record):
+        def of_files(epoch: int, context: Any) -> Any:
+            def parse(record: Any) -> Any:
                 row = tf.io.decode_raw(record, tf.int64)[0]
                 return tf.gather(X, row), tf.gather(Y, row)
 
@@ -134,11 +136,11 @@ class FeedTest(tf.test.TestCase):
 
         self.train(self.classifier(), of_files, num_data=40, batch_size=8, jit_compile=False)
         self.assertEqual(set(seen), {1, 2, 3})
-        for rows in seen.values():
-            self.assertCountEqual(rows, map(tuple, X[:40]))
+        for tuples in seen.values():
+            self.assertCountEqual(tuples, map(tuple, X[:40]))
         self.assertNotEqual(seen[2], seen[3])
 
-    def test_model_without_targets(self):
+    def test_model_without_targets(self) -> None:
         keras.utils.set_random_seed(1)
         vae = tfbdl.models.VAE(2, (8,), seed=3)
         vae.compile(keras.optimizers.Adam(0.01))
@@ -150,16 +152,18 @@ class FeedTest(tf.test.TestCase):
         with self.assertRaisesRegex(ValueError, r"^x .*\[0, 1\]"):
             self.train(vae, lambda e, c: tf.data.Dataset.from_tensor_slices(255 * pixels))
 
-    def refuse(self, pattern, x, y=None, error=ValueError, **kwargs):
+    def refuse(
+        self, pattern: str, x: Any, y: Any = None, error: Any = ValueError, **kwargs: Any
+    ) -> None:
         with self.assertRaisesRegex(error, pattern) as caught:
             self.train(self.classifier(), x, y, savedir=self.folder / "run", **kwargs)
         self.assertNotIn("\n", str(caught.exception))
 
-    def test_refusals(self):
-        def batches(epoch, context):
+    def test_refusals(self) -> None:
+        def batches(epoch: int, context: Any) -> Any:
             return from_arrays(epoch, context).batch(8)
 
-        def of(*arrays):
+        def of(*arrays: Any) -> Any:
             return lambda epoch, context: tf.data.Dataset.from_tensor_slices(arrays)
 
         self.refuse("^x is a tf.data.Dataset, .*function", batches(1, None))
@@ -178,10 +182,10 @@ class FeedTest(tf.test.TestCase):
         self.refuse("^x gives fewer examples than .*batch_size=16", of(X[:10], Y[:10]))
         self.assertFalse((self.folder / "run").exists())
 
-    def test_targets_are_missing(self):
+    def test_targets_are_missing(self) -> None:
         """Arrays, and a data set of inputs alone, for a loss that needs targets."""
 
-        def inputs_alone(epoch, context):
+        def inputs_alone(epoch: int, context: Any) -> Any:
             return tf.data.Dataset.from_tensor_slices(X)
 
         for x, num_data in ((X, None), (inputs_alone, N)):
@@ -191,7 +195,7 @@ class FeedTest(tf.test.TestCase):
                 with self.assertRaisesRegex(ValueError, "^y=None: the loss of model=.*; give y$"):
                     self.train(model, x, num_data=num_data)
 
-    def test_errors_of_the_data(self):
+    def test_errors_of_the_data(self) -> None:
         """They are told as they were raised, by the function itself or by what reads examples."""
 
         class Mine(Exception):
@@ -230,8 +234,8 @@ class FeedTest(tf.test.TestCase):
                 self.train(self.classifier(), from_generator, savedir=folder)
                 self.assertLen(tfbdl.read_log(folder / "train.log").epochs, 3)
 
-    def test_too_few_examples_later(self):
-        def x(epoch, context):
+    def test_too_few_examples_later(self) -> None:
+        def x(epoch: int, context: Any) -> Any:
             return from_arrays(epoch, context).take(N if epoch < 3 else 20)
 
         pattern = r"^x gave fewer examples in epoch 3 than 2 batches need; .*after epoch 2$"

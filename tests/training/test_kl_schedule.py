@@ -1,7 +1,9 @@
 """Schedules of the KL: warm-ups, cycles, Blundell's weights of batches, and how they end."""
 
 import tempfile
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,7 +19,7 @@ X = np.random.default_rng(0).normal(size=(N, 4)).astype("float32")
 Y = np.zeros((N, 2), "float32")
 
 
-def network(**compile_arguments):
+def network(**compile_arguments: Any) -> Any:
     """A network whose weights stay as they are, so that its KL does."""
     keras.utils.set_random_seed(0)
     layers = [tfbdl.layers.BayesDense(units, num_data=N, seed=units) for units in (3, 2)]
@@ -28,23 +30,23 @@ def network(**compile_arguments):
 
 
 class ZeroLoss(keras.losses.Loss):
-    def call(self, y, f):
+    def call(self, y: Any, f: Any) -> Any:
         return 0.0 * tf.reduce_sum(f, axis=-1)
 
 
-def kl_per_example(model):
+def kl_per_example(model: Any) -> Any:
     model(X[:1])
     return float(sum(model.losses)) / float(
         tf.convert_to_tensor(kl_term.loss_terms(model)[0].weight)
     )
 
 
-def fit(model, callbacks, epochs):
+def fit(model: Any, callbacks: Any, epochs: int) -> Any:
     arguments = {"epochs": epochs, "batch_size": BATCH, "callbacks": callbacks, "verbose": 0}
     return model.fit(X, Y, **arguments).history["loss"]
 
 
-def loop(model, callbacks, epochs):
+def loop(model: Any, callbacks: Any, epochs: int) -> Any:
     arguments = {"epochs": epochs, "batch_size": BATCH, "callbacks": callbacks, "verbose": 0}
     return tfbdl.train(model, X, Y, **arguments)["loss"]
 
@@ -53,26 +55,26 @@ TRAINED_BY = (("fit", fit), ("loop", loop))
 
 
 class KLAnnealingTest(tf.test.TestCase, parameterized.TestCase):
-    def weights(self, train, annealing, epochs):
+    def weights(self, train: Any, annealing: Any, epochs: int) -> Any:
         """Each epoch's mean loss, which is its KL / N, in units of the KL / N."""
         model = network()
         kl = kl_per_example(model)
         return np.array(train(model, [annealing], epochs)) / kl
 
     @parameterized.named_parameters(*TRAINED_BY)
-    def test_linear(self, train):
+    def test_linear(self, train: Any) -> None:
         got = self.weights(train, tfbdl.KLAnnealing(1, 3), 4)
         self.assertAllClose(got, [0.0, 0.5, 1.0, 1.0], 1e-5, 1e-6)
         got = self.weights(train, tfbdl.KLAnnealing(0, 2), 3)
         self.assertAllClose(got, [0.5, 1.0, 1.0], 1e-5)
 
     @parameterized.named_parameters(*TRAINED_BY)
-    def test_cyclical(self, train):
+    def test_cyclical(self, train: Any) -> None:
         got = self.weights(train, tfbdl.KLAnnealing(1, 3, period=4), 9)
         self.assertAllClose(got, [0, 0.5, 1, 1, 0, 0.5, 1, 1, 0], 1e-5, 1e-6)
 
     @parameterized.named_parameters(*TRAINED_BY)
-    def test_it_multiplies_the_weight_that_the_user_has_set(self, train):
+    def test_it_multiplies_the_weight_that_the_user_has_set(self, train: Any) -> None:
         model = network()
         kl = kl_per_example(model)
         tfbdl.set_kl_weight(model, 0.1)
@@ -80,13 +82,13 @@ class KLAnnealingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, [0.05, 0.1, 0.1], 1e-5)
 
     @parameterized.named_parameters(*TRAINED_BY)
-    def test_two_schedules_multiply(self, train):
+    def test_two_schedules_multiply(self, train: Any) -> None:
         model = network()
         kl = kl_per_example(model)
         got = np.array(train(model, [tfbdl.KLAnnealing(0, 2), tfbdl.MinibatchKL()], 3)) / kl
         self.assertAllClose(got, [0.5, 1.0, 1.0], 1e-4)
 
-    def test_gradients_are_without_kl_at_first(self):
+    def test_gradients_are_without_kl_at_first(self) -> None:
         """With weight 0 the KL pulls at nothing."""
         model = network()
         model.compile(keras.optimizers.SGD(1.0), ZeroLoss())
@@ -96,18 +98,18 @@ class KLAnnealingTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(weight, was)
 
     @parameterized.parameters((-1, 3), (3, 3), (4, 3))
-    def test_start_and_end_are_checked(self, start, end):
+    def test_start_and_end_are_checked(self, start: Any, end: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^start="):
             tfbdl.KLAnnealing(start, end)
 
-    def test_period_is_checked(self):
+    def test_period_is_checked(self) -> None:
         with self.assertRaisesRegex(ValueError, "^period=2 must be at least end=3$"):
             tfbdl.KLAnnealing(1, 3, period=2)
 
 
 class MinibatchKLTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1, 2, 5, 100, 469)
-    def test_against_exact_fractions(self, batches):
+    def test_against_exact_fractions(self, batches: Any) -> None:
         """M 2^(M-i) / (2^M - 1) in Python's integers."""
         got = [float(tfbdl.MinibatchKL().factor(0, i, batches)) for i in range(batches)]
         expected = [
@@ -118,7 +120,7 @@ class MinibatchKLTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(np.sum(got), batches, 1e-5)
 
     @parameterized.parameters(1_000, 10**6, 10**9)
-    def test_no_overflow(self, batches):
+    def test_no_overflow(self, batches: Any) -> None:
         weights = [
             float(tfbdl.MinibatchKL().factor(0, i, batches)) for i in (0, 1, 200, batches - 1)
         ]
@@ -128,7 +130,9 @@ class MinibatchKLTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(
         train=(fit, loop), make=("none", "minibatch", "cold"), replicas=(False, True)
     )
-    def test_an_epoch_adds_the_kl_of_the_data_once_a_batch(self, train, make, replicas):
+    def test_an_epoch_adds_the_kl_of_the_data_once_a_batch(
+        self, train: Any, make: Any, replicas: Any
+    ) -> None:
         """The M batches of an epoch add M KL / N in all, whatever the weighting."""
         callbacks = [] if make == "none" else [tfbdl.MinibatchKL()]
         temperature = 0.5 if make == "cold" else 1.0
@@ -143,7 +147,7 @@ class MinibatchKLTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(total, temperature * batches * kl, 1e-4)
 
     @parameterized.named_parameters(*TRAINED_BY)
-    def test_each_batch_has_its_weight(self, train):
+    def test_each_batch_has_its_weight(self, train: Any) -> None:
         """With SGD on a network of one parameter that feels the KL alone, step by step."""
         model = network()
         rate = 0.01
@@ -158,7 +162,7 @@ class MinibatchKLTest(tf.test.TestCase, parameterized.TestCase):
             expected -= rate * batches * pi / N * expected
         self.assertAllClose(kernel.mu.numpy(), expected, 1e-5)
 
-    def test_fit_must_know_the_number_of_batches(self):
+    def test_fit_must_know_the_number_of_batches(self) -> None:
         data = tf.data.Dataset.from_generator(
             lambda: iter([(X[:8], Y[:8])] * 3),
             output_signature=(tf.TensorSpec([8, 4]), tf.TensorSpec([8, 2])),
@@ -166,7 +170,7 @@ class MinibatchKLTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "^steps_per_epoch=None"):
             network().fit(data, callbacks=[tfbdl.MinibatchKL()], verbose=0)
 
-    def test_several_steps_in_one_execution_are_refused(self):
+    def test_several_steps_in_one_execution_are_refused(self) -> None:
         model = network(steps_per_execution=2)
         with self.assertRaisesRegex(ValueError, "^steps_per_execution=2"):
             fit(model, [tfbdl.MinibatchKL()], 1)
@@ -175,24 +179,24 @@ class MinibatchKLTest(tf.test.TestCase, parameterized.TestCase):
 class Stop(keras.callbacks.Callback):
     """Ends training in the second epoch, in one of the ways in which it can end."""
 
-    def __init__(self, how):
+    def __init__(self, how: Any) -> None:
         super().__init__()
         self.how = how
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self.epoch = epoch
         if epoch == 1 and self.how == "epoch_begin":
             raise RuntimeError("mine")
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: Any, logs: Any = None) -> None:
         if self.epoch == 1 and batch == 2 and self.how == "batch_begin":
             raise KeyboardInterrupt
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: Any, logs: Any = None) -> None:
         if self.epoch == 1 and batch == 2 and self.how == "batch_end":
             raise KeyboardInterrupt
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if epoch == 1 and self.how == "epoch_end":
             raise RuntimeError("mine")
         if epoch == 1 and self.how == "early_stop":
@@ -202,7 +206,7 @@ class Stop(keras.callbacks.Callback):
 class Quarter(tfbdl.KLSchedule):
     """A schedule of one's own, which never comes to 1."""
 
-    def factor(self, epoch, batch, num_batches):
+    def factor(self, epoch: int, batch: Any, num_batches: Any) -> Any:
         return 0.25
 
 
@@ -213,7 +217,7 @@ ENDS = ("none", "early_stop", "epoch_begin", "epoch_end")
 class EndTest(tf.test.TestCase, parameterized.TestCase):
     """What a schedule does ends with the training, however that ends."""
 
-    def check(self, train, schedule, how, data=None):
+    def check(self, train: Any, schedule: Any, how: Any, data: Any = None) -> None:
         model = network()
         kl = kl_per_example(model)
         tfbdl.set_kl_weight(model, 0.5)
@@ -239,18 +243,18 @@ class EndTest(tf.test.TestCase, parameterized.TestCase):
         *((Quarter, how) for how in (*ENDS, "batch_begin", "batch_end")),
         *((schedule, "epoch_end") for schedule in SCHEDULES[:2]),
     )
-    def test_fit(self, schedule, how):
+    def test_fit(self, schedule: Any, how: Any) -> None:
         self.check(fit, schedule, how)
 
     @parameterized.parameters(
         *((Quarter, how) for how in ENDS), (SCHEDULES[0], "epoch_end"), (SCHEDULES[1], "epoch_end")
     )
-    def test_loop(self, schedule, how):
+    def test_loop(self, schedule: Any, how: Any) -> None:
         self.check(loop, schedule, how)
 
     @parameterized.parameters((Quarter,))
-    def test_data_that_raise(self, schedule):
-        def batches():
+    def test_data_that_raise(self, schedule: Any) -> None:
+        def batches() -> Iterator[Any]:
             yield from [(X[:BATCH], Y[:BATCH])] * 3
             raise RuntimeError("mine")
 
@@ -260,7 +264,7 @@ class EndTest(tf.test.TestCase, parameterized.TestCase):
         )
 
     @parameterized.parameters(*SCHEDULES)
-    def test_validation_has_the_weight_of_the_user(self, schedule):
+    def test_validation_has_the_weight_of_the_user(self, schedule: Any) -> None:
         model = network()
         kl = kl_per_example(model)
         history = model.fit(
@@ -274,14 +278,14 @@ class EndTest(tf.test.TestCase, parameterized.TestCase):
         )
         self.assertAllClose(history.history["val_loss"], [kl] * 3, 1e-5)
 
-    def test_the_same_schedule_again(self):
+    def test_the_same_schedule_again(self) -> None:
         model = network()
         kl = kl_per_example(model)
         annealing = tfbdl.KLAnnealing(0, 2)
         for _ in range(2):
             self.assertAllClose(fit(model, [annealing], 2), [0.5 * kl, kl], 1e-5)
 
-    def test_reports_beside_it(self):
+    def test_reports_beside_it(self) -> None:
         """`ELBOLogger` takes the weighted KL out of the loss, whatever the schedule."""
         for schedule in SCHEDULES:
             for both in ([tfbdl.ELBOLogger(), schedule()], [schedule(), tfbdl.ELBOLogger()]):
@@ -294,7 +298,7 @@ class EndTest(tf.test.TestCase, parameterized.TestCase):
 
 
 class WeightTest(tf.test.TestCase):
-    def test_set_kl_weight(self):
+    def test_set_kl_weight(self) -> None:
         model = network()
         kl = kl_per_example(model)
         tfbdl.set_kl_weight(model, 0.25)

@@ -11,6 +11,7 @@ import time
 import unittest
 from multiprocessing import reduction
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -31,8 +32,8 @@ Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
 PIXELS = (RNG.random((N, 6)) < 0.4).astype("float32")
 
 
-def classifier(*layers, optimizer=None, kind="sequential"):
-    layers = [*layers, keras.layers.Dense(3)]
+def classifier(*layers: Any, optimizer: Any = None, kind: str = "sequential") -> Any:
+    layers = (*layers, keras.layers.Dense(3))
     if kind == "sequential":
         model = keras.Sequential([keras.Input((4,)), *layers])
     elif kind == "unbuilt":
@@ -48,11 +49,11 @@ def classifier(*layers, optimizer=None, kind="sequential"):
 
 
 class Subclassed(keras.Model):
-    def __init__(self, stack):
+    def __init__(self, stack: Any) -> None:
         super().__init__()
         self.stack = stack
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         for layer in self.stack:
             x = layer(x)
         return x
@@ -61,27 +62,27 @@ class Subclassed(keras.Model):
 class Recorder(keras.Model):
     """Learns nothing; remembers the examples of each batch it is trained on."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.batches = []
+        self.batches: list[Any] = []
         self.dense = keras.layers.Dense(1)
 
-    def train_step(self, data):
-        def remember(x):
+    def train_step(self, data: Any) -> Any:
+        def remember(x: Any) -> Any:
             self.batches.append(x.numpy()[:, 0].tolist())
             return np.int32(0)
 
         tf.py_function(remember, [data[0]], tf.int32)
         return super().train_step(data)
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return self.dense(x)
 
-    def epochs(self):
+    def epochs(self) -> Any:
         return [self.batches[i : i + STEPS] for i in range(0, len(self.batches), STEPS)]
 
 
-def recorded(epochs=2, **kwargs):
+def recorded(epochs: int = 2, **kwargs: Any) -> Any:
     model = Recorder()
     model.compile("sgd", "mse")
     x = np.arange(N, dtype="float32")[:, None]
@@ -90,18 +91,24 @@ def recorded(epochs=2, **kwargs):
     return model.epochs()
 
 
-def dense():
+def dense() -> Any:
     return keras.layers.Dense(8, "tanh", kernel_initializer=keras.initializers.GlorotUniform(1))
 
 
-def train(model, x=X, y=Y, **kwargs):
+def train(model: Any, x: Any = X, y: Any = Y, **kwargs: Any) -> Any:
     arguments = {"epochs": 3, "batch_size": BATCH, "seed": SEED, "verbose": 0, **kwargs}
     return tfbdl.train(model, x, y, **arguments)
 
 
-def eager(model, terms=lambda model: {}, epochs=3, batch_size=BATCH, rate=None):
+def eager(
+    model: Any,
+    terms: Any = lambda model: {},
+    epochs: int = 3,
+    batch_size: Any = BATCH,
+    rate: Any = None,
+) -> Any:
     """Means over the batches of each epoch, by a loop in eager mode written out here."""
-    history = {}
+    history: dict[Any, Any] = {}
     steps = len(X) // batch_size
     for epoch in range(1, epochs + 1):
         if rate is not None:
@@ -124,12 +131,12 @@ def eager(model, terms=lambda model: {}, epochs=3, batch_size=BATCH, rate=None):
     return history
 
 
-def built(model):
+def built(model: Any) -> Any:
     model(X[:1])
     return model
 
 
-def same_start(make):
+def same_start(make: Any) -> Any:
     """Two models with the same weights and the same random state."""
     keras.utils.set_random_seed(3)
     first = make()
@@ -137,11 +144,11 @@ def same_start(make):
     return first, make()
 
 
-def softplus(x):
+def softplus(x: Any) -> Any:
     return np.log1p(np.exp(np.asarray(x, np.float64)))
 
 
-def kl_by_hand(layer, scale=1.0):
+def kl_by_hand(layer: Any, scale: float = 1.0) -> Any:
     """KL(N(mu, sigma^2) || N(0, scale^2)) of kernel and bias in float64."""
     total = 0.0
     for q in (layer.kernel, layer.bias):
@@ -152,7 +159,9 @@ def kl_by_hand(layer, scale=1.0):
 
 
 class LoopTest(tf.test.TestCase):
-    def assert_history(self, got, expected, tolerance=1e-5, exactly=True):
+    def assert_history(
+        self, got: Any, expected: Any, tolerance: float = 1e-5, exactly: bool = True
+    ) -> None:
         if exactly:
             self.assertEqual(set(got), set(expected))
         for name, values in expected.items():
@@ -163,20 +172,22 @@ class LoopTest(tf.test.TestCase):
 
 
 class SameAsEagerTest(LoopTest):
-    def check(self, make, terms=lambda model: {}, tolerance=1e-5, **kwargs):
+    def check(
+        self, make: Any, terms: Any = lambda model: {}, tolerance: float = 1e-5, **kwargs: Any
+    ) -> None:
         ours, theirs = same_start(make)
         history = train(ours, **kwargs)
         self.assert_history(history, eager(theirs, terms), tolerance)
         for a, b in zip(ours.trainable_variables, theirs.trainable_variables, strict=True):
             self.assertAllClose(a.value, b.value, 1e-4, 1e-4)
 
-    def test_adam_compiled(self):
+    def test_adam_compiled(self) -> None:
         self.check(lambda: classifier(dense()), jit_compile=True)
 
-    def test_adam_not_compiled(self):
+    def test_adam_not_compiled(self) -> None:
         self.check(lambda: classifier(dense()), jit_compile=False)
 
-    def test_optimizers(self):
+    def test_optimizers(self) -> None:
         optimizers = {
             "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
             "rmsprop": lambda: keras.optimizers.RMSprop(0.01),
@@ -189,12 +200,12 @@ class SameAsEagerTest(LoopTest):
                     jit_compile=False,
                 )
 
-    def test_kinds_of_model(self):
+    def test_kinds_of_model(self) -> None:
         for kind in ("functional", "subclassed"):
             with self.subTest(kind):
                 self.check(lambda k=kind: built(classifier(dense(), kind=k)), jit_compile=False)
 
-    def test_models_without_weights_yet(self):
+    def test_models_without_weights_yet(self) -> None:
         for kind in ("unbuilt", "subclassed"):
             with self.subTest(kind):
                 keras.utils.set_random_seed(3)
@@ -203,14 +214,14 @@ class SameAsEagerTest(LoopTest):
                 keras.utils.set_random_seed(3)
                 self.assert_history(history, eager(built(classifier(dense(), kind=kind))))
 
-    def test_batch_normalization_is_in_training_mode(self):
+    def test_batch_normalization_is_in_training_mode(self) -> None:
         self.check(
             lambda: classifier(dense(), keras.layers.BatchNormalization(momentum=0.5)),
             jit_compile=False,
             tolerance=1e-4,
         )
 
-    def test_many_steps_between_two_looks(self):
+    def test_many_steps_between_two_looks(self) -> None:
         """250 steps of one example: the epoch is cut into several calls of the graph."""
         x, y = np.repeat(X, 5, axis=0), np.repeat(Y, 5)
         ours, theirs = same_start(
@@ -224,7 +235,7 @@ class SameAsEagerTest(LoopTest):
         rows = []
 
         @tf.function
-        def step(one, label):
+        def step(one: Any, label: Any) -> Any:
             decay = 0.1 * tf.reduce_sum(tf.square(theirs.layers[0].kernel.value))
             with tf.GradientTape() as tape:
                 log_p = tf.nn.log_softmax(theirs(one, training=True))[0]
@@ -247,8 +258,8 @@ class SameAsEagerTest(LoopTest):
 class TermsTest(LoopTest):
     """The logs' terms are means over the batches of what stood in the loss."""
 
-    def test_kl(self):
-        def make():
+    def test_kl(self) -> None:
+        def make() -> Any:
             return classifier(tfbdl.layers.BayesDense(8, "tanh", num_data=N, prior=0.5, seed=5))
 
         ours, theirs = same_start(make)
@@ -257,7 +268,7 @@ class TermsTest(LoopTest):
         ours, _ = same_start(make)
         self.assert_history(train(ours, jit_compile=False), expected)
 
-    def test_kl_counts_once(self):
+    def test_kl_counts_once(self) -> None:
         """Keras' loss is the negative ELBO per example: cent + KL / N, and every layer once."""
         keras.utils.set_random_seed(3)
         inner = keras.Sequential([tfbdl.layers.BayesDense(8, "tanh", num_data=37, seed=1)])
@@ -272,7 +283,7 @@ class TermsTest(LoopTest):
         loss, cent = history["loss"][0], history["cent"][0]
         self.assertAllClose(loss - cent, kl / 37, 1e-5)
 
-    def test_concrete_dropout(self):
+    def test_concrete_dropout(self) -> None:
         ours, theirs = same_start(
             lambda: classifier(
                 tfbdl.layers.ConcreteDropout(
@@ -286,7 +297,7 @@ class TermsTest(LoopTest):
             )
         )
 
-        def terms(model):
+        def terms(model: Any) -> Any:
             layer = model.layers[0]
             k = 1.0 / (1.0 + np.exp(-10.0 * np.asarray(layer.scaled_logit.value, np.float64)))
             kernel = np.asarray(layer.layer.kernel.value, np.float64)
@@ -299,15 +310,15 @@ class TermsTest(LoopTest):
         loss, cent, wd, ent = (np.array(history[k]) for k in ("loss", "cent", "wd", "ent"))
         self.assertAllClose(loss - cent, (wd - ent) / N, 1e-4, 1e-5)
 
-    def test_keras_regularizers_are_wd(self):
-        def make():
+    def test_keras_regularizers_are_wd(self) -> None:
+        def make() -> Any:
             l2 = keras.regularizers.L2(0.02)
             l1 = keras.regularizers.L1(0.01)
             return classifier(
                 keras.layers.Dense(8, "tanh", kernel_regularizer=l2, bias_regularizer=l1)
             )
 
-        def terms(model):
+        def terms(model: Any) -> Any:
             kernel, bias = (np.asarray(v.value, np.float64) for v in model.layers[0].variables)
             return {"wd": 0.02 * np.sum(kernel**2) + 0.01 * np.sum(np.abs(bias))}
 
@@ -319,12 +330,12 @@ class TermsTest(LoopTest):
                 loss, cent, wd = (np.array(history[k]) for k in ("loss", "cent", "wd"))
                 self.assertAllClose(loss - cent, wd, 1e-5, 1e-5)
 
-    def test_dropout_noise_is_the_same_compiled_and_not(self):
+    def test_dropout_noise_is_the_same_compiled_and_not(self) -> None:
         ours, theirs = same_start(lambda: classifier(dense(), tfbdl.layers.MCDropout(0.5, seed=1)))
         one, other = train(ours, jit_compile=True), train(theirs, jit_compile=False)
         self.assert_history(one, other)
 
-    def test_vae(self):
+    def test_vae(self) -> None:
         ours, theirs = same_start(lambda: tfbdl.models.VAE(2, (8,), seed=3))
         for model in (ours, theirs):
             model.build(PIXELS.shape)
@@ -359,7 +370,7 @@ class TermsTest(LoopTest):
             expected.append(np.mean(bounds))
         self.assertAllClose(history["elbo"], expected, 1e-5, 1e-5)
 
-    def test_vae_improves_and_reports_its_parts(self):
+    def test_vae_improves_and_reports_its_parts(self) -> None:
         keras.utils.set_random_seed(3)
         vae = tfbdl.models.VAE(2, (8,), seed=3)
         vae.compile(keras.optimizers.Adam(0.01))
@@ -375,19 +386,19 @@ class TermsTest(LoopTest):
 
 
 class BatchesTest(unittest.TestCase):
-    def test_an_epoch_is_full_batches_without_repetition(self):
+    def test_an_epoch_is_full_batches_without_repetition(self) -> None:
         for epoch in recorded():
             seen = [i for batch in epoch for i in batch]
             self.assertEqual([len(batch) for batch in epoch], [BATCH] * STEPS)
             self.assertEqual(len(set(seen)), STEPS * BATCH)
             self.assertLessEqual(set(seen), set(range(N)))
 
-    def test_other_examples_are_left_out_each_epoch(self):
+    def test_other_examples_are_left_out_each_epoch(self) -> None:
         left_out = [frozenset(range(N)) - {i for b in e for i in b} for e in recorded(4)]
         self.assertGreater(len(set(left_out)), 1)
         self.assertTrue(all(len(examples) == N % BATCH for examples in left_out))
 
-    def test_order_is_that_of_seed_and_epoch(self):
+    def test_order_is_that_of_seed_and_epoch(self) -> None:
         first, again, other = recorded(), recorded(), recorded(seed=8)
         self.assertEqual(first, again)
         self.assertNotEqual(first[0], other[0])
@@ -397,7 +408,7 @@ class BatchesTest(unittest.TestCase):
             expected = order.numpy()[: STEPS * BATCH].reshape(STEPS, BATCH).tolist()
             self.assertEqual(batches, expected)
 
-    def test_labels_go_with_their_examples(self):
+    def test_labels_go_with_their_examples(self) -> None:
         model = keras.Sequential([keras.Input((1,)), keras.layers.Rescaling(1.0)])
         model.add(keras.layers.Dense(1, kernel_initializer="ones", trainable=False))
         model.add(keras.layers.Dense(1, kernel_initializer="ones"))
@@ -406,26 +417,26 @@ class BatchesTest(unittest.TestCase):
         history = tfbdl.train(model, x, x, epochs=2, batch_size=BATCH, verbose=0, jit_compile=False)
         self.assertEqual(history["loss"], [0.0, 0.0])
 
-    def test_batch_larger_than_the_data(self):
+    def test_batch_larger_than_the_data(self) -> None:
         keras.utils.set_random_seed(3)
         big = train(classifier(dense()), batch_size=1000, jit_compile=False)
         keras.utils.set_random_seed(3)
         exact = train(classifier(dense()), batch_size=N, jit_compile=False)
         self.assertEqual(big, exact)
 
-    def test_unusual_seeds(self):
+    def test_unusual_seeds(self) -> None:
         for seed in (-1, 2**31 - 1, 2**40, np.int64(3)):
             with self.subTest(seed=seed):
                 self.assertEqual(len({i for batch in recorded(1, seed=seed)[0] for i in batch}), 48)
 
 
 class LearningRateTest(LoopTest):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
-    def test_schedule(self):
-        def make():
+    def test_schedule(self) -> None:
+        def make() -> Any:
             rate = keras.optimizers.schedules.PiecewiseConstantDecay([5], [0.01, 0.001])
             return classifier(dense(), optimizer=keras.optimizers.Adam(rate))
 
@@ -436,7 +447,7 @@ class LearningRateTest(LoopTest):
         self.assertEqual(log.learning_rates.tolist(), [0.01, 0.01, 0.001, 0.001])
         self.assert_history(history, eager(theirs, epochs=4))
 
-    def test_learning_rate_scheduler(self):
+    def test_learning_rate_scheduler(self) -> None:
         ours, theirs = same_start(lambda: classifier(dense()))
         scheduler = keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.02 / (epoch + 1))
         history = train(ours, savedir=self.folder, callbacks=[scheduler], jit_compile=False)
@@ -444,7 +455,7 @@ class LearningRateTest(LoopTest):
         self.assertEqual(log.learning_rates.tolist(), [0.02, 0.01, 0.006667])
         self.assert_history(history, eager(theirs, rate=lambda epoch: 0.02 / epoch))
 
-    def test_reduce_on_plateau(self):
+    def test_reduce_on_plateau(self) -> None:
         model = classifier(dense(), optimizer=keras.optimizers.SGD(0.125))
         plateau = keras.callbacks.ReduceLROnPlateau(
             monitor="loss", factor=0.5, patience=1, min_delta=1e9
@@ -455,22 +466,22 @@ class LearningRateTest(LoopTest):
 
 
 class Events(keras.callbacks.Callback):
-    def __init__(self, name="", events=None, stop_at=None):
+    def __init__(self, name: str = "", events: Any = None, stop_at: Any = None) -> None:
         super().__init__()
         self.name = name
         self.events = [] if events is None else events
         self.stop_at = stop_at
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None) -> None:
         self.events.append(f"{self.name}begin")
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: Any = None) -> None:
         self.events.append(f"{self.name}end")
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self.events.append(f"{self.name}epoch {epoch} begin")
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.events.append(f"{self.name}epoch {epoch} end")
         self.last_logs = dict(logs)
         if epoch == self.stop_at:
@@ -478,8 +489,8 @@ class Events(keras.callbacks.Callback):
 
 
 class CallbackTest(LoopTest):
-    def test_order(self):
-        events = []
+    def test_order(self) -> None:
+        events: list[Any] = []
         model = classifier(dense())
         callbacks = (Events("a ", events), Events("b ", events))
         train(model, epochs=2, callbacks=callbacks, jit_compile=False)
@@ -488,12 +499,12 @@ class CallbackTest(LoopTest):
         self.assertIs(callbacks[0].model, model)
         self.assertEqual(callbacks[0].params["epochs"], 2)
 
-    def test_logs_are_the_epochs(self):
+    def test_logs_are_the_epochs(self) -> None:
         events = Events()
         history = train(classifier(dense()), callbacks=[events], jit_compile=False)
         self.assertEqual({k: v[-1] for k, v in history.items()}, events.last_logs)
 
-    def test_columns_do_not_take_logs_from_callbacks(self):
+    def test_columns_do_not_take_logs_from_callbacks(self) -> None:
         events = Events()
         history = train(
             classifier(dense()), columns=["cent"], callbacks=[events], jit_compile=False
@@ -501,7 +512,7 @@ class CallbackTest(LoopTest):
         self.assertEqual(list(history), ["cent"])
         self.assertEqual(set(events.last_logs), {"loss", "cent", "acc"})
 
-    def test_stop_training(self):
+    def test_stop_training(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             events = Events(stop_at=1)
             history = train(
@@ -516,14 +527,14 @@ class CallbackTest(LoopTest):
             log = tfbdl.read_log(Path(folder) / "train.log")
             self.assertEqual(log.epochs.tolist(), [1, 2])
 
-    def test_a_stop_holds_for_one_call(self):
+    def test_a_stop_holds_for_one_call(self) -> None:
         """As in `fit`: a model that was stopped once can be trained again."""
         model = classifier(dense())
         train(model, epochs=5, callbacks=[Events(stop_at=0)], jit_compile=False)
         history = train(model, epochs=3, jit_compile=False)
         self.assertEqual(len(history["loss"]), 3)
 
-    def test_early_stopping_restores_the_best_weights(self):
+    def test_early_stopping_restores_the_best_weights(self) -> None:
         model = classifier(dense(), optimizer=keras.optimizers.SGD(0.01))
         early = keras.callbacks.EarlyStopping(
             monitor="loss", patience=2, mode="max", restore_best_weights=True
@@ -538,8 +549,8 @@ class CallbackTest(LoopTest):
         for a, b in zip(model.get_weights(), seen[best], strict=True):
             self.assertAllEqual(a, b)
 
-    def test_an_exception_in_a_callback_leaves_whole_epochs(self):
-        def fail(epoch, logs):
+    def test_an_exception_in_a_callback_leaves_whole_epochs(self) -> None:
+        def fail(epoch: int, logs: Any) -> None:
             if epoch == 2:
                 raise RuntimeError("mine")
 
@@ -558,7 +569,7 @@ class CallbackTest(LoopTest):
                 self.assertEqual(text.count("Epoch"), 2)
                 self.assertRegex(text, r"train: epoch 2, .*\n\Z")
 
-    def test_kl_annealing(self):
+    def test_kl_annealing(self) -> None:
         """The KL's weight is 0, 0, 1/2, 1 in epochs 1 to 4; the log has the KL itself."""
         model = classifier(
             tfbdl.layers.BayesDense(8, num_data=N, seed=1), optimizer=keras.optimizers.SGD(0.0)
@@ -572,25 +583,25 @@ class CallbackTest(LoopTest):
 
 
 class OutputTest(LoopTest):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
-    def screen(self, *args, **kwargs):
+    def screen(self, *args: Any, **kwargs: Any) -> Any:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             history = train(*args, jit_compile=False, **kwargs)
         self.assertEqual(err.getvalue(), "")
         return out.getvalue(), history
 
-    def test_silence(self):
+    def test_silence(self) -> None:
         self.assertEqual(self.screen(classifier(dense()), savedir=self.folder)[0], "")
 
-    def test_screen_is_the_log(self):
+    def test_screen_is_the_log(self) -> None:
         out, _ = self.screen(classifier(dense()), verbose=1, savedir=self.folder)
         self.assertEqual(out, (self.folder / "train.log").read_text())
 
-    def test_screen_without_a_folder(self):
+    def test_screen_without_a_folder(self) -> None:
         out, history = self.screen(classifier(dense()), verbose=1)
         path = self.folder / "seen.log"
         path.write_text(out)
@@ -598,13 +609,13 @@ class OutputTest(LoopTest):
         self.assertEqual(log.epochs.tolist(), [1, 2, 3])
         self.assertEqual(list(log.metrics), list(history))
 
-    def test_long_lines_are_not_folded(self):
+    def test_long_lines_are_not_folded(self) -> None:
         self.check_names([f"a_metric_with_the_long_name_{i}" for i in range(12)])
 
-    def test_names_are_no_markup(self):
+    def test_names_are_no_markup(self) -> None:
         self.check_names(["[red]x[/red]", ":smile:"])
 
-    def check_names(self, names):
+    def check_names(self, names: Any) -> None:
         model = classifier(dense())
         model.compile(
             "sgd",
@@ -615,7 +626,7 @@ class OutputTest(LoopTest):
         self.assertEqual(out, (self.folder / "train.log").read_text())
         self.assertEqual(len(out.splitlines()), 9)
 
-    def test_log_is_the_history(self):
+    def test_log_is_the_history(self) -> None:
         model = classifier(
             keras.layers.Dense(8, kernel_regularizer="l2"), tfbdl.layers.MCDropout(0.1)
         )
@@ -628,7 +639,7 @@ class OutputTest(LoopTest):
             self.assertAllClose(log.metrics[name], values, 0, 0.5000001e-6)
         self.assertTrue(np.all(log.seconds >= 0))
 
-    def test_format_to_the_character(self):
+    def test_format_to_the_character(self) -> None:
         model = classifier(dense())
         train(model, savedir=self.folder, columns=["acc", "cent"], jit_compile=False)
         number = r"\d+\.\d{6}"
@@ -639,7 +650,7 @@ class OutputTest(LoopTest):
         )
         self.assertRegex((self.folder / "train.log").read_text(), rf"\A{epochs}\Z")
 
-    def test_unknown_column(self):
+    def test_unknown_column(self) -> None:
         with self.assertRaisesRegex(ValueError, "columns.*'elbo'") as caught:
             train(
                 classifier(dense()),
@@ -649,7 +660,7 @@ class OutputTest(LoopTest):
             )
         self.assertNotIn("\n", str(caught.exception))
 
-    def test_seconds_are_wall_time_of_the_epochs(self):
+    def test_seconds_are_wall_time_of_the_epochs(self) -> None:
         slow = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: time.sleep(0.5))
         started = time.perf_counter()
         train(classifier(dense()), savedir=self.folder, callbacks=[slow], jit_compile=False)
@@ -658,7 +669,7 @@ class OutputTest(LoopTest):
         self.assertLess(log.seconds.sum(), total - 1.4)
         self.assertLess(log.seconds[2], 0.45)
 
-    def test_a_pipe_gets_the_lines_of_the_log(self):
+    def test_a_pipe_gets_the_lines_of_the_log(self) -> None:
         """A process whose output is redirected, with the width and kind of a terminal set."""
         reading, writing = os.pipe()
         process = CONTEXT.Process(target=train_into, args=(Pipe(writing), str(self.folder)))
@@ -675,17 +686,17 @@ class OutputTest(LoopTest):
 class Pipe:
     """The writing end of a pipe, on its way to another process."""
 
-    def __init__(self, descriptor):
+    def __init__(self, descriptor: Any) -> None:
         self.descriptor = descriptor
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return reduction.DupFd(self.descriptor)
 
-    def __setstate__(self, duplicate):
+    def __setstate__(self, duplicate: Any) -> None:
         self.descriptor = duplicate.detach()
 
 
-def train_into(pipe, folder):
+def train_into(pipe: Any, folder: Any) -> None:
     os.environ.update(COLUMNS="40", TERM="xterm")
     os.dup2(pipe.descriptor, 1)
     os.close(pipe.descriptor)
@@ -700,7 +711,7 @@ def train_into(pipe, folder):
 
 
 class MixedPrecisionTest(LoopTest):
-    def test_float16(self):
+    def test_float16(self) -> None:
         """Mixed precision: the terms stay in float32 and the loss is scaled back."""
         keras.utils.set_random_seed(3)
         keras.config.set_dtype_policy("mixed_float16")
@@ -715,7 +726,7 @@ class MixedPrecisionTest(LoopTest):
         self.assertAllClose(history["kl"], [kl], 1e-5)
         self.assertAllClose(history["loss"][0] - history["cent"][0], kl / N, 1e-4)
 
-    def test_float16_learns(self):
+    def test_float16_learns(self) -> None:
         keras.utils.set_random_seed(3)
         keras.config.set_dtype_policy("mixed_float16")
         self.addCleanup(keras.config.set_dtype_policy, "float32")

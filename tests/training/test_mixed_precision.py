@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,7 +18,7 @@ N = 1000
 TEST = slice(N, None)
 
 
-def classifier(policy, estimator="flipout"):
+def classifier(policy: str, estimator: str = "flipout") -> Any:
     keras.utils.set_random_seed(1)
     layers = [
         tfbdl.layers.BayesDense(
@@ -34,7 +35,7 @@ def classifier(policy, estimator="flipout"):
 
 class MixedPrecisionTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("mixed_bfloat16", "mixed_float16")
-    def test_posterior_and_kl_are_in_single_precision(self, policy):
+    def test_posterior_and_kl_are_in_single_precision(self, policy: str) -> None:
         half, single = classifier(policy), classifier("float32")
         half.set_weights(single.get_weights())
         for model in (half, single):
@@ -47,7 +48,7 @@ class MixedPrecisionTest(tf.test.TestCase, parameterized.TestCase):
             self.assertEqual(a.dtype, tf.float32)
             self.assertAllClose(a, b, 1e-6)
 
-    def test_accuracy(self):
+    def test_accuracy(self) -> None:
         """On digits that were held out, within two standard errors of a difference."""
         accuracy = {}
         for policy in ("mixed_bfloat16", "float32"):
@@ -61,7 +62,7 @@ class MixedPrecisionTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(abs(accuracy["mixed_bfloat16"] - expected), 2 * error, accuracy)
 
     @parameterized.product(scaled=(False, True), kind=("bayesian", "plain"), by=("train", "fit"))
-    def test_overflow(self, scaled, kind, by):
+    def test_overflow(self, scaled: Any, kind: Any, by: Any) -> None:
         """Beyond 65504 nothing is silent: scaled losses leave the weights, an error the file."""
         model = classifier("mixed_float16")
         if kind == "plain":
@@ -87,7 +88,7 @@ class MixedPrecisionTest(tf.test.TestCase, parameterized.TestCase):
             self.assertTrue(all(np.isfinite(a).all() for a in floats))
         self.assertEqual(all(np.isfinite(w).all() for w in model.get_weights()), scaled)
 
-    def test_losses_that_were_scaled_too_far(self):
+    def test_losses_that_were_scaled_too_far(self) -> None:
         """Steps whose gradients overflow are left out until the scale is low enough."""
         model = classifier("mixed_float16")
         model.compile(
@@ -101,7 +102,7 @@ class MixedPrecisionTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(accuracy, 0.8)
 
     @parameterized.parameters(("float16", 1e4), ("float32", 1e25))
-    def test_statistics_that_overflow(self, policy, scale):
+    def test_statistics_that_overflow(self, policy: str, scale: Any) -> None:
         """Losses of normalised batches are finite, and predictions by infinite variances too."""
         normalize = keras.layers.BatchNormalization(dtype=policy)
         model = keras.Sequential([keras.Input((64,)), normalize, keras.layers.Dense(10)])
@@ -109,18 +110,18 @@ class MixedPrecisionTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(tfbdl.TrainingError, "^loss or weights are not finite"):
             tfbdl.train(model, X[:N] * scale, Y[:N], epochs=1, verbose=0)
 
-    def test_weights_that_are_infinite_from_the_start(self):
+    def test_weights_that_are_infinite_from_the_start(self) -> None:
         """As masks are."""
 
         class Mask(keras.layers.Layer):
-            def build(self, shape):
+            def build(self, shape: Any) -> None:
                 self.mask = self.add_weight(
                     shape=shape[-1:],
                     initializer=keras.initializers.Constant(np.inf),
                     trainable=False,
                 )
 
-            def call(self, x):
+            def call(self, x: Any) -> Any:
                 return keras.ops.minimum(x, self.mask)
 
         model = keras.Sequential([keras.Input((64,)), Mask(), keras.layers.Dense(10)])

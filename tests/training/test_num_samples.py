@@ -1,5 +1,7 @@
 """S samples a training step: the mean of S losses, by brute force; the KL once."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -12,7 +14,7 @@ from tfbdl.posteriors import MeanFieldNormal
 N, B, S = 60, 8, 5
 
 
-def bayes(estimator="reparameterization", rho=-1.0, seed=0):
+def bayes(estimator: str = "reparameterization", rho: Any = -1.0, seed: int = 0) -> Any:
     keras.utils.set_random_seed(seed)
     of = {
         "num_data": N,
@@ -26,11 +28,11 @@ def bayes(estimator="reparameterization", rho=-1.0, seed=0):
     return model
 
 
-def cross_entropy():
+def cross_entropy() -> Any:
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def dropout():
+def dropout() -> Any:
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Dense(6, "tanh"), MCDropout(0.5, seed=1), keras.layers.Dense(3)]
     model = keras.Sequential([keras.Input((4,)), *layers])
@@ -38,26 +40,26 @@ def dropout():
     return model
 
 
-def vae():
+def vae() -> Any:
     keras.utils.set_random_seed(0)
     model = VAE(2, (6,), seed=1)
     model.compile(keras.optimizers.SGD(0.1))
     return model
 
 
-def batch(model):
+def batch(model: Any) -> Any:
     x = np.random.default_rng(0).random((B, 4)).astype("float32")
     return (x,) if isinstance(model, VAE) else (x, np.arange(B) % 3)
 
 
-def step(model, *data):
+def step(model: Any, *data: Any) -> Any:
     """What one step of SGD adds to the weights."""
     before = [v.numpy() for v in model.trainable_variables]
     model.fit(*data, batch_size=B, epochs=1, shuffle=False, verbose=0)
     return [v.numpy() - w for v, w in zip(model.trainable_variables, before, strict=True)]
 
 
-def loss_at(model, x, y=None):
+def loss_at(model: Any, x: Any, y: Any = None) -> Any:
     """One loss by hand, and its gradient."""
     with tf.GradientTape() as tape:
         f = model(x, training=True)
@@ -69,14 +71,14 @@ def loss_at(model, x, y=None):
 
 
 class NumSamplesTest(tf.test.TestCase):
-    def models(self):
+    def models(self) -> Any:
         return {
             **{f"bayes, {e}": lambda e=e: bayes(e) for e in ("reparameterization", "flipout")},
             "dropout": dropout,
             "vae": vae,
         }
 
-    def test_step_is_the_mean_of_as_many_gradients(self):
+    def test_step_is_the_mean_of_as_many_gradients(self) -> None:
         """The same noise is drawn by hand, one sample after the other."""
         for name, make in self.models().items():
             model, by_hand = make(), make()
@@ -91,7 +93,7 @@ class NumSamplesTest(tf.test.TestCase):
                 expected = -0.1 * np.mean(of_samples, axis=0)
                 self.assertAllClose(change, expected, rtol=2e-4, atol=1e-6, msg=name)
 
-    def test_kl_counts_once(self):
+    def test_kl_counts_once(self) -> None:
         """Where q is nearly a point, the loss of S samples is that of one."""
         x, y = batch(bayes())
         losses = []
@@ -102,7 +104,7 @@ class NumSamplesTest(tf.test.TestCase):
         self.assertGreater(losses[0], 5.0)  # mostly KL
         self.assertAllClose(losses[0], losses[1], rtol=1e-5)
 
-    def test_unbiased_and_of_less_variance(self):
+    def test_unbiased_and_of_less_variance(self) -> None:
         steps = {}
         for samples in (1, 8):
             model = bayes()
@@ -125,7 +127,7 @@ class NumSamplesTest(tf.test.TestCase):
         ratio = one.var(0, ddof=1).mean() / eight.var(0, ddof=1).mean()
         self.assertBetween(ratio, 6.0, 10.5)
 
-    def test_train_takes_it_too(self):
+    def test_train_takes_it_too(self) -> None:
         """`tfbdl.train` and `fit` make the same step of it."""
         results = []
         for own_loop in (True, False):
@@ -140,14 +142,14 @@ class NumSamplesTest(tf.test.TestCase):
         for a, b in zip(*results, strict=True):
             self.assertAllClose(a, b, rtol=1e-4, atol=1e-6)
 
-    def test_evaluation_has_one_loss(self):
+    def test_evaluation_has_one_loss(self) -> None:
         model = bayes()
         x, y = batch(model)
         before = model.evaluate(x, y, verbose=0)
         tfbdl.set_num_samples(model, S)
         self.assertAllClose(model.evaluate(x, y, verbose=0), before)
 
-    def test_back_to_one(self):
+    def test_back_to_one(self) -> None:
         model, plain = bayes(), bayes()
         x, y = batch(model)
         tfbdl.set_num_samples(model, S)
@@ -156,7 +158,7 @@ class NumSamplesTest(tf.test.TestCase):
         for a, b in zip(step(model, x, y), step(plain, x, y), strict=True):
             self.assertAllClose(a, b)
 
-    def test_a_resumed_run_has_the_same(self):
+    def test_a_resumed_run_has_the_same(self) -> None:
         folder = self.get_temp_dir()
         for samples, refused in ((S, False), (1, True)):
             model = bayes()
@@ -169,13 +171,13 @@ class NumSamplesTest(tf.test.TestCase):
             else:
                 tfbdl.train(model, x, y, **arguments)
 
-    def test_refusals(self):
+    def test_refusals(self) -> None:
         class OwnStep(keras.Model):
-            def train_step(self, data):
+            def train_step(self, data: Any) -> Any:
                 return {}
 
         class OldLoss(keras.Model):
-            def compute_loss(self, x, y, y_pred, sample_weight):
+            def compute_loss(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> Any:
                 return 0.0
 
         for model, samples, words in (

@@ -11,6 +11,7 @@ import tempfile
 import termios
 import time
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,7 +24,7 @@ CONTEXT.set_forkserver_preload(["tfbdl"])
 BAR = re.compile("[━╸╺]{5}")
 
 
-def train_in(tty, folder, what):
+def train_in(tty: Any, folder: Any, what: Any) -> None:
     """Trains a small model with the terminal `tty` as its screen."""
     for name in ("NO_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CI"):
         os.environ.pop(name, None)
@@ -34,7 +35,7 @@ def train_in(tty, folder, what):
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
-    def slowly(epoch, logs):
+    def slowly(epoch: int, logs: Any) -> None:
         time.sleep(0.15)
         if what == "callback prints":
             print(f"said by a callback in epoch {epoch + 1}")
@@ -67,15 +68,15 @@ def train_in(tty, folder, what):
 class Terminal:
     """As much of a terminal as the bar uses: lines that wrap, a cursor, erasing."""
 
-    def __init__(self, width):
+    def __init__(self, width: int) -> None:
         self.width = width
         self.rows = [""]
         self.continues = [False]  # whether a row is the rest of the row above
         self.row = self.column = 0
         self.cursor_visible = True
-        self.unknown = set()
+        self.unknown: set[Any] = set()
 
-    def feed(self, text):
+    def feed(self, text: Any) -> None:
         for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b.|[^\x1b]", text, re.DOTALL):
             if part.startswith("\x1b"):
                 self.control(part)
@@ -86,7 +87,7 @@ class Terminal:
             else:
                 self.put(part)
 
-    def put(self, character):
+    def put(self, character: Any) -> None:
         if self.column == self.width:
             self.down()
             self.column = 0
@@ -95,13 +96,13 @@ class Terminal:
         self.rows[self.row] = line[: self.column] + character + line[self.column + 1 :]
         self.column += 1
 
-    def down(self):
+    def down(self) -> None:
         self.row += 1
         if self.row == len(self.rows):
             self.rows.append("")
             self.continues.append(False)
 
-    def control(self, code):
+    def control(self, code: Any) -> None:
         number = int(re.sub(r"\D", "", code) or 1)
         if code.endswith("A"):
             self.row = max(self.row - number, 0)
@@ -113,9 +114,9 @@ class Terminal:
         elif not code.endswith("m"):
             self.unknown.add(code)
 
-    def lines(self):
+    def lines(self) -> Any:
         """The text on the screen, with the lines that the terminal folded put together."""
-        lines = []
+        lines: list[Any] = []
         for row, continues in zip(self.rows, self.continues, strict=True):
             if continues:
                 lines[-1] += row
@@ -125,11 +126,11 @@ class Terminal:
 
 
 class TerminalTest(absltest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory())) / "run"
 
-    def watch(self, what, width=100):
+    def watch(self, what: Any, width: int = 100) -> Any:
         """The screens that a run goes through, the last one at its end, and the terminal."""
         leader, follower = pty.openpty()
         self.addCleanup(os.close, leader)
@@ -164,18 +165,18 @@ class TerminalTest(absltest.TestCase):
         self.assertEqual(terminal.unknown, set())
         return screens, terminal
 
-    def log_lines(self):
+    def log_lines(self) -> Any:
         return (self.folder / "train.log").read_text().split("\n")
 
-    def strip_end(self, lines):
+    def strip_end(self, lines: Any) -> Any:
         while lines and not lines[-1]:
             lines = lines[:-1]
         return lines
 
-    def assert_log_on_screen(self, lines):
+    def assert_log_on_screen(self, lines: Any) -> None:
         self.assertEqual(self.strip_end(lines), self.strip_end(self.log_lines()))
 
-    def assert_bar_below_the_log(self, screens):
+    def assert_bar_below_the_log(self, screens: Any) -> None:
         """A bar appeared, below whole lines of the log, and names the step."""
         log = self.log_lines()
         with_bar = [s for s in map(self.strip_end, screens) if s and BAR.search(s[-1])]
@@ -186,30 +187,30 @@ class TerminalTest(absltest.TestCase):
         self.assertTrue(any("step 10/10" in screen[-1] for screen in with_bar))
         self.assertTrue(any("1/3" in screen[-1] for screen in with_bar))
 
-    def test_log_and_bar(self):
+    def test_log_and_bar(self) -> None:
         screens, terminal = self.watch("plain")
         self.assert_log_on_screen(terminal.lines())
         self.assert_bar_below_the_log(screens)
         self.assertTrue(terminal.cursor_visible)
 
-    def test_lines_longer_than_the_screen(self):
+    def test_lines_longer_than_the_screen(self) -> None:
         screens, terminal = self.watch("long lines", width=60)
         self.assertGreater(max(map(len, self.log_lines())), 120)
         self.assert_log_on_screen(terminal.lines())
         self.assertTrue(any(BAR.search(line) for screen in screens for line in screen))
 
-    def test_what_callbacks_print(self):
+    def test_what_callbacks_print(self) -> None:
         _, terminal = self.watch("callback prints")
         lines = terminal.lines()
         for epoch in (1, 2, 3):
             self.assertIn(f"said by a callback in epoch {epoch}", lines)
         self.assert_log_on_screen([line for line in lines if not line.startswith("said")])
 
-    def test_silence(self):
+    def test_silence(self) -> None:
         screens, _ = self.watch("silent")
         self.assertEqual(screens, [])
 
-    def test_an_error_leaves_the_screen_in_order(self):
+    def test_an_error_leaves_the_screen_in_order(self) -> None:
         for what, error in (("fails", "TrainingError"), ("interrupt", "KeyboardInterrupt")):
             with self.subTest(what):
                 self.folder = self.folder.with_name(what)

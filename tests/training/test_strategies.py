@@ -6,6 +6,7 @@ import re
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,13 +25,13 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tfbdl"])
 
 
-def two_devices():
+def two_devices() -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
 @functools.cache
-def strategy(name):
+def strategy(name: str) -> Any:
     """One object of each kind in a process: a second one would take the first one's collectives."""
     if name == "mirrored":
         return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
@@ -41,7 +42,7 @@ def strategy(name):
     return tf.distribute.get_strategy()
 
 
-def model(kind, name, rate=0.05):
+def model(kind: Any, name: str, rate: float = 0.05) -> Any:
     with strategy(name).scope():
         keras.utils.set_random_seed(3)
         hidden = {
@@ -66,7 +67,7 @@ def model(kind, name, rate=0.05):
     return result
 
 
-def train(subject, **kwargs):
+def train(subject: Any, **kwargs: Any) -> Any:
     arguments = {
         "epochs": 3,
         "batch_size": BATCH,
@@ -79,17 +80,17 @@ def train(subject, **kwargs):
     return tfbdl.train(subject, x, y, **arguments)
 
 
-def weights(subject):
+def weights(subject: Any) -> Any:
     return [np.array(w) for w in subject.get_weights()]
 
 
-def trained(kind, name, rate=0.05, **kwargs):
+def trained(kind: Any, name: str, rate: float = 0.05, **kwargs: Any) -> Any:
     """History and weights of a training run."""
     subject = model(kind, name, rate)
     return train(subject, **kwargs), weights(subject)
 
 
-def resumed(folder):
+def resumed(folder: Any) -> Any:
     """Three epochs in one part and in two, the second by a model that starts with other weights.
 
     Returns history, log and the values of all variables on all replicas, for either run.
@@ -111,7 +112,7 @@ def resumed(folder):
     return runs
 
 
-def output_variance(name):
+def output_variance(name: str) -> Any:
     """Variance of the outputs over one global batch of equal rows, per epoch of one step."""
     with strategy(name).scope():
         keras.utils.set_random_seed(3)
@@ -128,7 +129,7 @@ def output_variance(name):
     return np.subtract(history["second"], np.square(history["first"])), history
 
 
-def refused(batch_size, folder, x=X, y=Y):
+def refused(batch_size: Any, folder: Any, x: Any = X, y: Any = Y) -> Any:
     subject = model("dense", "mirrored")
     try:
         train(subject, batch_size=batch_size, savedir=folder, x=x, y=y)
@@ -137,7 +138,7 @@ def refused(batch_size, folder, x=X, y=Y):
     return None
 
 
-def poisoned():
+def poisoned() -> Any:
     x = X.copy()
     x[:] = 3e38
     subject = model("dropout", "mirrored")
@@ -149,12 +150,12 @@ def poisoned():
     return None
 
 
-def logged_by_fit(path):
+def logged_by_fit(path: Any) -> Any:
     """The log that `TrainLogger` writes, and the KL by hand before each batch."""
     subject = model("bayes", "mirrored")
     layer, seen = subject.layers[0], []
 
-    def kl(batch, logs):
+    def kl(batch: Any, logs: Any) -> None:
         mu, rho = (np.asarray(v.value, np.float64) for v in (layer.kernel.mu, layer.kernel.rho))
         sigma = np.log1p(np.exp(rho))
         seen.append(0.5 * np.sum(mu**2 + sigma**2 - 1.0 - 2.0 * np.log(sigma)))
@@ -175,22 +176,22 @@ def logged_by_fit(path):
 
 class StrategyTest(absltest.TestCase):
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         super().setUpClass()
         cls.pool = cls.enter_context(
             ProcessPoolExecutor(2, mp_context=CONTEXT, initializer=two_devices)
         )
 
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
-    def both(self, *calls):
+    def both(self, *calls: Any) -> Any:
         """Results of calls, run beside one another."""
         futures = [self.pool.submit(*call[:-1], **call[-1]) for call in calls]
         return [future.result(timeout=120) for future in futures]
 
-    def assert_same(self, got, expected, tolerance=1e-5):
+    def assert_same(self, got: Any, expected: Any, tolerance: float = 1e-5) -> None:
         self.assertEqual(set(got[0]), set(expected[0]))
         for name, values in expected[0].items():
             np.testing.assert_allclose(
@@ -199,17 +200,17 @@ class StrategyTest(absltest.TestCase):
         for a, b in zip(got[1], expected[1], strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
-    def test_two_replicas_train_as_one_device(self):
+    def test_two_replicas_train_as_one_device(self) -> None:
         two, one = self.both((trained, "dense", "mirrored", {}), (trained, "dense", "none", {}))
         self.assertIn("wd", two[0])
         self.assert_same(two, one)
 
-    def test_model_without_weights_yet(self):
+    def test_model_without_weights_yet(self) -> None:
         """They are made in the scope of the model's strategy, on either replica."""
         two, one = self.both((trained, "unbuilt", "mirrored", {}), (trained, "dense", "none", {}))
         self.assert_same(two, one)
 
-    def test_strategies_of_one_replica(self):
+    def test_strategies_of_one_replica(self) -> None:
         """Compiled as well: there is only one device."""
         *runs, plain = self.both(
             *(
@@ -220,7 +221,7 @@ class StrategyTest(absltest.TestCase):
         for run in runs:
             self.assert_same(run, plain)
 
-    def test_kl_counts_once(self):
+    def test_kl_counts_once(self) -> None:
         """loss = cent + KL / N, and so in the gradient.
 
         The data are 0, where the weights of the first layer have no likelihood: the KL alone moves
@@ -241,12 +242,12 @@ class StrategyTest(absltest.TestCase):
         for i in kernels:
             np.testing.assert_allclose(two[1][i], one[1][i], rtol=1e-4, atol=1e-5)
 
-    def test_learned_dropout_counts_once(self):
+    def test_learned_dropout_counts_once(self) -> None:
         ((history, _),) = self.both((trained, "concrete", "mirrored", {}))
         loss, cent, wd, ent = (np.array(history[k]) for k in ("loss", "cent", "wd", "ent"))
         np.testing.assert_allclose(loss - cent, (wd - ent) / N, rtol=1e-3, atol=1e-5)
 
-    def test_replicas_have_noise_of_their_own(self):
+    def test_replicas_have_noise_of_their_own(self) -> None:
         """Equal rows and one weight sample a replica: outputs vary iff it differs."""
         (two, moments), (one, _) = self.both(
             (output_variance, "mirrored", {}), (output_variance, "none", {})
@@ -255,7 +256,7 @@ class StrategyTest(absltest.TestCase):
         self.assertGreater(np.mean(two), 1e-3)
         self.assertGreater(np.ptp(moments["first"]), 1e-3)
 
-    def test_batch_that_cannot_be_shared(self):
+    def test_batch_that_cannot_be_shared(self) -> None:
         run = str(self.folder / "run")
         for arguments in ({"batch_size": 15}, {"batch_size": 100, "x": X[:7], "y": Y[:7]}):
             ((kind, message),) = self.both((refused, arguments.pop("batch_size"), run, arguments))
@@ -264,7 +265,7 @@ class StrategyTest(absltest.TestCase):
             self.assertNotIn("\n", message)
             self.assertFalse(Path(run).exists())
 
-    def test_resume(self):
+    def test_resume(self) -> None:
         """Bitwise the same, on either replica."""
         ((whole, parts),) = self.both((resumed, str(self.folder), {}))
         self.assertEqual(parts[0], {name: values[2:] for name, values in whole[0].items()})
@@ -275,12 +276,12 @@ class StrategyTest(absltest.TestCase):
             for x, y in zip(a, b, strict=True):
                 np.testing.assert_array_equal(x, y)
 
-    def test_not_finite(self):
+    def test_not_finite(self) -> None:
         (message,) = self.both((poisoned, {}))
         self.assertIsNotNone(message, "no TrainingError")
         self.assertIn("epoch 1, step 1;", message)
 
-    def test_train_logger_under_fit(self):
+    def test_train_logger_under_fit(self) -> None:
         ((metrics, by_hand),) = self.both((logged_by_fit, str(self.folder / "two.log"), {}))
         np.testing.assert_allclose(metrics["kl"], by_hand, rtol=1e-5)
 

@@ -3,6 +3,7 @@
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import worker_runs as runs
@@ -12,16 +13,16 @@ from worker_pair import WorkerPair
 import tfbdl
 
 
-def without_seconds(folder):
+def without_seconds(folder: Any) -> Any:
     return re.sub(r"\(\d+\.\d{3} secs\)", "(secs)", (Path(folder) / "train.log").read_text())
 
 
 class WorkersCase(absltest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
 
-    def assert_same(self, got, expected, tolerance=1e-5):
+    def assert_same(self, got: Any, expected: Any, tolerance: float = 1e-5) -> None:
         """Histories and weights."""
         self.assertEqual(set(got[0]), set(expected[0]))
         for name, values in expected[0].items():
@@ -32,35 +33,35 @@ class WorkersCase(absltest.TestCase):
 
 class WorkersTest(WorkersCase):
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         super().setUpClass()
         cls.pair = cls.enter_context(WorkerPair())
 
-    def both(self, function, *args, **kwargs):
+    def both(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """The result on both workers, which must be the same."""
         chief, other = self.pair.call(function, *args, **kwargs)
         np.testing.assert_equal(chief, other)
         return chief
 
-    def refused(self, pattern, function, *args, **kwargs):
+    def refused(self, pattern: str, function: Any, *args: Any, **kwargs: Any) -> None:
         for answer in self.pair.call(function, *args, **kwargs):
             kind, message = answer
             self.assertEqual(kind, "ValueError")
             self.assertRegex(message, pattern)
             self.assertNotIn("\n", message)
 
-    def test_two_workers_train_as_one_device(self):
+    def test_two_workers_train_as_one_device(self) -> None:
         for kind in ("dense", "quiet"):
             with self.subTest(kind):
                 got = self.both(runs.trained, runs.workers, kind)
                 self.assert_same(got, runs.trained(runs.one_device, kind))
 
-    def test_kl_counts_once(self):
+    def test_kl_counts_once(self) -> None:
         history, _ = self.both(runs.trained, runs.workers, "bayes")
         penalty = np.subtract(history["loss"], history["cent"])
         np.testing.assert_allclose(penalty, np.array(history["kl"]) / runs.N, rtol=1e-4)
 
-    def test_noise_is_of_the_same_law_and_its_own_on_each_worker(self):
+    def test_noise_is_of_the_same_law_and_its_own_on_each_worker(self) -> None:
         """Outputs at (1, 1, 1, 1) are normal with variance sigma^2 (4 + 1), drawn once a worker."""
         variance = 5 * np.log(2.0) ** 2
         first, second = self.both(runs.output_moments, runs.workers)
@@ -71,7 +72,7 @@ class WorkersTest(WorkersCase):
         within = np.mean(second - first**2)  # (a - b)^2 / 4 of the draws a, b of the two workers
         self.assertLess(abs(within - variance / 2), 4 * variance / np.sqrt(2 * len(first)))
 
-    def test_the_chief_alone_writes_and_prints(self):
+    def test_the_chief_alone_writes_and_prints(self) -> None:
         folders = [self.folder / "chief", self.folder / "other"]
         chief, other = self.pair.call(runs.printed, each=[{"savedir": f} for f in folders])
         self.assertEqual(other, "")
@@ -81,7 +82,7 @@ class WorkersTest(WorkersCase):
         self.assertEqual(chief, (folders[0] / "train.log").read_text())
         self.assertEqual(len(tfbdl.read_log(folders[0] / "train.log").epochs), 3)
 
-    def test_resume_from_the_folder_of_the_chief(self):
+    def test_resume_from_the_folder_of_the_chief(self) -> None:
         """Bitwise as without a stop; the other worker has never seen the folder."""
         whole = self.both(
             runs.trained, runs.workers, "dropout", epochs=4, savedir=self.folder / "whole"
@@ -98,7 +99,7 @@ class WorkersTest(WorkersCase):
         )
         self.assertFalse((self.folder / "other").exists())
 
-    def test_another_run_in_the_folder(self):
+    def test_another_run_in_the_folder(self) -> None:
         self.both(runs.trained, runs.workers, "dense", savedir=self.folder)
         self.refused(
             "^savedir=.* holds a run with seed=7, not 8; name another",
@@ -109,12 +110,12 @@ class WorkersTest(WorkersCase):
             seed=8,
         )
 
-    def test_bytes_of_the_chief(self):
+    def test_bytes_of_the_chief(self) -> None:
         """In pieces, of which the last may be short; none at all."""
         for size, chunk in ((0, 64), (1, 64), (64, 64), (1001, 64), (3_000_001, 2**26)):
             self.assertTrue(self.both(runs.bytes_of_chief, size, chunk), size)
 
-    def test_workers_that_differ(self):
+    def test_workers_that_differ(self) -> None:
         self.refused(
             "^batch_size is 8 on the chief and 16 on worker 1; run the same",
             runs.trained,
@@ -130,13 +131,13 @@ class WorkersTest(WorkersCase):
             each=[{}, {"x": runs.X + 1}],
         )
 
-    def test_data_sets_are_shared_out(self):
+    def test_data_sets_are_shared_out(self) -> None:
         """The same batches as of arrays in the same order, on two workers and on one device."""
         arrays = runs.trained(runs.one_device, "dense")
         self.assert_same(runs.streamed(runs.one_device, "dense"), arrays)
         self.assert_same(self.both(runs.streamed, runs.workers, "dense"), arrays)
 
-    def test_data_sets_that_are_not_shared_out(self):
+    def test_data_sets_that_are_not_shared_out(self) -> None:
         self.refused(
             "^x gives all workers the same examples; .*shard",
             runs.streamed,
@@ -145,12 +146,12 @@ class WorkersTest(WorkersCase):
             runs.everything,
         )
 
-    def test_predict(self):
+    def test_predict(self) -> None:
         """On each worker by itself, so that one alone may ask."""
         expected = runs.predictions(runs.one_device)
         np.testing.assert_allclose(self.both(runs.predictions, runs.workers), expected, 1e-5, 1e-6)
 
-    def test_deep_ensemble(self):
+    def test_deep_ensemble(self) -> None:
         expected = runs.ensemble(runs.one_device)
         folders = [{"savedir": self.folder / name} for name in ("chief", "other")]
         for got in self.pair.call(runs.ensemble, runs.workers, each=folders):
@@ -158,16 +159,16 @@ class WorkersTest(WorkersCase):
         self.assertEqual(len(list(self.folder.glob("chief/member_*/checkpoint.npz"))), 2)
         self.assertFalse((self.folder / "other").exists())
 
-    def test_samples_of_the_posterior(self):
+    def test_samples_of_the_posterior(self) -> None:
         """By the chief, as of `SGLD`."""
         folders = [{"savedir": self.folder / name} for name in ("chief", "other")]
         self.assertEqual(self.pair.call(runs.samples, each=folders), [2, 0])
         self.assertFalse((self.folder / "other").exists())
 
-    def test_chains_need_no_other_worker(self):
+    def test_chains_need_no_other_worker(self) -> None:
         self.refused("^strategy spans .* processes; .*seed", runs.sample_over_workers)
 
-    def test_fit_of_keras(self):
+    def test_fit_of_keras(self) -> None:
         """It cannot, of which the guide warns; where this fails, the guide can be mended."""
         for kind, _ in self.pair.call(runs.fit):
             self.assertEqual(kind, "ValueError")
@@ -176,12 +177,12 @@ class WorkersTest(WorkersCase):
 class LostWorkerTest(WorkersCase):
     """SIGKILL of one worker, then of the chief, and the run taken up again by two."""
 
-    def run_pair(self, name, epochs_of_death):
+    def run_pair(self, name: str, epochs_of_death: Any) -> Any:
         with WorkerPair() as pair:
             deaths = [{"epoch": epoch} for epoch in epochs_of_death]
             return pair.call(runs.killed, self.folder / name, each=deaths)
 
-    def test_killed_and_resumed(self):
+    def test_killed_and_resumed(self) -> None:
         for dying, epochs in ((1, (None, 2)), (0, (3, None))):
             answers = self.run_pair("killed", epochs)
             self.assertIsNone(answers[dying])

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import signal
+from typing import Any
 from unittest import mock
 
 import keras
@@ -21,15 +22,15 @@ X = RNG.normal(size=(N, 4)).astype("float32")
 Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
 
 
-def one_device():
+def one_device() -> Any:
     return contextlib.nullcontext()
 
 
-def workers():
+def workers() -> Any:
     return worker_pair.strategy().scope()
 
 
-def classifier(scope, kind):
+def classifier(scope: Any, kind: Any) -> Any:
     """A compiled model; the same on every call, whatever the global seed."""
     keras.utils.set_random_seed(3)
     quiet = tfbdl.posteriors.MeanFieldNormal(keras.initializers.Constant(-20.0))
@@ -52,34 +53,34 @@ def classifier(scope, kind):
     return model
 
 
-def train(model, x=X, y=Y, **kwargs):
+def train(model: Any, x: Any = X, y: Any = Y, **kwargs: Any) -> Any:
     arguments = {"epochs": 3, "batch_size": BATCH, "seed": 7, "verbose": 0, "jit_compile": False}
     return tfbdl.train(model, x, y, **{**arguments, **kwargs})
 
 
-def trained(scope, kind, **kwargs):
+def trained(scope: Any, kind: Any, **kwargs: Any) -> Any:
     """History and weights."""
     model = classifier(scope, kind)
     return train(model, **kwargs), model.get_weights()
 
 
-def in_order(epoch, context):
+def in_order(epoch: int, context: Any) -> Any:
     """The arrays as a data set, in the order that `tfbdl.train` gives them in an epoch."""
     order = tf.random.experimental.stateless_shuffle(tf.range(N), seed=(7, epoch)).numpy()
     data = tf.data.Dataset.from_tensor_slices((X[order], Y[order]))
     return data.shard(context.num_input_pipelines, context.input_pipeline_id)
 
 
-def everything(epoch, context):
+def everything(epoch: int, context: Any) -> Any:
     return tf.data.Dataset.from_tensor_slices((X, Y))
 
 
-def streamed(scope, kind, data=in_order, **kwargs):
+def streamed(scope: Any, kind: Any, data: Any = in_order, **kwargs: Any) -> Any:
     model = classifier(scope, kind)
     return train(model, data, None, num_data=N, **kwargs), model.get_weights()
 
 
-def printed(**kwargs):
+def printed(**kwargs: Any) -> Any:
     """What a run on all workers shows here."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
@@ -87,7 +88,7 @@ def printed(**kwargs):
     return output.getvalue()
 
 
-def in_parts(folder):
+def in_parts(folder: Any) -> Any:
     """Histories of two epochs, and of two more by a model that starts with other weights."""
     first = train(classifier(workers, "dropout"), savedir=folder, epochs=2)
     model = classifier(workers, "dropout")
@@ -97,7 +98,7 @@ def in_parts(folder):
     return first, second, model.get_weights()
 
 
-def output_moments(scope, epochs=100):
+def output_moments(scope: Any, epochs: int = 100) -> Any:
     """First and second moment of the outputs at 8 equal rows, for each epoch of one step."""
     keras.utils.set_random_seed(3)
     with scope():
@@ -116,10 +117,10 @@ def output_moments(scope, epochs=100):
     return np.array(history["first"]), np.array(history["second"])
 
 
-def killed(folder, epoch, epochs=4):
+def killed(folder: Any, epoch: int, epochs: int = 4) -> Any:
     """A run in which this worker kills itself while it trains in `epoch`; None lets it live."""
 
-    def die(number, logs=None):
+    def die(number: Any, logs: Any = None) -> None:
         if number + 1 == epoch:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -127,7 +128,7 @@ def killed(folder, epoch, epochs=4):
     return trained(workers, "dropout", savedir=folder, epochs=epochs, callbacks=[callback])
 
 
-def bytes_of_chief(size, chunk):
+def bytes_of_chief(size: Any, chunk: Any) -> Any:
     """Whether what comes from the chief is what it gave, here known as well."""
     data = np.random.default_rng(size).bytes(size)
     given = data if is_chief(worker_pair.strategy()) else b"other"
@@ -135,7 +136,7 @@ def bytes_of_chief(size, chunk):
         return from_chief(worker_pair.strategy(), given) == data
 
 
-def samples(savedir):
+def samples(savedir: Any) -> Any:
     """How many weight samples a sampler's run has kept, as seen from here."""
     model = classifier(workers, "dense")
     with workers():
@@ -145,16 +146,16 @@ def samples(savedir):
     return len(kept.epochs)
 
 
-def fit():
+def fit() -> Any:
     return classifier(workers, "dense").fit(X, Y, batch_size=BATCH, verbose=0).history
 
 
-def predictions(scope):
+def predictions(scope: Any) -> Any:
     model = classifier(scope, "bayes")
     return tfbdl.predict(model, X, num_samples=20, seed=5, verbose=0).mean
 
 
-def ensemble(scope, savedir=None):
+def ensemble(scope: Any, savedir: Any = None) -> Any:
     deep = tfbdl.inference.DeepEnsemble(
         lambda: classifier(scope, "dense"), num_members=2, jit_compile=False
     )
@@ -162,8 +163,8 @@ def ensemble(scope, savedir=None):
     return tfbdl.predict(deep, X, verbose=0).mean
 
 
-def sample(strategy):
-    def log_density(theta):
+def sample(strategy: Any) -> Any:
+    def log_density(theta: Any) -> Any:
         return -0.5 * tf.reduce_sum(theta**2, axis=1)
 
     return tfbdl.inference.MCMC(
@@ -171,5 +172,5 @@ def sample(strategy):
     ).fit()
 
 
-def sample_over_workers():
+def sample_over_workers() -> None:
     sample(worker_pair.strategy())

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -25,7 +26,7 @@ class BackpropTest(unittest.TestCase):
     def run_script(self, module: ModuleType, *flags: str) -> None:
         tutorial_runs.run(module, "--data", "digits", *flags)
 
-    def metrics(self, folder: Path) -> dict:
+    def metrics(self, folder: Path) -> dict[str, Any]:
         return json.loads((folder / "metrics.json").read_text())
 
     def test_train_test_visualize_and_prune(self) -> None:

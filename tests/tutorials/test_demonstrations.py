@@ -7,6 +7,7 @@ import json
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -169,7 +170,7 @@ class ScriptTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.savedir = Path(folder.name)
 
-    def metrics(self) -> dict:
+    def metrics(self) -> dict[str, Any]:
         return json.loads((self.savedir / "metrics.json").read_text())
 
     def test_parts_of_priors(self) -> None:

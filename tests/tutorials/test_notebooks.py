@@ -1,8 +1,9 @@
-"""The tutorials as notebooks: all hold what the tutorial does, and all are run."""
+"""The notebooks of the course: outputs are those of their text, and every cell runs, shortened."""
 
 from __future__ import annotations
 
-import ast
+import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,101 +12,120 @@ import matplotlib.pyplot as plt
 import nbformat
 import pytest
 
-from tutorials import notebooks, part2_mc_dropout
-from tutorials.priors import empirical_bayes, limit
+from tutorials import notebooks
 
-THREE_NETWORKS = """few = ("local", "predicted", "without_rho")
-STEPS, WITHOUT = (
-    {name: replace(of, n_epochs=1) for name, of in named.items() if name in few}
-    for named in (STEPS, WITHOUT)
-)
-NETWORKS = STEPS | WITHOUT"""
-FEW = ("--n_epochs", "1", "--N", "100", "--S", "2")
-TINY = {
-    "part2_mc_dropout": (FEW, "FIGURE_SAMPLES, REGRESSION_EPOCHS = 2, 2"),
-    "part3_concrete_dropout": (FEW, "SEQUENCE, REGRESSION_STEPS = (10,), 2"),
-    "part4_variational_dropout": (FEW, ""),
-    "bayes_dense": (FEW, "part2.FIGURE_SAMPLES = 2"),
-    "bayes_by_backprop.mnist": ((*FEW, "--plain_epochs", "1"), "FIGURE_SAMPLES = 2"),
-    "bayes_by_backprop.regression": (("--N", "50", "--S", "2"), THREE_NETWORKS),
-    "model_definition": (("--N", "20", "--S", "2"), "EPOCHS, CHAIN_STEPS = 1, 20"),
-    "priors": (("--parts", "influence", "discrete", *FEW), ""),
-    "posterior_inference": (
-        ("--N", "10", "--S", "4", "--steps", "4", "--n_epochs", "1"),
-        "METHODS = {name: METHODS[name] for name in ('HMC', 'MC dropout')}",
-    ),
+SHORT: dict[str, dict[str, Any]] = {
+    "bayes_by_backprop": {"EPOCHS": 1, "EPOCHS_MIXTURE": 1, "REPEATS": 3},
+    "concrete_dropout": {"EPOCHS": 1, "SIZES": (20, 50), "UNITS": 8},
+    "mc_dropout": {"EPOCHS": 1},
+    "model_definition": {"SAMPLES": 3, "WARMUP": 20, "CHAIN_STEPS": 20},
+    "posterior_inference": {"EPOCHS": 1, "CHAIN_STEPS": 20, "SAMPLES": 4},
+    "priors": {},
+    "report": {"N": 50, "LONGEST": 1, "SAMPLES": 3},
+    "vae": {"EPOCHS": 1, "EPOCHS_2D": 1, "SAMPLES": 2},
+    "variational_dropout": {"EPOCHS": 1},
 }
-"""All but the one that a kernel runs."""
+"""Values of a notebook's first cell."""
+SHORT_SCRIPTS: dict[str, Any] = {
+    "bayes_by_backprop.mnist.FIGURE_SAMPLES": 3,
+    "model_definition.__main__.EPOCHS": 1,
+    "part2_mc_dropout.FIGURE_SAMPLES": 3,
+    "part2_mc_dropout.REGRESSION_EPOCHS": 2,
+    "part3_concrete_dropout.REGRESSION_STEPS": 2,
+    "posterior_inference.chains.THINNING": 2,
+    "posterior_inference.running.STEPS_AN_EPOCH": 20,
+    "priors.limit.FUNCTIONS": 100,
+    "priors.limit.NETWORKS": 5,
+    "priors.limit.WIDTHS": (1, 10),
+}
+"""Constants of scripts."""
 
 
-def code_of(book: nbformat.NotebookNode) -> str:
-    return "\n\n".join(cell.source for cell in book.cells if cell.cell_type == "code")
-
-
-def text_of(book: nbformat.NotebookNode) -> str:
-    return "\n\n".join(cell.source for cell in book.cells if cell.cell_type == "markdown")
-
-
-@pytest.mark.parametrize("tutorial", notebooks.FLAGS)
-def test_notebooks_hold_their_tutorials(tutorial: str, tmp_path: Path) -> None:
-    book = notebooks.notebook(tutorial, tmp_path)
-    nbformat.validate(book)
-    made = {node.name: node for node in functions(code_of(book))}
-    originals = [node for node in functions(notebooks.source_of(tutorial))]
-    assert set(made) == {node.name for node in originals} - {"main"}
-    for node in originals:
-        text = ast.get_docstring(node)
-        if node.name != "main":
-            body = node.body[1:] if text else node.body
-            assert list(map(ast.dump, made[node.name].body)) == list(map(ast.dump, body))
-            assert (text or "") in text_of(book)
-
-
-def functions(source: str) -> list[ast.FunctionDef]:
-    return [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+def find_constant(path: str) -> tuple[Any, str]:
+    module, _, name = path.rpartition(".")
+    return importlib.import_module(f"tutorials.{module}"), name
 
 
 @pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_xla: None) -> Iterator[Path]:
-    """An empty folder; what the cells set is put back, and the working directory."""
-    for module, name in (
-        (part2_mc_dropout, "FIGURE_SAMPLES"),
-        (limit, "WIDTHS"),
-        (empirical_bayes, "GRID"),
-    ):
-        monkeypatch.setattr(module, name, getattr(module, name))
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
+def shortened(monkeypatch: pytest.MonkeyPatch, without_xla: None) -> Iterator[None]:
+    """In the folder of notebooks, with few steps everywhere; put back after use."""
+    monkeypatch.chdir(notebooks.FOLDER)
+    shorten(monkeypatch)
+    yield
     plt.close("all")
 
 
-@pytest.mark.parametrize("tutorial", TINY)
-def test_every_cell_runs(tutorial: str, alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In this process: what a kernel adds is tested on one."""
-    flags, tiny = TINY[tutorial]
-    book = notebooks.notebook(tutorial, alone, *flags)
-    namespace: dict[str, Any] = {"__name__": tutorial}
-    for cell in book.cells:
-        if cell.cell_type == "code":
-            code = cell.source.replace("\nargs = ", f"\n{tiny}\nargs = ")
-            exec(compile(code, tutorial, "exec"), namespace)
-    printed = capsys.readouterr().out
-    assert "test: " in printed
-    assert printed.count("figure: ") == printed.count("Image object") > 0
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, value in SHORT_SCRIPTS.items():
+        monkeypatch.setattr(*find_constant(path), value)
 
 
-def test_all_are_run() -> None:
-    assert {"part1_vae", *TINY} == set(notebooks.FLAGS)
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_every_cell_runs(
+    name: str, shortened: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process; what a kernel adds is tested on one."""
+    namespace: dict[str, Any] = {"__name__": name}
+    for i, cell in enumerate(notebooks.code_of(notebooks.notebook(name).cells)):
+        exec(compile(cell.source, f"{name}, cell {i}", "exec"), namespace)
+        if i == 0:
+            assert SHORT[name].keys() <= namespace.keys()
+            namespace.update(SHORT[name])
+            shorten(monkeypatch)  # what the first cell may have set
+        plt.close("all")
+    assert capsys.readouterr().out
 
 
-def test_a_kernel_runs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # the threads of t-SNE wait in loops for each other
-    book = notebooks.notebook("part1_vae", tmp_path, "--n_epochs", "2")
+def test_all_are_shortened() -> None:
+    assert set(SHORT) == set(notebooks.NAMES)
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_outputs_are_those_of_the_text(name: str) -> None:
+    """Of words and code as they are now; `make notebooks` runs what has changed."""
+    book, kept = notebooks.notebook(name), notebooks.kept(name)
+    assert kept is not None
+    nbformat.validate(kept)
+    assert [(c.cell_type, c.source) for c in kept.cells] == [
+        (c.cell_type, c.source) for c in book.cells
+    ]
+    assert kept.metadata.code == book.metadata.code
+    code = notebooks.code_of(kept.cells)
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell.outputs]
+    assert {output.output_type for output in outputs} == {"stream", "display_data"}
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 3
+    assert all(output.get("name", "stdout") == "stdout" for output in outputs)
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_solutions_to_all_exercises(name: str) -> None:
+    text = (notebooks.FOLDER / f"{name}.md").read_text()
+    exercises, _, solutions = text.partition("## Exercises")[2].partition("## Solutions")
+    asked = re.findall(r"^(\d)\. ", exercises, flags=re.M)
+    assert len(asked) >= 3
+    assert re.findall(r"^\*\*(\d)\.\*\* ", solutions, flags=re.M) == asked
+    assert len(notebooks.CODE.findall(solutions)) == len(asked) + 1
+
+
+def test_words_that_change_keep_their_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    book = notebooks.notebook("priors")
+    last = notebooks.notebook("priors")
+    for i, cell in enumerate(notebooks.code_of(last.cells)):
+        cell.outputs, cell.execution_count = [nbformat.v4.new_output("stream", text=f"{i}")], i
+    book.cells[0].source += " More words."
+    merged = notebooks.with_outputs(book, last)
+    assert merged.cells[0].source.endswith("More words.")
+    assert notebooks.code_hash(merged.cells) == last.metadata.code
+    texts = [cell.outputs[0].text for cell in notebooks.code_of(merged.cells)]
+    assert texts == [str(i) for i in range(len(texts))]
+
+
+def test_a_kernel_runs_one(tmp_path: Path) -> None:
+    code = "import matplotlib.pyplot as plt\n\nprint(6 * 7)\nplt.figure(figsize=(20, 2));"
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    book.metadata = {"kernelspec": notebooks.KERNEL}
     notebooks.execute(book, tmp_path)
-    nbformat.validate(book)
-    outputs = [output for cell in book.cells for output in cell.get("outputs", ())]
-    printed = "".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs)
-    assert "train: epoch 2, (" in printed
-    assert "test: elbo -" in printed
-    assert sum("image/png" in output.get("data", {}) for output in outputs) == 5
-    assert all(output.output_type in ("stream", "display_data") for output in outputs)
+    printed, figure = book.cells[0].outputs
+    assert printed.text == "42\n"
+    assert len(figure.data["image/png"]) < 10_000

@@ -8,6 +8,7 @@ import math
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -225,7 +226,7 @@ class StructureTest(tf.test.TestCase):
 
 @pytest.mark.usefixtures("without_xla")
 class ScriptTest(unittest.TestCase):
-    def run_parts(self, savedir: str, *parts: str) -> tuple[dict, set[str]]:
+    def run_parts(self, savedir: str, *parts: str) -> tuple[dict[str, Any], set[str]]:
         """The numbers and the names of the figures that they leave."""
         flags = ["--data", "digits", "--n_epochs", "2", "--N", "200", "--S", "5"]
         flags += ["--savedir", savedir, "--parts", *parts]

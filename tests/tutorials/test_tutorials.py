@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -51,7 +52,7 @@ class TutorialTest(unittest.TestCase):
     def figures(self) -> set[str]:
         return {path.name for path in self.savedir.glob("*.png") if path.stat().st_size > 5000}
 
-    def metrics(self) -> dict:
+    def metrics(self) -> dict[str, Any]:
         return json.loads((self.savedir / "metrics.json").read_text())
 
     def columns(self) -> list[str]:
@@ -107,8 +108,8 @@ class TutorialTest(unittest.TestCase):
         few = {name: part4_sweeps.GAIN[name] for name in list(part4_sweeps.GAIN)[-2:]}
         with mock.patch.object(part4_sweeps, "GAIN", few):
             self.run_script("part4_sweeps", "--sweep", "gain", "--seeds", "2", "--S", "2")
-        records = RecordFile(self.savedir / "gain.jsonl", "setting", "seed").records()
-        self.assertEqual({record["setting"] for record in records}, set(few))
+        gains = RecordFile(self.savedir / "gain.jsonl", "setting", "seed").records()
+        self.assertEqual({record["setting"] for record in gains}, set(few))
 
     def test_bayes_dense(self) -> None:
         self.run_script("bayes_dense", "--S", "3")
@@ -168,7 +169,7 @@ class TutorialTest(unittest.TestCase):
             self.assertFalse(self.savedir.exists())
 
 
-def two_methods() -> dict:
+def two_methods() -> dict[str, Any]:
     """Two of the methods are enough to see the table made."""
     return {name: many_seeds.METHODS[name] for name in ("base", "concrete_dropout")}
 

@@ -8,6 +8,7 @@ import io
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import keras
@@ -226,7 +227,7 @@ class ScriptTest(parameterized.TestCase):
             tutorial_runs.run(script, *where, *flags)
         return output.getvalue()
 
-    def records(self, savedir: str) -> list[dict]:
+    def records(self, savedir: str) -> list[dict[str, Any]]:
         return RecordFile(self.folder / savedir / "made.jsonl", "method", "split").records()
 
     @parameterized.parameters(*script.METHODS)
@@ -297,7 +298,7 @@ class ScriptTest(parameterized.TestCase):
         self.assertEqual(published.best("boston"), (2.904, -2.402))
 
 
-def constant_prediction(data: tuple, args: argparse.Namespace) -> tuple:
+def constant_prediction(data: tuple[Any, ...], args: argparse.Namespace) -> tuple[Any, ...]:
     """The mean and spread of what is trained on."""
     zeros = np.zeros_like(data.y_test)
     log_prob = mock.Mock(side_effect=lambda y: scipy.stats.norm.logpdf(y[:, 0]))

@@ -1,4 +1,4 @@
-"""Checks of what a `.keras` file claims to hold, before Keras believes it."""
+"""Checks of the claims in a `.keras` file, before Keras believes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SMALL = 2**26
 
 
 class Unbelievable(ValueError):
-    """A file claims more than it can hold, or names what lies outside of it."""
+    """A file claims more than it can hold, or names paths outside of it."""
 
 
 def check_archive(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The errors by which a command fails."""
+"""Errors of commands."""
 
 
 class NotSaved(Exception):

@@ -35,7 +35,7 @@ seconds, "last lr" the learning rate of the last epoch.
 """
 
 
-def add_command(subparsers: argparse._SubParsersAction) -> None:
+def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``log`` to the parser."""
     parser = subparsers.add_parser(
         "log",

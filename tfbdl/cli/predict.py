@@ -35,7 +35,7 @@ _NO_LIKELIHOOD = (
 )
 
 
-def add_command(subparsers: argparse._SubParsersAction) -> None:
+def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``predict`` to the parser."""
     parser = subparsers.add_parser(
         "predict",
@@ -120,7 +120,7 @@ def read_inputs(path: Path) -> dict[str, np.ndarray]:
 
 
 def _inputs(model: keras.Model, arrays: dict[str, np.ndarray], path: Path) -> Any:
-    """The inputs in the structure in which the model takes them."""
+    """The inputs in the structure of the model's inputs."""
     inputs = getattr(model, "inputs", None) or ()
     if len(inputs) > 1:
         import keras  # noqa: PLC0415 (slow)

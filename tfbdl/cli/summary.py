@@ -1,4 +1,4 @@
-"""``tfbdl summary``: what each layer of a saved model has learned of its weights."""
+"""``tfbdl summary``: the posterior of each layer of a saved model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ dropout: the keep probabilities.
 """
 
 
-def add_command(subparsers: argparse._SubParsersAction) -> None:
+def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``summary`` to the parser."""
     parser = subparsers.add_parser(
         "summary",

@@ -80,7 +80,7 @@ class Conformal(abc.ABC):
         return self._prediction, coverage
 
     def _check(self, prediction: Any) -> None:
-        """Raises ValueError for what is no prediction, or none that the method is for."""
+        """Raises ValueError unless it is a prediction of the kind that the method takes."""
         instance("prediction", prediction, Prediction, "what tfbdl.predict gives")
 
     @abc.abstractmethod

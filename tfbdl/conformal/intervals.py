@@ -44,7 +44,7 @@ class _OfReals(Conformal):
     def _raw(
         self, prediction: Prediction, coverage: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Lower ends, upper ends, and units in which both are moved, each of the shape of y."""
+        """Lower ends, upper ends, and the units of their shifts, each with the shape of y."""
 
     def _check(self, prediction: Prediction) -> None:
         super()._check(prediction)

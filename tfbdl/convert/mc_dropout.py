@@ -60,7 +60,7 @@ def _to(kind: type[MCDropout]) -> Callable[[Any], Layer]:
 
 
 def _noise_shape(old: Any) -> tuple[int | None, ...] | None:
-    """The shape of the mask; spatial dropout layers, which fix the rank, drop whole channels."""
+    """The shape of the mask; spatial dropout layers fix the rank and drop whole channels."""
     if old.input_spec is None:
         return getattr(old, "noise_shape", None)
     space = (1,) * (old.input_spec.ndim - 2)

@@ -1,4 +1,4 @@
-"""Pruning by signal to noise: the weights that carry least of what a network knows are removed."""
+"""Pruning by signal to noise: the weights with the smallest |mean| / stddev are removed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tfbdl.arguments import integer, option
 from tfbdl.data.checks import unit_interval
 
 STDDEVS = (0.04, 0.06, 0.08, 0.09, 0.10)
-"""Of Gaussian noise, by strength."""
+"""Standard deviations of Gaussian noise, by strength."""
 BRIGHTER = (0.05, 0.10, 0.15, 0.20, 0.30)
 """What the value of each colour gains."""
 KEPT = (0.95, 0.90, 0.85, 0.75, 0.65)

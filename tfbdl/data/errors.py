@@ -1,4 +1,4 @@
-"""The one error raised when data files are missing, damaged or not what they claim to be."""
+"""The one error for data files that are missing, damaged or in another format."""
 
 
 class DataError(ValueError):

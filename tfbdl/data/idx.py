@@ -1,4 +1,4 @@
-"""Reader of the IDX format, in which MNIST and Fashion-MNIST are published (gzip-compressed)."""
+"""Reader of IDX, the format of MNIST and Fashion-MNIST (gzip-compressed)."""
 
 import gzip
 import math
@@ -12,7 +12,7 @@ from tfbdl.data.errors import DataError
 
 _UNSIGNED_BYTE = 0x08
 _OVERHEAD = 2**16
-"""Bytes of headers and blocks that gzip may add to what does not shrink."""
+"""Bytes of headers and blocks that gzip may add to incompressible data."""
 
 
 def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray:

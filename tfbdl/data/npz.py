@@ -45,7 +45,7 @@ def read_npz(
 
 
 class _Mismatch(Exception):
-    """An archive in good order that does not hold what it should."""
+    """An intact archive with other contents than expected."""
 
 
 def _read_member(archive: zipfile.ZipFile, key: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Regressions in text files: a table, which columns are what, and which rows are for what."""
+"""Regressions in text files: a table, the roles of its columns, and the splits of its rows."""
 
 import io
 import os

@@ -21,7 +21,7 @@ from tfbdl.models import WeightEnsemble
 
 
 class Members(NamedTuple):
-    """Weights of the members, shape (K, D), and what else differs between them, (K, E)."""
+    """Weights of the members, shape (K, D), and their other state, (K, E)."""
 
     theta: np.ndarray
     states: np.ndarray
@@ -146,7 +146,7 @@ class DeepEnsemble(TrainingMethod):
         self._network = self.build_model
         self._result = Members(**arrays)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         made_by = self.build_model if self._network is None else self._network
         network = self._serialized("build_model", made_by)
         return {**self._config_but("build_model"), "build_model": network}

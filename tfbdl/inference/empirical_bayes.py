@@ -78,11 +78,11 @@ class EmpiricalBayes(keras.callbacks.Callback):
         self._penalties = [_Penalty(weight) for weight in self.laplace.weights_with_posterior]
         model.train_function = None  # it may have been traced without the penalties
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._is_current = False
         self._set_penalties()
 
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         last = epoch - (epoch - self.start) % self.every
         if last > self.start and last not in self.log_marginal_likelihood:
             raise ValueError(
@@ -90,7 +90,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
                 f"get_state was then, or search anew from start={epoch}"
             )
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         behind = epoch + 1 - self.start
         self._is_current = behind > 0 and behind % self.every == 0
         if self._is_current:
@@ -100,7 +100,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
             self.log_marginal_likelihood[epoch + 1] = float(self.laplace.log_marginal_likelihood())
             self._set_penalties()
 
-    def on_train_end(self, logs: dict | None = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if not self._is_current:
             self.laplace.fit(*self._data)
 
@@ -114,7 +114,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
         }
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `get_state` gave, before training goes on."""
+        """Restores the state from `get_state`, before training goes on."""
         self.laplace.prior_precision = state["prior_precision"]
         self.laplace.sigma_noise = float(state["sigma_noise"])
         values = zip(state["epochs"], state["log_marginal_likelihood"], strict=True)

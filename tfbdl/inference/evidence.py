@@ -114,7 +114,7 @@ class EvidenceMethod(Method):
         self._climb(prior_structure, with_noise)
         return self
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         delta = self._prior_precision.numpy()
         return {
             **self._config_but("prior_precision", "sigma_noise"),
@@ -157,5 +157,5 @@ class EvidenceMethod(Method):
         return prior_precision.of_each_weight(delta, self._sizes)
 
     def _forget(self) -> None:
-        """Drops what depends on the fit, the prior or the noise."""
+        """Drops cached results that depend on the fit, the prior or the noise."""
         raise NotImplementedError

@@ -228,7 +228,7 @@ class _Search:
         return Mode(theta, -float(loss), float(np.max(np.abs(gradient))), num_iterations)
 
     def at_mode(self, mode: Mode) -> bool:
-        """Whether the gradient is within the tolerance, or of the size of what rounding does."""
+        """Whether the gradient is within the tolerance, or no larger than rounding errors."""
         if mode.gradient_norm <= self._tolerance:
             return True
         signs = np.random.default_rng(0).choice([-np.inf, np.inf], mode.theta.shape)

@@ -21,7 +21,7 @@ from tfbdl.predictive.predict import Request
 
 
 class NotFittedError(ValueError):
-    """A method is asked for what only `fit` can find."""
+    """A method is asked before `fit`."""
 
 
 class Method(keras.layers.Layer, abc.ABC):
@@ -103,7 +103,7 @@ class Method(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Takes up what `fitted_arrays` gave."""
+        """Restores the state from `fitted_arrays`."""
 
     def save_own_variables(self, store: Any) -> None:
         if self.is_fitted:  # copies of methods that are not come here too
@@ -115,17 +115,17 @@ class Method(keras.layers.Layer, abc.ABC):
         if names:
             self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in names})
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return self._config_but()
 
-    def _config_but(self, *names: str) -> dict:
+    def _config_but(self, *names: str) -> dict[str, Any]:
         """The arguments of the constructor, but for those named, as files hold them."""
         kept = [name for name in _arguments(type(self)) if name not in names]
         config = {name: self._serialized(name, getattr(self, name)) for name in kept}
         return {"format": FORMAT, "name": self.name, **config}
 
     @classmethod
-    def from_config(cls, config: dict) -> Method:
+    def from_config(cls, config: dict[str, Any]) -> Method:
         config = dict(config)
         check_format(config.pop("format", FORMAT))
         deserialize = keras.saving.deserialize_keras_object

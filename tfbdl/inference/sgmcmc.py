@@ -21,7 +21,7 @@ from tfbdl.optimizers.base import SamplingOptimizer
 
 
 class Samples(NamedTuple):
-    """Weights along a training, shape (K, D), and what else differs between them, (K, E)."""
+    """Weights along a training, shape (K, D), and their other state, (K, E)."""
 
     theta: np.ndarray
     states: np.ndarray

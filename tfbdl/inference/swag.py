@@ -210,7 +210,7 @@ class _Path(keras.callbacks.Callback):
         self.rank, self.start, self.every = rank, start, every
         self.moments: PathMoments | None = None
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         behind = epoch + 1 - self.start
         if behind > 0 and behind % self.every == 0:
             self.add(FlatModel(self.model).theta.numpy())
@@ -239,7 +239,7 @@ class _Path(keras.callbacks.Callback):
         return {name: np.asarray(value) for name, value in self.moments._asdict().items()}
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `get_state` gave."""
+        """Restores the state from `get_state`."""
         if int(state["num_points"]):
             self.moments = _moments_of(state)
 

@@ -57,7 +57,7 @@ class TrainingMethod(Method):
                 stopped call goes on where it was. None writes nothing.
             columns: the columns of the log.
             callbacks: called around training and epochs.
-            changed: the names of what differs from the run in `savedir` on purpose.
+            changed: the names of the parts that differ from the run in `savedir` on purpose.
             verbose: 0 for silence, 1 for the lines of the log.
 
         Raises:

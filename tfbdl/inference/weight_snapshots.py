@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import keras
 import numpy as np
@@ -82,15 +83,15 @@ class WeightSnapshots(keras.callbacks.Callback):
         if model.built:
             self._flat = FlatModel(model)
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if self.savedir is not None and workers.is_chief(self.model.distribute_strategy):
             self.savedir.mkdir(parents=True, exist_ok=True)
 
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if epoch == 0 and self.savedir is not None and self.epochs:
             raise ValueError(f"savedir={self.savedir} holds samples of another run; name another")
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         behind = epoch + 1 - self.start
         if behind <= 0 or behind % self.every or not self._samples():
             return

@@ -59,7 +59,7 @@ class WeightSubset:
         return thetas
 
     def gather(self, theta: tf.Tensor) -> tf.Tensor:
-        """Does what `take` does, for tensors."""
+        """Like `take`, for tensors."""
         return tf.gather(theta, self._places)
 
     def scatter(self, values: tf.Tensor, theta: tf.Tensor) -> tf.Tensor:

@@ -26,16 +26,16 @@ class BayesLayer(keras.layers.Layer):
     """
 
     size_arguments: tuple[str, ...] = ()
-    """Attributes by which the sizes of the weights are asked for."""
+    """Attributes with the sizes of the weights."""
 
     def __init__(
         self,
         *args: Any,
         num_data: int,
-        prior: float | str | dict | priors.Prior = 1.0,
-        posterior: str | dict | Posterior = "mean_field",
-        bias_prior: float | str | dict | priors.Prior | None = None,
-        bias_posterior: str | dict | Posterior | None = None,
+        prior: float | str | dict[str, Any] | priors.Prior = 1.0,
+        posterior: str | dict[str, Any] | Posterior = "mean_field",
+        bias_prior: float | str | dict[str, Any] | priors.Prior | None = None,
+        bias_posterior: str | dict[str, Any] | Posterior | None = None,
         kl: str = "auto",
         seed: int | None = None,
         **kwargs: Any,
@@ -123,7 +123,7 @@ class BayesLayer(keras.layers.Layer):
             if q.of_hyperposterior:
                 q.prior.add_kl(self.kl_term, training)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         bias_prior, bias_posterior = self._given_bias
         return {

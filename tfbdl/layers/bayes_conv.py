@@ -29,12 +29,12 @@ class BayesConv(Convolution):
         activation: str | Callable[[Any], Any] | None = None,
         *,
         num_data: int,
-        prior: float | str | dict | priors.Prior = 1.0,
-        posterior: str | dict | posteriors.Posterior = "mean_field",
-        estimator: str | dict | estimators.Estimator = "reparameterization",
+        prior: float | str | dict[str, Any] | priors.Prior = 1.0,
+        posterior: str | dict[str, Any] | posteriors.Posterior = "mean_field",
+        estimator: str | dict[str, Any] | estimators.Estimator = "reparameterization",
         use_bias: bool = True,
-        bias_prior: float | str | dict | priors.Prior | None = None,
-        bias_posterior: str | dict | posteriors.Posterior | None = None,
+        bias_prior: float | str | dict[str, Any] | priors.Prior | None = None,
+        bias_posterior: str | dict[str, Any] | posteriors.Posterior | None = None,
         kl: str = "auto",
         kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
         bias_initializer: str | keras.initializers.Initializer = "zeros",
@@ -90,7 +90,7 @@ class BayesConv(Convolution):
             groups=self.groups,
         )
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "groups": self.groups}
 
 

@@ -52,8 +52,8 @@ class BayesEmbedding(SharedSample):
         mask_zero: bool = False,
         weights: Any = None,
         num_data: int,
-        prior: float | str | dict | priors.Prior = 1.0,
-        posterior: str | dict | posteriors.Posterior = "mean_field",
+        prior: float | str | dict[str, Any] | priors.Prior = 1.0,
+        posterior: str | dict[str, Any] | posteriors.Posterior = "mean_field",
         kl: str = "auto",
         activity_regularizer: Any = None,
         seed: int | None = None,
@@ -120,7 +120,7 @@ class BayesEmbedding(SharedSample):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return (*input_shape, self.output_dim)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "input_dim": self.input_dim,

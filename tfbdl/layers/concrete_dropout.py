@@ -12,6 +12,7 @@ slides' form of the same term.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -144,7 +145,7 @@ class ConcreteDropout(keras.layers.Wrapper):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return self.layer.compute_output_shape(input_shape)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_data": self.kl_term.num_data,

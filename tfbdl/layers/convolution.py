@@ -122,7 +122,7 @@ class Convolution(BayesLinear):
             ) from None
         return (batch, filters, *lengths) if first else (batch, *lengths, filters)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "filters": self.filters,

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -47,11 +48,11 @@ class Estimator(abc.ABC):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Outputs before the activation, and the KL of kernel and bias in nats."""
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {}
 
     @classmethod
-    def from_config(cls, config: dict) -> Estimator:
+    def from_config(cls, config: dict[str, Any]) -> Estimator:
         return cls(**config)
 
 
@@ -186,7 +187,7 @@ _NAMES: dict[str, type[Estimator]] = {
 }
 
 
-def get(identifier: str | dict | Estimator) -> Estimator:
+def get(identifier: str | dict[str, Any] | Estimator) -> Estimator:
     """The estimator a user means: an object, its name, or its config.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -59,7 +60,7 @@ class FilterResponseNormalization(keras.layers.Layer):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         activation = keras.activations.serialize(self.activation)
         return {**super().get_config(), "epsilon": self.epsilon, "activation": activation}
 

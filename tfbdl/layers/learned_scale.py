@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -51,5 +52,5 @@ class LearnedScale(keras.layers.Layer):
         d = input_shape[-1]
         return (*input_shape[:-1], None if d is None else 2 * d)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "initial_scale": self.initial_scale}

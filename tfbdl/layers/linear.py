@@ -25,7 +25,7 @@ class BayesLinear(BayesLayer):
         self,
         activation: str | Callable[[Any], Any] | None = None,
         *,
-        estimator: str | dict | estimators.Estimator = "reparameterization",
+        estimator: str | dict[str, Any] | estimators.Estimator = "reparameterization",
         use_bias: bool = True,
         kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
         bias_initializer: str | keras.initializers.Initializer = "zeros",
@@ -73,7 +73,7 @@ class BayesLinear(BayesLayer):
         self.add_kl(kl, training)
         return y
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "activation": keras.activations.serialize(self.activation),

@@ -87,7 +87,7 @@ class MCDropout(keras.layers.Layer):
         return random.bernoulli(key, shape, keep, dtype) / tf.cast(keep, dtype)
 
     def _mask_shape(self, x: tf.Tensor, shared: bool) -> tf.Tensor | list[int]:
-        dims: list = list(x.shape)
+        dims: list[Any] = list(x.shape)
         if dims[0] is None:
             dims[0] = tf.shape(x)[0]
         if None in dims:
@@ -102,7 +102,7 @@ class MCDropout(keras.layers.Layer):
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "rate": self.rate,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -30,8 +31,16 @@ class MCGaussianDropout(MCDropout):
         ValueError: as `MCDropout`.
     """
 
-    def __init__(self, rate: float, **kwargs: Any) -> None:
-        super().__init__(rate, **kwargs)
+    def __init__(
+        self,
+        rate: float,
+        noise_shape: Sequence[int | None] | None = None,
+        *,
+        per_example: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(rate, noise_shape, per_example=per_example, seed=seed, **kwargs)
 
     def noise(self, key: tf.Tensor, shape: random.Shape, dtype: tf.DType) -> tf.Tensor:
         """The factor of the inputs, N(1, rate / (1 - rate))."""

@@ -50,10 +50,10 @@ class BayesRecurrent(SharedSample, keras.layers.RNN):
         activation: str | Callable[[Any], Any] | None = "tanh",
         *,
         num_data: int,
-        prior: float | str | dict | priors.Prior = 1.0,
-        posterior: str | dict | posteriors.Posterior = "mean_field",
-        recurrent_prior: float | str | dict | priors.Prior | None = None,
-        recurrent_posterior: str | dict | posteriors.Posterior | None = None,
+        prior: float | str | dict[str, Any] | priors.Prior = 1.0,
+        posterior: str | dict[str, Any] | posteriors.Posterior = "mean_field",
+        recurrent_prior: float | str | dict[str, Any] | priors.Prior | None = None,
+        recurrent_posterior: str | dict[str, Any] | posteriors.Posterior | None = None,
         **kwargs: Any,
     ) -> None:
         of_cell = {name: kwargs.pop(name) for name in self.cell_arguments if name in kwargs}
@@ -138,7 +138,7 @@ class BayesRecurrent(SharedSample, keras.layers.RNN):
         with self.cell.given(weights, sequences[:, 0], key):
             return super().call(sequences, initial_state, mask, training=key is not None)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         config, of_cell = super().get_config(), self.cell.get_config()
         del config["cell"]
         prior, posterior = self._given_recurrent
@@ -151,7 +151,7 @@ class BayesRecurrent(SharedSample, keras.layers.RNN):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> BayesRecurrent:
+    def from_config(cls, config: dict[str, Any]) -> BayesRecurrent:
         return cls(**config)
 
 

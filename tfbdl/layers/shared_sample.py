@@ -20,7 +20,7 @@ class SharedSample(BayesLayer):
     def __init__(
         self,
         *args: Any,
-        estimator: str | dict | estimators.Estimator = "reparameterization",
+        estimator: str | dict[str, Any] | estimators.Estimator = "reparameterization",
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)

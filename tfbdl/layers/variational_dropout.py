@@ -52,12 +52,12 @@ class VariationalDropout(BayesDense):
         *,
         num_data: int,
         kl: str = "molchanov",
-        prior: float | str | dict | priors.Prior | None = None,
-        posterior: str | dict | posteriors.Posterior | None = None,
-        estimator: str | dict | estimators.Estimator = "local_reparameterization",
+        prior: float | str | dict[str, Any] | priors.Prior | None = None,
+        posterior: str | dict[str, Any] | posteriors.Posterior | None = None,
+        estimator: str | dict[str, Any] | estimators.Estimator = "local_reparameterization",
         use_bias: bool = True,
-        bias_prior: float | str | dict | priors.Prior | None = None,
-        bias_posterior: str | dict | posteriors.Posterior | None = None,
+        bias_prior: float | str | dict[str, Any] | priors.Prior | None = None,
+        bias_posterior: str | dict[str, Any] | posteriors.Posterior | None = None,
         kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
         bias_initializer: str | keras.initializers.Initializer = "zeros",
         activity_regularizer: Any = None,
@@ -117,5 +117,5 @@ class VariationalDropout(BayesDense):
         """A mask of the kernel weights whose log alpha is above the threshold."""
         return self.log_alpha > number("threshold", threshold, math.isfinite, "a finite number")
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "kl": self.approximation}

@@ -75,7 +75,7 @@ class Likelihood(keras.losses.Loss, abc.ABC):
         return self.distribution(outputs).cdf(y)
 
     def check(self, outputs: tf.Tensor) -> None:
-        """Raises ValueError where a network's outputs cannot be what this likelihood takes."""
+        """Raises ValueError where a network's outputs do not fit this likelihood."""
         self.distribution(outputs)
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:

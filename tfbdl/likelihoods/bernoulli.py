@@ -100,5 +100,5 @@ class Bernoulli(Likelihood):
         p = tf.clip_by_value(wide(mean), 0.0, 1.0)
         return sum_over_example(-p * log_of(p) - (1.0 - p) * log_of_rest(p))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}

@@ -138,7 +138,7 @@ class Categorical(Likelihood):
             return log_of(outputs) - tf.math.log(_total(outputs))
         return tf.nn.log_softmax(tf.cast(logits, outputs.dtype))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}
 
 

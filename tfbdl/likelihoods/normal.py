@@ -20,7 +20,7 @@ class Normal(Likelihood):
 
     Args:
         scale: the noise's standard deviation, > 0; or `"predicted"`: the outputs have shape
-            (B, ..., 2 D), the first D means and the others raw scales, softplus of which is the
+            (B, ..., 2 D), the first D means and the others raw scales, whose softplus is the
             standard deviation. A network whose last layer predicts both has noise that differs
             with x; one whose last layer is `tfbdl.layers.LearnedScale` learns one noise for all.
 
@@ -60,7 +60,7 @@ class Normal(Likelihood):
     def _law(self, outputs: tf.Tensor) -> LocationScale:
         return LocationScale.of(outputs, self.scale, "Normal")
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}
 
 

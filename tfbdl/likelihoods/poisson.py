@@ -101,7 +101,7 @@ def _log_prob(y: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
 
 
 def _cdf(k: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
-    """P(Y <= k) for k = 0, 1, ..., of which k terms cancel to one in the derivative."""
+    """P(Y <= k) for k = 0, 1, ...; in its derivative all terms but one cancel."""
 
     @custom_gradient
     def of_rate(log_rate: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:

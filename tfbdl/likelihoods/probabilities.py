@@ -12,7 +12,7 @@ def log_of(p: tf.Tensor) -> tf.Tensor:
     """The logarithm of probabilities, finite for all p >= 0; NaN for negative ones.
 
     It is exact down to the smallest normal number t. Below, the value is log t (-87 in float32) and
-    the slope t^-1/2, so that the loss of what was held impossible and the way out of it are finite.
+    the slope t^-1/2, so that the loss of a target held impossible, and its gradient, are finite.
     """
     least = float(np.finfo(p.dtype.as_numpy_dtype).tiny)
     missing = tf.where(p < least, p - least, tf.zeros_like(p))
@@ -26,7 +26,7 @@ def log_of_rest(p: tf.Tensor) -> tf.Tensor:
 
 
 def logits_behind(outputs: tf.Tensor, operation: str) -> tf.Tensor | None:
-    """The logits of which outputs are the result of TensorFlow's `operation`, where that is known.
+    """The logits from which TensorFlow's `operation` computed these outputs, where that is known.
 
     It is while a graph is made, as in `fit`, and where nothing but a change of precision lies
     between the two.

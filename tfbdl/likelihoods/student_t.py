@@ -85,5 +85,5 @@ class StudentT(Likelihood):
     def _law(self, outputs: tf.Tensor) -> LocationScale:
         return LocationScale.of(outputs, self.scale, "StudentT")
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "df": self.df, "scale": self.scale}

@@ -111,7 +111,7 @@ class BrierDecomposition(keras.metrics.Metric):
         }
         return {f"{self.name}_{part}": tf.reduce_sum(each) for part, each in parts.items()}
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         config = {
             "num_classes": self.num_classes,
             "num_bins": self.num_bins,

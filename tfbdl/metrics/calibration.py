@@ -88,7 +88,7 @@ def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
 
 
 def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:
-    """`adaptive_calibration_error` of what `top_class` says."""
+    """`adaptive_calibration_error` from the confidences and hits of `top_class`."""
     gaps = average_over_ties(correct, confidence) - confidence
     runs = np.array_split(gaps[np.argsort(confidence)], num_bins)
     return float(sum(abs(run.sum()) for run in runs) / len(gaps))

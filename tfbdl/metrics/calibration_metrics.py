@@ -60,7 +60,7 @@ class BinnedCalibration(keras.metrics.Metric):
             sums = tf.math.unsorted_segment_sum(values, index, self.num_bins)
             total.assign(total + tf.cast(sums, self.dtype))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         config = {"num_bins": self.num_bins, "from_logits": self.from_logits}
         return {**super().get_config(), **config}
 

@@ -12,7 +12,7 @@ from tfbdl.metrics import array_checks, tensor_checks
 
 
 class ClassMean(keras.metrics.Mean):
-    """The mean over all examples since the last reset of what `values` says of each.
+    """The mean of `values` over all examples since the last reset.
 
     `sample_weight` is taken, as Keras' own metrics do: the mean is then weighted.
 
@@ -46,5 +46,5 @@ class ClassMean(keras.metrics.Mean):
             sample_weight = tensor_checks.weights_of(sample_weight, values)
         super().update_state(values, sample_weight)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}

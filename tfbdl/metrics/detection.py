@@ -1,4 +1,4 @@
-"""Whether uncertainty finds what is out of distribution, or predicted wrongly."""
+"""Detection of errors and of data out of distribution by uncertainty."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def precision_of_flags(flags: np.ndarray, scores: np.ndarray) -> float:
 
 
 def risks(errors: np.ndarray, uncertainty: np.ndarray) -> RiskCoverage:
-    """`risk_coverage` of examples of which it is known which are errors; both of shape (N,)."""
+    """`risk_coverage` from flags of the errors; both of shape (N,)."""
     expected = average_over_ties(errors, uncertainty)[np.argsort(uncertainty)]
     count = np.arange(1, len(errors) + 1)
     return RiskCoverage(count / len(errors), np.cumsum(expected) / count)

@@ -1,4 +1,4 @@
-"""Whether uncertainty finds what is out of distribution, over batches."""
+"""Detection of data out of distribution by uncertainty, over batches."""
 
 from __future__ import annotations
 

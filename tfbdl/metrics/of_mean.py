@@ -75,7 +75,7 @@ class OfMean(keras.metrics.Metric):
     def reset_state(self) -> None:
         self.metric.reset_state()
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             "metric": keras.saving.serialize_keras_object(self.metric),
             "likelihood": keras.saving.serialize_keras_object(self.likelihood),
@@ -83,6 +83,6 @@ class OfMean(keras.metrics.Metric):
         }
 
     @classmethod
-    def from_config(cls, config: dict) -> OfMean:
+    def from_config(cls, config: dict[str, Any]) -> OfMean:
         """The metric of a config, as `get_config` gives it."""
         return cls(**keras.saving.deserialize_keras_object(config))

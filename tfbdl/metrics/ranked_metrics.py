@@ -47,7 +47,7 @@ class RankedMetric(KeptScores):
         confidence, correct = tensor_checks.top_class(y_true, p)
         self.keep(confidence, correct, sample_weight)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}
 
 
@@ -72,7 +72,7 @@ class AdaptiveCalibrationError(RankedMetric):
     def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
         return adaptive_error(scores, flags, self.num_bins)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_bins": self.num_bins}
 
 

@@ -51,7 +51,7 @@ class NormalCRPS(keras.metrics.Mean):
     (B, D), or (B,) for D = 1. `sample_weight` is taken, as Keras' own metrics do.
 
     Args:
-        from_raw: whether the second half are raw scales, softplus of which (and 1e-6) is the
+        from_raw: whether the second half are raw scales, whose softplus (and 1e-6) is the
             standard deviation, as `tfbdl.likelihoods.Normal("predicted")` has it; standard
             deviations by default.
         name: the name in logs.
@@ -87,7 +87,7 @@ class NormalCRPS(keras.metrics.Mean):
         of_width = stddev * (2.0 * density - 1.0 / math.sqrt(math.pi))
         _weighted(super(), error * of_z + of_width, sample_weight)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_raw": self.from_raw}
 
 

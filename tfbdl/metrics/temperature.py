@@ -27,7 +27,7 @@ def apply_temperature(logits: ArrayLike, temperature: float) -> np.ndarray:
 
 
 def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
-    """The temperature T > 0 of which softmax(logits / T) has the least negative log likelihood.
+    """The temperature T > 0 that minimises the negative log likelihood of softmax(logits / T).
 
     Fit it on held-out examples (Guo et al. 2017, section 4.2). The NLL is convex in b = 1 / T, and
     its derivative, the mean of E[z] - z[y] under softmax(b z), increases in b: E[z] is the mean

@@ -105,7 +105,7 @@ class WeightEnsemble(keras.Model):
 
     @property
     def network(self) -> keras.Model:
-        """The network; of its weights nothing is used, but of what layers are adapted to."""
+        """The network. Its weights are not used; the state of adapted layers is."""
         return self._flat.model
 
     @property
@@ -120,20 +120,20 @@ class WeightEnsemble(keras.Model):
 
     @property
     def input(self) -> Any:
-        """The symbolic inputs of the network, in the structure in which it takes them."""
+        """The symbolic inputs of the network, in their structure."""
         network = self._flat.model
         return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
 
-    def get_build_config(self) -> dict | None:
-        """The build config of the network, which knows the shape of its input."""
+    def get_build_config(self) -> dict[str, Any] | None:
+        """The build config of the network, with the shape of its input."""
         return self._flat.model.get_build_config()
 
-    def build_from_config(self, config: dict) -> None:
+    def build_from_config(self, config: dict[str, Any]) -> None:
         """Nothing: the network is built by its own config."""
 
     @property
     def num_functions(self) -> int:
-        """K, beyond which draws repeat."""
+        """K, the number of members; further draws repeat them."""
         return self.members.shape[0]
 
     def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
@@ -179,7 +179,7 @@ class WeightEnsemble(keras.Model):
                 state.append(variable)
         return state
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "model": keras.saving.serialize_keras_object(self._flat.model),
@@ -190,7 +190,7 @@ class WeightEnsemble(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: dict, custom_objects: Any = None) -> WeightEnsemble:
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> WeightEnsemble:
         model = keras.saving.deserialize_keras_object(config["model"])
         for layer, lora in zip(walk(model), config["lora"], strict=True):
             set_lora(layer, *lora)
@@ -219,7 +219,7 @@ _OF_TRAINING = re.compile(
 
 
 def _architecture(model: keras.Model) -> list[tuple[str, str, str]]:
-    """The layers of a network by what their outputs depend on in inference mode."""
+    """The layers of a network, by the dependence of their outputs in inference mode."""
 
     def kept(config: Any) -> Any:
         if isinstance(config, dict):

@@ -286,7 +286,7 @@ class VAE(keras.Model):
     def _shaped(self, flat: tf.Tensor) -> tf.Tensor:
         return tf.reshape(flat, [-1, *self.data_shape])
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "latent_dim": self.latent_dim,

@@ -48,7 +48,7 @@ class SamplingOptimizer(keras.optimizers.Optimizer):
         *,
         num_data: int,
         temperature: float = 1.0,
-        prior: float | str | dict | Prior | None = None,
+        prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -112,7 +112,7 @@ class SamplingOptimizer(keras.optimizers.Optimizer):
             heat *= tf.cast(schedule.samples(batches_seen(self)), tf.float32)
         return tf.cast(heat, dtype)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         prior = None if self.prior is None else keras.saving.serialize_keras_object(self.prior)
         return {
             **super().get_config(),

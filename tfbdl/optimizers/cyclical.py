@@ -45,7 +45,7 @@ class CyclicalSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> tf.Tensor:
         return 0.5 * self.initial_rate * (1.0 + tf.cos(math.pi * self.passed(step)))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             "initial_rate": self.initial_rate,
             "steps_per_cycle": self.steps_per_cycle,

@@ -29,7 +29,7 @@ _OFF = {"use_ema": False, "ema_momentum": 0.99}
 
 
 def check(given: Mapping[str, Any], num_data: int) -> None:
-    """Raises ValueError where an argument asks for what is no sampling, or is out of its range."""
+    """Raises ValueError where an argument would change the sampled law, or is out of its range."""
     decay = optional(positive, "weight_decay", given.get("weight_decay"))
     if decay is not None:
         raise ValueError(

@@ -46,7 +46,7 @@ class PreconditionedSGHMC(SGHMC):
         epsilon: float = 1e-5,
         num_data: int,
         temperature: float = 1.0,
-        prior: float | str | dict | Prior | None = None,
+        prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -78,5 +78,5 @@ class PreconditionedSGHMC(SGHMC):
         self.assign(square, self.rho * square + (1.0 - self.rho) * now)
         return 1.0 / (self.epsilon + tf.sqrt(tf.convert_to_tensor(square)))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rho": self.rho, "epsilon": self.epsilon}

@@ -42,7 +42,7 @@ class PreconditionedSGLD(SamplingOptimizer):
         epsilon: float = 1e-5,
         num_data: int,
         temperature: float = 1.0,
-        prior: float | str | dict | Prior | None = None,
+        prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -75,5 +75,5 @@ class PreconditionedSGLD(SamplingOptimizer):
         noise = tf.sqrt(2.0 * lr_g * self.heat(variable.dtype)) * self.noise(variable)
         self.assign_add(variable, noise - lr_g * self.slope(gradient, variable))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rho": self.rho, "epsilon": self.epsilon}

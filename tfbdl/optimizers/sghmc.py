@@ -40,7 +40,7 @@ class SGHMC(SamplingOptimizer):
         momentum: float = 0.9,
         num_data: int,
         temperature: float = 1.0,
-        prior: float | str | dict | Prior | None = None,
+        prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -75,5 +75,5 @@ class SGHMC(SamplingOptimizer):
         """The factor of this variable's learning rate: its inverse mass."""
         return tf.ones((), variable.dtype)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "momentum": self.momentum}

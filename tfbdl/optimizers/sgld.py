@@ -34,7 +34,7 @@ class SGLD(SamplingOptimizer):
         *,
         num_data: int,
         temperature: float = 1.0,
-        prior: float | str | dict | Prior | None = None,
+        prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:

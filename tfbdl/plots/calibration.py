@@ -1,4 +1,4 @@
-"""Whether confidence can be believed: reliability diagrams, and what it buys to abstain."""
+"""Calibration: reliability diagrams, and the risk at each coverage."""
 
 from __future__ import annotations
 

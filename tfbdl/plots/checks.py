@@ -1,4 +1,4 @@
-"""Checks of what a figure is drawn of; each refusal is one line."""
+"""Checks of the values in a figure; each refusal is one line."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def not_empty(name: str, things: Mapping[str, Any]) -> None:
     """Raises ValueError if there is nothing to draw, or it has no names."""
     if not isinstance(things, Mapping):
         kind = type(things).__name__
-        raise ValueError(f"{name} is a {kind}; give a dictionary of what to draw by name")
+        raise ValueError(f"{name} is a {kind}; give a dictionary from names to arrays")
     if not len(things):
         raise ValueError(f"{name} is empty; give at least one to draw")
     for key in things:

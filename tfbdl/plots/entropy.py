@@ -1,4 +1,4 @@
-"""Entropies of what a model has seen, and of what it has not."""
+"""Entropies on inputs like those of the training, and on others."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tfbdl.arguments import text
 from tfbdl.identifiers import choose
 from tfbdl.posteriors.base import Posterior
@@ -47,7 +49,7 @@ _NAMES: dict[str, type[Posterior]] = {
 }
 
 
-def get(identifier: str | dict | Posterior, argument: str = "posterior") -> Posterior:
+def get(identifier: str | dict[str, Any] | Posterior, argument: str = "posterior") -> Posterior:
     """The posterior family a user means: an object, its name, or its config.
 
     Args:

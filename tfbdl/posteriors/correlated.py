@@ -37,7 +37,7 @@ class CorrelatedNormal(LocationScale):
         return -0.5 * distance - self.half_log_det() - self.size * HALF_LOG_2PI
 
     def exact_kl(self) -> tf.Tensor | None:
-        """Entropy and E[log p(w)], of which the latter depends on the marginals alone."""
+        """Entropy and E[log p(w)]; the latter depends on the marginals alone."""
         expected = self.prior.expected_log_prob(self.mean, self.stddev)
         if expected is None:
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -37,7 +39,7 @@ class LocationScale(Posterior):
     def mean(self) -> tf.Tensor:
         return tf.convert_to_tensor(self.mu)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         rho_initializer = keras.initializers.serialize(self.rho_initializer)
         return {**super().get_config(), "rho_initializer": rho_initializer}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -99,5 +101,5 @@ class LowRankNormal(CorrelatedNormal):
         gram = tf.matmul(u, u, transpose_a=True)
         return tf.linalg.cholesky(gram + tf.eye(self.rank, dtype=gram.dtype))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rank": self.rank}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -78,7 +79,7 @@ class MultiplicativeNormal(Posterior):
     def exact_kl(self) -> tf.Tensor:
         return self.prior.kl_from_log_alpha(self.log_alpha)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "initial_alpha": self.initial_alpha}
 
 

@@ -1,4 +1,4 @@
-"""The prior in the place of the posterior: what a network says before it has seen data."""
+"""The prior in the place of the posterior: predictions before any data."""
 
 from __future__ import annotations
 

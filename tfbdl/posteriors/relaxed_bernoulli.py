@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -101,5 +102,5 @@ class RelaxedBernoulli(Posterior):
         r = random.relaxed_bernoulli(key, self.logit, self.temperature, self.logit.shape)
         return self.low + (self.high - self.low) * r, self.exact_kl()
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "temperature": self.temperature}

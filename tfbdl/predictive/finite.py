@@ -1,4 +1,4 @@
-"""Predictions are numbers: what is not says where it comes from."""
+"""Checks that predictions are finite; an error names the likely cause."""
 
 from __future__ import annotations
 

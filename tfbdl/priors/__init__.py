@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 from tfbdl.arguments import positive, text
 from tfbdl.identifiers import choose
@@ -60,7 +61,7 @@ _NAMES: dict[str, type[Prior]] = {
 }
 
 
-def get(identifier: float | str | dict | Prior, argument: str = "prior") -> Prior:
+def get(identifier: float | str | dict[str, Any] | Prior, argument: str = "prior") -> Prior:
     """The prior a user means: an object, its name, its config, or the scale of a `Normal`.
 
     Args:
@@ -76,7 +77,7 @@ def get(identifier: float | str | dict | Prior, argument: str = "prior") -> Prio
     return choose(argument, identifier, Prior, _NAMES, "a scale or ")
 
 
-def density(identifier: float | str | dict | Prior, argument: str = "prior") -> Prior:
+def density(identifier: float | str | dict[str, Any] | Prior, argument: str = "prior") -> Prior:
     """`get`, of a prior that is a density of the weights alone, as Markov chains and modes need it.
 
     Raises:

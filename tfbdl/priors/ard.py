@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 
 from tfbdl.arguments import positive
@@ -49,6 +51,6 @@ class ARD(Hierarchical):
         hyperprior = InverseGamma(self.shape, self.rate)
         super().__init__({"scale": (Groups(groups), hyperprior)}, trainable=trainable, **kwargs)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         config = {"shape": self.shape, "rate": self.rate, "groups": self.groups}
         return {**super().get_config(), **config}

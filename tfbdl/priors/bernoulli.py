@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -49,12 +50,12 @@ class Bernoulli(Prior):
         low, high = self.values
         return tf.where(random.bernoulli(key, shape, self.prob) > 0, high, low)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "prob": self.prob, "values": list(self.values)}
 
 
 def log_prob_at(w: tf.Tensor, values: Sequence[float], log_probs: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The log probability of that of the values which w is, elementwise; -inf where it is none."""
+    """The log probability of each w; -inf where w is none of the values."""
     result = tf.fill(tf.shape(w), tf.constant(-math.inf, w.dtype))
     for value, log_prob in zip(values, log_probs, strict=True):
         result = tf.where(w == tf.constant(value, w.dtype), log_prob, result)

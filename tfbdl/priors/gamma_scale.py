@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -44,5 +45,5 @@ class GammaScale(Prior):
         exact = scale + tf.math.log(-tf.math.expm1(-scale))
         return tf.where(scale < 1e-3, log_scale + 0.5 * scale, exact)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "concentration": self.concentration, "rate": self.rate}

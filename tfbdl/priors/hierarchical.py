@@ -55,7 +55,7 @@ class Hierarchical(Prior):
         self._scales = [(name, *scale) for name, scale in scales.items()]
 
     @abc.abstractmethod
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return super().get_config()
 
     def attach(self, shape: tuple[int, ...]) -> None:
@@ -73,7 +73,7 @@ class Hierarchical(Prior):
             setattr(self, f"{name}_posterior", q)
 
     def get_build_config(self) -> None:
-        """None: it is the weight that says which shape it has."""
+        """None: the shape is that of the weight."""
 
     def for_bias(self) -> Prior:
         return Normal(1.0)

@@ -18,7 +18,7 @@ from tfbdl.priors.hyperpriors import HalfCauchy
 _SERIES = [-((-1.0) ** k) / (k * math.factorial(k)) for k in range(1, 20)]
 _DEPTH = 40
 _ONLY_Z = 60.0
-"""The log z from which on the continued fraction is z in every precision."""
+"""The least log z where the continued fraction equals z in every precision."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
@@ -77,12 +77,12 @@ class Horseshoe(Hierarchical):
         log_z = 2.0 * tf.math.log(tf.abs(w) / tau) - math.log(2.0)
         return log_exp_e1(log_z) - (math.log(tau) + 1.5 * math.log(math.pi) + 0.5 * math.log(2.0))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.global_scale, "groups": self.groups}
 
 
 def _floats(name: str, values: Any) -> tf.Tensor:
-    """Numbers as a tensor of floats; ValueError for what is none, or not finite."""
+    """Finite numbers as a tensor of floats; other values raise ValueError."""
     if not (isinstance(values, tf.Variable) or tf.is_tensor(values)):
         array = as_array(name, values)
         check_finite(name, array)

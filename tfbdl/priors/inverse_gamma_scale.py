@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 
 from tfbdl.arguments import positive
@@ -44,6 +46,6 @@ class InverseGammaScale(Hierarchical):
         hyperprior = InverseGamma(0.5 * self.df, 0.5 * self.df * self.mode**2)
         super().__init__({"scale": (Groups(groups), hyperprior)}, trainable=trainable, **kwargs)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         config = {"df": self.df, "scale": self.mode, "groups": self.groups}
         return {**super().get_config(), **config}

@@ -6,6 +6,7 @@ import abc
 import math
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -81,7 +82,7 @@ class KroneckerNormal(Prior):
         return self.scale * _along_axes(cholesky, random.normal(key, shape))
 
     def _whiten(self, w: tf.Tensor) -> tf.Tensor:
-        """The standard normal numbers of which `sample` would make w."""
+        """The standard normal numbers from which `sample` would make w."""
         whitening = [c.whitening for c in self.factors(w.shape)]
         return _along_axes(whitening, w) / self._scale.now(w.dtype)
 
@@ -90,7 +91,7 @@ class KroneckerNormal(Prior):
         of_factors = sum(size // c.size * c.half_log_det for c in self.factors(shape))
         return of_factors + size * tf.math.log(self._scale.now(dtype))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self._scale.initial}
 
 

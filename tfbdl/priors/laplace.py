@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -51,5 +52,5 @@ class Laplace(Prior):
         folded = math.sqrt(2.0 / math.pi) * sigma * tf.exp(-tf.square(z)) + mu * tf.math.erf(z)
         return -folded / scale - tf.math.log(2.0 * scale)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self._scale.initial}

@@ -6,6 +6,8 @@ published approximations are here, each up to the improper prior's additive cons
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -73,5 +75,5 @@ class LogUniform(Prior):
         """The same KL from log(sigma^2 / mu^2)."""
         return tf.reduce_sum(_APPROXIMATIONS[self.approximation](log_alpha))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "approximation": self.approximation}

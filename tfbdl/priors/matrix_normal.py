@@ -54,7 +54,7 @@ class MatrixNormal(KroneckerNormal):
                 )
         return [self._rows, self._columns]
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "row_covariance": self._rows.matrix.tolist(),

@@ -42,5 +42,5 @@ class MultivariateNormal(KroneckerNormal):
             )
         return [self._covariance]
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "covariance": self._covariance.matrix.tolist()}

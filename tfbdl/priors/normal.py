@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -75,7 +76,7 @@ class Normal(Prior):
         second_moment = tf.square(mu / scale) + tf.square(sigma / scale)
         return -0.5 * second_moment - tf.math.log(scale) - HALF_LOG_2PI
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         initial = self._scale.initial
         scales = {"scale": FAN_IN, "sigma": initial} if self.by_fan_in else {"scale": initial}
         return {**super().get_config(), **scales}

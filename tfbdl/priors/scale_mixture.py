@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -68,7 +69,7 @@ class ScaleMixture(Prior):
         sigma = tf.where(first, self.sigma1, self.sigma2)
         return sigma * random.normal(random.fold_in(key, 1), shape)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "pi": self.pi,

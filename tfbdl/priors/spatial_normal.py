@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import keras
 import numpy as np
@@ -52,7 +53,7 @@ class SpatialNormal(KroneckerNormal):
             )
         return [_gaussian_kernel(n, self.lengthscale) for n in shape[:-2]]
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "lengthscale": self.lengthscale}
 
 

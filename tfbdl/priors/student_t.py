@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -55,5 +56,5 @@ class StudentT(Prior):
         stddev = tf.exp(0.5 * (math.log(0.5 * self.df) - log_precision))
         return self.scale * stddev * random.normal(random.fold_in(key, 1), shape)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "df": self.df, "scale": self._scale.initial}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -43,21 +44,21 @@ class TrainLogger(Observer):
         self.columns = arguments.optional(check_columns, "columns", columns)
         self.verbose = arguments.verbosity("verbose", verbose)
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._log = LogWriter(self.path, echo=_print if self.verbose else None)
         super().on_train_begin(logs)
 
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
         learning_rate = tf.convert_to_tensor(self.model.optimizer.learning_rate)
         self._log.start(epoch + 1, float(learning_rate))
         self._started = time.perf_counter()
         self._seconds: float | None = None
 
-    def on_test_begin(self, logs: dict | None = None) -> None:
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._seconds = time.perf_counter() - self._started
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
         logs |= self.terms()
         missing = [name for name in self.columns or () if name not in logs]
@@ -68,7 +69,7 @@ class TrainLogger(Observer):
             seconds = time.perf_counter() - self._started
         self._log.end(epoch + 1, seconds, {name: logs[name] for name in self.columns or logs})
 
-    def on_train_end(self, logs: dict | None = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         super().on_train_end(logs)
         self._log.close()
 

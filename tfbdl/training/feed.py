@@ -126,7 +126,7 @@ class Stream:
             self._check_shared_out()
 
     def epoch(self, number: int) -> Any:
-        """An iterator over what the replicas here train on, batch by batch."""
+        """An iterator over the batches of the replicas on this worker."""
         return iter(self.strategy.distribute_datasets_from_function(partial(self._batches, number)))
 
     def on_replicas(self, function: Step, epoch: Any, step: tf.Tensor) -> Any:

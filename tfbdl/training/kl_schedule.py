@@ -1,4 +1,4 @@
-"""Schedules of the KL's weight, and what keeps them from outliving the training."""
+"""Schedules of the KL's weight, which end with the training."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ class KLSchedule(keras.callbacks.Callback, abc.ABC):
             kl_term.schedule(model)
             model.train_function = None
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._factor_of_next: float | tf.Tensor | None = None
         self._steps = StepsOfFit(self.model, self._scheduled)
 
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._epoch = epoch
 
-    def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         num_batches = (self.params or {}).get("steps")
         self._factor_of_next = self.factor(self._epoch, batch, num_batches)
 
-    def on_train_end(self, logs: dict | None = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if self.model.train_function is self._steps:
             self.model.train_function = self._steps.inner
 
@@ -66,5 +66,5 @@ class KLSchedule(keras.callbacks.Callback, abc.ABC):
 
 
 def _is_single_batch(iterator: Any) -> bool:
-    """Whether it is what `train_on_batch` trains on."""
+    """Whether `train_on_batch` trains on it."""
     return isinstance(iterator, GeneratorType)

@@ -28,7 +28,7 @@ _EDITOR_NUMBER = re.compile(r"^ *[0-9]+(?: |$)")
 
 
 class LogError(ValueError):
-    """A file is not a ``train.log``; the message gives its path, line and what was expected."""
+    """A file is not a ``train.log``; the message gives its path, line and the expected form."""
 
 
 @dataclass(frozen=True, eq=False)

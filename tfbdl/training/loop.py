@@ -32,7 +32,7 @@ from tfbdl.training.steps import Steps
 
 
 class TrainingError(RuntimeError):
-    """Training cannot go on; the message names epoch and step, and what is left."""
+    """Training cannot go on; the message names epoch and step, and the files that are left."""
 
 
 def train(

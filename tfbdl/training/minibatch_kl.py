@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import tensorflow as tf
 
@@ -32,7 +33,7 @@ class MinibatchKL(KLSchedule):
         share = tf.exp(-math.log(2.0) * (tf.cast(batch, tf.float32) + 1.0))
         return num_batches / (1.0 - 2.0**-num_batches) * share
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if getattr(self.model, "steps_per_execution", 1) != 1:
             raise ValueError(
                 f"steps_per_execution={self.model.steps_per_execution} lets no callback weigh the "

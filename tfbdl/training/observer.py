@@ -32,14 +32,14 @@ class Observer(keras.callbacks.Callback):
         model.train_function = None
         self._gradients = custom_gradients()
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         StepsOfFit(self.model, self._observing)
 
-    def on_train_end(self, logs: dict | None = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         self.model.train_function = None
         let_gradients_die(self._gradients)
 
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         for _, means in self._observed:
             means.reset()
 
@@ -57,7 +57,7 @@ class Observer(keras.callbacks.Callback):
 
     @contextmanager
     def _observing(self, iterator: Any) -> Iterator[None]:
-        """Lets costs tell what they are, and those who listened before as well."""
+        """Collects the terms of costs; earlier listeners still hear them."""
         for cost, means in self._observed:
             means.inner, cost.observe = cost.observe, means.update
         try:
@@ -76,7 +76,7 @@ class ELBOLogger(Observer):
     is one (Keras' own regularisers count with it).
     """
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if logs is not None:
             cost = self.per_example("cost")
             logs["nll"] = logs["loss"] - self.per_example("loss")

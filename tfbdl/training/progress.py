@@ -47,5 +47,5 @@ class Progress(AbstractContextManager["Progress"]):
             self._console.print(text, end="", markup=False, emoji=False)
 
     def at(self, epoch: int, step: int) -> None:
-        """Moves the bar to `step` of `epoch` (both count what is done)."""
+        """Moves the bar to `step` of `epoch` (both count the completed ones)."""
         self._bar.update(self._task, completed=epoch, state=f"step {step}/{self._steps}")

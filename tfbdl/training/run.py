@@ -36,7 +36,7 @@ class Stateful(Protocol):
         ...
 
     def set_state(self, state: checkpoint.State) -> None:
-        """Takes up what `get_state` gave."""
+        """Restores the state from `get_state`."""
         ...
 
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -41,12 +42,12 @@ class PosteriorTensorBoard(ELBOLogger):
             )
         self.log_dir = path("log_dir", log_dir)
 
-    def on_train_begin(self, logs: dict | None = None) -> None:
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         super().on_train_begin(logs)
         with self._writing():
             self._writer = tf.summary.create_file_writer(str(self.log_dir))
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         logs = {} if logs is None else logs
         super().on_epoch_end(epoch, logs)
         with self._writing(), self._writer.as_default(step=epoch + 1):
@@ -61,7 +62,7 @@ class PosteriorTensorBoard(ELBOLogger):
                     tf.summary.histogram(f"{layer.name}/keep_probabilities", keep)
             self._writer.flush()
 
-    def on_train_end(self, logs: dict | None = None) -> None:
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         super().on_train_end(logs)
         with self._writing():
             self._writer.close()

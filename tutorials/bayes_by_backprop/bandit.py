@@ -37,6 +37,7 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 from tfbdl.data.mushroom import Mushrooms, mushrooms
 from tfbdl.layers import BayesDense
@@ -173,7 +174,7 @@ def visualize(args: argparse.Namespace) -> None:
     run_files.write_figure(regrets(args), args.savedir / "regret.png")
 
 
-def regrets(args: argparse.Namespace) -> plt.Figure:
+def regrets(args: argparse.Namespace) -> Figure:
     """Cumulative regret, its mean and range over the seeds."""
     figure, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
     for name in args.agents:

@@ -22,6 +22,7 @@ from typing import Any
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl import plots
 from tfbdl.layers import BayesDense, MCDropout
@@ -196,21 +197,21 @@ def visualize(args: argparse.Namespace) -> None:
                 run_files.write_figure(figure, args.savedir / f"{method}_{name}.png")
 
 
-def least_sure(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figure:
+def least_sure(model: keras.Model, data: Any, args: argparse.Namespace) -> Figure:
     """The test digits whose most probable class has the least probability."""
     p = tfbdl.predict(model, data.x_test, FIGURE_SAMPLES, seed=args.seed).mean
     title = f"the digits it is least sure of: {FIGURE_SAMPLES} drawn functions"
     return digits(model, data, np.argsort(p.max(axis=-1))[:6], title, args.seed)
 
 
-def largest_spread(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figure:
+def largest_spread(model: keras.Model, data: Any, args: argparse.Namespace) -> Figure:
     """The test digits on whose predicted class functions differ most, as the notebook shows one."""
     stddev, _ = spread_of_predicted(model, data, args)
     title = f"the digits on which functions differ most: {FIGURE_SAMPLES} drawn functions"
     return digits(model, data, np.argsort(-stddev)[:6], title, args.seed)
 
 
-def digits(model: keras.Model, data: Any, chosen: np.ndarray, title: str, seed: int) -> plt.Figure:
+def digits(model: keras.Model, data: Any, chosen: np.ndarray, title: str, seed: int) -> Figure:
     """Some test digits, and their class probabilities over functions."""
     x = data.x_test[chosen]
     drawn = tfbdl.predict(model, x, FIGURE_SAMPLES, seed=seed, return_samples=True).samples
@@ -234,7 +235,7 @@ def spread_of_predicted(
     return prediction.epistemic_stddev[np.arange(len(predicted)), predicted], predicted
 
 
-def spread(model: keras.Model, data: Any, args: argparse.Namespace) -> plt.Figure:
+def spread(model: keras.Model, data: Any, args: argparse.Namespace) -> Figure:
     """How far functions differ on the class they predict together, where right and where wrong."""
     stddev, predicted = spread_of_predicted(model, data, args)
     figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")

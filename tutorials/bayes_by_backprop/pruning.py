@@ -17,6 +17,7 @@ from pathlib import Path
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl.convert.pruning import random_weights, signal_to_noise
 from tutorials import commands, image_data, run_files
@@ -58,7 +59,7 @@ def ratios(model: keras.Model) -> np.ndarray:
     return 10.0 * np.log10(np.maximum(both, 1e-6))
 
 
-def signal_figure(values: np.ndarray) -> plt.Figure:
+def signal_figure(values: np.ndarray) -> Figure:
     """Density and distribution function of the ratios, as figure 5 of the paper."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     shown = np.clip(values, -30, 30)
@@ -75,7 +76,7 @@ def signal_figure(values: np.ndarray) -> plt.Figure:
     return figure
 
 
-def error_figure(curve: dict[str, dict[str, float]]) -> plt.Figure:
+def error_figure(curve: dict[str, dict[str, float]]) -> Figure:
     figure, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
     left = 100.0 * (1.0 - np.array([float(f) for f in curve]))
     for kind, label in (("naive", "mean weights"), ("mc", "average over functions")):

@@ -33,6 +33,8 @@ from typing import Any, NamedTuple
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tfbdl.data import blundell_curve
 from tutorials import commands, run_files
@@ -183,7 +185,7 @@ def predicted_ranges(model: keras.Model, args: argparse.Namespace) -> Ranges:
 
 def panels(
     ranges: Mapping[str, Ranges], scores: Mapping[str, Any], data: Data, names: Sequence[str]
-) -> plt.Figure:
+) -> Figure:
     """Predictions of the named networks, with their numbers, three in a row."""
     rows = -(-len(names) // 3)
     size = (11.4, 3.6 * rows)
@@ -202,7 +204,7 @@ def panels(
     return figure
 
 
-def densities(scores: Mapping[str, Any]) -> plt.Figure:
+def densities(scores: Mapping[str, Any]) -> Figure:
     """Test log density of each network, beside the best that normal densities reach."""
     figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
     for names, colour, label in ((STEPS, "C0", "step by step"), (WITHOUT, "C1", "one step back")):
@@ -216,7 +218,7 @@ def densities(scores: Mapping[str, Any]) -> plt.Figure:
     return figure
 
 
-def curve(ranges: Mapping[str, Ranges], data: Data) -> plt.Figure:
+def curve(ranges: Mapping[str, Ranges], data: Data) -> Figure:
     """Figure 5 of Blundell et al.: ranges that are narrow on the data and wide beside them."""
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", sharey=True)
     for ax, name in zip(axes, ("local", "predicted"), strict=True):
@@ -227,7 +229,7 @@ def curve(ranges: Mapping[str, Ranges], data: Data) -> plt.Figure:
     return figure
 
 
-def draw(ranges: Ranges, data: Data, ax: plt.Axes) -> None:
+def draw(ranges: Ranges, data: Data, ax: Axes) -> None:
     """The data, the truth, the predictive mean, and the ranges that hold half and 90 % of y."""
     x = LINE[:, 0]
     for (low, high), alpha, label in (

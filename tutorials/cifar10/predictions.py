@@ -26,7 +26,7 @@ class TestPredictions(keras.callbacks.Callback):
         super().__init__()
         self.x, self.folder, self.every, self.num_samples = x, folder, every, num_samples
 
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.every == 0:
             keep(self.folder, epoch + 1, probabilities(self.model, self.x, self.num_samples))
 

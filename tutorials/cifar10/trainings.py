@@ -38,7 +38,7 @@ def dropout(args: argparse.Namespace) -> None:
     """Dropout of channels before the second convolution of each block."""
     keras.utils.set_random_seed(args.number)
 
-    def dropped(convolution: keras.layers.Layer) -> Callable:
+    def dropped(convolution: keras.layers.Layer) -> Callable[..., Any]:
         drop = layers.MCDropout(args.rate, SHAPES)
         return lambda x: convolution(drop(x))
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 COLUMNS = 4
 
@@ -20,7 +22,7 @@ class Point(NamedTuple):
     test_log_prob: float
 
 
-def networks(panels: Mapping[str, Sequence[Point]]) -> plt.Figure:
+def networks(panels: Mapping[str, Sequence[Point]]) -> Figure:
     """Test log probability against evidence, by title."""
     figure, axes = _panels(len(panels))
     for ax, (title, points) in zip(axes, panels.items(), strict=True):
@@ -41,7 +43,7 @@ def networks(panels: Mapping[str, Sequence[Point]]) -> plt.Figure:
 
 def precisions(
     deltas: Sequence[float], panels: Mapping[str, Mapping[str, Sequence[float]]]
-) -> plt.Figure:
+) -> Figure:
     """Curves along the prior precision, each with its highest point, by title."""
     figure, axes = _panels(len(panels))
     colours: dict[str, str] = {}
@@ -57,7 +59,7 @@ def precisions(
     return figure
 
 
-def _panels(count: int) -> tuple[plt.Figure, Sequence[plt.Axes]]:
+def _panels(count: int) -> tuple[Figure, Sequence[Axes]]:
     columns = min(count, COLUMNS)
     rows = -(-count // columns)
     size = (1.5 + 4.0 * columns, 4.2 * rows)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl import plots
@@ -25,7 +27,7 @@ CLASS_COLOURS = np.array([[0.12, 0.47, 0.71], [1.0, 0.5, 0.05], [0.17, 0.63, 0.1
 
 def side_by_side(
     traditional: keras.Model, bayesian: keras.Model, data: Data, num_samples: int
-) -> plt.Figure:
+) -> Figure:
     """Weights as numbers and one function; weights as distributions and many functions."""
     figure, axes = plt.subplots(
         2, 2, figsize=(11, 8), layout="constrained", height_ratios=(1.2, 1.0)
@@ -48,7 +50,7 @@ def side_by_side(
     return figure
 
 
-def draw_network(ax: plt.Axes, kernels: list[np.ndarray]) -> None:
+def draw_network(ax: Axes, kernels: list[np.ndarray]) -> None:
     """Units as circles; on each edge its weight.
 
     Args:
@@ -71,7 +73,7 @@ def draw_network(ax: plt.Axes, kernels: list[np.ndarray]) -> None:
     ax.axis("off")
 
 
-def draw_weight(ax: plt.Axes, x: float, y: float, mean: float, stddev: float) -> None:
+def draw_weight(ax: Axes, x: float, y: float, mean: float, stddev: float) -> None:
     """A number; or a bell, as wide as it is uncertain and of one area, mean and deviation."""
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     if stddev == 0:
@@ -90,7 +92,7 @@ def regression(
     data: Data,
     noise_stddev: Callable[[np.ndarray], np.ndarray],
     num_samples: int,
-) -> plt.Figure:
+) -> Figure:
     """A normal likelihood: the predictive distribution, and the two parts of its spread."""
     prediction = tfbdl.predict(model, LINE, num_samples, seed=0)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
@@ -106,7 +108,7 @@ def regression(
     return figure
 
 
-def classification(model: keras.Model, data: Data, num_samples: int) -> plt.Figure:
+def classification(model: keras.Model, data: Data, num_samples: int) -> Figure:
     """A categorical likelihood: class probabilities over the plane, and their uncertainty."""
     axis = np.linspace(-6, 6, 121, dtype="float32")
     plane = np.stack(np.meshgrid(axis, axis), axis=-1)
@@ -142,7 +144,7 @@ def classification(model: keras.Model, data: Data, num_samples: int) -> plt.Figu
     return figure
 
 
-def prior_functions(seed: int) -> plt.Figure:
+def prior_functions(seed: int) -> Figure:
     """Functions drawn from the prior alone, through `posterior="prior"`."""
     priors: dict[str, float | tfbdl.priors.Prior] = {
         "N(0, 1)": 1.0,
@@ -177,7 +179,7 @@ def prior_network(
     return keras.Sequential([keras.Input((1,)), *layers])
 
 
-def posterior_predictive(chains: MCMC, data: Data, seed: int) -> plt.Figure:
+def posterior_predictive(chains: MCMC, data: Data, seed: int) -> Figure:
     """The lecture's example: functions of the prior, and the predictive distribution after data."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     before = prior_network((hmc.UNITS, hmc.UNITS, 1), "tanh", hmc.SIGMA, seed)

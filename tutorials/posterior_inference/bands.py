@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl.data import gapped_sine
 from tfbdl.metrics import total_variation
@@ -58,9 +59,7 @@ def measure_two_classes(
     return rows
 
 
-def regression(
-    problem: Problem, posteriors: Mapping[str, Posterior], num_samples: int
-) -> plt.Figure:
+def regression(problem: Problem, posteriors: Mapping[str, Posterior], num_samples: int) -> Figure:
     """The band of y, and the ends of that of functions; dashed, the band of y by the chains."""
     figure, axes = grid(len(posteriors))
     reference = predicted(posteriors[REFERENCE], LINE, num_samples, functions=True).interval(LEVEL)
@@ -83,9 +82,7 @@ def regression(
     return figure
 
 
-def two_classes(
-    problem: Problem, posteriors: Mapping[str, Posterior], num_samples: int
-) -> plt.Figure:
+def two_classes(problem: Problem, posteriors: Mapping[str, Posterior], num_samples: int) -> Figure:
     """P(y = 1) over the plane; the lines are where the chains say 0.1, 0.5 and 0.9."""
     figure, axes = grid(len(posteriors))
     shape = len(AXIS), len(AXIS)
@@ -111,7 +108,7 @@ def two_classes(
     return figure
 
 
-def grid(count: int) -> tuple[plt.Figure, np.ndarray]:
+def grid(count: int) -> tuple[Figure, np.ndarray]:
     """A figure with four panels a row."""
     rows = -(-count // 4)
     figure, axes = plt.subplots(

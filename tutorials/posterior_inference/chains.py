@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl import plots
 from tfbdl.inference import HMC, MALA, MCMC, Langevin, RandomWalk, ess, rhat
@@ -42,7 +43,7 @@ def diagnostics(chains: MCMC) -> dict[str, float]:
     }
 
 
-def figure(runs: Mapping[str, MCMC]) -> plt.Figure:
+def figure(runs: Mapping[str, MCMC]) -> Figure:
     """Traces of f in the gap, and of one weight, kernel by kernel."""
     figure, axes = plt.subplots(
         len(runs), 2, figsize=(13, 2.4 * len(runs)), layout="constrained", squeeze=False

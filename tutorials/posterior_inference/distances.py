@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl import metrics
 from tutorials.posterior_inference.reference import Reference
@@ -22,7 +23,7 @@ COLUMNS = {
     "ece": ("ECE", 100, "{:.2f} ± {:.2f} %"),
     "seconds": ("seconds", 1, "{:.0f} ± {:.0f}"),
 }
-"""Titles, units and formats of what is measured."""
+"""Titles, units and formats of the measured quantities."""
 LECTURE = {
     "HMC": ("94.01 %", ".074"),
     "MFVI": ("88.75 %", ".136"),
@@ -89,7 +90,7 @@ def ordering(rows: Rows) -> list[str]:
     return lines
 
 
-def figure(rows: Rows) -> plt.Figure:
+def figure(rows: Rows) -> Figure:
     """The distances from the reference, and what they mean for the test images."""
     columns = ("total_variation", "agreement", "nll", "accuracy")
     mean = {name: np.mean([r["total_variation"] for r in rows[name]]) for name in rows}

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.special
 import scipy.stats
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl.inference import MAP, Laplace, LogPosterior
@@ -99,7 +100,7 @@ def measure() -> dict[str, float]:
     }
 
 
-def figure() -> plt.Figure:
+def figure() -> Figure:
     """The lecture's picture, with the truth beside it."""
     four = steps()
     figure, axes = plt.subplots(1, 4, figsize=(15, 3.6), layout="constrained")

@@ -71,7 +71,7 @@ def stochastic_gradients(
 
 
 def cycles(rate: float, run: Run) -> CyclicalSchedule:
-    """A learning rate in `CYCLES` cycles, of which the second halves sample."""
+    """A learning rate in `CYCLES` cycles; the second half of each samples."""
     return CyclicalSchedule(rate, run.steps // CYCLES, exploration=0.5)
 
 

@@ -3,7 +3,7 @@
     p(w, y | x) = N(y; x w, sigma^2) prod_i exp(-|w_i| / b) / (2 b)
 
 The mode is the lasso's: where the likelihood pulls a weight with less than 1 / b, it is exactly 0.
-That has no probability: the posterior has a density, of which the mode is one point (the lecture's
+It has no probability: the posterior has a density, and the mode is one point of it (the lecture's
 caution; Kaban 2007). The data are those of `tutorials.priors.sparsity`.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl.inference import HMC, MCMC, rhat
 from tfbdl.likelihoods import Normal
@@ -79,7 +80,7 @@ def share(w: np.ndarray) -> float:
     return float(np.mean(np.abs(w) < SMALL))
 
 
-def figure(run: Run) -> plt.Figure:
+def figure(run: Run) -> Figure:
     """The mode beside the posterior of each weight, and the sizes of the weights in order."""
     x, y, truth = regression(run.seed)
     w, theta = mode(x, y), np.asarray(samples(x, y, run).theta)

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tfbdl.data import gapped_sine
 from tfbdl.inference import MAP, MCMC, LogPosterior, rhat
@@ -168,7 +169,7 @@ def measure_relu(of: LogPosterior, found: MCMC, args: argparse.Namespace) -> dic
     }
 
 
-def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -> plt.Figure:
+def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -> Figure:
     drawn, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
     units, ordered = Units.of(tanh.theta), Units.of(tanh.theta).ordered()
     f = tanh.outputs(POINTS[3:4])[..., 0, 0]

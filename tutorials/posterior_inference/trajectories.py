@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from tutorials import commands, run_files
 
@@ -84,7 +85,7 @@ def chains(step: Step, d: int, args: argparse.Namespace) -> dict[str, float]:
     }
 
 
-def figure(rows: dict[str, dict[str, float]]) -> plt.Figure:
+def figure(rows: dict[str, dict[str, float]]) -> Figure:
     """Trajectories, their energy, and what chains make of them."""
     drawn, (plane, over, of_chains) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
     steps, h = SHOWN

@@ -27,6 +27,7 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import scipy.stats
+from matplotlib.figure import Figure
 
 from tfbdl.layers import BayesDense
 from tfbdl.priors import Normal, Prior, StudentT
@@ -93,8 +94,8 @@ def step_network(family: str, depth: int, seed: int) -> keras.Model:
     return keras.Sequential([keras.Input((1,)), *layers, last])
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
-    rows: dict[str, dict] = {}
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
+    rows: dict[str, dict[str, Any]] = {}
     for depth in DEPTHS:
         for width in WIDTHS:
             found = moments(depth, width, args.seed)
@@ -112,12 +113,12 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     return {"deep_limit": limit(rows, args.seed), "deep_jumps": jumps(rows, args.seed)}
 
 
-def limit(rows: Mapping[str, dict], seed: int) -> plt.Figure:
+def limit(rows: Mapping[str, dict[str, Any]], seed: int) -> Figure:
     """Kernels of each depth beside drawn networks, and how far from normal f is."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     fine = np.linspace(0, np.pi, 200)
@@ -141,7 +142,7 @@ def limit(rows: Mapping[str, dict], seed: int) -> plt.Figure:
     return figure
 
 
-def jumps(rows: Mapping[str, dict], seed: int) -> plt.Figure:
+def jumps(rows: Mapping[str, dict[str, Any]], seed: int) -> Figure:
     """Functions of each depth under normal and under Cauchy weights."""
     figure, axes = plt.subplots(2, len(DEPTHS), figsize=(12, 6), layout="constrained", sharex=True)
     for row, family in zip(axes, ("normal", "Cauchy"), strict=True):

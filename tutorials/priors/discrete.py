@@ -15,6 +15,7 @@ from typing import Any
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl.data import ImageData
@@ -78,10 +79,10 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     return {name: run(name) for name in SETTINGS}
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """Accuracies on the test images, and the bound in nats per training image."""
     data = image_data.chosen(args)
-    rows: dict[str, dict] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for name, model in models.items():
         rows[name] = {
             label: accuracy(
@@ -115,8 +116,8 @@ def mode(model: keras.Model, x: np.ndarray) -> np.ndarray:
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     """How sure it is of each weight, what single units look for, and what that gives."""
     first, last = (layer.kernel for layer in models["binary"].layers)
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl.layers import BayesDense
@@ -49,7 +50,7 @@ def steepest_share(f: np.ndarray) -> np.ndarray:
     return steps[:, -(steps.shape[1] // 100) :].sum(-1) / steps.sum(-1)
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """The medians over S functions of |f(0)| and of the share of the steepest hundredth."""
     rows = {}
     for family in FAMILIES:
@@ -62,8 +63,8 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     figure, axes = plt.subplots(2, 4, figsize=(13, 6), layout="constrained", sharex=True)
     for ax, family in zip(axes.flat, FAMILIES, strict=False):
         ax.plot(LINE, draw(family, SHOWN, args.seed).T, linewidth=1)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import scipy.optimize
 import scipy.stats
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl.data import gapped_sine
@@ -61,7 +62,7 @@ class Model(NamedTuple):
     Attributes:
         label: of the curve.
         num_data: N.
-        steps: of training, `STEPS_AN_EPOCH` of which are an epoch.
+        steps: training steps, `STEPS_AN_EPOCH` an epoch.
         inputs: what it is given for x.
         layers: makes them, with the prior they share.
     """
@@ -142,7 +143,7 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     return runs
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """Scales and bounds, in nats per data point."""
     rows = {}
     for key, model in models.items():
@@ -163,8 +164,8 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     titles = ["a linear model of 7 weights", "a network of 25 weights"][: 1 + ("network" in MODELS)]
     figure, row = plt.subplots(
         1, len(titles), figsize=(12, 4.5), layout="constrained", squeeze=False

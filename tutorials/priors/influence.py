@@ -16,6 +16,7 @@ import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 from tfbdl.priors import Horseshoe
 from tutorials.priors.families import DISCRETE, FAMILIES
@@ -40,7 +41,7 @@ def influence(family: str, w: Any) -> np.ndarray:
     return tape.gradient(log_p, w).numpy()
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """The influence at `WEIGHTS`."""
     return {
         family: {
@@ -52,8 +53,8 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
     near, far = np.linspace(-4, 4, 800), np.geomspace(1e-2, 100, 400)
     for i, family in enumerate(DENSITIES):

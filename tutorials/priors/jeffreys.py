@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from typing import Any
 
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 X = np.linspace(-1, 1, 9)
 W, V = np.linspace(-10, 10, 401), np.linspace(-3, 3, 241)
@@ -74,7 +76,7 @@ def drawn(p: np.ndarray, number: int, seed: int) -> np.ndarray:
     return V[j][:, None] * np.tanh(W[i][:, None] * LINE)
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """The mass near what has no effect; how far coordinates change the law; growth of the whole."""
     rows = {}
     w, v = grid()
@@ -95,8 +97,8 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.6), layout="constrained")
     for column, (name, p) in zip(axes.T, laws().items(), strict=True):
         image = column[0].pcolormesh(W, V, p.T / p.max(), shading="nearest", vmin=0, vmax=1)

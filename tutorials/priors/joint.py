@@ -18,12 +18,14 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import scipy.stats
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl.data import gapped_sine
@@ -125,7 +127,7 @@ def chains(name: str, seed: int) -> MCMC:
     return found.fit()
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """Of drawn functions: how their sizes differ, and how rough they are; of posteriors: R-hat."""
     rows = {}
     for name in PRIORS:
@@ -150,8 +152,8 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained", sharex=True)
     x, y = gapped_sine(POINTS, args.seed)
     for column, name in zip(axes.T, PRIORS, strict=True):

@@ -32,6 +32,7 @@ import numpy as np
 import scipy.integrate
 import scipy.stats
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl import random
@@ -142,8 +143,8 @@ def at_width(width: int, seed: int) -> dict[str, float]:
     }
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
-    rows: dict[str, dict] = {f"H = {h}": at_width(h, args.seed) for h in WIDTHS}
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
+    rows: dict[str, dict[str, Any]] = {f"H = {h}": at_width(h, args.seed) for h in WIDTHS}
     columns = [f"kernel distance, {name}" for name in ACTIVATIONS]
     rows["slope"] = {c: slope(WIDTHS, [rows[f"H = {h}"][c] for h in WIDTHS]) for c in columns}
     rows["limit"] = {"largest share, Cauchy": limiting_share()}
@@ -151,12 +152,12 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     return {"limit_functions": functions(args.seed), "limit": curves(rows)}
 
 
-def functions(seed: int) -> plt.Figure:
+def functions(seed: int) -> Figure:
     """Of four widths: above those that tend to a Gaussian process, below those that do not."""
     widths = [h for h in WIDTHS if h != 1000]
     figure, axes = plt.subplots(
@@ -176,7 +177,7 @@ def functions(seed: int) -> plt.Figure:
     return figure
 
 
-def curves(rows: Mapping[str, dict]) -> plt.Figure:
+def curves(rows: Mapping[str, dict[str, Any]]) -> Figure:
     """What wide networks lose, and what they keep under heavy tails."""
     names = [name for name in rows if name.startswith("H = ")]
     widths = np.array([int(name.removeprefix("H = ")) for name in names])

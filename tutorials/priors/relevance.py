@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl.data import RegressionData, uci
@@ -142,7 +143,7 @@ def sizes(model: keras.Model) -> np.ndarray:
     return np.sqrt(np.mean(np.square(model.layers[0].kernel.mean), axis=1))
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """What is left of the inputs that are noise, and errors in units of y."""
     rows = {}
     for name, model in models.items():
@@ -164,8 +165,8 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     names = list(dict.fromkeys(name.split("_")[0] for name in models))
     figure, axes = plt.subplots(
         len(names), 2, figsize=(12, 4 * len(names)), layout="constrained", squeeze=False

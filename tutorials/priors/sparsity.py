@@ -1,6 +1,6 @@
 """Sparsity: which priors leave few weights and pull the others to zero.
 
-A linear regression of 80 points on 100 inputs, of which 5 count: a normal prior takes as much from
+A linear regression of 80 points on 100 inputs, where 5 count: a normal prior takes as much from
 those as from noise. Under the horseshoe, noise is pulled down and signals are left alone. Laplace's
 prior, whose mode is sparse, has a posterior that is not (the lecture's caution). And the digits:
 how many weights of 784-50-10 can be removed, those of least |mu| / sigma first, before it errs.
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl.data import ImageData
@@ -106,8 +108,8 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     return runs
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
-    rows: dict[str, dict] = {}
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
+    rows: dict[str, dict[str, Any]] = {}
     x, y, w = regression(args.seed)
     data = image_data.chosen(args)
     signal = w != 0
@@ -136,15 +138,15 @@ def accuracy(model: keras.Model, data: ImageData) -> float:
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     return {
         "sparse_regression": estimates(args.seed, models),
         "sparse_digits": digits(models, rows),
     }
 
 
-def estimates(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
+def estimates(seed: int, models: Mapping[str, keras.Model]) -> Figure:
     """The posterior of each weight of the regression beside the truth."""
     *_, w = regression(seed)
     figure, axes = plt.subplots(
@@ -162,7 +164,7 @@ def estimates(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
     return figure
 
 
-def digits(models: Mapping[str, keras.Model], rows: Mapping[str, dict]) -> plt.Figure:
+def digits(models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]) -> Figure:
     """Accuracy against the weights that are left, and how each pixel's weights are used."""
     ratios = (1.5, *(1 for _ in PRIORS))
     figure, axes = plt.subplots(

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import tfbdl
 from tfbdl import random
@@ -94,10 +97,10 @@ def runs(args: argparse.Namespace) -> dict[str, Run]:
     return {**convolutions, "lstm": run(lambda: recurrent(args))}
 
 
-def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, dict]:
+def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
     """Bounds in nats per training image, accuracies, and the scales of the LSTM's gates."""
     data = image_data.chosen(args)
-    rows: dict[str, dict] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for name, model in models.items():
         p = tfbdl.predict(model, data.x_test, args.S, seed=args.seed, verbose=0).mean
         bound = tfbdl.elbo(model, data.x_train, data.y_train, args.S, seed=args.seed)
@@ -132,8 +135,8 @@ def gate_scales(model: keras.Model) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def figures(
-    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict]
-) -> dict[str, plt.Figure]:
+    args: argparse.Namespace, models: Mapping[str, keras.Model], rows: Mapping[str, dict[str, Any]]
+) -> dict[str, Figure]:
     return {"filters": filters(args.seed, models), "groups": groups(models)}
 
 
@@ -143,7 +146,7 @@ def tiles(w: np.ndarray) -> np.ndarray:
     return np.concatenate([row.T for row in rows], axis=1)
 
 
-def filters(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
+def filters(seed: int, models: Mapping[str, keras.Model]) -> Figure:
     """Drawn from the priors, and learned under them."""
     figure, axes = plt.subplots(len(DRAWN), 2, figsize=(13, 4.2), layout="constrained")
     for ax, (name, prior) in zip(axes[:, 0], DRAWN.items(), strict=True):
@@ -161,7 +164,7 @@ def filters(seed: int, models: Mapping[str, keras.Model]) -> plt.Figure:
     return figure
 
 
-def groups(models: Mapping[str, keras.Model]) -> plt.Figure:
+def groups(models: Mapping[str, keras.Model]) -> Figure:
     """The scales of filters and of gates, medians and 95 % of q(s)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4), layout="constrained")
     layer = models["scale_of_each_filter"].layers[1]
@@ -194,9 +197,7 @@ def log_scale(prior: Horseshoe) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(local.mean) + np.asarray(overall.mean), np.sqrt(variance)
 
 
-def interval(
-    ax: plt.Axes, x: np.ndarray, median: np.ndarray, stddev: np.ndarray, label: str
-) -> None:
+def interval(ax: Axes, x: np.ndarray, median: np.ndarray, stddev: np.ndarray, label: str) -> None:
     """A log-normal's median and 95 %."""
     ends = median * np.abs(np.exp([-2 * stddev, 2 * stddev]) - 1)
     ax.errorbar(x, median, ends, fmt="o", capsize=3, label=label)

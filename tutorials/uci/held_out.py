@@ -1,4 +1,4 @@
-"""The choice of what is not learned with the weights, on the last 20 % of the training part."""
+"""The choice of hyperparameters on the last 20 % of the training part."""
 
 from __future__ import annotations
 

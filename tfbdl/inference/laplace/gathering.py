@@ -126,7 +126,7 @@ class GatheredCurvature:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `arrays` gave."""
+        """Restores the state from `arrays`."""
         self._forms = Forms.of_array(arrays["forms"])
         self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link, self._forms)
         self._outputs = int(arrays["outputs"])

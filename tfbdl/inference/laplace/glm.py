@@ -98,7 +98,7 @@ def _moments(likelihood: Likelihood, draws: np.ndarray) -> tuple[np.ndarray, ...
         v.numpy().reshape(len(draws), -1, *v.shape[1:]).astype(np.float64)
         for v in (likelihood.mean(f), likelihood.variance(f), likelihood.entropy(f))
     )
-    with np.errstate(over="ignore", invalid="ignore"):  # of what `check_finite` refuses
+    with np.errstate(over="ignore", invalid="ignore"):  # `check_finite` refuses these
         return mean.mean(axis=0), variance.mean(axis=0), mean.var(axis=0), entropy.mean(axis=0)
 
 

@@ -1,8 +1,8 @@
 """The Jacobian of a network's outputs by its weights, example by example, in the form it has.
 
-Where a layer is linear in its kernel, an example's gradient is a product of what goes in and what
-comes back, so that one forward pass and K backward passes give all of them, and none is ever
-written out. All other weights get theirs from one pass for each example and direction.
+Where a layer is linear in its kernel, an example's gradient is the product of the layer's input and
+the gradient of its output, so that one forward pass and K backward passes give all of them, and
+none is ever written out. All other weights get theirs from one pass for each example and direction.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class Jacobian:
 def check_last(
     flat: FlatModel, taken: keras.layers.Layer, layers: list[keras.layers.Layer], x: Any
 ) -> None:
-    """Raises ValueError unless `taken` is what the network calls last of `layers`."""
+    """Raises ValueError unless the network calls `taken` last of `layers`."""
     with recorded(layers) as calls:
         flat(flat.theta, x)
     if calls[-1].layer is not taken:

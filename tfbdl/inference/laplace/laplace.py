@@ -245,7 +245,7 @@ class Laplace(EvidenceMethod):
         return ensemble
 
     def summary(self) -> WeightTable:
-        """The mean of each weight tensor of the model, and what the evidence says."""
+        """The mean of each weight tensor of the model, and the log evidence."""
         gathered = self._fitted("summary")
         delta = np.atleast_1d(self._prior_precision.numpy())
         spread = f"{delta.min():.3g}" + (f" to {delta.max():.3g}" if delta.size > 1 else "")
@@ -258,7 +258,7 @@ class Laplace(EvidenceMethod):
         ]
         return WeightTable.of(repr(self), self._flat.shapes, gathered.theta.numpy(), None, remarks)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         if self.likelihood is not None:
             given = self._scaled.of_network(self.sigma_noise)
@@ -287,7 +287,7 @@ class Laplace(EvidenceMethod):
         )
 
     def _forget(self) -> None:
-        """Drops what depends on the fit, the prior or the noise."""
+        """Drops cached results that depend on the fit, the prior or the noise."""
         self.__dict__.pop("_posterior_factors", None)
 
     @functools.cached_property

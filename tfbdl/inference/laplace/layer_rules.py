@@ -1,4 +1,4 @@
-"""Layers whose gradients are products of what goes in and what comes back."""
+"""Layers whose weight gradients are products of inputs and output gradients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Factored:
     """J of the kernel or the bias of a layer; several calls are positions like pixels.
 
     Args:
-        weight: a weight of which `has_rule` is true.
+        weight: a weight with `has_rule(weight)`.
         calls: the calls of its layer, each with the gradients of K directions in its z, (K,
             *z.shape).
     """

@@ -61,11 +61,11 @@ class Whole(NamedTuple):
         return self.j
 
     def masked(self, mask: tf.Tensor) -> Whole:
-        """Does what `Factored.masked` does."""
+        """Like `Factored.masked`."""
         return Whole(self.j * mask[:, tf.newaxis, tf.newaxis])
 
     def cast(self, dtype: tf.DType) -> Whole:
-        """Does what `Factored.cast` does."""
+        """Like `Factored.cast`."""
         return Whole(tf.cast(self.j, dtype))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -62,7 +63,7 @@ class Precision:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `arrays` gave."""
+        """Restores the state from `arrays`."""
         for i, (block, _) in enumerate(self._blocks):
             block.restore({name: arrays[f"{i}/{name}"] for name in block.fields})
 
@@ -91,7 +92,7 @@ class Precision:
         ]
         return tf.concat(draws, axis=1)
 
-    def _each(self, delta: tf.Tensor, function: Callable[[Block, tf.Tensor], object]) -> list:
+    def _each(self, delta: tf.Tensor, function: Callable[[Block, tf.Tensor], object]) -> list[Any]:
         deltas = tf.split(delta, self._sizes)
         return [function(block, d) for (block, _), d in zip(self._blocks, deltas, strict=True)]
 

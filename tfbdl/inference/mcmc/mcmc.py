@@ -284,7 +284,7 @@ class MCMC(TargetMethod):
         self._result = Result(draws, arrays["step_size"])
         self._restore_state(arrays)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return self._config_but("strategy")
 
     def _by_weight(self) -> dict[str, np.ndarray]:

@@ -77,7 +77,7 @@ class Stepper:
     ) -> tuple[Position, Draws]:
         """`count` samples of `every` steps each, from step number `first`.
 
-        B samples are returned, of which the others are void.
+        B samples are returned; the others are void.
         """
 
         def sample(b: tf.Tensor, position: Position, arrays: Draws) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ class Stepper:
     def _steps(
         self, position: Position, first: tf.Tensor, count: tf.Tensor
     ) -> tuple[Position, Info]:
-        """`count` steps, and what sums them up."""
+        """`count` steps, and their summary."""
 
         def step(i: tf.Tensor, position: Position, so_far: Info) -> tuple[Any, ...]:
             key, state, tuning = position

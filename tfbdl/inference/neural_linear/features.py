@@ -84,7 +84,7 @@ class Features:
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `arrays` gave."""
+        """Restores the state from `arrays`."""
         state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
         number = sum(name.startswith("example/") for name in arrays)
         leaves = [tf.constant(arrays[f"example/{i}"]) for i in range(number)]

@@ -220,7 +220,7 @@ class NeuralLinear(EvidenceMethod):
         return ensemble
 
     def summary(self) -> WeightTable:
-        """Mean and standard deviation of the last layer, and what the evidence says."""
+        """Mean and standard deviation of the last layer, and the log evidence."""
         self._fitted("summary")
         solution = self._posterior
         inverse = tf.linalg.inv(solution.upper)
@@ -254,7 +254,7 @@ class NeuralLinear(EvidenceMethod):
         return self._solve(self._prior_precision, self._noise)
 
     def _forget(self) -> None:
-        """Drops what depends on the data, the prior or the noise."""
+        """Drops cached results that depend on the data, the prior or the noise."""
         self.__dict__.pop("_posterior", None)
 
     def _solve(self, delta: tf.Tensor, noise: KnownNoise | UnknownNoise) -> Solution:

@@ -36,7 +36,7 @@ class Block:
         return {name: np.asarray(getattr(self, name)) for name in self.fields}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Takes up what `arrays` gave."""
+        """Restores the state from `arrays`."""
         for name in self.fields:
             setattr(self, name, tf.constant(arrays[name]))
 

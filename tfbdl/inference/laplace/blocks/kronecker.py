@@ -12,7 +12,7 @@ from tfbdl.inference.laplace.parts import Factored, Part, variance
 
 
 class KroneckerBlock(Block):
-    """H = A x G / n, for A = sum a a^T of what goes in and G = sum g g^T of what comes back.
+    """H = A x G / n, for A = sum a a^T of the inputs and G = sum g g^T of the output gradients.
 
     Both sums are over all examples and positions, n of them (Martens and Grosse 2015, section 3;
     of convolutions Grosse and Martens 2016, theorem 1). In the basis of the eigenvectors of both

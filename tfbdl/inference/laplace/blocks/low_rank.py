@@ -1,4 +1,4 @@
-"""A block of low rank: the directions in weight space of which the data say most."""
+"""A block of low rank: the directions in weight space with the largest curvature."""
 
 from __future__ import annotations
 

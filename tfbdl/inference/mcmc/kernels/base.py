@@ -42,7 +42,7 @@ class Info(NamedTuple):
     def of(
         cls, log_accept_ratio: tf.Tensor, num_gradients: Any = 0, diverging: Any = False
     ) -> Info:
-        """The diagnostics from the log Metropolis ratio, (C,); -inf for what is not finite."""
+        """The diagnostics from the log Metropolis ratio, (C,); -inf where it is not finite."""
         like = tf.zeros_like(log_accept_ratio, tf.int32)
         accept_prob = tf.exp(tf.minimum(log_accept_ratio, 0.0))
         return cls(accept_prob, diverging | (like > 0), num_gradients + like)
@@ -109,11 +109,11 @@ class Kernel(abc.ABC):
                 multiple of the identity. A step moves weight d in units of `step_size * scale[d]`.
         """
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return asdict(self)  # type: ignore[call-overload]
 
     @classmethod
-    def from_config(cls, config: dict) -> Kernel:
+    def from_config(cls, config: dict[str, Any]) -> Kernel:
         return cls(**config)
 
 

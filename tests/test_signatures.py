@@ -1,0 +1,157 @@
+"""Signatures say what can be given, and docstrings the shapes that come and go."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from soak.calls import all_cases
+from soak.calls.case import Case, parameters
+
+import tfbdl
+
+MODULES = [tfbdl, *(m for m in map(tfbdl.__dict__.get, tfbdl.__all__) if inspect.ismodule(m))]
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in MODULES
+    for name in module.__all__
+    if callable(getattr(module, name))
+}
+REFUSED = {"estimator", "bias_prior", "bias_posterior"}
+"""Arguments of Bayesian layers that some of them refuse by name: they have one value only."""
+
+STATED = re.compile(r"shapes? ((?:\([^()]*\)(?:,? or )?)+)")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_argument_stands_in_the_signature(name: str) -> None:
+    """With its type; behind `**kwargs` of a class are arguments of Keras alone."""
+    thing = PUBLIC[name]
+    own = getattr(thing, "__init__", thing) if isinstance(thing, type) else thing
+    if not getattr(own, "__module__", "").startswith("tfbdl"):
+        return  # of Keras, of errors, of named tuples: it has no arguments of its own
+    given = inspect.signature(own).parameters
+    for argument, parameter in given.items():
+        assert parameter.kind is not parameter.VAR_POSITIONAL, f"{name} hides *{argument}"
+        typed = parameter.annotation is not parameter.empty or argument == "self"
+        assert typed, f"{name}: {argument} has no type"
+    many = [p for p in given.values() if p.kind is p.VAR_KEYWORD]
+    if many:
+        assert isinstance(thing, type), f"{name} hides arguments"
+        assert any(base.__module__.startswith("keras") for base in thing.__mro__), name
+        hidden = parameters(thing).keys() - given.keys() - REFUSED
+        assert not hidden, f"{name} hides {hidden}"
+
+
+def entries(docstring: str) -> dict[str, str]:
+    """The text of each argument or field that a docstring lists."""
+    listed = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", docstring, flags=re.M)
+    return {name: " ".join(text.split()) for name, text in listed}
+
+
+def returned(docstring: str) -> str:
+    """What a docstring says of the result."""
+    parts = re.split(r"^ *(Args|Returns|Raises|Attributes):\n", docstring, flags=re.M)
+    return " ".join(parts[parts.index("Returns") + 1].split()) if "Returns" in parts else ""
+
+
+def shapes(text: str) -> list[tuple[str, ...]]:
+    """The shapes that a sentence allows."""
+    found = [shape for some in STATED.findall(text) for shape in re.findall(r"\(([^()]*)\)", some)]
+    return [tuple(d.strip() for d in shape.split(",") if d.strip()) for shape in found]
+
+
+def fits(stated: tuple[str, ...], shape: tuple[int, ...], sizes: Mapping[str, int]) -> bool:
+    """Whether an array has a shape where the letters stand for these sizes."""
+    if "..." in stated:
+        at = stated.index("...")
+        rest = len(shape) - len(stated) + 1
+        if rest < 0:
+            return False
+        shape = (*shape[:at], *shape[at + rest :])
+        stated = (*stated[:at], *stated[at + 1 :])
+    known = [_size(letter, sizes) for letter in stated]
+    return len(known) == len(shape) and all(
+        k in (None, s) for k, s in zip(known, shape, strict=True)
+    )
+
+
+def _size(letter: str, sizes: Mapping[str, int]) -> int | None:
+    """The size of an axis: a number, a letter, or `num_bins - 1`; None if it is not known."""
+    try:
+        return int(eval(letter, {}, dict(sizes)))
+    except NameError:
+        return None
+
+
+def learned(stated: tuple[str, ...], shape: tuple[int, ...]) -> dict[str, int]:
+    """The sizes of the letters in it."""
+    if len(stated) != len(shape) or "..." in stated:
+        return {}
+    return {d: s for d, s in zip(stated, shape, strict=True) if d.isidentifier()}
+
+
+def checked(case: Case) -> Iterator[str]:
+    """What of a call has the shape that its docstring states.
+
+    Raises:
+        AssertionError: if something has another one.
+    """
+    given = case.good()
+    sizes = {name: value for name, value in given.items() if isinstance(value, int)}
+    text = inspect.getdoc(case.target) or ""
+    for name, said in entries(text).items():
+        value = given.get(name)
+        if isinstance(value, np.ndarray) and (stated := shapes(said)):
+            fitting = [s for s in stated if fits(s, value.shape, sizes)]
+            assert fitting, f"{case.name}: {name} has shape {value.shape}, stated is {stated}"
+            sizes |= learned(fitting[0], value.shape)
+            yield name
+    result = case.target(**given)
+    for name, said, value in _parts(text, result):
+        if hasattr(value, "shape") and (stated := shapes(said)):
+            shape = tuple(value.shape)
+            assert any(fits(s, shape, sizes) for s in stated), (case.name, name, shape, stated)
+            yield f"result {name}"
+
+
+def _parts(text: str, result: Any) -> Iterator[tuple[str, str, Any]]:
+    """The result and its fields, with what is said of each."""
+    yield "", returned(text), result
+    said = entries(inspect.getdoc(type(result)) or "")
+    for name in getattr(result, "_fields", ()) or getattr(result, "__dataclass_fields__", ()):
+        yield name, said.get(name, ""), getattr(result, name)
+
+
+def _is_function(target: Callable[..., Any]) -> bool:
+    return inspect.isfunction(target) and target in PUBLIC.values()
+
+
+FUNCTIONS = {
+    case.name: case
+    for case in all_cases()
+    if _is_function(case.target)
+    and not case.slow
+    and not case.target.__module__.startswith("tfbdl.data")
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_shapes_are_those_that_are_stated(name: str) -> None:
+    """Of arguments and results of functions, in the table of calls."""
+    list(checked(FUNCTIONS[name]))
+
+
+def test_stated_shapes_are_read() -> None:
+    """So that the test above compares something."""
+    assert shapes("labels, shape (N,) or (N, 1).") == [("N",), ("N", "1")]
+    assert fits(("N", "num_bins - 1"), (5, 3), {"num_bins": 4})
+    assert not fits(("N",), (4,), {"N": 5})
+    assert fits(("S", "N", "..."), (2, 3, 4, 5), {"N": 3})
+    assert not fits(("S", "N", "..."), (2, 4), {"N": 3})
+    count = sum(len(list(checked(case))) for name, case in FUNCTIONS.items() if "metrics" in name)
+    assert count > 25
