@@ -116,8 +116,9 @@ def figure(rows: dict[str, dict], networks: Sequence[str]) -> Figure:
         row[0].set(title=name, xlabel="S", ylabel="variance of the gradient (nats$^2$)")
         row[0].set_xticks(SAMPLES, [str(size) for size in SAMPLES])
         row[1].set(title=f"{name}: what it costs", xlabel="a step: ms of one core")
+        row[1].set_xticks([5, 10, 20, 50], ["5", "10", "20", "50"])
         for ax in row:
-            ax.minorticks_off()
+            ax.xaxis.minorticks_off()
             ax.grid(alpha=0.3)
     axes[0, 0].legend(fontsize=8, loc="lower left")
     return drawn

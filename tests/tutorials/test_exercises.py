@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tutorials import notebooks
 def solutions(name: str) -> SimpleNamespace:
     """What the cells below "Solutions" define, which need none above."""
     text = (notebooks.FOLDER / f"{name}.md").read_text().partition("## Solutions")[2]
-    namespace: dict = {"__name__": name}
+    namespace: dict[str, Any] = {"__name__": name}
     exec("\n".join(notebooks.CODE.findall(text)), namespace)
     return SimpleNamespace(**namespace)
 

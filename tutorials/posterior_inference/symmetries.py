@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import warnings
 from typing import NamedTuple
 
 import keras
@@ -96,6 +97,13 @@ def chains(of: LogPosterior, args: argparse.Namespace) -> MCMC:
     return found.fit()
 
 
+def mode_of(of: LogPosterior, args: argparse.Namespace) -> Units:
+    """The mode, or what L-BFGS finds near it where ReLUs have their kinks, of which it warns."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "no mode after")
+        return Units.of(np.asarray(MAP(of, seed=args.seed).fit().theta))
+
+
 def invariance(of: LogPosterior, units: Units, args: argparse.Namespace) -> dict[str, float]:
     """The largest changes of log densities (nats) that the three maps make of one sample."""
     generator = np.random.default_rng(args.seed)
@@ -150,7 +158,7 @@ def on_curve(units: Units) -> np.ndarray:
 
 
 def measure_relu(of: LogPosterior, found: MCMC, args: argparse.Namespace) -> dict[str, float]:
-    mode = Units.of(np.asarray(MAP(of, seed=args.seed).fit().theta))
+    mode = mode_of(of, args)
     thin = Units.of(found.theta[:: max(args.samples // 25, 1)])
     u = on_curve(thin)
     return {
@@ -190,7 +198,7 @@ def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -
     axes[1, 0].minorticks_off()
     axes[1, 0].legend(fontsize=8)
     thin = Units.of(relu.theta[:: max(args.samples // 25, 1)])
-    mode = Units.of(np.asarray(MAP(of, seed=args.seed).fit().theta))
+    mode = mode_of(of, args)
     for some, style, label in ((thin, "C0.", "samples"), (mode, "C3o", "the mode")):
         size = np.hypot(some.w, some.b).ravel()
         axes[1, 1].loglog(np.abs(some.v).ravel(), size, style, markersize=3, alpha=0.6, label=label)

@@ -144,7 +144,9 @@ def limit(rows: Mapping[str, dict[str, Any]], seed: int) -> Figure:
 
 def jumps(rows: Mapping[str, dict[str, Any]], seed: int) -> Figure:
     """Functions of each depth under normal and under Cauchy weights."""
-    figure, axes = plt.subplots(2, len(DEPTHS), figsize=(12, 6), layout="constrained", sharex=True)
+    figure, axes = plt.subplots(
+        2, len(DEPTHS), figsize=(12, 6), layout="constrained", sharex=True, squeeze=False
+    )
     for row, family in zip(axes, ("normal", "Cauchy"), strict=True):
         for ax, depth in zip(row, DEPTHS, strict=True):
             f = drawn(step_network(family, depth, seed), LINE, 6, seed)[..., 0]
