@@ -72,7 +72,7 @@ class CorruptionTest(unittest.TestCase):
         for arguments, words in (
             ((IMAGES[0], "brightness", 1), "^images has shape .* of shape \\(N, H, W, C\\)"),
             ((255 * IMAGES, "brightness", 1), "^images ranges from .* .divide 8-bit pixels"),
-            ((IMAGES, "fog", 1), "^kind='fog' must be .*gaussian_noise"),
+            ((IMAGES, "fog", 1), "^kind='fog' is unknown; .*gaussian_noise"),
             ((IMAGES, "brightness", 0), "^strength=0 must be"),
             ((IMAGES, "brightness", 6), "^strength=6 must be"),
         ):

@@ -34,8 +34,8 @@ class MCGaussianDropout(MCDropout):
     def __init__(
         self,
         rate: float,
-        noise_shape: Sequence[int | None] | None = None,
         *,
+        noise_shape: Sequence[int | None] | None = None,
         per_example: bool = False,
         seed: int | None = None,
         **kwargs: Any,
