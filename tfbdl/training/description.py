@@ -37,7 +37,7 @@ def describe(model: keras.Model) -> Description:
     losses = {"loss": compiled.get("loss"), "weights": compiled.get("loss_weights")}
     if num_samples_of(model) > 1:
         losses["num_samples"] = num_samples_of(model)
-    kl_weights = [float(weight) for weight in kl_term.weights(model)]
+    kl_weights = [float(keras.ops.convert_to_numpy(w)) for w in kl_term.weights(model)]
     made_of: dict[str, Any] = {
         "model.layers": [type(layer).__name__ for layer in layers],
         **{
