@@ -205,6 +205,7 @@ CASES = {
     },
     "binarize": lambda seed: data.binarize(GREY, seed),
     "noise": lambda seed: data.noise(2, seed),
+    "corrupt": lambda seed: data.corrupt(GREY[..., None], "gaussian_noise", 5, seed=seed),
     "gal_linear": lambda seed: data.gal_linear(5, seed)[1],
     "blundell_curve": lambda seed: data.blundell_curve(5, seed)[1],
     "gapped_sine": lambda seed: data.gapped_sine(5, seed)[1],

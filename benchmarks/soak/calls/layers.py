@@ -220,5 +220,5 @@ def _others() -> Iterator[Case]:
     yield _case(layers.MCGaussianDropout, _same, DROPOUT, slow=False)
     yield _case(layers.ConcreteDropout, _concrete, CONCRETE)
     yield _case(layers.LearnedScale, _learned_scale, {"initial_scale": (1.0, 2.0)})
-    response = {"epsilon": (1e-6, 1e-2)}
+    response = {"epsilon": (1e-6, 1e-2), "activation": (None, "tanh")}
     yield _case(layers.FilterResponseNormalization, _same_images, response, slow=False)

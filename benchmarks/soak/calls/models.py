@@ -10,9 +10,10 @@ import keras
 import numpy as np
 
 import tfbdl
-from soak.calls.case import Case, Made, N, X, shaped
+from soak.calls.case import LABELS, Case, Made, N, X, shaped
 from soak.calls.networks import (
     classifier,
+    dropout_network,
     network,
     normalised,
     random_network,
@@ -38,6 +39,12 @@ def _weighted(**given: Any) -> Any:
     return list(given["model"].losses)
 
 
+def _averaged(**given: Any) -> Any:
+    tfbdl.set_num_samples(**given)
+    keras.utils.set_random_seed(1)
+    return given["model"].compute_loss(X, LABELS, given["model"](X, training=True))
+
+
 def _converted(actual: keras.Model) -> Any:
     shaped(actual(X), N, 3)
     config = [layer.get_config() for layer in actual.layers]
@@ -49,6 +56,10 @@ def _vae(**given: Any) -> Any:
     vae.compile("sgd")
     y = shaped(vae(PIXELS, training=True), N, 4)
     return {"y": y, "mean": vae(PIXELS), "losses": list(vae.losses), "config": vae.get_config()}
+
+
+def _own_network(units: int) -> keras.Model:
+    return keras.Sequential([keras.layers.Dense(units, "tanh", kernel_initializer="ones")])
 
 
 def _fitted(**given: Any) -> Any:
@@ -91,6 +102,15 @@ def _converting() -> Iterator[Case]:
         {
             "model": (Made(random_network), Made(lambda: random_network("point"))),
             "weight": (1.0, 0.5),
+        },
+    )
+    yield Case(
+        "tfbdl.set_num_samples",
+        tfbdl.set_num_samples,
+        _averaged,
+        {
+            "model": (Made(dropout_network), Made(lambda: dropout_network(0.3))),
+            "num_samples": (1, 2),
         },
     )
     plain = (Made(classifier), Made(lambda: network(keras.layers.Dense(3, name="other"))))
@@ -138,6 +158,8 @@ def _models() -> Iterator[Case]:
         "hidden_units": ((3,), (3, 2)),
         "likelihood": ("bernoulli", "continuous_bernoulli"),
         "binarize": (None, "dynamic"),
+        "encoder": (None, Made(lambda: _own_network(4))),
+        "decoder": (None, Made(lambda: _own_network(4))),
         "activation": ("relu", "tanh"),
         "seed": (1, 2),
     }
@@ -151,6 +173,12 @@ def _models() -> Iterator[Case]:
             estimate,
             slow=True,
         )
+    yield Case(
+        "VAE.log_prob",
+        models.VAE.log_prob,
+        lambda **given: shaped(kept_vae().log_prob(**given), N),
+        {"x": (PIXELS, PIXELS[::-1]), "z": (X[:, :2], X[:, 2:])},
+    )
     yield Case(
         "VAE.sample",
         models.VAE.sample,

@@ -116,6 +116,13 @@ def _methods() -> Iterator[Case]:
         slow=True,
     )
     yield Case(
+        "Prediction.quantile",
+        tfbdl.Prediction.quantile,
+        lambda q: shaped(_kept().quantile(q), N, 1),
+        {"q": (0.9, 0.2)},
+        slow=True,
+    )
+    yield Case(
         "Prediction.log_prob",
         tfbdl.Prediction.log_prob,
         lambda y: shaped(_kept().log_prob(y), N),

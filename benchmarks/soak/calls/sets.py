@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,6 +20,7 @@ from tfbdl.data.uci import PUBLISHED, Published
 COLOUR = sys.modules[data.cifar10.__module__]
 TABLE = np.arange(6.0).reshape(3, 2)
 DIGITS = np.linspace(0.0, 1.0, 2 * 784).reshape(2, 28, 28)
+COLOURS = np.linspace(0.0, 1.0, 2 * 3 * 64).reshape(2, 8, 8, 3)
 
 
 def _points(target: Any, **given: Any) -> Any:
@@ -33,20 +35,46 @@ def _images(**given: Any) -> Any:
     return {"train": actual.y_train, "test": actual.y_test, "pixels": actual.x_train[:2]}
 
 
-def _table(**given: Any) -> Any:
+def _table(target: Any, **given: Any) -> Any:
     made = Published("made", 1, hashlib.md5(TABLE.tobytes()).hexdigest(), 1)
     with mock.patch.dict(PUBLISHED, made=made):
-        return [shaped(part, len(part), len(part.T)) for part in data.uci(**given)]
+        return _parts(target(**given))
+
+
+def _parts(split: data.RegressionData) -> Any:
+    return [shaped(part, len(part), len(part.T)) for part in split]
 
 
 def _table_folder() -> Path:
-    """One in the form of the UCI regressions."""
-    place = folder() / "made" / "data"
+    """One in the form of the UCI regressions, with a split and a gap that differ."""
+    place = _write_table(folder() / "made" / "data")
+    _write_split(place, 0, test=2)
+    _write_split(place.parents[1] / "uci_gap" / "made", 0, test=1)
+    return place.parents[1]
+
+
+def _write_table(place: Path) -> Path:
     place.mkdir(parents=True)
     np.savetxt(place / "data.txt", TABLE)
-    for name, numbers in (("features", [0]), ("target", [1]), ("train_0", [0, 1]), ("test_0", [2])):
-        np.savetxt(place / f"index_{name}.txt", numbers)
-    return place.parents[1]
+    np.savetxt(place / "index_features.txt", [0])
+    np.savetxt(place / "index_target.txt", [1])
+    return place
+
+
+def _write_split(place: Path, number: int, test: int) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    rows = np.arange(len(TABLE))
+    np.savetxt(place / f"index_train_{number}.txt", rows[rows != test])
+    np.savetxt(place / f"index_test_{number}.txt", rows[rows == test])
+    return place
+
+
+def _own_table(scale: float = 1.0) -> Path:
+    """A regression with two splits, in a folder of its own."""
+    place = _write_table(folder() / "own")
+    np.savetxt(place / "data.txt", scale * TABLE)
+    _write_split(place, 1, test=1)
+    return _write_split(place, 0, test=0)
 
 
 def _colour(target: Any, **given: Any) -> Any:
@@ -86,10 +114,30 @@ def _on_disk() -> Iterator[Case]:
     table = {
         "name": ("made", "boston"),
         "split": (0, 1),
+        "gap": (False, True),
         "directory": (Made(_table_folder), Made(folder)),
     }
     called = {**ELSEWHERE, "name": "bostonHousing"}
-    yield Case("tfbdl.data.uci", data.uci, _table, table, called=called)
+    yield Case("tfbdl.data.uci", data.uci, partial(_table, data.uci), table, called=called)
+    splits = {"name": ("boston", "protein"), "gap": (False, True)}
+    yield Case("tfbdl.data.uci_splits", data.uci_splits, data.uci_splits, splits)
+    own = {
+        "folder": (Made(_own_table), Made(lambda: _own_table(2.0))),
+        "split": (0, 1),
+        "splits": (None, Made(lambda: _write_split(folder(), 0, test=2))),
+    }
+    yield Case(
+        "tfbdl.data.regression",
+        data.regression,
+        lambda **given: _parts(data.regression(**given)),
+        own,
+    )
+    yield Case(
+        "tfbdl.data.regression_splits",
+        data.regression_splits,
+        data.regression_splits,
+        {"folder": (Made(_own_table), Made(folder))},
+    )
     for name in ("cifar10", "cifar10_hmc_probabilities", "cifar10_human_counts"):
         target = getattr(data, name)
         yield Case(
@@ -143,6 +191,17 @@ def _changed() -> Iterator[Case]:
         data.blend,
         lambda **given: shaped(data.blend(**given), *np.shape(given["a"])),
         {"a": (DIGITS, DIGITS**2), "b": (1.0 - DIGITS, DIGITS), "weight": (0.5, 0.2)},
+    )
+    yield Case(
+        "tfbdl.data.corrupt",
+        data.corrupt,
+        lambda **given: shaped(data.corrupt(**given), *np.shape(given["images"])),
+        {
+            "images": (COLOURS, 1.0 - COLOURS),
+            "kind": ("gaussian_noise", "pixelation"),
+            "strength": (1, 2),
+            **SEED,
+        },
     )
 
 
