@@ -8,10 +8,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras.src.backend.common.global_state import get_global_attribute
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.models.functional import Functional
 from keras.src.random.seed_generator import make_default_seed
 from keras.src.saving.saving_lib import _walk_saveable
-from keras.src.trainers.trainer import Trainer
 
 from tfbdl.snapshots import PLAIN, snapshot
 
@@ -41,9 +41,9 @@ __all__ = [
 
 
 _OF_TRAINING = {
-    *vars(Trainer()),
+    *vars(TensorFlowTrainer()),
     *("history", "optimizer", "stop_evaluating", "stop_predicting", "stop_training"),
-    *("_eval_epoch_iterator", "_called", "_path", "_parent_path"),
+    *("_compile_config", "_eval_epoch_iterator", "_called", "_path", "_parent_path"),
 }
 """Attributes that `compile`, `fit`, calls and their like set."""
 _OF_KERAS = {
