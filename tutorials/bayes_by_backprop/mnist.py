@@ -217,7 +217,7 @@ def digits(model: keras.Model, data: Any, chosen: np.ndarray, title: str, seed: 
     drawn = tfbdl.predict(model, x, FIGURE_SAMPLES, seed=seed, return_samples=True).samples
     predicted = drawn.mean(0).argmax(-1)
     titles = [
-        f"true class {data.y_test[i]}, sd of class {c}: {drawn[:, n, c].std():.2f}"
+        f"true class {data.y_test[i]}\nsd of class {c}: {drawn[:, n, c].std():.2f}"
         for n, (i, c) in enumerate(zip(chosen, predicted, strict=True))
     ]
     axes = plots.class_distributions(image_data.square(x), drawn, titles)

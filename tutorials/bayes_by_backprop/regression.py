@@ -193,7 +193,7 @@ def panels(
     for ax in axes.flat[len(names) :]:
         ax.axis("off")
     for ax, name in zip(axes.flat, names, strict=False):
-        draw(ranges[name], data, ax)
+        draw(ranges[name], data, ax, NETWORKS[name].noise_stddev)
         of = scores[name]
         ax.set_title(
             f"{NETWORKS[name].title}\n"
@@ -229,7 +229,7 @@ def curve(ranges: Mapping[str, Ranges], data: Data) -> Figure:
     return figure
 
 
-def draw(ranges: Ranges, data: Data, ax: Axes) -> None:
+def draw(ranges: Ranges, data: Data, ax: Axes, noise_stddev: float = 0.02) -> None:
     """The data, the truth, the predictive mean, and the ranges that hold half and 90 % of y."""
     x = LINE[:, 0]
     for (low, high), alpha, label in (
@@ -238,7 +238,7 @@ def draw(ranges: Ranges, data: Data, ax: Axes) -> None:
     ):
         ax.fill_between(x, low, high, color="C0", alpha=alpha, label=label, linewidth=0)
     ax.plot(x, ranges.mean, color="C0", label="predictive mean")
-    ax.plot(x, truth(x)[0], color="black", linewidth=0.8, linestyle="--", label="E[y | x]")
+    ax.plot(x, truth(x, noise_stddev)[0], color="black", linewidth=0.8, linestyle="--", label="E[y | x]")
     ax.plot(*data, ".", color="C3", markersize=2, label=f"{len(data[0])} training points")
     ax.set(xlabel="x", ylabel="y", xlim=(-0.2, 1.2), ylim=(-1.0, 2.0))
 
