@@ -23,6 +23,7 @@ __all__ = [
     "copy_lambda",
     "drop_seed_generator",
     "inherit_call_argument",
+    "inner_optimizer",
     "is_graph",
     "make_default_seed",
     "own_variables",
@@ -93,14 +94,19 @@ def compiled_with(model: keras.Model) -> dict[str, Any]:
     return dict(model._compile_config.config)
 
 
+def inner_optimizer(optimizer: Any) -> Any:
+    """The optimizer that one which scales the loss is around, or the optimizer itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
 def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """The learning rate as it was given: a schedule, or a variable."""
-    return getattr(optimizer, "inner_optimizer", optimizer)._learning_rate
+    return inner_optimizer(optimizer)._learning_rate
 
 
 def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
     """The number of batches seen; `iterations` are fewer where gradients accumulate."""
-    return tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations)
+    return tf.convert_to_tensor(inner_optimizer(optimizer)._iterations)
 
 
 def compiled_metrics(model: keras.Model) -> list[Any]:

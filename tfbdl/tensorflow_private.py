@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -19,6 +19,7 @@ __all__ = [
     "custom_gradients",
     "gradients_die",
     "let_gradients_die",
+    "on_all_replicas",
     "operations_of_xla",
 ]
 
@@ -91,6 +92,18 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
             return known(*args)
 
     return call
+
+
+def on_all_replicas(update: Callable[[tf.Variable], Any], variables: Sequence[Any]) -> None:
+    """Calls `update` for each of Keras' variables on every replica, from a step of any of them."""
+
+    def update_all(strategy: tf.distribute.Strategy, values: Sequence[tf.Variable]) -> None:
+        for value in values:
+            strategy.extended.update(value, update, group=False)
+
+    strategy = tf.distribute.get_strategy()
+    values = [variable.value for variable in variables]
+    tf.__internal__.distribute.interim.maybe_merge_call(update_all, strategy, values)
 
 
 def _weakly(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ import tensorflow as tf
 from tfbdl import kl_term
 from tfbdl.calls import apart
 from tfbdl.graphs import Compiled
+from tfbdl.keras_private import inner_optimizer
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_schedule import KLSchedule
 
@@ -136,8 +138,10 @@ class Steps:
 
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         weight_decay = _weight_decay(self.model)
+        step = partial(self.model.train_step, batch)
+        drawn = getattr(inner_optimizer(self.model.optimizer), "train_step", None)
         with apart():  # from the layers' calls in other replicas
-            loss = self.model.train_step(batch)["loss"]
+            loss = (step() if drawn is None else drawn(self.model, step))["loss"]
             terms = weight_decay | kl_term.terms(self.model)
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
 
