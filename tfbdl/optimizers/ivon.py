@@ -108,8 +108,6 @@ class IVON(NoisyOptimizer):
             model: a model that is compiled with this optimizer.
             step: Keras' `train_step` of a batch, which calls `apply` once.
         """
-        if self._sample is not None:  # a step of `DrawnWeights` inside of another
-            return step()
         variables = model.trainable_variables
         if not self.built:
             self.build(variables)
@@ -117,18 +115,19 @@ class IVON(NoisyOptimizer):
             self._sample = sample
             on_all_replicas(self._draw, variables)
             logs = step()
-        self._sample = None
         on_all_replicas(self._settle, variables)
+        self._sample = None
         return logs
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
-        if self._sample is None:
+        sample = self._sample  # which another replica's thread may set while this one waits
+        if sample is None:
             raise ValueError(
                 "IVON needs the gradient at drawn weights; train by tfbdl.train, or give model.fit "
                 "callbacks=[tfbdl.optimizers.DrawnWeights()]"
             )
         super().apply(grads, trainable_variables)
-        if self._sample + 1 < self.num_samples:
+        if sample + 1 < self.num_samples:
             self._iterations.assign_sub(1)  # a step is one, however many draws it takes
 
     def update_step(

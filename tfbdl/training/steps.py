@@ -138,10 +138,13 @@ class Steps:
 
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         weight_decay = _weight_decay(self.model)
-        step = partial(self.model.train_step, batch)
         drawn = getattr(inner_optimizer(self.model.optimizer), "train_step", None)
         with apart():  # from the layers' calls in other replicas
-            loss = (step() if drawn is None else drawn(self.model, step))["loss"]
+            if drawn is None:
+                loss = self.model.train_step(batch)["loss"]
+            else:
+                step = partial(type(self.model).train_step, self.model, batch)
+                loss = drawn(self.model, step)["loss"]
             terms = weight_decay | kl_term.terms(self.model)
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
 
