@@ -108,6 +108,19 @@ def sgmcmc(seed: int = 0) -> Any:
     return inference.SGMCMC(model, seed=seed).fit(X, Y, epochs=8, batch_size=4, verbose=0)
 
 
+def mean_field_vi(seed: int = 0) -> Any:
+    model = regression()
+    model.compile(optimizers.IVON(0.1, num_data=N, seed=1), model.loss)
+    return inference.MeanFieldVI(model, seed=seed).fit(X, Y, epochs=2, batch_size=4, verbose=0)
+
+
+def mean_field_of_noise(seed: int) -> Any:
+    model = regression()
+    model.compile(optimizers.IVON(0.1, num_data=N, seed=seed), model.loss)
+    tfbdl.train(model, X, Y, epochs=1, batch_size=4, verbose=0)
+    return model.get_weights()[0]
+
+
 def laplace(**settings: Any) -> Any:
     return inference.Laplace(regression(), **settings).fit(X, Y)
 
@@ -121,6 +134,7 @@ POSTERIORS = {
     "Laplace": functools.cache(lambda: laplace(pred_type="nn")),
     "MAP": functools.cache(mode),
     "MCMC": functools.cache(chains),
+    "MeanFieldVI": functools.cache(mean_field_vi),
     "NeuralLinear": functools.cache(neural_linear),
     "SGMCMC": functools.cache(sgmcmc),
     "SWAG": functools.cache(swag),
@@ -198,6 +212,8 @@ CASES = {
     "DeepEnsemble": lambda seed: deep_ensemble(seed).sample(),
     "SWAG": lambda seed: swag(seed).mean,
     "SGMCMC": lambda seed: sgmcmc(seed).sample(),
+    "MeanFieldVI": lambda seed: mean_field_vi(seed).sample(),
+    "IVON": mean_field_of_noise,
     **{
         f"{kind}.{call}": drawn(posterior, call)
         for kind, posterior in POSTERIORS.items()

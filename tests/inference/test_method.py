@@ -32,12 +32,13 @@ from tfbdl.inference import (
     DeepEnsemble,
     Laplace,
     LogPosterior,
+    MeanFieldVI,
     NeuralLinear,
     NotFittedError,
     method,
 )
 from tfbdl.keras_private import own_variables, walk
-from tfbdl.optimizers import SGHMC
+from tfbdl.optimizers import IVON, SGHMC
 from tfbdl.predictive.predict import Request
 
 RNG = np.random.default_rng(0)
@@ -97,6 +98,10 @@ def two_inputs(structure: Any) -> Any:
 
 def sampler() -> Any:
     return SGHMC(1e-3, num_data=N, prior=1.0, seed=1)
+
+
+def ivon() -> Any:
+    return IVON(0.1, num_data=N, seed=1)
 
 
 class Way(NamedTuple):
@@ -179,6 +184,7 @@ METHODS = {
         lambda m: DeepEnsemble(network, 2, seed=1, jit_compile=False), TRAINED
     ),
     "sgmcmc": Way(lambda m: SGMCMC(m, jit_compile=False), TRAINED, sampler),
+    "mean_field_vi": Way(lambda m: MeanFieldVI(m, jit_compile=False), TRAINED, ivon),
 }
 ALL = parameterized.parameters(*METHODS)
 OF_DATA = [name for name, way in METHODS.items() if not way.trains]
@@ -253,13 +259,13 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
 
     @ALL
     def test_fit_touches_what_it_trains_alone(self, name: str) -> None:
-        """SWAG and SGMCMC train the network they are given; all others leave it as it was."""
+        """Those around one training train the network they are given; others leave it as it was."""
         way = METHODS[name]
         model = network(way.optimizer and way.optimizer())
         before = state_of(model)
         posterior = way.make(model)
         self.assertIs(posterior.fit(X, Y, **way.fit), posterior)
-        trained = isinstance(posterior, (SWAG, SGMCMC))
+        trained = isinstance(posterior, (SWAG, SGMCMC, MeanFieldVI))
         learned = {"variables", "of the optimizer", "losses"} if trained else set()
         seeds = {"random", "numpy"} if isinstance(posterior, DeepEnsemble) else set()
         self.assert_same_state(before, state_of(model), learned | seeds)
@@ -432,7 +438,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         if not way.trains:
             self.assert_same_prediction(asked(other.fit(X, Y, **way.fit)), asked(fitted(name)))
 
-    @parameterized.parameters(*(n for n in METHODS if n not in ("swag", "sgmcmc")))
+    @parameterized.parameters(*(n for n in METHODS if n not in ("swag", "sgmcmc", "mean_field_vi")))
     def test_fitted_twice_is_fitted_once(self, name: str) -> None:
         """Whatever it was fitted to before; those that train a network on have tests of theirs."""
         way = METHODS[name]

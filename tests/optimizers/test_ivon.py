@@ -140,7 +140,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
         seen = []
 
         class Look(keras.callbacks.Callback):
-            def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+            def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
                 means = [np.asarray(v) for v in model.optimizer._slots["mean"]]
                 seen.append((model.get_weights(), means, logs["val_loss"]))
 
@@ -177,7 +177,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
         ({"weight_decay": 0.1}, "weight_decay"),
         ({"num_samples": 2, "gradient_accumulation_steps": 2}, "num_samples"),
     )
-    def test_arguments_are_checked(self, arguments: dict, name: str) -> None:
+    def test_arguments_are_checked(self, arguments: dict[str, Any], name: str) -> None:
         with self.assertRaisesRegex(ValueError, f"^{name}="):
             IVON(**{"num_data": 10, **arguments})
 

@@ -78,14 +78,21 @@ def sampling() -> keras.Model:
     return model
 
 
+def variational() -> keras.Model:
+    model = network()
+    model.compile(tfbdl.optimizers.IVON(0.1, num_data=24, seed=1), model.loss)
+    return model
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: tfbdl.inference.MeanFieldVI(variational()),
         lambda: tfbdl.inference.SWAG(network(), rank=2),
         lambda: tfbdl.inference.SGMCMC(sampling()),
         lambda: tfbdl.inference.DeepEnsemble(network, 2),
     ],
-    ids=["SWAG", "SGMCMC", "DeepEnsemble"],
+    ids=["MeanFieldVI", "SWAG", "SGMCMC", "DeepEnsemble"],
 )
 def test_methods_that_train_take_dictionaries(
     make: Callable[[], Any],

@@ -7,6 +7,7 @@ from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
 from tfbdl.inference.mcmc import MCMC, SamplingError, ess, rhat
 from tfbdl.inference.mcmc.kernels import HMC, MALA, MAMS, MCLMC, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference.mean_field_vi import MeanFieldVI
 from tfbdl.inference.method import Method, NotFittedError
 from tfbdl.inference.neural_linear import NeuralLinear
 from tfbdl.inference.sgmcmc import SGMCMC
@@ -29,6 +30,7 @@ __all__ = [
     "Langevin",
     "Laplace",
     "LogPosterior",
+    "MeanFieldVI",
     "Method",
     "NeuralLinear",
     "NotFittedError",

@@ -20,7 +20,8 @@ from tfbdl.inference.training_method import TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import own_variables, walk
 from tfbdl.memory import require
-from tfbdl.models.ensemble import WeightEnsemble, floats
+from tfbdl.models.ensemble import WeightEnsemble
+from tfbdl.models.reweighted import floats
 
 
 class PathMoments(NamedTuple):

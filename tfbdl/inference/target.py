@@ -20,7 +20,8 @@ from tfbdl.inference.log_posterior import (
 )
 from tfbdl.inference.method import Method
 from tfbdl.likelihoods import Likelihood, required_likelihood
-from tfbdl.models.ensemble import WeightEnsemble, floats
+from tfbdl.models.ensemble import WeightEnsemble
+from tfbdl.models.reweighted import floats
 
 Target: TypeAlias = keras.Model | LogPosterior | Density
 Prior: TypeAlias = PriorLike | Mapping[str, PriorLike] | Density | None

@@ -13,7 +13,8 @@ from tfbdl.arguments import integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private import batches_seen, schedule_of
 from tfbdl.likelihoods import check_metrics
-from tfbdl.models.ensemble import WeightEnsemble, floats
+from tfbdl.models.ensemble import WeightEnsemble
+from tfbdl.models.reweighted import floats
 from tfbdl.npz_file import numbers, read_arrays, write_arrays
 from tfbdl.optimizers import CyclicalSchedule
 from tfbdl.training import workers

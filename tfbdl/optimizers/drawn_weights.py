@@ -35,9 +35,9 @@ class DrawnWeights(keras.callbacks.Callback):
         def train_step(data: Any) -> Any:
             return optimizer.train_step(model, partial(type(model).train_step, model, data))
 
-        vars(model)["train_step"] = train_step
+        model.__dict__["train_step"] = train_step
         model.train_function = None  # which has been made of another train_step, if it has been
 
-    def on_train_end(self, logs: dict | None = None) -> None:
-        vars(self.model).pop("train_step", None)
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        self.model.__dict__.pop("train_step", None)
         self.model.train_function = None

@@ -141,7 +141,7 @@ class IVON(NoisyOptimizer):
         h_hat = gradient * offset * (h + self._delta) * (self.num_data / self.temperature)
         if self.num_samples > 1:
             gradient, h_hat = self._averaged(slots, gradient, h_hat)
-            if self._sample + 1 < self.num_samples:
+            if self._sample != self.num_samples - 1:
                 return
         t = tf.cast(self.iterations + 1, variable.dtype)
         g_bar = self.beta_1 * momentum + (1.0 - self.beta_1) * gradient
@@ -159,7 +159,7 @@ class IVON(NoisyOptimizer):
         h = tf.convert_to_tensor(self._slots_of(variable)["hessian"])
         return tf.sqrt(self.temperature / (self.num_data * (h + self._delta)))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         names = ("prior", "beta_1", "beta_2", "initial_hessian", "num_samples")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 

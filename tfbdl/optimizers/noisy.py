@@ -86,7 +86,7 @@ class NoisyOptimizer(keras.optimizers.Optimizer):
             key = random.fold_in(key, sample)
         return random.normal(key, variable.shape, variable.dtype)
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_data": self.num_data,

@@ -19,6 +19,7 @@ from soak.calls.networks import (
     random_network,
 )
 from tfbdl import models
+from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.flat_model import FlatModel
 
 PIXELS = np.linspace(0.0, 1.0, N * 4, dtype="float32").reshape(N, 4)
@@ -82,6 +83,12 @@ def _tail(method: str) -> tuple[int, ...]:
 
 def _ensemble(actual: models.WeightEnsemble) -> Any:
     return {"y": shaped(actual(X), N, 3), "k": actual.num_functions, "members": actual.members}
+
+
+def _drawn_weights(**given: Any) -> Any:
+    model = models.NormalWeights(**given)
+    draws = [DrawnModel(model)(X, draw=make_draw(0, s)) for s in range(2)]
+    return {"y": shaped(model(X), N, 3), "draws": draws}
 
 
 def _dropout() -> keras.Model:
@@ -210,6 +217,17 @@ def _models() -> Iterator[Case]:
             "model": (model, Made(lambda: normalised("relu"))),
             "members": (members, 2.0 * members),
             "states": (None, np.ones((2, 8), "float32")),
+        },
+    )
+    theta = {"model": (model, Made(lambda: normalised("relu"))), "mean": (members[0], members[1])}
+    yield Case(
+        "tfbdl.models.NormalWeights",
+        models.NormalWeights,
+        _drawn_weights,
+        {
+            **theta,
+            "stddev": (np.ones(flat.size), np.zeros(flat.size)),
+            "state": (None, np.full(8, 2.0, "float32")),
         },
     )
     several = Made(lambda: [normalised(), normalised()])

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+import tfbdl
 from soak.calls.answers import DRAWS, answered, drawn
 from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder
 from soak.calls.networks import classifier, network, normalised
@@ -29,6 +30,12 @@ def sampling(rate: float = 0.01) -> keras.Model:
 
 def _sampler(rate: float) -> keras.optimizers.Optimizer:
     return optimizers.SGLD(rate, num_data=N, seed=1)
+
+
+def variational(rate: float = 0.1) -> keras.Model:
+    """A network whose optimizer keeps a distribution."""
+    ivon = optimizers.IVON(rate, num_data=N, seed=1)
+    return network(keras.layers.Dense(1), optimizer=ivon, loss=likelihoods.Normal())
 
 
 def descending(rate: float = 0.1) -> keras.Model:
@@ -63,6 +70,23 @@ def _sgmcmc(**given: Any) -> Any:
 def kept_sgmcmc() -> inference.SGMCMC:
     """A few snapshots."""
     return inference.SGMCMC(sampling(), jit_compile=False).fit(X, TARGETS, **TRAINED)
+
+
+def _variational(**given: Any) -> Any:
+    fitted = inference.MeanFieldVI(**given).fit(X, TARGETS, **TRAINED)
+    return [fitted.sample(2), fitted.name]
+
+
+@cache
+def kept_variational() -> inference.MeanFieldVI:
+    """That of a line."""
+    fitted = inference.MeanFieldVI(variational(), jit_compile=False)
+    return fitted.fit(X, TARGETS, **TRAINED)
+
+
+def _of(**given: Any) -> Any:
+    tfbdl.train(given["model"], X, TARGETS, **TRAINED)
+    return inference.MeanFieldVI.of(**given).sample(2)
 
 
 def _members(**given: Any) -> Any:
@@ -129,6 +153,17 @@ def _along_a_path() -> Iterator[Case]:
         slow=True,
     )
     yield from drawn(inference.SGMCMC, kept_sgmcmc, DRAWS, "sample", "ensemble")
+    models = Made(variational), Made(lambda: variational(0.2))
+    yield Case(
+        "tfbdl.inference.MeanFieldVI",
+        inference.MeanFieldVI,
+        _variational,
+        {"model": models, **SEED_AND_NAME},
+        slow=True,
+    )
+    of = inference.MeanFieldVI.of
+    yield Case("MeanFieldVI.of", of, _of, {"model": models}, slow=True)
+    yield from drawn(inference.MeanFieldVI, kept_variational, DRAWS, "sample", "ensemble")
 
 
 def _ensembles() -> Iterator[Case]:

@@ -21,7 +21,7 @@ from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.keras_private import settings_of, walk
 from tfbdl.memory import require
-from tfbdl.models.ensemble import floats
+from tfbdl.models.reweighted import floats
 
 _FEW = 3
 _NUMBERS = 50_000_000

@@ -14,7 +14,7 @@ from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.layers import LearnedScale
 from tfbdl.models import WeightEnsemble
-from tfbdl.models.ensemble import floats
+from tfbdl.models.reweighted import floats
 from tfbdl.recording import recorded
 
 

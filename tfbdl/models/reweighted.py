@@ -1,0 +1,160 @@
+"""One network, called with other weights than its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.copying import lora_of, set_lora
+from tfbdl.draws import accept_draws
+from tfbdl.examples import as_array, check_finite
+from tfbdl.flat_model import FlatModel, flatten
+from tfbdl.keras_private import walk
+
+
+class Reweighted(keras.Model):
+    """f(theta, x) of one network at weights theta that are held here; the base of models of them.
+
+    A subclass says by `call` which theta it takes. Beside theta a function has a state: the
+    floating variables that are not trained, such as the statistics of BatchNormalization.
+
+    Args:
+        model: the network, built; its weights are not used.
+
+    Raises:
+        ValueError: if `model` is not built or random.
+    """
+
+    def __init__(self, model: keras.Model, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._flat = FlatModel(model)
+        self._integers = [self._add(v.name, v.dtype, np.asarray(v)) for v in integers(model)]
+        accept_draws(self)
+        self.built = True
+
+    def _hold(self, name: str, values: Any, *shape: int | None) -> keras.Variable:
+        """Makes a variable of an array.
+
+        Args:
+            name: of the argument.
+            values: the array.
+            *shape: its shape, None for any number but 0.
+
+        Raises:
+            ValueError: if the shape is another, or a number is not finite.
+        """
+        values = as_array(name, values)
+        check_finite(name, values, self._flat.dtype.name)
+        pairs = zip(values.shape, shape, strict=False)
+        if values.ndim != len(shape) or any(a != b if b is not None else a == 0 for a, b in pairs):
+            expected = ", ".join("K" if n is None else str(n) for n in shape)
+            comma = "," if len(shape) == 1 else ""
+            raise ValueError(f"{name} has shape {values.shape}; give ({expected}{comma})")
+        return self._add(name, self._flat.dtype.name, values)
+
+    def _add(self, name: str, dtype: str, values: np.ndarray) -> keras.Variable:
+        return self.add_weight(
+            shape=values.shape,
+            dtype=dtype,
+            initializer=lambda shape, dtype: tf.constant(values, dtype),
+            trainable=False,
+            autocast=False,
+            name=name,
+        )
+
+    @property
+    def _own_state(self) -> np.ndarray:
+        """The state of the network itself, shape (E,)."""
+        return floats(self._flat.state).numpy()
+
+    @property
+    def network(self) -> keras.Model:
+        """The network. Its weights are not used; the state of adapted layers is."""
+        return self._flat.model
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the network's weights, by their path, in the order of the members' columns."""
+        return self._flat.shapes
+
+    @property
+    def inputs(self) -> list[keras.KerasTensor] | None:
+        """The symbolic inputs of the network, as a list; None where it has none."""
+        return getattr(self._flat.model, "inputs", None)
+
+    @property
+    def input(self) -> Any:
+        """The symbolic inputs of the network, in their structure."""
+        network = self._flat.model
+        return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        """The build config of the network, with the shape of its input."""
+        return self._flat.model.get_build_config()
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Nothing: the network is built by its own config."""
+
+    def _function(self, theta: tf.Tensor, state: tf.Tensor, x: Any) -> Any:
+        """The outputs for x at weights (D,) and state (E,)."""
+        return self._flat(theta, x, self._restore(state))
+
+    def _restore(self, floats: tf.Tensor) -> list[tf.Tensor]:
+        """All variables that are not trained, the floating ones from one vector."""
+        kept = dict(zip(map(id, integers(self.network)), self._integers, strict=True))
+        state, start = [], 0
+        for source, variable in zip(
+            self.network.non_trainable_variables, self._flat.state, strict=True
+        ):
+            if id(source) in kept:
+                state.append(tf.convert_to_tensor(kept[id(source)].value))
+            elif variable.dtype.is_floating:
+                size = int(np.prod(variable.shape))
+                part = floats[start : start + size]
+                state.append(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
+                start += size
+            else:
+                state.append(variable)
+        return state
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "model": keras.saving.serialize_keras_object(self._flat.model),
+            "weights": [[v.name, v.trainable] for v in self.network.weights],
+            "lora": [lora_of(layer) for layer in walk(self.network)],
+        }
+
+
+def network_of(config: dict[str, Any]) -> keras.Model:
+    """The network that a config of `Reweighted` describes.
+
+    Raises:
+        ValueError: if the weights it is made with are others.
+    """
+    model = keras.saving.deserialize_keras_object(config["model"])
+    for layer, lora in zip(walk(model), config["lora"], strict=True):
+        set_lora(layer, *lora)
+    if [v.name for v in model.weights] != [name for name, _ in config["weights"]]:
+        raise ValueError(
+            f"the network {model.name!r} has other weights, or in another order, than that of "
+            "the members; save ensembles of networks that are not quantized"
+        )
+    for v, (_, trainable) in zip(model.weights, config["weights"], strict=True):
+        v.trainable = trainable  # the config of a layer is silent of its single weights
+    return model
+
+
+def integers(model: keras.Model) -> list[keras.Variable]:
+    """The weights that are in no theta and no state, such as those of quantized layers."""
+    return [v for v in model.weights if "float" not in v.dtype]
+
+
+def floats(state: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The floating variables among these as one vector, in float32 at least."""
+    parts = [tf.cast(v, tf.float32) for v in state if v.dtype.is_floating]
+    return flatten(parts) if parts else tf.zeros([0])
