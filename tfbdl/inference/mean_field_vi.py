@@ -118,18 +118,20 @@ class MeanFieldVI(TrainingMethod):
         Raises:
             NotFittedError: before `fit`.
         """
+        q = self._fitted("ensemble")
         members = self.sample(num_samples, seed=seed)
-        ensemble = WeightEnsemble(self.model, members, self._fitted("ensemble").state[None])
+        ensemble = WeightEnsemble(self.model, members, q.state[None])
         ensemble.compile(loss=self.model.loss)
         return ensemble
 
     def functions(self, num_samples: int, seed: int) -> NormalWeights:
-        """The network with weights that are drawn where it is called: 2 D numbers.
+        """The network with weights that are drawn where it is called: any number, by any seed.
 
         Raises:
             NotFittedError: before `fit`.
         """
         q = self._fitted("predict")
+        arguments.seed("seed", seed)
         of, drawn = self._drawn
         if drawn is None or of is not q:
             drawn = NormalWeights(self.model, *q)
