@@ -238,7 +238,9 @@ def draw(ranges: Ranges, data: Data, ax: Axes, noise_stddev: float = 0.02) -> No
     ):
         ax.fill_between(x, low, high, color="C0", alpha=alpha, label=label, linewidth=0)
     ax.plot(x, ranges.mean, color="C0", label="predictive mean")
-    ax.plot(x, truth(x, noise_stddev)[0], color="black", linewidth=0.8, linestyle="--", label="E[y | x]")
+    ax.plot(
+        x, truth(x, noise_stddev)[0], color="black", linewidth=0.8, linestyle="--", label="E[y | x]"
+    )
     ax.plot(*data, ".", color="C3", markersize=2, label=f"{len(data[0])} training points")
     ax.set(xlabel="x", ylabel="y", xlim=(-0.2, 1.2), ylim=(-1.0, 2.0))
 
