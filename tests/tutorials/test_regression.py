@@ -135,7 +135,8 @@ class ScriptTest(unittest.TestCase):
                 scores["local"]["test_mse_to_mean"], scores["report"]["test_mse_to_mean"] / 5
             )
             figures = {path.name for path in savedir.glob("*.png") if path.stat().st_size > 5000}
-            self.assertEqual(figures, {"steps.png", "without.png", "densities.png", "curve.png"})
+            expected = {f"{n}.png" for n in ("steps", "without", "densities", "curve", "variance")}
+            self.assertEqual(figures, expected)
 
 
 if __name__ == "__main__":
