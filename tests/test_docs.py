@@ -28,6 +28,17 @@ FENCED = re.compile(r"^```.*?^```$", flags=re.S | re.M)
 NOTEBOOKS = "course/notebooks/"
 """Pages whose code `tutorials/test_notebooks` runs."""
 WITH_CODE = [page for page, path in PAGES.items() if BLOCK.search(path.read_text())]
+SHORTER = {
+    "guides/inference.md": {
+        "num_warmup=300, num_samples=100": "num_warmup=10, num_samples=10",
+        "initial=np.ones(2)": "initial=np.ones(2), num_warmup=30, num_samples=130",
+        "max_iterations=5000": "max_iterations=100",
+        "epochs=100": "epochs=10",
+        "start=100": "start=10",
+        "epochs=600": "epochs=60",
+    }
+}
+"""Runs that show what is called, with fewer steps."""
 LANGUAGES = {"python", "sh", "text", "py"}
 """Those of blocks; `py` are lines quoted from a file, which `test_quoted_code` looks for there."""
 
@@ -49,7 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.parametrize("page", [p for p in WITH_CODE if not p.startswith(NOTEBOOKS)])
 def test_blocks_run(page: str, folder: Path) -> None:
-    run_blocks(PAGES[page])
+    run_blocks(PAGES[page], SHORTER.get(page, {}))
 
 
 @pytest.mark.parametrize("page", WITH_CODE)
