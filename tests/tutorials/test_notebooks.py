@@ -15,9 +15,9 @@ import pytest
 from tutorials import notebooks
 
 SHORT: dict[str, dict[str, Any]] = {
-    "bayes_by_backprop": {"EPOCHS": 1, "EPOCHS_MIXTURE": 1, "REPEATS": 3},
+    "bayes_by_backprop": {"EPOCHS": 2, "EPOCHS_MIXTURE": 1, "REPEATS": 3},
     "concrete_dropout": {"EPOCHS": 1, "SIZES": (20, 50), "UNITS": 8},
-    "mc_dropout": {"EPOCHS": 1},
+    "mc_dropout": {"EPOCHS": 3},
     "model_definition": {"SAMPLES": 3, "WARMUP": 20, "CHAIN_STEPS": 20},
     "posterior_inference": {"EPOCHS": 1, "CHAIN_STEPS": 20, "SAMPLES": 4},
     "priors": {},
@@ -122,7 +122,8 @@ def test_words_that_change_keep_their_outputs(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_kernel_runs_one(tmp_path: Path) -> None:
-    code = "import matplotlib.pyplot as plt\n\nprint(6 * 7)\nplt.figure(figsize=(20, 2));"
+    figure = "plt.figure(figsize=(20, 2)).add_subplot();"
+    code = f"import matplotlib.pyplot as plt\n\nprint(6 * 7)\n{figure}"
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     book.metadata = {"kernelspec": notebooks.KERNEL}
     notebooks.execute(book, tmp_path)

@@ -92,9 +92,10 @@ class Problem:
         layers = [self.dense(units, decay=decay) for units in (self.units, self.outputs)]
         return self.stack(*layers)
 
-    def log_posterior(self) -> LogPosterior:
+    def log_posterior(self, dtype: str = "float32") -> LogPosterior:
         """Log p(y, w | x)."""
-        return LogPosterior(self.network(0), 1.0, self.x, self.y, likelihood=self.likelihood)
+        network, likelihood = self.network(0), self.likelihood
+        return LogPosterior(network, 1.0, self.x, self.y, likelihood=likelihood, dtype=dtype)
 
 
 def regression(n: int, seed: int) -> Problem:
