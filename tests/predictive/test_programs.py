@@ -15,8 +15,6 @@ from tfbdl.batches import padded_size
 from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout
 from tfbdl.predictive.functions import DRAWS_PER_CALL, Functions
 
-pytestmark = pytest.mark.xla
-
 RNG = np.random.default_rng(0)
 D = 4
 
@@ -40,6 +38,7 @@ def count_traces(layer: Any) -> Any:
     return traces
 
 
+@pytest.mark.xla
 class NumberTest(tf.test.TestCase, parameterized.TestCase):
     def test_any_number_of_examples(self) -> None:
         """11 programs at most for 1 to 5,000 examples, and answers of the right ones."""
@@ -295,6 +294,7 @@ MODELS = (
 )
 
 
+@pytest.mark.xla
 class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
     """What XLA cannot compile runs as a graph."""
 
