@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
 import json
 import subprocess
 import sys
@@ -150,23 +152,34 @@ class TutorialTest(unittest.TestCase):
         self.assertLessEqual({f"{name}.png" for name in figures}, self.figures())
 
     def test_mistakes_end_in_one_line(self) -> None:
-        command = [sys.executable, "-m", "tutorials.part2_mc_dropout", "--data", "digits"]
         for flags, words in (
-            (["--mode", "test"], "no trained model; run --mode train first"),
             (["--N", "15"], "--N 15 must be a multiple of 10"),
             (["--savedir", "/proc/none"], "savedir"),
         ):
-            run = subprocess.run(
-                [*command, "--savedir", str(self.savedir), *flags],
-                capture_output=True,
-                text=True,
-                check=False,
-                cwd=ROOT,
-            )
-            self.assertNotEqual(run.returncode, 0)
-            self.assertIn(words, run.stderr)
-            self.assertEqual(len(run.stderr.strip().splitlines()), 1, run.stderr)
-            self.assertFalse(self.savedir.exists())
+            with (
+                contextlib.redirect_stderr(io.StringIO()) as shown,
+                self.assertRaises(SystemExit) as stopped,
+            ):
+                self.run_script("part2_mc_dropout", *flags)
+            self.assert_mistake(shown.getvalue() + str(stopped.exception.code), words)
+
+    def test_mistakes_end_a_process(self) -> None:
+        flags = ["--data", "digits", "--savedir", str(self.savedir), "--mode", "test"]
+        run = subprocess.run(
+            [sys.executable, "-m", "tutorials.part2_mc_dropout", *flags],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+        self.assertNotEqual(run.returncode, 0)
+        self.assert_mistake(run.stderr, "no trained model; run --mode train first")
+
+    def assert_mistake(self, shown: str, words: str) -> None:
+        """That the one line says so, and nothing is written."""
+        self.assertIn(words, shown)
+        self.assertEqual(len(shown.strip().splitlines()), 1, shown)
+        self.assertFalse(self.savedir.exists())
 
 
 def two_methods() -> dict[str, Any]:
