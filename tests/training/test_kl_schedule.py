@@ -235,7 +235,8 @@ class EndTest(tf.test.TestCase, parameterized.TestCase):
             saved = keras.models.load_model(
                 f"{folder}/m.keras", custom_objects={"ZeroLoss": ZeroLoss}
             )
-        self.assertAllClose(saved.evaluate(X, Y, **evaluate), 0.5 * kl, 1e-5)
+        saved(X[:BATCH])
+        self.assertAllClose(sum(saved.losses), 0.5 * kl, 1e-5)
         self.assertAllClose(model.train_on_batch(X[:BATCH], Y[:BATCH]), 0.5 * kl, 1e-5)
         self.assertAllClose(train(model, [], 1), [0.5 * kl], 1e-5)
 
