@@ -1,7 +1,8 @@
 """How long tests take: `python tests/durations.py REPORT.xml ...` keeps it in two files.
 
-`durations.json` has the seconds of each test file, for `selection`; `slow.txt` the tests that
-`make test` leaves to `make test-slow`. The reports are those that both have pytest write.
+`slow.txt` has the tests that `make test` leaves to `make test-slow`; `durations.json` the seconds
+of each test file without them, for `selection`. The reports are those that both have pytest write.
+Seconds are those of a processor: the same on a machine that does other things meanwhile.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ LIMIT = 2.0
 
 
 def of_reports(paths: list[Path]) -> dict[str, float]:
-    """Seconds on one core, by test."""
+    """Seconds of a processor, by test."""
     return {
-        f"{node_of(case.get('classname', ''))}::{case.get('name')}": float(case.get("time", 0))
+        f"{node_of(case.get('classname', ''))}::{case.get('name')}": seconds_of(case)
         for path in paths
         for case in ElementTree.parse(path).iter("testcase")
         if case.get("classname")
     }
+
+
+def seconds_of(case: ElementTree.Element) -> float:
+    """What `conftest` has noted; nothing of a test that was skipped."""
+    noted = case.find("properties/property[@name='processor']")
+    return 0.0 if noted is None else float(noted.get("value", 0))
 
 
 def node_of(classname: str) -> str:
@@ -41,11 +48,12 @@ def main(reports: list[Path]) -> None:
     seconds = of_reports(reports)
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
     files = {file: taken for file, taken in known.items() if (ROOT / file).exists()}
-    for file in {test.partition("::")[0] for test in seconds}:
-        files[file] = round(sum(s for t, s in seconds.items() if t.startswith(f"{file}::")), 1)
-    DURATIONS.write_text(json.dumps(files, indent=1, sort_keys=True) + "\n")
     slow = set(SLOW.read_text().splitlines()) - seconds.keys()
     slow |= {test for test, taken in seconds.items() if taken > LIMIT}
+    for file in {test.partition("::")[0] for test in seconds}:
+        own = {test for test in seconds if test.startswith(f"{file}::")} - slow
+        files[file] = round(sum(seconds[test] for test in own), 1)
+    DURATIONS.write_text(json.dumps(files, indent=1, sort_keys=True) + "\n")
     SLOW.write_text("\n".join(sorted(slow)) + "\n")
 
 
