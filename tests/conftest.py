@@ -71,8 +71,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out tests by `--slow`, and a context manager of `tf.test.TestCase` called as one."""
-    which, slow = config.getoption("slow"), set(SLOW.read_text().splitlines())
+    """Leaves out tests by `--slow`, and a context manager of `tf.test.TestCase` called as one.
+
+    A test that the command line names runs, however slow.
+    """
+    which, slow = config.getoption("slow"), set(SLOW.read_text().splitlines()) - {*config.args}
 
     def is_wanted(item: pytest.Item) -> bool:
         wanted_by = ("all", "only" if item.nodeid in slow else "none")

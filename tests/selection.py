@@ -4,22 +4,25 @@ What has changed since the last commit (or in it, where nothing has since) is fo
 imports of the package to the test files that use it: those of the changed files themselves first,
 then the others by how many imports lie between, as long as the time lasts that `durations.json`
 says they take. A fixed sample runs always, and alone stands for all tests of what every module
-imports. What was left out is said on standard error.
+imports. Pages and tutorials, which no module imports, have the tests that name them. What was left
+out is said on standard error.
 """
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from durations import DURATIONS
 from imports import MODULES, ROOT, uses
 
-SECONDS = 150
+SECONDS = 120
 """Of all test files together, on one core; two cores halve it."""
 
 SAMPLE = (
@@ -29,6 +32,7 @@ SAMPLE = (
     "tests/training/test_log.py",
     "tests/predictive/test_moments.py",
 )
+PAGES = "tests/test_docs.py"
 UNREACHED = 1_000
 """Imports between a test and what it does not reach."""
 
@@ -78,9 +82,42 @@ def selected(far: dict[str, int], seconds: dict[str, float]) -> tuple[list[str],
     for test in sorted(far, key=lambda t: (far[t], seconds.get(t, 5.0))):
         if far[test] == UNREACHED or test in chosen:
             continue
-        total += seconds.get(test, 5.0)
-        (chosen if total <= SECONDS or far[test] == 0 else left_out).append(test)
+        taken = seconds.get(test, 5.0)
+        fits = total + taken <= SECONDS
+        total += taken if fits else 0.0
+        (chosen if fits else left_out).append(test)
     return chosen, left_out
+
+
+def of_pages(changed: Iterable[str]) -> Iterator[str]:
+    """Tests of changed pages of the documentation: their code, and the links of all."""
+    pages = [path for path in changed if re.fullmatch(r"docs/.*\.md", path)]
+    if pages:
+        yield from (f"{PAGES}::test_links_lead_somewhere", f"{PAGES}::test_nav_lists_every_page")
+    for path in filter(lambda path: (ROOT / path).exists(), pages):
+        page = path.removeprefix("docs/")
+        if "```" in (ROOT / path).read_text() and not page.startswith("course/notebooks/"):
+            yield f"{PAGES}::test_blocks_run[{page}]"
+
+
+def of_tutorials(changed: Iterable[str]) -> Iterator[str]:
+    """Tests of changed tutorials: those in whose text their names stand."""
+    paths = [Path(path) for path in changed if _is_tutorial(path)]
+    names = {name for path in paths for name in (path.parts[1].removesuffix(".py"), path.stem)}
+    for path in sorted((ROOT / "tests" / "tutorials").glob("test_*.py")) if names else ():
+        text = path.read_text()
+        for case in ast.parse(text).body:
+            of_case = case.body if isinstance(case, ast.ClassDef) else [case]
+            for test in of_case:
+                if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                    words = re.findall(r"\w+", ast.get_source_segment(text, test) or "")
+                    if names & set(words):
+                        inner = [case.name] if isinstance(case, ast.ClassDef) else []
+                        yield "::".join([str(path.relative_to(ROOT)), *inner, test.name])
+
+
+def _is_tutorial(path: str) -> bool:
+    return path.startswith("tutorials/") and path.endswith(".py")
 
 
 def _is_named_after(test: str, module: str) -> bool:
@@ -92,7 +129,8 @@ def _is_named_after(test: str, module: str) -> bool:
 
 if __name__ == "__main__":
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    run, rest = selected(distances(changed_files()), known)
-    print(*run)
+    files = changed_files()
+    run, rest = selected(distances(files), known)
+    print(*run, *of_pages(files), *of_tutorials(files))
     if rest:
         print(f"left to `make test`: {', '.join(rest)}", file=sys.stderr)

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 from imports import MODULES, ROOT, uses
-from selection import SAMPLE, SECONDS, UNREACHED, distances, selected
+from selection import (
+    SAMPLE,
+    SECONDS,
+    UNREACHED,
+    distances,
+    of_pages,
+    of_tutorials,
+    selected,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +48,35 @@ def test_what_all_import_is_left_to_the_sample_where_time_is_short() -> None:
     run, left_out = selected(far, seconds)
     assert sum(seconds[test] for test in run if far[test]) <= SECONDS + 30 * len(SAMPLE)
     assert len(left_out) > 20
+
+
+def test_no_test_takes_more_than_there_is_time() -> None:
+    own = "tests/layers/test_mc_dropout.py"
+    run, left_out = selected(distances(["tfbdl/layers/mc_dropout.py"]), {own: 2.0 * SECONDS})
+    assert own in run  # since it is in the sample
+    own = "tests/test_arguments.py"
+    run, left_out = selected(distances(["tfbdl/arguments.py"]), {own: 2.0 * SECONDS})
+    assert own in left_out
+    assert len(run) > len(SAMPLE)
+
+
+def test_a_page_has_its_code_and_the_links_of_all() -> None:
+    guide = {"test_links_lead_somewhere", "test_nav_lists_every_page"}
+    chosen = {test.partition("::")[2] for test in of_pages(["docs/guides/train.md", "README.md"])}
+    assert chosen == {*guide, "test_blocks_run[guides/train.md]"}
+    removed = {test.partition("::")[2] for test in of_pages(["docs/guides/gone.md"])}
+    assert removed == guide
+    assert not [*of_pages(["tfbdl/arguments.py"])]
+
+
+def test_a_tutorial_has_the_tests_that_name_it() -> None:
+    script = "tests/tutorials/test_tutorials.py::TutorialTest"
+    chosen = [*of_tutorials(["tutorials/part2_mc_dropout.py"])]
+    assert f"{script}::test_part2" in chosen
+    assert f"{script}::test_part3" not in chosen
+    part = "tests/tutorials/test_demonstrations.py::JointTest::test_normals"
+    assert part in of_tutorials(["tutorials/priors/joint.py"])
+    assert not [*of_tutorials(["tutorials/README.md"])]
 
 
 def test_names_behind_a_package_lead_to_their_module() -> None:
