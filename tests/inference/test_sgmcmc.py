@@ -100,10 +100,16 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_mixed_precision_scales_the_loss(self) -> None:
         """The sampler then stands inside of another optimizer."""
-        model = network()
-        sampler = SGLD(CyclicalSchedule(0.1, 12, exploration=0.5), num_data=N)
-        model.compile(keras.optimizers.LossScaleOptimizer(sampler, initial_scale=2.0), model.loss)
-        self.assertLen(SGMCMC(model).fit(X, Y, epochs=9, **FIT).sample(), 4)
+        samples = []
+        for scaled in (True, False):
+            model = network()
+            sampler = SGLD(CyclicalSchedule(0.1, 12, exploration=0.5), num_data=N, seed=1)
+            if scaled:
+                sampler = keras.optimizers.LossScaleOptimizer(sampler, initial_scale=2.0)
+            model.compile(sampler, model.loss)
+            samples.append(SGMCMC(model).fit(X, Y, epochs=9, **FIT).sample())
+        self.assertLen(samples[0], 4)
+        self.assertAllClose(samples[0], samples[1], 1e-5, 1e-6)
 
 
 if __name__ == "__main__":

@@ -151,9 +151,12 @@ class UnitsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, p.log_prob(layer.kernel.mean), 1e-5)
 
     def test_groups_of_channels(self) -> None:
-        layer = layers.BayesConv2D(6, 3, groups=2, num_data=10)
-        layer(inputs(layers.BayesConv2D))
+        layer, x = layers.BayesConv2D(6, 3, groups=2, num_data=10), inputs(layers.BayesConv2D)
+        away(layer, x)
         self.assertEqual(tuple(layer.kernel.mean.shape), (3, 3, 2, 6))
+        mean = layer.kernel.mean, layer.bias.mean
+        plain = with_weights(keras.layers.Conv2D(6, 3, groups=2), mean, x, swap=False)
+        self.assertAllClose(layer(x), plain(x), 1e-5, 1e-5)
 
 
 LAWS = {

@@ -62,6 +62,7 @@ class LogCurvesTest(unittest.TestCase):
         values = [float("nan"), 1.0, float("inf"), -float("inf"), 2.0]
         log_curves({"run": made_log(elbo=values)}, "elbo", self.ax)
         self.ax.figure.savefig(io.BytesIO())
+        np.testing.assert_array_equal(self.ax.lines[0].get_ydata(), values)
 
     def test_epoch_ticks_are_integers(self) -> None:
         log_curves({"run": made_log(elbo=[1.0, 2.0])}, "elbo", self.ax)
