@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tfbdl
 from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder, shaped
-from soak.calls.networks import kept_network
+from soak.calls.networks import dropout_network, kept_network
 from tfbdl import likelihoods
 
 
@@ -91,7 +91,7 @@ def _files() -> Iterator[Case]:
         tfbdl.export,
         _exported,
         {
-            "model": MODEL,
+            "model": (Made(dropout_network), Made(lambda: dropout_network(0.2))),
             "path": (Made(lambda: folder() / "a"), Made(folder)),
             "num_samples": (3, 2),
             "seed": (0, 1),
