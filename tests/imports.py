@@ -14,6 +14,7 @@ MODULES = {
 }
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Modules of the package that a file imports, those for type checking left out."""
     tree = _without_typing(ast.parse(path.read_text()))
@@ -27,6 +28,7 @@ def imports(path: Path) -> set[str]:
     return names
 
 
+@functools.cache
 def uses(path: Path) -> set[str]:
     """Modules that define what a file imports, or reaches as `tfbdl.name` or `layers.Name`."""
     modules: set[str] = set()
