@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import tensorflow as tf
@@ -81,8 +81,21 @@ def gradients_die() -> Iterator[None]:
 
 
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Like `tf.custom_gradient`, in graphs that are given back when nobody needs them."""
-    known = tf.custom_gradient(function)
+    """Like `tf.custom_gradient`, in graphs that are given back when nobody needs them.
+
+    Variables that the function reads are constants of it: they get no gradient.
+    """
+
+    @tf.custom_gradient
+    @wraps(function)
+    def known(*args: Any) -> tuple[Any, Callable[..., Any]]:
+        value, gradient = function(*args)
+
+        def of_arguments(*upstream: Any, variables: Sequence[tf.Variable] | None = None) -> Any:
+            gradients = gradient(*upstream)
+            return gradients if variables is None else (gradients, [None] * len(variables))
+
+        return value, of_arguments
 
     @tf.autograph.experimental.do_not_convert  # which would call the function without its gradient
     def call(*args: Any) -> Any:

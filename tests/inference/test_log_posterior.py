@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from tfbdl import layers, likelihoods, priors
-from tfbdl.inference import LogPosterior
+from tfbdl.inference import MCMC, LogPosterior
 
 RNG = np.random.default_rng(0)
 N = 12
@@ -380,6 +380,22 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
         cells = keras.layers.RNN([keras.layers.GRUCell(2), keras.layers.LSTMCell(2)])
         each = keras.layers.TimeDistributed(inner)
         return keras.Sequential([keras.Input((5, 3)), each, both, cells, Holder(), Holder()])
+
+    @parameterized.parameters(None, 5)
+    def test_frozen_layers(self, batch_size: Any) -> None:
+        """Chains move the weights that are trained, and the others hold them to their values."""
+        model = network()
+        model.layers[0].trainable = False
+        target = LogPosterior(
+            model, 1.0, X, Y, likelihood=likelihoods.Normal(0.3), batch_size=batch_size
+        )
+        MCMC(target, num_warmup=20, num_samples=5, num_chains=2, seed=0).fit()
+        theta = RNG.normal(size=(2, target.size)).astype("float32")
+        many = value_and_gradient(target, theta)
+        for i in range(2):
+            one = value_and_gradient(target, theta[i])
+            self.assertAllClose(many[0][i], one[0], 1e-4)
+            self.assertAllClose(many[1][i], one[1], 1e-3, 1e-3)
 
     def test_all_layers_change_their_type(self) -> None:
         """Those inside of others too, which have types of their own in the config."""
