@@ -52,6 +52,23 @@ def softplus(x: tf.Tensor) -> tf.Tensor:
     return _softplus(x) if x.dtype == tf.float32 else tf.math.softplus(x)
 
 
+def log_of_softplus(x: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """log(softplus(x)) for any finite x, given `value` = softplus(x), which may have underflowed.
+
+    It is x - exp(x) / 2 + O(exp(2 x)), which is x in every type below -37.
+    """
+    small = x < -37.0
+    return tf.where(small, x, log(tf.where(small, tf.ones_like(value), value)))
+
+
+def norm(x: tf.Tensor) -> tf.Tensor:
+    """Euclidean norms along the last axis, whose squares neither under- nor overflow."""
+    largest = tf.stop_gradient(tf.reduce_max(tf.abs(x), axis=-1, keepdims=True))
+    unit = tf.maximum(largest, x.dtype.as_numpy_dtype(_SMALLEST))
+    squares = tf.reduce_sum(tf.square(x / unit), axis=-1)  # 1 at least, or of zeros
+    return tf.squeeze(unit, -1) * tf.sqrt(tf.maximum(squares, 0.5))
+
+
 def log(x: tf.Tensor) -> tf.Tensor:
     """The natural logarithm, to an error of 2e-7 of the larger of 1 and itself.
 

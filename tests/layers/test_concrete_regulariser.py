@@ -111,6 +111,29 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(half.kl_term.terms["wd"], expected, tolerance)
         self.assertAllClose(half.kl_term.terms["ent"], 3 * 0.3250829733914482, 1e-6)
 
+    def test_rates_near_one_and_zero(self) -> None:
+        """Value and slopes for keep probabilities that float32 does not hold, and outputs too."""
+        layer = ConcreteDropout(
+            keras.layers.Dense(2), num_data=50, lengthscale=1e-15, per_unit=True, seed=1
+        )
+        layer.build((None, 3))
+        w = np.float32([[1.0, -2.0], [0.5, 0.0], [0.0, 0.0]])
+        layer.layer.kernel.assign(w)
+        for logit in (-120.0, -104.0, -90.0, -30.0, 30.0, 90.0, 1e30):
+            layer.scaled_logit.assign(np.float32([logit, logit, logit]))
+            with tf.GradientTape() as tape:
+                y = layer(tf.ones((4, 3)), training=True)
+                loss = tf.reduce_sum(layer.losses) + 0.0 * tf.reduce_sum(y)
+            slope = tape.gradient(loss, layer.scaled_logit.value)
+            odds = np.exp(-np.longdouble(logit))
+            pulls = np.longdouble(0.5e-30) * np.sum(w.astype(np.longdouble) ** 2, axis=1)
+            k = 1 / (1 + odds)
+            of_entropy = -logit * np.exp(-abs(np.longdouble(logit))) * max(k, 1 - k) ** 2
+            self.assertAllClose(layer.weight_term(), np.sum(pulls * (1 + odds)), 1e-4, 1e-30)
+            self.assertTrue(np.all(np.isfinite(y)), logit)
+            expected = np.float64((-pulls * odds - of_entropy) / 50)
+            self.assertAllClose(slope, expected, 1e-4, 1e-20)
+
 
 class EntropyTest(tf.test.TestCase):
     def test_value(self) -> None:

@@ -22,6 +22,9 @@ from tfbdl.arguments import boolean, instance, not_negative, number, positive
 from tfbdl.draws import accept_draws
 from tfbdl.kl_term import KLTerm
 
+_LARGEST_EXPONENT = 80.0
+"""The exponential of it is finite in float32."""
+
 
 def entropy(logits: tf.Tensor) -> tf.Tensor:
     """Entropy of Bernoulli(sigmoid(logits)) in nats, elementwise; exact however large the logit."""
@@ -123,7 +126,8 @@ class ConcreteDropout(keras.layers.Wrapper):
             batch = tf.shape(x)[0] if draw is None else 1
             shape = tf.stack([batch] + [1] * (len(x.shape) - 2) + [x.shape[-1]])
             mask = random.relaxed_bernoulli(key, self.keep_logit, self.temperature, shape)
-            x *= tf.cast(mask / self.keep_prob, x.dtype)
+            inverse = 1.0 + tf.exp(tf.minimum(-self.keep_logit, _LARGEST_EXPONENT))
+            x *= tf.cast(mask * inverse, x.dtype)
         y = self.layer(x)
         wd, ent = self.weight_term(), self.entropy_term()
         self.kl_term.add(wd - ent, training, wd=wd, ent=ent)
@@ -135,7 +139,9 @@ class ConcreteDropout(keras.layers.Wrapper):
         kernel = tf.cast(kernel, self.keep_logit.dtype)
         other_axes = [axis for axis in range(len(kernel.shape)) if axis != len(kernel.shape) - 2]
         norms = tf.reduce_sum(tf.square(kernel), axis=other_axes)
-        return 0.5 * self.lengthscale**2 * tf.reduce_sum(norms / self.keep_prob)
+        pulls = 0.5 * self.lengthscale**2 * norms
+        root = tf.exp(tf.minimum(-0.5 * self.keep_logit, _LARGEST_EXPONENT))
+        return tf.reduce_sum(pulls + pulls * root * root)  # 1 / k, which may overflow, is 1 + odds
 
     def entropy_term(self) -> tf.Tensor:
         """sum_q H(k_q), in nats per data set."""

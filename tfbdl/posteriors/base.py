@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.kl import kl_divergence
+from tfbdl.kl import sampled_kl
 from tfbdl.memory import require
 from tfbdl.priors import Prior
 
@@ -134,22 +133,21 @@ class Posterior(keras.layers.Layer, abc.ABC):
 
     def kl(self, key: tf.Tensor) -> tf.Tensor:
         """KL(q || prior), in nats; `key` is used where it can only be estimated."""
-        return self.kl_by(lambda: self.sample(key), self.exact_kl, self.log_prob)
+        exact = self.exact_kl() if self.exact else None
+        return sampled_kl(*self.sample_and_log_prob(key), self.prior) if exact is None else exact
 
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample(key)`, and the KL, estimated at that w where it is estimated."""
-        w = self.sample(key)
-        return w, self.kl_by(lambda: w, self.exact_kl, self.log_prob)
+        exact = self.exact_kl() if self.exact else None
+        if exact is not None:
+            return self.sample(key), exact
+        w, log_q = self.sample_and_log_prob(key)
+        return w, sampled_kl(w, log_q, self.prior)
 
-    def kl_by(
-        self,
-        sample: Callable[[], tf.Tensor],
-        exact_kl: Callable[[], tf.Tensor | None],
-        log_prob: Callable[[tf.Tensor], tf.Tensor],
-    ) -> tf.Tensor:
-        """KL(q || prior) by its closed form, where that is known and wanted, else at a sample."""
-        exact = exact_kl() if self.exact else None
-        return kl_divergence(exact, log_prob, self.prior, sample)
+    def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """`sample(key)`, and `log_prob` there, which a family may know however narrow it is."""
+        w = self.sample(key)
+        return w, self.log_prob(w)
 
     def fused_sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample_and_kl(key)`, as fast as can be; has no gradient inside `tf.vectorized_map`."""

@@ -33,8 +33,11 @@ class CorrelatedNormal(LocationScale):
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         """Log density of all elements together, in nats, shape ()."""
-        distance = self.squared_distance(w - self.mean)
-        return -0.5 * distance - self.half_log_det() - self.size * HALF_LOG_2PI
+        return self.log_prob_at(self.squared_distance(w - self.mean))
+
+    def log_prob_at(self, squared_distance: tf.Tensor) -> tf.Tensor:
+        """Log density in nats where `squared_distance` of w - mu is this."""
+        return -0.5 * squared_distance - self.half_log_det() - self.size * HALF_LOG_2PI
 
     def exact_kl(self) -> tf.Tensor | None:
         """Entropy and E[log p(w)]; the latter depends on the marginals alone."""

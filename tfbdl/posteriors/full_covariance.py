@@ -41,8 +41,12 @@ class FullCovarianceNormal(CorrelatedNormal):
         return self.factor.gram()
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
+        return self.sample_and_log_prob(key)[0]
+
+    def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         e = random.normal(key, (self.size,), self.mu.dtype)
-        return self.mean + tf.reshape(tf.linalg.matvec(self.factor.matrix(), e), self.mu.shape)
+        w = self.mean + tf.reshape(tf.linalg.matvec(self.factor.matrix(), e), self.mu.shape)
+        return w, self.log_prob_at(tf.reduce_sum(tf.square(e)))
 
     def half_log_det(self) -> tf.Tensor:
         return self.factor.log_det()

@@ -7,7 +7,6 @@ import abc
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.elementary import log
 from tfbdl.posteriors.location_scale import IndependentScales
 from tfbdl.priors import Normal
 
@@ -46,9 +45,13 @@ class InverseCDF(IndependentScales):
         tails = random.tails(key, self.mu.shape, self.mu.dtype)
         return self.mean + self.stddev * tf.cast(self.quantile(*tails), self.mu.dtype)
 
+    def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        tails = random.tails(key, self.mu.shape, self.mu.dtype)
+        z = tf.cast(self.quantile(*tails), self.mu.dtype)
+        return self.mean + self.stddev * z, self.standard_log_prob(z) - self.log_stddev
+
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        sigma = self.stddev
-        return self.standard_log_prob((w - self.mean) / sigma) - log(sigma)
+        return self.standard_log_prob((w - self.mean) / self.stddev) - self.log_stddev
 
     def exact_kl(self) -> tf.Tensor | None:
         if self.standard_entropy is None or not isinstance(self.prior, Normal):
@@ -57,4 +60,4 @@ class InverseCDF(IndependentScales):
 
     def kl_given(self, expected: tf.Tensor) -> tf.Tensor:
         """The KL in nats, from E_q[log p(w)] of each element."""
-        return -tf.reduce_sum(log(self.stddev) + self.standard_entropy + expected)
+        return -tf.reduce_sum(self.log_stddev + self.standard_entropy + expected)

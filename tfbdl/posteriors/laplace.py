@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfbdl import priors
 from tfbdl.elementary import log
 from tfbdl.posteriors.inverse_cdf import InverseCDF
+from tfbdl.priors.laplace import NEGLIGIBLE
 
 _SCALE = math.sqrt(0.5)
 
@@ -39,4 +40,6 @@ class Laplace(InverseCDF):
         if not isinstance(self.prior, priors.Laplace):
             return super().exact_kl()
         b, distance = _SCALE * self.stddev, tf.abs(self.mean)
-        return self.kl_given(self.prior.log_prob(distance + b * tf.exp(-distance / b)))
+        unit = tf.maximum(b, NEGLIGIBLE)
+        ratio = tf.minimum(distance, 100.0 * unit) / unit
+        return self.kl_given(self.prior.log_prob(distance + b * tf.exp(-ratio)))

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.elementary import softplus
+from tfbdl.elementary import log_of_softplus, softplus
 from tfbdl.identifiers import initializer
 from tfbdl.posteriors.base import Posterior
 
@@ -54,6 +54,11 @@ class IndependentScales(LocationScale):
     @property
     def stddev(self) -> tf.Tensor:
         return softplus(tf.convert_to_tensor(self.rho))
+
+    @property
+    def log_stddev(self) -> tf.Tensor:
+        """Log sigma, finite where sigma underflows."""
+        return log_of_softplus(tf.convert_to_tensor(self.rho), self.stddev)
 
     def remove(self, where: np.ndarray) -> None:
         self.mu.assign(np.where(where, 0.0, self.mu))

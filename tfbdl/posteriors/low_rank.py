@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive_integer
-from tfbdl.elementary import softplus
+from tfbdl.elementary import log_of_softplus, norm, softplus
 from tfbdl.memory import require
 from tfbdl.posteriors.correlated import CorrelatedNormal
+
+_SEEN = 1e-14
+_LARGEST_EXPONENT = 80.0
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")
@@ -26,8 +29,8 @@ class LowRankNormal(CorrelatedNormal):
     V starts near zero, where q is almost mean field, but not at zero, where its gradient vanishes.
 
     Args:
-        rank: R, the number of columns of V. The default asks for 6 numbers a weight; D - 1 columns
-            reach every covariance.
+        rank: R, the number of columns of V, of which there are D at most. The default asks for 6
+            numbers a weight; D - 1 columns reach every covariance.
         rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             d between 0.05 and 0.13.
 
@@ -46,14 +49,15 @@ class LowRankNormal(CorrelatedNormal):
 
     def build(self, shape: tuple[int, ...]) -> None:
         super().build(shape)
+        self.columns = min(self.rank, self.size)
         require(
-            8 * self.size * self.rank,
+            8 * self.size * self.columns,
             f"rank={self.rank} over {self.size} weights",
             "take a smaller",
         )
         near_zero = keras.initializers.RandomNormal(stddev=0.01)
         self.rho = self.add_parameter("rho", (self.size,), self.rho_initializer)
-        self.raw_v = self.add_parameter("v", (self.size, self.rank), near_zero)
+        self.raw_v = self.add_parameter("v", (self.size, self.columns), near_zero)
 
     @property
     def d(self) -> tf.Tensor:
@@ -67,39 +71,77 @@ class LowRankNormal(CorrelatedNormal):
 
     @property
     def stddev(self) -> tf.Tensor:
-        variance = tf.square(self.d) + tf.reduce_sum(tf.square(self.v), axis=1)
-        return tf.reshape(tf.sqrt(variance), self.mu.shape)
+        columns = tf.concat([self.d[:, tf.newaxis], self.v], axis=1)
+        return tf.reshape(norm(columns), self.mu.shape)
 
     def covariance(self) -> tf.Tensor:
         return tf.linalg.diag(tf.square(self.d)) + tf.matmul(self.v, self.v, transpose_b=True)
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
+        return self._sample(key)[0]
+
+    def _sample(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """One w, with the e and z that it is made of."""
         e = random.normal(random.fold_in(key, 0), (self.size,), self.mu.dtype)
-        z = random.normal(random.fold_in(key, 1), (self.rank,), self.mu.dtype)
-        return self.mean + tf.reshape(self.d * e + tf.linalg.matvec(self.v, z), self.mu.shape)
+        z = random.normal(random.fold_in(key, 1), (self.columns,), self.mu.dtype)
+        deviation = self.d * e + tf.linalg.matvec(self.v, z)
+        return self.mean + tf.reshape(deviation, self.mu.shape), e, z
+
+    def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        w, e, z = self._sample(key)
+        return w, self.log_prob_at(self._sum_of_squares(e, z))
 
     def half_log_det(self) -> tf.Tensor:
-        diagonal = tf.linalg.diag_part(self._capacitance_factor())
-        return tf.reduce_sum(tf.math.log(self.d)) + tf.reduce_sum(tf.math.log(diagonal))
+        scaled = self._scaled()
+        of_v = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(scaled.cholesky)))
+        of_v -= self.columns * tf.cast(scaled.log_delta, tf.float64)
+        return tf.reduce_sum(self._log_d) + tf.cast(of_v, self.mu.dtype)
 
     def squared_distance(self, deviation: tf.Tensor) -> tf.Tensor:
-        """|r - U z|^2 + |z|^2 in units of d, at the z that minimises it: a sum without differences.
+        e = tf.reshape(deviation, (self.size,)) / self.d
+        return self._sum_of_squares(e, tf.zeros((self.columns,), e.dtype))
+
+    def _sum_of_squares(self, e: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
+        """The distance of d * e + V z: |e|^2 + |z|^2 of the least e and z that give the same.
 
         It is what the formula of Woodbury gives, which loses digits where V is large against d.
         """
-        r = tf.reshape(deviation, (self.size, 1)) / self.d[:, tf.newaxis]
-        u = self._scaled_factor()
-        z = tf.linalg.cholesky_solve(self._capacitance_factor(), tf.matmul(u, r, transpose_a=True))
-        return tf.reduce_sum(tf.square(r - u @ z)) + tf.reduce_sum(tf.square(z))
+        scaled = self._scaled()
+        delta = tf.exp(scaled.log_delta)
+        right = tf.linalg.matvec(scaled.w, e, transpose_a=True) - delta * z
+        right = tf.cast(right, tf.float64)[:, tf.newaxis]
+        step = tf.cast(tf.linalg.cholesky_solve(scaled.cholesky, right)[:, 0], e.dtype)
+        e, z = e - tf.linalg.matvec(scaled.w, step), z + delta * step
+        return tf.reduce_sum(tf.square(e)) + tf.reduce_sum(tf.square(z))
 
-    def _scaled_factor(self) -> tf.Tensor:
-        """U = diag(d^-1) V, shape (D, R)."""
-        return self.v / self.d[:, tf.newaxis]
+    @property
+    def _log_d(self) -> tf.Tensor:
+        return log_of_softplus(tf.convert_to_tensor(self.rho), self.d)
 
-    def _capacitance_factor(self) -> tf.Tensor:
-        u = self._scaled_factor()
-        gram = tf.matmul(u, u, transpose_a=True)
-        return tf.linalg.cholesky(gram + tf.eye(self.rank, dtype=gram.dtype))
+    def _scaled(self) -> _Scaled:
+        """U = diag(d)^-1 V, which overflows where d is small, as W / delta."""
+        log_d = self._log_d
+        least = tf.stop_gradient(tf.reduce_min(log_d))
+        w = self.v * tf.exp(least - log_d)[:, tf.newaxis]
+        size = tf.stop_gradient(tf.reduce_max(tf.abs(w)))
+        log_delta = tf.minimum(least - tf.math.log(size), 0.0)
+        w *= tf.exp(tf.minimum(log_delta - least, _LARGEST_EXPONENT))
+        wide, rest = tf.cast(w, tf.float64), tf.exp(2.0 * tf.cast(log_delta, tf.float64))
+        gram = tf.matmul(wide, wide, transpose_a=True)
+        diagonal = tf.maximum(rest, _SEEN * tf.stop_gradient(tf.linalg.trace(gram)))
+        identity = tf.eye(self.columns, dtype=gram.dtype)
+        return _Scaled(w, log_delta, tf.linalg.cholesky(gram + diagonal * identity))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rank": self.rank}
+
+
+class _Scaled(NamedTuple):
+    """W, log delta, and the Cholesky factor of delta^2 I + W^T W in float64, which has size 1.
+
+    Where float64 does not see delta^2, its place is taken by the least that it sees.
+    """
+
+    w: tf.Tensor
+    log_delta: tf.Tensor
+    cholesky: tf.Tensor

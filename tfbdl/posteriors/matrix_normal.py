@@ -59,9 +59,13 @@ class MatrixNormal(CorrelatedNormal):
         return tf.reshape(products, (self.size, self.size))
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:
+        return self.sample_and_log_prob(key)[0]
+
+    def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         a, b = self.row_factor.matrix(), self.column_factor.matrix()
         e = random.normal(key, self.matrix_shape, self.mu.dtype)
-        return self.mean + tf.reshape(a @ tf.matmul(e, b, transpose_b=True), self.mu.shape)
+        w = self.mean + tf.reshape(a @ tf.matmul(e, b, transpose_b=True), self.mu.shape)
+        return w, self.log_prob_at(tf.reduce_sum(tf.square(e)))
 
     def half_log_det(self) -> tf.Tensor:
         rows, columns = self.matrix_shape

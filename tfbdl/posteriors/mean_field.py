@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.elementary import softplus
-from tfbdl.kl import normal_log_prob
+from tfbdl.elementary import log_of_softplus, softplus
+from tfbdl.kl import normal_log_prob, sampled_kl
 from tfbdl.posteriors.location_scale import IndependentScales
 
 
@@ -31,10 +31,14 @@ class MeanFieldNormal(IndependentScales):
         return self.mean + self.stddev * random.normal(key, self.mu.shape, self.mu.dtype)
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        return normal_log_prob(w, self.mean, self.stddev)
+        return normal_log_prob((w - self.mean) / self.stddev, self.log_stddev)
 
     def exact_kl(self) -> tf.Tensor | None:
-        return self.prior.kl_from_normal(self.mean, self.stddev)
+        return self.prior.kl_from_normal(self.mean, self.stddev, self.log_stddev)
+
+    def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        z = random.normal(key, self.mu.shape, self.mu.dtype)
+        return self.mean + self.stddev * z, normal_log_prob(z, self.log_stddev)
 
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return self._sample_and_kl(self.mean, tf.convert_to_tensor(self.rho), key)
@@ -49,9 +53,10 @@ class MeanFieldNormal(IndependentScales):
         self, mu: tf.Tensor, rho: tf.Tensor, key: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         sigma = softplus(rho)
-        w = mu + sigma * random.normal(key, mu.shape, mu.dtype)
-        return w, self.kl_by(
-            lambda: w,
-            lambda: self.prior.kl_from_normal(mu, sigma),
-            lambda w: normal_log_prob(w, mu, sigma),
-        )
+        log_sigma = log_of_softplus(rho, sigma)
+        z = random.normal(key, mu.shape, mu.dtype)
+        w = mu + sigma * z
+        exact = self.prior.kl_from_normal(mu, sigma, log_sigma) if self.exact else None
+        if exact is not None:
+            return w, exact
+        return w, sampled_kl(w, normal_log_prob(z, log_sigma), self.prior)

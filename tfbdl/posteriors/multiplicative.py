@@ -74,7 +74,8 @@ class MultiplicativeNormal(Posterior):
         return self.mean + self.stddev * random.normal(key, self.mu.shape, self.mu.dtype)
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
-        return normal_log_prob(w, self.mean, self.stddev)
+        sigma = self.stddev
+        return normal_log_prob((w - self.mean) / sigma, tf.math.log(sigma))
 
     def exact_kl(self) -> tf.Tensor:
         return self.prior.kl_from_log_alpha(self.log_alpha)

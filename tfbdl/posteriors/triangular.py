@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from tfbdl.elementary import softplus
+from tfbdl.elementary import log_of_softplus, norm, softplus
 from tfbdl.probability import tfp
 
 LARGEST = 10_000
@@ -64,11 +64,11 @@ class Triangular(keras.layers.Layer):
 
     def row_norms(self) -> tf.Tensor:
         """Square roots of the diagonal of `gram`, shape (n,)."""
-        return tf.sqrt(tf.reduce_sum(tf.square(self.matrix()), axis=1))
+        return norm(self.matrix())
 
     def log_det(self) -> tf.Tensor:
         """Log determinant of the factor."""
-        return tf.reduce_sum(tf.math.log(self.diagonal))
+        return tf.reduce_sum(log_of_softplus(tf.convert_to_tensor(self.rho), self.diagonal))
 
     def solve(self, right: tf.Tensor) -> tf.Tensor:
         """The inverse of the factor times `right`, shape (n, m)."""

@@ -63,12 +63,18 @@ class Prior(keras.layers.Layer, abc.ABC):
         """
         return None
 
-    def kl_from_normal(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor | None:
-        """KL(N(mu, sigma^2) || p) summed over the tensor, in nats; None where none is known."""
+    def kl_from_normal(
+        self, mu: tf.Tensor, sigma: tf.Tensor, log_sigma: tf.Tensor | None = None
+    ) -> tf.Tensor | None:
+        """KL(N(mu, sigma^2) || p) summed over the tensor, in nats; None where none is known.
+
+        A `log_sigma` that is given is right where sigma underflows.
+        """
         expected = self.expected_log_prob(mu, sigma)
         if expected is None:
             return None
-        return -tf.reduce_sum(log(sigma) + (0.5 + HALF_LOG_2PI) + expected)
+        log_sigma = log(sigma) if log_sigma is None else log_sigma
+        return -tf.reduce_sum(log_sigma + (0.5 + HALF_LOG_2PI) + expected)
 
     def kl(self) -> tf.Tensor | float:
         """KL of the hyper-parameters' own posterior from their prior, in nats; 0 without one."""

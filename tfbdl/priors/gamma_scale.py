@@ -9,9 +9,9 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive
+from tfbdl.elementary import log_of_softplus
 from tfbdl.priors.base import Prior
 from tfbdl.priors.gamma import log_gamma
-from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
@@ -37,7 +37,10 @@ class GammaScale(Prior):
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         """The log density of the scale, and the logarithm of its slope in w, sigmoid(w)."""
         a, b = (tf.constant(v, w.dtype) for v in (self.concentration, self.rate))
-        return tfp.distributions.Gamma(a, b).log_prob(tf.math.softplus(w)) + tf.math.log_sigmoid(w)
+        scale = tf.math.softplus(w)
+        constant = self.concentration * math.log(self.rate) - math.lgamma(self.concentration)
+        log_density = constant + (a - 1.0) * log_of_softplus(w, scale) - b * scale
+        return log_density + tf.math.log_sigmoid(w)
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
         log_scale = log_gamma(key, self.concentration, shape) - math.log(self.rate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,8 +108,9 @@ class Hierarchical(Prior):
     def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
         """E_q(s)[E log N(w; 0, s^2)] under w ~ N(mu, sigma^2), from E[log s] and E[s^-2]."""
         mean, variance = self._log_scale(mu.dtype)
-        root_precision = tf.exp(variance - mean)
-        second_moment = tf.square(mu * root_precision) + tf.square(sigma * root_precision)
+        largest = math.log(mu.dtype.max) - 8.0
+        factor = tf.exp(tf.minimum(0.5 * (variance - mean), largest))  # twice: the square overflows
+        second_moment = sum(tf.square(v * factor * factor) for v in (mu, sigma))
         return -0.5 * second_moment - mean - HALF_LOG_2PI
 
     def kl(self) -> tf.Tensor:

@@ -74,7 +74,7 @@ class Horseshoe(Hierarchical):
         """
         tau = positive("tau", self.global_scale if tau is None else tau)
         w = _floats("w", w)
-        log_z = 2.0 * tf.math.log(tf.abs(w) / tau) - math.log(2.0)
+        log_z = 2.0 * (tf.math.log(tf.abs(w)) - math.log(tau)) - math.log(2.0)
         return log_exp_e1(log_z) - (math.log(tau) + 1.5 * math.log(math.pi) + 0.5 * math.log(2.0))
 
     def get_config(self) -> dict[str, Any]:

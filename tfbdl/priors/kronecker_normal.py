@@ -65,7 +65,9 @@ class KroneckerNormal(Prior):
         distance = tf.reduce_sum(tf.square(self._whiten(w)))
         return -0.5 * distance - self._half_log_det(w.shape, w.dtype) - size * HALF_LOG_2PI
 
-    def kl_from_normal(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
+    def kl_from_normal(
+        self, mu: tf.Tensor, sigma: tf.Tensor, log_sigma: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """KL(N(mu, diag sigma^2) || p) = 1/2 [tr(S^-1 diag sigma^2) + mu^T S^-1 mu - D + ...]."""
         precision = reduce(
             np.multiply.outer, [c.precision_diagonal for c in self.factors(mu.shape)]
@@ -74,7 +76,8 @@ class KroneckerNormal(Prior):
         weights = tf.constant(precision.reshape(-1, 1), mu.dtype)
         trace = tf.reduce_sum(weights * tf.square(sigma_in_scales))
         distance = tf.reduce_sum(tf.square(self._whiten(mu)))
-        entropy = tf.reduce_sum(tf.math.log(sigma) + 0.5)
+        log_sigma = tf.math.log(sigma) if log_sigma is None else log_sigma
+        entropy = tf.reduce_sum(log_sigma + 0.5)
         return 0.5 * (trace + distance) + self._half_log_det(mu.shape, mu.dtype) - entropy
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:

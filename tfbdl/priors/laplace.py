@@ -13,6 +13,9 @@ from tfbdl.elementary import log
 from tfbdl.priors.base import Prior
 from tfbdl.priors.scale import Scale
 
+NEGLIGIBLE = 1e-30
+"""A distance of weights that no likelihood sees, by which float32 still divides."""
+
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
 class Laplace(Prior):
@@ -48,7 +51,8 @@ class Laplace(Prior):
     def expected_log_prob(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
         """The expectation: a folded normal has the mean sigma sqrt(2/pi) exp(-z^2) + mu erf(z)."""
         scale = self._scale.now(mu.dtype)
-        z = mu / (math.sqrt(2.0) * sigma)
+        unit = math.sqrt(2.0) * tf.maximum(sigma, NEGLIGIBLE)
+        z = tf.maximum(tf.minimum(mu, 10.0 * unit), -10.0 * unit) / unit
         folded = math.sqrt(2.0 / math.pi) * sigma * tf.exp(-tf.square(z)) + mu * tf.math.erf(z)
         return -folded / scale - tf.math.log(2.0 * scale)
 

@@ -7,7 +7,7 @@ import math
 import keras
 import tensorflow as tf
 
-from tfbdl.elementary import softplus
+from tfbdl.elementary import log_of_softplus, softplus
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import Hyperprior
@@ -67,5 +67,5 @@ class LogNormalPosterior(keras.layers.Layer):
     def kl(self) -> tf.Tensor:
         """KL(q(s) || p(s)) summed over the groups, in nats."""
         m, v = self.mean, self.stddev
-        entropy = tf.math.log(v) + (0.5 + HALF_LOG_2PI)
+        entropy = log_of_softplus(tf.convert_to_tensor(self.rho), v) + (0.5 + HALF_LOG_2PI)
         return -tf.reduce_sum(entropy + self.hyperprior.expected_log_prob(m, v))

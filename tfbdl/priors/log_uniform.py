@@ -68,7 +68,9 @@ class LogUniform(Prior):
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
         raise ValueError("prior=LogUniform() is improper: nothing can be drawn from it")
 
-    def kl_from_normal(self, mu: tf.Tensor, sigma: tf.Tensor) -> tf.Tensor:
+    def kl_from_normal(
+        self, mu: tf.Tensor, sigma: tf.Tensor, log_sigma: tf.Tensor | None = None
+    ) -> tf.Tensor:
         return self.kl_from_log_alpha(log_alpha(mu, sigma))
 
     def kl_from_log_alpha(self, log_alpha: tf.Tensor) -> tf.Tensor:

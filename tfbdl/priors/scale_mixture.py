@@ -12,7 +12,9 @@ from tfbdl import random
 from tfbdl.arguments import number
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.scale import Scale
-from tfbdl.probability import tfp
+
+_FAR = 1e18
+"""Weights in narrow scales beyond which the narrow normal has no share."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
@@ -59,10 +61,17 @@ class ScaleMixture(Prior):
         return self._sigma2.now()
 
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
+        """The log density of the wider normal, and the softplus of what the other has above it."""
         sigma1, sigma2 = self._sigma1.now(w.dtype), self._sigma2.now(w.dtype)
-        first = math.log(self.pi) - tf.math.log(sigma1) - 0.5 * tf.square(w / sigma1)
-        second = math.log1p(-self.pi) - tf.math.log(sigma2) - 0.5 * tf.square(w / sigma2)
-        return tfp.math.log_add_exp(first, second) - HALF_LOG_2PI
+        log_odds = math.log1p(-self.pi) - math.log(self.pi) + tf.math.log(sigma1 / sigma2)
+        first_is_wide = sigma1 >= sigma2
+        wide, narrow = tf.maximum(sigma1, sigma2), tf.minimum(sigma1, sigma2)
+        shares = (tf.constant(p, w.dtype) for p in (math.log(self.pi), math.log1p(-self.pi)))
+        log_wide = tf.where(first_is_wide, *shares) - tf.math.log(wide) - 0.5 * tf.square(w / wide)
+        seen = tf.minimum(tf.abs(w), _FAR * narrow) / narrow
+        fall = 0.5 * (1.0 - narrow / wide) * (1.0 + narrow / wide) * tf.square(seen)
+        log_ratio = tf.where(first_is_wide, log_odds, -log_odds) - fall
+        return log_wide + tf.math.softplus(log_ratio) - HALF_LOG_2PI
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
         first = random.bernoulli(random.fold_in(key, 0), shape, self.pi) > 0

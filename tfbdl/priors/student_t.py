@@ -14,6 +14,9 @@ from tfbdl.priors.base import Prior
 from tfbdl.priors.gamma import log_gamma
 from tfbdl.priors.scale import Scale
 
+_FAR = 1e9
+"""Ratios r beyond which log(1 + r^2) is 2 log r in float64."""
+
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
 class StudentT(Prior):
@@ -47,8 +50,12 @@ class StudentT(Prior):
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         scale, half = self._scale.now(w.dtype), 0.5 * (self.df + 1.0)
         constant = math.lgamma(half) - math.lgamma(half - 0.5) - 0.5 * math.log(math.pi * self.df)
-        ratio = w / scale
-        return constant - tf.math.log(scale) - half * tf.math.log1p(tf.square(ratio) / self.df)
+        unit, size = math.sqrt(self.df) * scale, tf.abs(w)
+        far = size > _FAR * unit
+        near = tf.square(tf.where(far, tf.zeros_like(w), w) / unit)
+        logarithm = tf.math.log(tf.where(far, size, 1.0 + near))
+        log_1_plus_square = tf.where(far, 2.0 * (logarithm - tf.math.log(unit)), logarithm)
+        return constant - tf.math.log(scale) - half * log_1_plus_square
 
     def sample(self, key: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
         """Normal noise over the root of a Gamma(df / 2) precision of mean 1."""
