@@ -22,7 +22,7 @@ from pathlib import Path
 from durations import DURATIONS
 from imports import MODULES, ROOT, uses
 
-SECONDS = 120
+SECONDS = 90
 """Of all test files together, on one core; two cores halve it."""
 
 SAMPLE = (
