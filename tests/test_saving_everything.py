@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import tfbdl
-from tfbdl import layers, models
+from tfbdl import layers, models, optimizers
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.layers import estimators
 
@@ -45,6 +45,7 @@ COVARIANCE = np.eye(4) + 0.5
 ARGUMENTS = {
     "layers.BayesEmbedding": {"input_dim": 5, "output_dim": 3},
     "layers.ConcreteDropout": {"layer": keras.layers.Dense(3)},
+    "likelihoods.Expected": {"likelihood": tfbdl.likelihoods.Normal(0.5)},
     "metrics.BrierDecomposition": {"num_classes": 3},
     "metrics.OfMean": {
         "metric": keras.metrics.RootMeanSquaredError(),
@@ -180,6 +181,14 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         x = RNG.normal(size=(N, 4)).astype("float32")
         self.check(make(), x, make)
 
+    def test_normal_weights(self) -> None:
+        def make() -> Any:
+            network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+            return models.NormalWeights(network, RNG.normal(size=10), RNG.random(10))
+
+        x = RNG.normal(size=(N, 4)).astype("float32")
+        self.check(make(), x, make)
+
     def check(self, model: Any, x: Any, again: Any) -> None:
         self.move(model, x)
         loaded = self.through_file(model)
@@ -196,7 +205,8 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
     def test_likelihoods(self, name: str) -> None:
         model, x = model_of(layers.BayesDense(3, num_data=N))
         model.compile("sgd", make(name))
-        y = np.zeros((N,) if "Categorical" in name else (N, 2), "float32")
+        shape = {"likelihoods.Categorical": (N,), "likelihoods.Expected": (N, 1)}
+        y = np.zeros(shape.get(name, (N, 2)), "float32")
         loaded = self.through_file(model)
         self.assertIsInstance(loaded.loss, CLASSES[name])
         self.assertEqual(loaded.loss.get_config(), model.loss.get_config())
@@ -219,11 +229,12 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         schedule = isinstance(part, keras.optimizers.schedules.LearningRateSchedule)
         model.compile(keras.optimizers.SGD(part) if schedule else part, "mse")
         y = RNG.normal(size=(N, 2)).astype("float32")
-        model.fit(x, y, verbose=0)
+        callbacks = [optimizers.DrawnWeights()] if isinstance(part, optimizers.IVON) else []
+        model.fit(x, y, verbose=0, callbacks=callbacks)
         loaded = self.through_file(model)
         self.assertEqual(loaded.optimizer.get_config(), model.optimizer.get_config())
         for m in (model, loaded):
-            m.fit(x, y, epochs=2, verbose=0)
+            m.fit(x, y, epochs=2, verbose=0, callbacks=callbacks)
         for a, b in zip(model.get_weights(), loaded.get_weights(), strict=True):
             self.assertAllClose(a, b, 1e-6, 1e-6)
 
@@ -233,7 +244,8 @@ class CompletenessTest(tf.test.TestCase):
         tested = ("layers", "priors", "posteriors", "estimators", "likelihoods", "metrics")
         elsewhere = ("inference",)  # in tests/inference/test_method.py
         left = [n for n in CLASSES if n.split(".")[0] not in (*tested, "optimizers", *elsewhere)]
-        self.assertCountEqual(left, ["models.VAE", "models.WeightEnsemble"], "give it a test here")
+        here = ["models.NormalWeights", "models.VAE", "models.WeightEnsemble"]
+        self.assertCountEqual(left, here, "give it a test here")
 
     def test_names_in_files_are_of_one_class_each(self) -> None:
         names = [keras.saving.get_registered_name(kind) for kind in CLASSES.values()]

@@ -15,6 +15,7 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import data, inference, layers, likelihoods, models, optimizers, priors
+from tfbdl.draws import make_draw
 
 RNG = np.random.default_rng(0)
 N, D = 12, 3
@@ -68,6 +69,10 @@ def in_training(make: Any, x: Any) -> Any:
         return make(seed=seed)(tf.ones(x), training=True)
 
     return output
+
+
+def drawn_layer(layer: Any) -> Any:
+    return lambda x, training: layer(x, draw=make_draw(0, 0))
 
 
 def stepped(make: Any) -> Any:
@@ -181,6 +186,10 @@ DENSE = {
     "MCDropout": ((9, 9), lambda **k: layers.MCDropout(0.5, **k)),
     "MCGaussianDropout": ((2, D), lambda **k: layers.MCGaussianDropout(0.5, **k)),
     "VariationalDropout": ((2, D), lambda **k: layers.VariationalDropout(2, num_data=N, **k)),
+    "VariationalLastLayer": (
+        (2, D),
+        lambda **k: drawn_layer(layers.VariationalLastLayer(2, num_data=N, **k)),
+    ),
     "VAE": ((N, 2, 3), lambda **k: models.VAE(2, (4,), **k)),
 }
 CONVOLUTIONS = {

@@ -13,7 +13,7 @@ from tfbdl import posteriors, priors, random
 
 KEY = tf.constant(123, tf.int64)
 SHAPE = (3, 4)
-NORMAL = ("mean_field", "full_covariance", "matrix_normal", "low_rank")
+NORMAL = ("mean_field", "full_covariance", "matrix_normal", "per_output", "low_rank")
 OTHERS = ("logistic", "laplace")
 CONTINUOUS = {**dict.fromkeys(NORMAL + OTHERS, 1.0), "multiplicative": "log_uniform"}
 FAMILIES = {**CONTINUOUS, "point": 1.0, "prior": 1.0, "relaxed_bernoulli": "bernoulli"}
@@ -68,12 +68,19 @@ def law(q: Any) -> Any:
         alpha = np.exp(np.minimum(value["log_alpha"], 0)).ravel()
         return independent(q, mu, np.sqrt(alpha) * np.abs(mu))
     if isinstance(q, posteriors.FullCovarianceNormal):
-        factor = triangular(q.factor)
+        factor = triangular(q.factor.rho, q.factor.below)
         covariance = factor @ factor.T
     elif isinstance(q, posteriors.MatrixNormal):
-        row, column = triangular(q.row_factor), triangular(q.column_factor)
+        row, column = (
+            triangular(factor.rho, factor.below) for factor in (q.row_factor, q.column_factor)
+        )
         covariance = np.kron(row @ row.T, column @ column.T)
         return normal(mu, covariance, matrix_logpdf(mu, row @ row.T, column @ column.T))
+    elif isinstance(q, posteriors.PerOutputNormal):
+        rho, below = q.factors.rho.numpy(), q.factors.below
+        units = np.eye(len(rho))
+        factors = [triangular(rho[u], None if below is None else below[u]) for u in range(len(rho))]
+        covariance = sum(np.kron(f @ f.T, np.diag(u)) for f, u in zip(factors, units, strict=True))
     else:
         covariance = np.diag(softplus(value["rho"]) ** 2) + value["v"] @ value["v"].T
     return normal(mu, covariance)
@@ -109,12 +116,12 @@ def independent(q: Any, mu: Any, sigma: Any) -> Any:
     )
 
 
-def triangular(factor: Any) -> Any:
+def triangular(rho: Any, below: Any) -> Any:
     """As `tfp.math.fill_triangular` lays it out: `below` wound into rows from the last one up."""
-    n = factor.rho.shape[0]
-    matrix = np.diag(softplus(np.asarray(factor.rho, np.float64)))
+    n = rho.shape[0]
+    matrix = np.diag(softplus(np.asarray(rho, np.float64)))
     if n > 1:
-        below = np.asarray(factor.below, np.float64)
+        below = np.asarray(below, np.float64)
         packed = np.concatenate([below[n - 1 :], below[::-1]]).reshape(n - 1, n - 1)
         matrix[1:, :-1] += np.tril(packed)
     return matrix

@@ -11,7 +11,7 @@ from posterior_families import KEY, SHAPE, law, make, samples
 from tfbdl import posteriors, priors
 from tfbdl.layers import BayesDense
 
-FAMILIES = ("full_covariance", "matrix_normal", "low_rank")
+FAMILIES = ("full_covariance", "matrix_normal", "per_output", "low_rank")
 
 
 def built(family: Any, shape: Any) -> Any:
@@ -26,9 +26,21 @@ class CovarianceTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(q.covariance(), law(q).covariance, 1e-10, 1e-12)
 
     def test_starts_diagonal(self) -> None:
-        for family in ("full_covariance", "matrix_normal"):
+        for family in ("full_covariance", "matrix_normal", "per_output"):
             covariance = built(family, SHAPE).covariance().numpy()
             self.assertAllEqual(covariance, np.diag(np.diag(covariance)))
+
+    @parameterized.parameters("mean_field", *FAMILIES)
+    def test_variance_of_products_with_inputs(self, family: Any) -> None:
+        """x^T Cov(W_u) x for each unit u."""
+        q, x = make(family), np.random.default_rng(1).normal(size=(5, SHAPE[0]))
+        blocks = law(q).covariance.reshape(*SHAPE, *SHAPE)
+        expected = np.einsum("bi,iuju,bj->bu", x, blocks, x)
+        self.assertAllClose(q.product_variance(tf.constant(x)), expected, 1e-10)
+
+    def test_other_families_have_no_normal_products(self) -> None:
+        with self.assertRaisesRegex(ValueError, "^posterior=Laplace has products with x that"):
+            make("laplace").product_variance(tf.ones((1, 3), tf.float64))
 
     @parameterized.parameters("local_reparameterization", "flipout")
     def test_estimators_that_need_independence_are_refused(self, estimator: str) -> None:
@@ -49,6 +61,7 @@ class SizeTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         ("full_covariance", 12 + 12 * 13 // 2),
         ("matrix_normal", 12 + 3 * 4 // 2 + 4 * 5 // 2),
+        ("per_output", 12 + 4 * (3 * 4 // 2)),
         ("low_rank", 12 + 12 + 12 * 4),
     )
     def test_numbers(self, family: Any, expected: Any) -> None:

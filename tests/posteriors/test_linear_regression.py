@@ -28,6 +28,7 @@ MEAN_FIELD_SD = np.diag(PRECISION) ** -0.5
 FAMILIES = {
     "full_covariance": posteriors.FullCovarianceNormal,
     "matrix_normal": posteriors.MatrixNormal,
+    "per_output": posteriors.PerOutputNormal,
     "low_rank": lambda: posteriors.LowRankNormal(rank=D - 1),
 }
 INDEPENDENT = ("mean_field", "logistic", "laplace")

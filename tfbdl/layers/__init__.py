@@ -15,6 +15,7 @@ from tfbdl.layers.learned_scale import LearnedScale
 from tfbdl.layers.mc_dropout import MCDropout
 from tfbdl.layers.mc_gaussian_dropout import MCGaussianDropout
 from tfbdl.layers.variational_dropout import VariationalDropout
+from tfbdl.layers.variational_last_layer import VariationalLastLayer
 
 __all__ = [
     "BayesConv1D",
@@ -33,4 +34,5 @@ __all__ = [
     "MCDropout",
     "MCGaussianDropout",
     "VariationalDropout",
+    "VariationalLastLayer",
 ]

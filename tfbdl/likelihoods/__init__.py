@@ -4,6 +4,7 @@ from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
+from tfbdl.likelihoods.expected import Expected
 from tfbdl.likelihoods.normal import Normal
 from tfbdl.likelihoods.of_keras import check_targets as check_targets
 from tfbdl.likelihoods.of_keras import of_loss
@@ -17,6 +18,7 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "ContinuousBernoulli",
+    "Expected",
     "Likelihood",
     "Normal",
     "Poisson",

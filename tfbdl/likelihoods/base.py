@@ -35,6 +35,26 @@ class Likelihood(keras.losses.Loss, abc.ABC):
         """A description of outputs that no metric is to compare y with; None where one may."""
         return None
 
+    @property
+    def has_expectation(self) -> bool:
+        """Whether `expected_log_prob` is known."""
+        return False
+
+    @property
+    def outputs_per_function(self) -> int:
+        """The number of columns of outputs for each f, the first of which are f."""
+        return 1
+
+    def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        """E[log p(y | f)] of each example, or a lower bound, shape (B,), in nats.
+
+        Args:
+            y: targets.
+            outputs: as in `log_prob`, with E[f] in the place of f.
+            variance: Var[f], of the shape of f; f is normal.
+        """
+        raise NotImplementedError
+
     @abc.abstractmethod
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         """p(y | outputs), for outputs of the network of shape (B, ...)."""

@@ -62,6 +62,15 @@ class Bernoulli(Likelihood):
             return y * log_of(outputs) + (1.0 - y) * log_of_rest(outputs)
         return -tf.nn.sigmoid_cross_entropy_with_logits(y, tf.cast(logits, y.dtype))
 
+    @property
+    def has_expectation(self) -> bool:
+        return self.from_logits
+
+    def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        half = 0.5 * variance
+        ones = tf.cast(match(tf.convert_to_tensor(y), half.shape), half.dtype)
+        return self.log_prob(y, outputs + half) - sum_over_example(ones * half)
+
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         return self._both(outputs)[1]
 

@@ -55,17 +55,15 @@ class Categorical(Likelihood):
         return tfp.distributions.Categorical(logits=self._log_p(outputs))
 
     def log_prob(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        log_p = self._log_p(outputs)
-        y = tf.convert_to_tensor(y)
-        if _is_one_hot(y, log_p.shape):
-            y = tf.cast(match(y, log_p.shape), log_p.dtype)
-            of_each = tf.where(y == 0, tf.zeros_like(log_p), y * log_p)
-            return sum_over_example(tf.reduce_sum(of_each, axis=-1))
-        y = _labels(y, log_p.shape)
-        label = tf.cast(y, tf.int32)
-        is_class = (label >= 0) & (label < log_p.shape[-1]) & (tf.cast(label, y.dtype) == y)
-        of_label = tf.gather(log_p, label, axis=-1, batch_dims=log_p.shape.rank - 1)
-        return sum_over_example(tf.where(is_class, of_label, math.nan))
+        return _at_labels(y, self._log_p(outputs))
+
+    @property
+    def has_expectation(self) -> bool:
+        return self.from_logits
+
+    def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        half = 0.5 * variance
+        return self.log_prob(y, outputs + half) - _at_labels(y, half)
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         outputs = wide(outputs)
@@ -140,6 +138,20 @@ class Categorical(Likelihood):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}
+
+
+def _at_labels(y: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """The sum over an example of the values, shape (B, ..., C), of its classes; NaN of no class."""
+    y = tf.convert_to_tensor(y)
+    if _is_one_hot(y, values.shape):
+        y = tf.cast(match(y, values.shape), values.dtype)
+        of_each = tf.where(y == 0, tf.zeros_like(values), y * values)
+        return sum_over_example(tf.reduce_sum(of_each, axis=-1))
+    y = _labels(y, values.shape)
+    label = tf.cast(y, tf.int32)
+    is_class = (label >= 0) & (label < values.shape[-1]) & (tf.cast(label, y.dtype) == y)
+    of_label = tf.gather(values, label, axis=-1, batch_dims=values.shape.rank - 1)
+    return sum_over_example(tf.where(is_class, of_label, math.nan))
 
 
 def _is_one_hot(y: Any, shape: tf.TensorShape) -> bool:

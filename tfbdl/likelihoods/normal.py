@@ -45,6 +45,18 @@ class Normal(Likelihood):
         t = law.standardised(match(y, law.loc.shape))
         return -0.5 * t * t - law.log_scale - (HALF_LOG_2PI_E - 0.5)
 
+    @property
+    def has_expectation(self) -> bool:
+        return True
+
+    @property
+    def outputs_per_function(self) -> int:
+        return 2 if self.scale == "predicted" else 1
+
+    def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        scale = self._law(outputs).scale
+        return self.log_prob(y, outputs) - sum_over_example(0.5 * variance / tf.square(scale))
+
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         return self._law(outputs).loc
 

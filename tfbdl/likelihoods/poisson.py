@@ -45,6 +45,15 @@ class Poisson(Likelihood):
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         return _log_prob(match(y, outputs.shape), outputs)
 
+    @property
+    def has_expectation(self) -> bool:
+        return True
+
+    def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        half = 0.5 * variance
+        counts = tf.cast(match(tf.convert_to_tensor(y), half.shape), half.dtype)
+        return self.log_prob(y, outputs + half) - sum_over_example(counts * half)
+
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         return tf.exp(wide(outputs))
 

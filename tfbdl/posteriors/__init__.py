@@ -15,6 +15,7 @@ from tfbdl.posteriors.low_rank import LowRankNormal
 from tfbdl.posteriors.matrix_normal import MatrixNormal
 from tfbdl.posteriors.mean_field import MeanFieldNormal
 from tfbdl.posteriors.multiplicative import MultiplicativeNormal
+from tfbdl.posteriors.per_output import PerOutputNormal
 from tfbdl.posteriors.point import PointMass
 from tfbdl.posteriors.prior_itself import PriorItself
 from tfbdl.posteriors.relaxed_bernoulli import RelaxedBernoulli
@@ -28,6 +29,7 @@ __all__ = [
     "MatrixNormal",
     "MeanFieldNormal",
     "MultiplicativeNormal",
+    "PerOutputNormal",
     "PointMass",
     "Posterior",
     "PriorItself",
@@ -43,6 +45,7 @@ _NAMES: dict[str, type[Posterior]] = {
     "matrix_normal": MatrixNormal,
     "mean_field": MeanFieldNormal,
     "multiplicative": MultiplicativeNormal,
+    "per_output": PerOutputNormal,
     "point": PointMass,
     "prior": PriorItself,
     "relaxed_bernoulli": RelaxedBernoulli,

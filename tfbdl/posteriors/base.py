@@ -123,6 +123,19 @@ class Posterior(keras.layers.Layer, abc.ABC):
     def sample(self, key: tf.Tensor) -> tf.Tensor:
         """One w, differentiable in the parameters, from the noise of `key`."""
 
+    def product_variance(self, x: tf.Tensor) -> tf.Tensor:
+        """Var[x W], shape (B, units), for x of shape (B, d) and a weight W of (d, units).
+
+        Raises:
+            ValueError: if x W is not normal.
+        """
+        if not self.independent_normal:
+            raise ValueError(
+                f"posterior={type(self).__name__} has products with x that are not normal; take "
+                "one of the normal families, such as 'per_output' or 'mean_field'"
+            )
+        return tf.matmul(tf.square(x), tf.square(self.stddev))
+
     @abc.abstractmethod
     def log_prob(self, w: tf.Tensor) -> tf.Tensor:
         """Log density in nats: of each element where these are independent, else of all."""

@@ -48,6 +48,10 @@ class FullCovarianceNormal(CorrelatedNormal):
         w = self.mean + tf.reshape(tf.linalg.matvec(self.factor.matrix(), e), self.mu.shape)
         return w, self.log_prob_at(tf.reduce_sum(tf.square(e)))
 
+    def product_variance(self, x: tf.Tensor) -> tf.Tensor:
+        factor = tf.reshape(self.factor.matrix(), (*self.mu.shape, self.size))
+        return tf.reduce_sum(tf.square(tf.einsum("bi,iur->bur", x, factor)), axis=-1)
+
     def half_log_det(self) -> tf.Tensor:
         return self.factor.log_det()
 

@@ -91,6 +91,11 @@ class LowRankNormal(CorrelatedNormal):
         w, e, z = self._sample(key)
         return w, self.log_prob_at(self._sum_of_squares(e, z))
 
+    def product_variance(self, x: tf.Tensor) -> tf.Tensor:
+        v, d = tf.reshape(self.v, (*self.mu.shape, self.rank)), tf.reshape(self.d, self.mu.shape)
+        correlated = tf.reduce_sum(tf.square(tf.einsum("bi,iur->bur", x, v)), axis=-1)
+        return tf.matmul(tf.square(x), tf.square(d)) + correlated
+
     def half_log_det(self) -> tf.Tensor:
         scaled = self._scaled()
         of_v = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(scaled.cholesky)))

@@ -67,6 +67,10 @@ class MatrixNormal(CorrelatedNormal):
         w = self.mean + tf.reshape(a @ tf.matmul(e, b, transpose_b=True), self.mu.shape)
         return w, self.log_prob_at(tf.reduce_sum(tf.square(e)))
 
+    def product_variance(self, x: tf.Tensor) -> tf.Tensor:
+        rows = tf.reduce_sum(tf.square(x @ self.row_factor.matrix()), axis=-1, keepdims=True)
+        return rows * tf.square(self.column_factor.row_norms())
+
     def half_log_det(self) -> tf.Tensor:
         rows, columns = self.matrix_shape
         return columns * self.row_factor.log_det() + rows * self.column_factor.log_det()

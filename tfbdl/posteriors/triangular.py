@@ -18,6 +18,7 @@ class Triangular(keras.layers.Layer):
         n: rows of the factor.
         rho_initializer: the start of rho.
         of: the name of the factor's owner, and its axis, for the message.
+        number: K, of factors; by default one, without an axis of its own.
 
     Raises:
         ValueError: if n exceeds `LARGEST`, at which a factor takes 0.4 GB in float32 and training
@@ -25,7 +26,12 @@ class Triangular(keras.layers.Layer):
     """
 
     def __init__(
-        self, n: int, rho_initializer: keras.initializers.Initializer, of: str, **kwargs: object
+        self,
+        n: int,
+        rho_initializer: keras.initializers.Initializer,
+        of: str,
+        number: int | None = None,
+        **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         if n > LARGEST:
@@ -34,23 +40,28 @@ class Triangular(keras.layers.Layer):
                 f"{of} needs a factor of {numbers:,} numbers ({4e-9 * numbers:,.1f} GB in float32) "
                 f"and stops at {LARGEST:,} rows; use posterior='low_rank' or 'mean_field'"
             )
+        several = () if number is None else (number,)
         self.rho = self.add_weight(
-            shape=(n,), initializer=rho_initializer, autocast=False, name="rho"
+            shape=(*several, n), initializer=rho_initializer, autocast=False, name="rho"
         )
         self.below: keras.Variable | None = None
         if n > 1:
             self.below = self.add_weight(
-                shape=(n * (n - 1) // 2,), initializer="zeros", autocast=False, name="below"
+                shape=(*several, n * (n - 1) // 2),
+                initializer="zeros",
+                autocast=False,
+                name="below",
             )
         self.built = True
 
     def matrix(self) -> tf.Tensor:
-        """The factor as it is now, shape (n, n)."""
+        """The factor as it is now, shape (n, n); of several, (K, n, n)."""
         diagonal = tf.linalg.diag(self.diagonal)
         if self.below is None:
             return diagonal
         below = tfp.math.fill_triangular(tf.convert_to_tensor(self.below))
-        return diagonal + tf.pad(below, [[1, 0], [0, 1]])
+        outside = [[0, 0]] * (len(below.shape) - 2)
+        return diagonal + tf.pad(below, [*outside, [1, 0], [0, 1]])
 
     @property
     def diagonal(self) -> tf.Tensor:
@@ -67,7 +78,7 @@ class Triangular(keras.layers.Layer):
         return norm(self.matrix())
 
     def log_det(self) -> tf.Tensor:
-        """Log determinant of the factor."""
+        """Log determinant of the factor; of several, the sum."""
         return tf.reduce_sum(log_of_softplus(tf.convert_to_tensor(self.rho), self.diagonal))
 
     def solve(self, right: tf.Tensor) -> tf.Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from soak.calls.case import Case, Made, N, X, is_true, shaped
+from soak.calls.case import Case, Made, N, Wrong, X, is_true, shaped
 from tfbdl import layers, priors
 from tfbdl.draws import DrawnModel, make_draw
 
@@ -40,6 +40,11 @@ def called(layer: Any, x: np.ndarray, output: tuple[int | None, ...]) -> dict[st
 
 def _dense(kind: type, **arguments: Any) -> dict[str, Any]:
     return called(kind(**arguments), X, (arguments["units"],))
+
+
+def _last_layer(kind: type, **arguments: Any) -> dict[str, Any]:
+    columns = 2 if arguments["learned_scale"] is None else 3
+    return called(kind(**arguments), X, (columns * arguments["units"],))
 
 
 def _convolution(kind: type, **arguments: Any) -> dict[str, Any]:
@@ -219,6 +224,17 @@ def _others() -> Iterator[Case]:
     yield _case(layers.MCDropout, _same, DROPOUT, slow=False)
     yield _case(layers.MCGaussianDropout, _same, DROPOUT, slow=False)
     yield _case(layers.ConcreteDropout, _concrete, CONCRETE)
+    last = {
+        **BAYESIAN,
+        "bias_prior": (None, Wrong(1.0)),
+        "bias_posterior": (None, Wrong("point")),
+        "posterior": ("per_output", "low_rank"),
+        "units": (3, 2),
+        "use_bias": (True, False),
+        "learned_scale": (None, 1.0),
+        "kernel_initializer": ("glorot_uniform", "he_normal"),
+    }
+    yield _case(layers.VariationalLastLayer, _last_layer, last)
     yield _case(layers.LearnedScale, _learned_scale, {"initial_scale": (1.0, 2.0)})
     response = {"epsilon": (1e-6, 1e-2), "activation": (None, "tanh")}
     yield _case(layers.FilterResponseNormalization, _same_images, response, slow=False)

@@ -27,6 +27,8 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
             YES_NO,
             LOGITS[:, :1] if is_true(given["from_logits"]) else PROBABILITIES[:, :1],
         )
+    elif kind is likelihoods.Expected:
+        outputs = np.concatenate([outputs, outputs**2], axis=1)
     elif kind is likelihoods.ContinuousBernoulli:
         y = YES_NO
     elif kind is likelihoods.Poisson:
@@ -56,6 +58,7 @@ def cases() -> Iterator[Case]:
         "Bernoulli": {"from_logits": (True, False)},
         "ContinuousBernoulli": {},
         "Poisson": {},
+        "Expected": {"likelihood": (likelihoods.Normal(0.5), likelihoods.Normal(2.0))},
     }
     for family, arguments in families.items():
         kind = getattr(likelihoods, family.partition(",")[0])

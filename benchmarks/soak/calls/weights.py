@@ -151,6 +151,7 @@ def _posteriors() -> Iterator[Case]:
     families = {
         "MeanFieldNormal": rho,
         "FullCovarianceNormal": rho,
+        "PerOutputNormal": rho,
         "MatrixNormal": rho,
         "LowRankNormal": {**rho, "rank": (4, 2)},
         "Laplace": rho,
