@@ -145,5 +145,54 @@ class AllErrorsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLessEqual(expected, largest + 1e-14)
 
 
+class ClasswiseTest(tf.test.TestCase, parameterized.TestCase):
+    @QUICK
+    @given(few_classes(), st.integers(1, 6))
+    def test_against_loops(self, data: Any, num_bins: int) -> None:
+        y, p = data
+        errors = []
+        for c in range(p.shape[1]):
+            total = 0.0
+            for m in range(num_bins):
+                low, high = m / num_bins, (m + 1) / num_bins
+                rows = [i for i, q in enumerate(p[:, c]) if low < q <= high or (m == q == 0)]
+                if rows:
+                    share = np.mean([y[i] == c for i in rows])
+                    total += len(rows) / len(y) * abs(share - np.mean(p[rows, c]))
+            errors.append(total)
+        got = metrics.classwise_calibration_error(y, p, num_bins)
+        self.assertAllClose(got, np.mean(errors), 1e-12, 1e-14)
+
+
+class DebiasedTest(tf.test.TestCase, parameterized.TestCase):
+    def test_against_loops(self) -> None:
+        order = np.argsort(P.max(axis=1))
+        total = 0.0
+        for rows in np.array_split(order, 10):
+            a = np.mean(P[rows].argmax(axis=1) == Y[rows])
+            c = np.mean(P[rows].max(axis=1))
+            total += len(rows) / len(Y) * ((a - c) ** 2 - a * (1 - a) / (len(rows) - 1))
+        got = metrics.debiased_calibration_error(Y, P, 10)
+        self.assertAllClose(got, np.sqrt(total), 1e-12)
+
+    def test_noise_is_taken_out(self) -> None:
+        """A calibrated classifier of one confidence: the square, of mean zero, over many sets."""
+        rng, q, sets, N = np.random.default_rng(0), 0.7, 400, 40
+        squares, plain = [], []
+        for _ in range(sets):
+            y = (rng.random(N) > q).astype(int)
+            p = np.tile([q, 1 - q], (N, 1))
+            a = np.mean(y == 0)
+            squares.append((a - q) ** 2 - a * (1 - a) / (N - 1))
+            expected = np.sqrt(max(squares[-1], 0.0))
+            self.assertAllClose(metrics.debiased_calibration_error(y, p, 1), expected, 1e-9, 1e-9)
+            plain.append(metrics.expected_calibration_error(y, p, 1))
+        self.assertLess(abs(np.mean(squares)), 4 * np.std(squares) / np.sqrt(sets))
+        self.assertGreater(np.mean(plain), 0.05)
+
+    def test_one_example_says_nothing(self) -> None:
+        self.assertTrue(np.isnan(metrics.debiased_calibration_error([0], [[0.7, 0.3]])))
+
+
 if __name__ == "__main__":
     tf.test.main()

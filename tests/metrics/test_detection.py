@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import numpy as np
+import sklearn.metrics
 import tensorflow as tf
 from absl.testing import parameterized
 from hypothesis import given
@@ -58,6 +59,24 @@ class OutOfDistributionTest(tf.test.TestCase, parameterized.TestCase):
         got = metrics.aupr(scores_in, scores_out)
         self.assertAllClose(got, aupr_by_thresholds(scores_in, scores_out), 1e-12)
         self.assertIsInstance(got, float)
+
+    @QUICK
+    @given(SCORES, SCORES, st.sampled_from([0.05, 0.5, 0.8, 0.95, 1.0]))
+    def test_false_positives_by_thresholds(self, scores_in: Any, scores_out: Any, rate: Any) -> Any:
+        a, b = np.array(scores_in), np.array(scores_out)
+        thresholds = [t for t in np.unique(a) if np.mean(a <= t) >= rate]
+        expected = np.mean(b <= thresholds[0])
+        got = metrics.false_positive_rate(scores_in, scores_out, rate)
+        self.assertAllClose(got, expected, 1e-12)
+
+    def test_false_positives_against_scikit_learn(self) -> None:
+        rng = np.random.default_rng(0)
+        a, b = rng.normal(size=1000), rng.normal(1.5, size=700)
+        flags = np.repeat([1, 0], [len(a), len(b)])  # found are those in the distribution
+        fpr, tpr, _ = sklearn.metrics.roc_curve(
+            flags, -np.concatenate([a, b]), drop_intermediate=False
+        )
+        self.assertAllClose(metrics.false_positive_rate(a, b), fpr[np.argmax(tpr >= 0.95)], 1e-12)
 
     def test_many_scores(self) -> None:
         rng = np.random.default_rng(0)
@@ -157,6 +176,35 @@ class RiskCoverageTest(tf.test.TestCase):
         area = metrics.area_under_risk_coverage(y, p, -p.max(axis=1))
         other = metrics.area_under_risk_coverage(y[order], p[order], -p[order].max(axis=1))
         self.assertAllClose(other, area, 1e-12, 1e-14)
+
+
+class RiskAreasTest(tf.test.TestCase):
+    CASES = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3)), min_size=1, max_size=7)
+
+    @QUICK
+    @given(CASES)
+    def test_against_all_orders(self, rows: Any) -> None:
+        """Of ties; and the best uncertainty among all orders of the examples."""
+        errors, uncertainty = map(list, zip(*rows, strict=True))
+        y, p = with_errors(errors)
+        curve = risks_by_orders(errors, uncertainty)
+        share = np.arange(1, len(errors) + 1) / len(errors)
+        got = metrics.area_under_generalized_risk_coverage(y, p, uncertainty)
+        self.assertAllClose(got, np.mean(curve * share), 1e-12)
+        best = min(
+            np.mean(np.cumsum(order) / np.arange(1, len(errors) + 1))
+            for order in itertools.permutations(errors)
+        )
+        got = metrics.excess_area_under_risk_coverage(y, p, uncertainty)
+        self.assertAllClose(got, curve.mean() - best, 1e-12, 1e-14)
+
+    def test_generalized_area_of_chance(self) -> None:
+        """Half the error rate; an ideal uncertainty of e errors in N has e (e + 1) / 2 N^2."""
+        errors = np.repeat([0, 1], [6, 4])
+        y, p = with_errors(errors)
+        area = metrics.area_under_generalized_risk_coverage
+        self.assertAllClose(area(y, p, np.zeros(10)), 0.4 * (1 + 1 / 10) / 2)
+        self.assertAllClose(area(y, p, errors), 4 * 5 / 2 / 10**2)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,26 @@ class IntervalTest(tf.test.TestCase):
         self.assertAllClose(metrics.interval_coverage(y, -end, end), 0.9, atol=4 * error)
 
 
+class IntervalScoreTest(tf.test.TestCase):
+    def test_by_hand(self) -> None:
+        y, lower, upper = [0.5, -1.0, 3.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]
+        expected = np.mean([1.0, 1.0 + 20.0, 1.0 + 40.0])
+        self.assertAllClose(metrics.interval_score(y, lower, upper, level=0.9), expected)
+
+    def test_true_quantiles_have_the_least_expectation(self) -> None:
+        y = np.random.default_rng(1).normal(size=100_000)
+        ends = scipy.stats.norm.ppf([0.05, 0.95])
+
+        def score(low: float, high: float) -> float:
+            return metrics.interval_score(y, np.full_like(y, low), np.full_like(y, high), level=0.9)
+
+        best = score(*ends)
+        density = scipy.stats.norm.pdf(ends[1])
+        self.assertAllClose(best, 4 * density / 0.1, rtol=0.01)
+        for low, high in ((-1.4, 1.4), (-2.0, 2.0), (-1.645, 2.2)):
+            self.assertGreater(score(low, high), best)
+
+
 class NormalCRPSTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((0.0, 0.0, 1.0), (1.5, -0.3, 0.7), (-4.0, 1.0, 2.0), (3.0, 2.99, 5.0))
     def test_against_integration(self, y: Any, mean: Any, stddev: Any) -> None:
@@ -126,6 +146,32 @@ class SampleCRPSTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_equal_samples_are_the_absolute_error(self) -> None:
         self.assertAllClose(metrics.crps_samples([1.0], np.full((8, 1), 4.0)), 3.0, 1e-12)
+
+
+class FairCRPSTest(tf.test.TestCase):
+    @QUICK
+    @given(FINITE, st.lists(FINITE, min_size=2, max_size=6))
+    def test_against_all_pairs_of_two(self, y: Any, samples: Any) -> None:
+        x = np.array(samples)
+        pairs = np.abs(x[:, None] - x).sum() / (len(x) * (len(x) - 1))
+        got = metrics.crps_samples([y], x[:, None], fair=True)
+        self.assertAllClose(got, np.abs(x - y).mean() - pairs / 2, 1e-9, 1e-9)
+
+    def test_is_unbiased_for_the_law_of_few_samples(self) -> None:
+        """The other is E|X - X'| / (2 S) too large."""
+        rng, y, S, N = np.random.default_rng(0), 0.4, 3, 20_000
+        samples = rng.normal(size=(S, N))
+        expected = metrics.crps_normal([y], [0.0], [1.0])
+        each = [metrics.crps_samples([y], samples[:, [n]], fair=True) for n in range(0, N, 40)]
+        got = metrics.crps_samples(np.full(N, y), samples, fair=True)
+        error = np.std(each) / np.sqrt(N)
+        self.assertLess(abs(got - expected), 4 * error)
+        plain = metrics.crps_samples(np.full(N, y), samples)
+        self.assertAllClose(plain - got, 2 / np.sqrt(np.pi) / (2 * S), rtol=0.02)
+
+    def test_one_sample_is_refused(self) -> None:
+        with self.assertRaisesRegex(ValueError, "^fair=True needs two samples at least"):
+            metrics.crps_samples([0.0], [[1.0]], fair=True)
 
 
 if __name__ == "__main__":

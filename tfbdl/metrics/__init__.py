@@ -7,10 +7,13 @@ and give the same value.
 from __future__ import annotations
 
 from tfbdl.metrics.agreement import Agreement, TotalVariation, agreement, total_variation
+from tfbdl.metrics.bootstrap import confidence_interval
 from tfbdl.metrics.brier_decomposition import BrierDecomposition
 from tfbdl.metrics.calibration import (
     Reliability,
     adaptive_calibration_error,
+    classwise_calibration_error,
+    debiased_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
     reliability,
@@ -18,22 +21,35 @@ from tfbdl.metrics.calibration import (
 from tfbdl.metrics.calibration_metrics import ExpectedCalibrationError, MaximumCalibrationError
 from tfbdl.metrics.detection import (
     RiskCoverage,
+    area_under_generalized_risk_coverage,
     area_under_risk_coverage,
     aupr,
     auroc,
     error_aupr,
     error_auroc,
+    excess_area_under_risk_coverage,
+    false_positive_rate,
     risk_coverage,
 )
 from tfbdl.metrics.detection_metrics import AUPR, AUROC
 from tfbdl.metrics.of_mean import OfMean
+from tfbdl.metrics.quantile_calibration import (
+    probability_integral_transform,
+    quantile_calibration_error,
+)
 from tfbdl.metrics.ranked_metrics import (
     AdaptiveCalibrationError,
     AreaUnderRiskCoverage,
     ErrorAUPR,
     ErrorAUROC,
 )
-from tfbdl.metrics.regression import crps_normal, crps_samples, interval_coverage, interval_width
+from tfbdl.metrics.regression import (
+    crps_normal,
+    crps_samples,
+    interval_coverage,
+    interval_score,
+    interval_width,
+)
 from tfbdl.metrics.regression_metrics import IntervalCoverage, NormalCRPS, SampleCRPS
 from tfbdl.metrics.scores import (
     BrierComponents,
@@ -69,21 +85,30 @@ __all__ = [
     "adaptive_calibration_error",
     "agreement",
     "apply_temperature",
+    "area_under_generalized_risk_coverage",
     "area_under_risk_coverage",
     "aupr",
     "auroc",
     "brier_decomposition",
     "brier_score",
+    "classwise_calibration_error",
+    "confidence_interval",
     "crps_normal",
     "crps_samples",
+    "debiased_calibration_error",
     "error_aupr",
     "error_auroc",
+    "excess_area_under_risk_coverage",
     "expected_calibration_error",
+    "false_positive_rate",
     "fit_temperature",
     "interval_coverage",
+    "interval_score",
     "interval_width",
     "maximum_calibration_error",
     "negative_log_likelihood",
+    "probability_integral_transform",
+    "quantile_calibration_error",
     "reliability",
     "risk_coverage",
     "total_variation",

@@ -75,6 +75,20 @@ def alike(**arrays: ArrayLike) -> list[np.ndarray]:
     return list(checked.values())
 
 
+def with_samples(y: ArrayLike, samples: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Targets of any shape, and samples of each, shape (S, *y.shape), in float64.
+
+    Raises:
+        ValueError: if an array is not real and finite, or the shapes do not fit.
+    """
+    y, samples = real("y", y), real("samples", samples)
+    if samples.shape[1:] != y.shape or samples.ndim == y.ndim:
+        raise ValueError(
+            f"samples has shape {samples.shape}; y of shape {y.shape} needs (S, *y.shape)"
+        )
+    return y, samples
+
+
 def probabilities(name: str, values: ArrayLike) -> np.ndarray:
     """Class probabilities, float64 of shape (N, C).
 

@@ -5,6 +5,7 @@ The confidence is the largest class probability, max_c p_c, of two classes too.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,6 +86,46 @@ def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     """
     num_bins = number_of_bins(num_bins)
     return adaptive_error(*top_class(*array_checks.classes(y, p)), num_bins)
+
+
+def classwise_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
+    """Mean over classes c of the calibration error of P(y = c), in [0, 1].
+
+    For each class the mean over examples of |share of c - mean of p_c| of their bin of p_c (Kull et
+    al. 2019, equation 3).
+
+    Arguments and errors as in `reliability`.
+    """
+    num_bins = number_of_bins(num_bins)
+    y, p = array_checks.classes(y, p)
+    errors = []
+    for c in range(p.shape[1]):
+        gaps = np.bincount(bin_index(p[:, c], num_bins), weights=p[:, c] - (y == c))
+        errors.append(np.abs(gaps).sum() / len(y))
+    return float(np.mean(errors))
+
+
+def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
+    """Root mean square of accuracy - confidence in bins, without the part that noise adds.
+
+    sum_b n_b / N ((a_b - c_b)^2 - a_b (1 - a_b) / (n_b - 1)) over bins of as many examples each,
+    of which the root is taken, 0 if it is negative (Kumar et al. 2019, definition 5.1). The other
+    errors are above 0 for a calibrated classifier; the square of this is 0 on average, but for the
+    root's cut, as far as confidences within a bin are alike. Bins of one example are left out.
+
+    Arguments and errors as in `reliability`.
+    """
+    num_bins = number_of_bins(num_bins)
+    confidence, correct = top_class(*array_checks.classes(y, p))
+    hits = average_over_ties(correct, confidence)
+    order, total, count = np.argsort(confidence), 0.0, 0
+    for rows in np.array_split(order, num_bins):
+        n = len(rows)
+        if n > 1:
+            a, c = hits[rows].mean(), confidence[rows].mean()
+            total += n * ((a - c) ** 2 - a * (1.0 - a) / (n - 1))
+            count += n
+    return math.sqrt(max(total / count, 0.0)) if count else math.nan
 
 
 def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfbdl.arguments import number
 from tfbdl.metrics import array_checks
 from tfbdl.metrics.ties import average_over_ties
 
@@ -42,6 +43,30 @@ def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
         ValueError: if the scores are empty, not finite, or no vectors.
     """
     return precision_of_flags(*_pooled(scores_in, scores_out))
+
+
+def false_positive_rate(
+    scores_in: ArrayLike, scores_out: ArrayLike, true_positive_rate: float = 0.95
+) -> float:
+    """Share of out-of-distribution examples that are taken for familiar ones, in [0, 1].
+
+    The threshold is the least score at which at least `true_positive_rate` of the examples in the
+    distribution are at or below it; counted are those out of it that are at or below it too. At
+    0.95 it is what papers call FPR95 (Liang et al. 2018); small is good.
+
+    Args:
+        scores_in: uncertainties of examples in the distribution, shape (N,).
+        scores_out: the scores of examples out of it, shape (M,).
+        true_positive_rate: in (0, 1].
+
+    Raises:
+        ValueError: if the scores are empty, not finite, or no vectors, or the rate is out of range.
+    """
+    rate = number("true_positive_rate", true_positive_rate, lambda v: 0 < v <= 1, "in (0, 1]")
+    inside = np.sort(array_checks.vector("scores_in", scores_in))
+    outside = array_checks.vector("scores_out", scores_out)
+    needed = math.ceil(rate * len(inside) - 1e-9)  # of a rate that is a share of N but for rounding
+    return float(np.mean(outside <= inside[max(needed, 1) - 1]))
 
 
 def error_auroc(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
@@ -103,6 +128,34 @@ def area_under_risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike)
     Arguments and errors as in `error_auroc`.
     """
     return float(risk_coverage(y, p, uncertainty).risk.mean())
+
+
+def area_under_generalized_risk_coverage(
+    y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike
+) -> float:
+    """Mean over k of the errors among the k most certain examples, divided by N; small is good.
+
+    AUGRC (Traub et al. 2024, equation 7): the risk counts all examples, not those predicted, so
+    that it is the chance that an error goes unnoticed, averaged over thresholds. Where examples
+    tie, it is the average over all orders of them.
+
+    Arguments and errors as in `error_auroc`.
+    """
+    curve = risk_coverage(y, p, uncertainty)
+    return float(np.mean(curve.risk * curve.coverage))
+
+
+def excess_area_under_risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
+    """`area_under_risk_coverage` less that of the best uncertainty for the same errors, >= 0.
+
+    E-AURC (Geifman et al. 2019, section 3): 0 where every error is less certain than every right
+    prediction. In contrast to the whole area it does not contain the error rate.
+
+    Arguments and errors as in `error_auroc`.
+    """
+    errors, uncertainty = _errors(y, p, uncertainty)
+    best = risks(errors, errors.astype(np.float64))
+    return float(np.mean(risks(errors, uncertainty).risk - best.risk))
 
 
 def area_of_flags(flags: np.ndarray, scores: np.ndarray) -> float:

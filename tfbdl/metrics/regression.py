@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfbdl.arguments import boolean, number
 from tfbdl.metrics import array_checks, crps
 
 
@@ -42,6 +43,29 @@ def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
     return float(np.mean(upper - lower))
 
 
+def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float = 0.95) -> float:
+    """Mean score of central intervals at `level`, in the units of y; small is good.
+
+    The width, and 2 / (1 - level) times the distance by which y is outside (Gneiting and Raftery
+    2007, equation 43). It is proper: the true quantiles have the least expectation.
+
+    Args:
+        y: targets, shape (N, ...).
+        lower: lower ends of the intervals, of the shape of y.
+        upper: upper ends, of the shape of y.
+        level: the probability that the intervals claim, in (0, 1).
+
+    Raises:
+        ValueError: if the shapes differ, a value is not finite, a lower end is above its upper, or
+            `level` is out of range.
+    """
+    level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
+    y, lower, upper = array_checks.alike(y=y, lower=lower, upper=upper)
+    _check_interval(lower, upper)
+    outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
+    return float(np.mean(upper - lower + 2.0 / (1.0 - level) * outside))
+
+
 def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:
     """Mean continuous ranked probability score of N(mean, stddev^2), in the units of y.
 
@@ -66,27 +90,28 @@ def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:
     return float(np.mean(crps.of_normal(y, mean, stddev)))
 
 
-def crps_samples(y: ArrayLike, samples: ArrayLike) -> float:
+def crps_samples(y: ArrayLike, samples: ArrayLike, *, fair: bool = False) -> float:
     """Mean continuous ranked probability score of the samples, in the units of y.
 
     E|X - y| - 1/2 E|X - X'| (Gneiting and Raftery 2007, section 4.2), with X and X' drawn with
     replacement from the S samples: the score of the distribution they make. As an estimate of the
-    score of the one they come from, it is E|X - X'| / (2 S) too large on average. It takes
-    O(S log S).
+    score of the one they come from, it is E|X - X'| / (2 S) too large on average, unless it is
+    `fair`. It takes O(S log S).
 
     Args:
         y: targets, shape (N, ...).
         samples: predicted samples, shape (S, N, ...).
+        fair: whether X and X' are two different samples, which is unbiased for the law that they
+            come from (Ferro 2014); it needs two samples.
 
     Raises:
-        ValueError: if the shapes do not fit or a value is not finite.
+        ValueError: if the shapes do not fit, a value is not finite, or one sample is to be fair.
     """
-    y, samples = array_checks.real("y", y), array_checks.real("samples", samples)
-    if samples.shape[1:] != y.shape or samples.ndim == y.ndim:
-        raise ValueError(
-            f"samples has shape {samples.shape}; y of shape {y.shape} needs (S, *y.shape)"
-        )
-    return float(np.mean(crps.of_samples(y, samples, axis=0)))
+    fair = boolean("fair", fair)
+    y, samples = array_checks.with_samples(y, samples)
+    if fair and len(samples) < 2:
+        raise ValueError(f"fair={fair} needs two samples at least; samples has {len(samples)}")
+    return float(np.mean(crps.of_samples(y, samples, axis=0, fair=fair)))
 
 
 def _check_interval(lower: np.ndarray, upper: np.ndarray) -> None:

@@ -33,6 +33,11 @@ def _record(actual: Any) -> Any:
     return vars(actual) if hasattr(actual, "__dict__") else actual
 
 
+AREAS = (
+    "area_under_risk_coverage",
+    "area_under_generalized_risk_coverage",
+    "excess_area_under_risk_coverage",
+)
 FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
     **{
         name: {"y": (Y, P.argmax(axis=1)), "p": (P, Q), "num_bins": (15, 2)}
@@ -41,13 +46,15 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
             "expected_calibration_error",
             "maximum_calibration_error",
             "adaptive_calibration_error",
+            "classwise_calibration_error",
+            "debiased_calibration_error",
             "brier_decomposition",
         )
     },
     **{name: {"y": (Y, OTHER), "p": (P, Q)} for name in ("negative_log_likelihood", "brier_score")},
     **{
         name: {"y": (Y, OTHER), "p": (P, Q), "uncertainty": (ENTROPY, REAL[::-1])}
-        for name in ("error_auroc", "error_aupr", "risk_coverage", "area_under_risk_coverage")
+        for name in ("error_auroc", "error_aupr", "risk_coverage", *AREAS)
     },
     **{
         name: {"scores_in": (REAL, REAL[:3]), "scores_out": (REAL + 0.3, REAL - 0.3)}
@@ -59,13 +66,33 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
         "lower": (REAL - 1.0, REAL + 0.5),
         "upper": (REAL + 1.0, REAL - 0.5),
     },
+    "interval_score": {
+        "y": (REAL, REAL + 5.0),
+        "lower": (REAL - 1.0, REAL + 0.5),
+        "upper": (REAL + 0.6, REAL + 2.0),
+        "level": (0.95, 0.5),
+    },
+    "false_positive_rate": {
+        "scores_in": (REAL, REAL[:3]),
+        "scores_out": (REAL + 0.3, REAL - 0.3),
+        "true_positive_rate": (0.95, 0.5),
+    },
+    "quantile_calibration_error": {"pit": (REAL, REAL**2), "num_levels": (99, 9)},
     "interval_width": {"lower": (REAL - 1.0, REAL), "upper": (REAL + 1.0, REAL + 2.0)},
     "crps_normal": {
         "y": (REAL, REAL + 5.0),
         "mean": (REAL + 0.5, REAL),
         "stddev": (REAL + 1.0, REAL + 2.0),
     },
-    "crps_samples": {"y": (REAL, REAL + 5.0), "samples": (np.stack([REAL, REAL + 1]), [REAL])},
+    "crps_samples": {
+        "y": (REAL, REAL + 5.0),
+        "samples": (np.stack([REAL, REAL + 1]), np.stack([REAL, REAL + 2])),
+        "fair": (False, True),
+    },
+    "probability_integral_transform": {
+        "y": (REAL, REAL + 5.0),
+        "samples": (np.stack([REAL - 1, REAL + 1]), np.stack([REAL - 2, REAL - 1])),
+    },
     "apply_temperature": {
         "logits": (LOGITS, LOGITS + REAL[:, None] * [0, 1, 2]),
         "temperature": (2.0, 1.0),
@@ -147,6 +174,21 @@ def _functions() -> Iterator[Case]:
             lambda target=target, **given: _record(target(**given)),
             arguments,
         )
+    yield Case(
+        "tfbdl.metrics.confidence_interval",
+        metrics.confidence_interval,
+        _resampled,
+        {
+            "metric": (Made(lambda: np.mean), Made(lambda: np.max)),
+            "level": (0.95, 0.5),
+            "num_resamples": (20, 30),
+            "seed": (1, 2),
+        },
+    )
+
+
+def _resampled(metric: Any, **given: Any) -> Any:
+    return metrics.confidence_interval(metric, REAL, **given)
 
 
 def _metrics() -> Iterator[Case]:
