@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments
@@ -127,11 +128,19 @@ def _as_called(model: keras.Model, inputs: Sequence[tf.Tensor]) -> Any:
 
 
 def _examples(specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor] | None:
-    """One example that a model will take; None where a length is open."""
+    """Examples that a model will take, unlike each other; None where a length is open."""
     if any(None in spec.shape[1:] for spec in specs):
         return None
-    one = (("1" if spec.dtype == tf.string else 1) for spec in specs)
-    return [
-        tf.cast(tf.fill([1, *spec.shape[1:]], value), spec.dtype)
-        for value, spec in zip(one, specs, strict=True)
-    ]
+    return [_filled(spec) for spec in specs]
+
+
+def _filled(spec: tf.TensorSpec) -> tf.Tensor:
+    """As many examples as let no logits pass for probabilities by chance."""
+    number = 8
+    values: Any = ["1" if spec.dtype == tf.string else 1] * number
+    if spec.dtype.is_floating:
+        values = np.linspace(-1.0, 1.0, number)
+    column = tf.reshape(
+        tf.cast(tf.constant(values), spec.dtype), [number, *[1] * (len(spec.shape) - 1)]
+    )
+    return tf.broadcast_to(column, [number, *spec.shape[1:]])

@@ -47,7 +47,6 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
             "maximum_calibration_error",
             "adaptive_calibration_error",
             "classwise_calibration_error",
-            "debiased_calibration_error",
             "brier_decomposition",
         )
     },
@@ -66,8 +65,13 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
         "lower": (REAL - 1.0, REAL + 0.5),
         "upper": (REAL + 1.0, REAL - 0.5),
     },
+    "debiased_calibration_error": {
+        "y": (P.argmax(axis=1), P.argmin(axis=1)),
+        "p": (P, np.eye(3)[P.argmin(axis=1)]),
+        "num_bins": (1, 2),
+    },
     "interval_score": {
-        "y": (REAL, REAL + 5.0),
+        "y": (REAL + 1.0, REAL + 5.0),
         "lower": (REAL - 1.0, REAL + 0.5),
         "upper": (REAL + 0.6, REAL + 2.0),
         "level": (0.95, 0.5),
