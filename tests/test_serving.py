@@ -247,7 +247,7 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         (None, likelihoods.Categorical(from_logits=False), "logits; use from_logits=True$"),
         ("softmax", likelihoods.Categorical(), "probabilities; use from_logits=False$"),
         ("sigmoid", likelihoods.Bernoulli(), "probabilities; use from_logits=False$"),
-        (None, likelihoods.Normal("predicted"), r"^outputs has shape \(1, 3\)"),
+        (None, likelihoods.Normal("predicted"), r"^outputs has shape \(8, 3\)"),
     )
     def test_outputs_that_the_likelihood_does_not_take(
         self, activation: Any, likelihood: Any, message: str

@@ -33,11 +33,7 @@ def _record(actual: Any) -> Any:
     return vars(actual) if hasattr(actual, "__dict__") else actual
 
 
-AREAS = (
-    "area_under_risk_coverage",
-    "area_under_generalized_risk_coverage",
-    "excess_area_under_risk_coverage",
-)
+AREAS = ("area_under_risk_coverage", "area_under_generalized_risk_coverage")
 FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
     **{
         name: {"y": (Y, P.argmax(axis=1)), "p": (P, Q), "num_bins": (15, 2)}
@@ -64,6 +60,11 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
         "y": (REAL, REAL + 5.0),
         "lower": (REAL - 1.0, REAL + 0.5),
         "upper": (REAL + 1.0, REAL - 0.5),
+    },
+    "excess_area_under_risk_coverage": {
+        "y": (Y, P.argmax(axis=1)),
+        "p": (P, Q),
+        "uncertainty": (ENTROPY, REAL[::-1]),
     },
     "debiased_calibration_error": {
         "y": (P.argmax(axis=1), P.argmin(axis=1)),
