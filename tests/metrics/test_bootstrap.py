@@ -19,7 +19,7 @@ class BootstrapTest(tf.test.TestCase, parameterized.TestCase):
         def slope(x: Any, y: Any) -> float:
             return float(np.polyfit(x, y, 1)[0])
 
-        got = metrics.confidence_interval(slope, x, y, level=0.9, num_resamples=4000, seed=1)
+        got = metrics.confidence_interval(slope, (x, y), level=0.9, num_resamples=4000, seed=1)
         expected = scipy.stats.bootstrap(
             (x, y),
             slope,
@@ -38,7 +38,7 @@ class BootstrapTest(tf.test.TestCase, parameterized.TestCase):
         rng, held = np.random.default_rng(0), []
         for k in range(400):
             low, high = metrics.confidence_interval(
-                np.mean, rng.exponential(size=100), level=0.8, num_resamples=200, seed=k
+                np.mean, [rng.exponential(size=100)], level=0.8, num_resamples=200, seed=k
             )
             held.append(low <= 1.0 <= high)
         self.assertLess(abs(np.mean(held) - 0.8), 4 * np.sqrt(0.8 * 0.2 / 400) + 0.02)
@@ -48,11 +48,11 @@ class BootstrapTest(tf.test.TestCase, parameterized.TestCase):
         p = rng.dirichlet(np.ones(3), 200)
         y = np.array([rng.choice(3, p=row) for row in p])
         error = metrics.debiased_calibration_error
-        low, high = metrics.confidence_interval(error, y, p, num_resamples=100)
+        low, high = metrics.confidence_interval(error, (y, p), num_resamples=100)
         self.assertLess(low, high)
-        again = metrics.confidence_interval(error, y, p, num_resamples=100)
+        again = metrics.confidence_interval(error, (y, p), num_resamples=100)
         self.assertEqual((low, high), again)
-        other = metrics.confidence_interval(error, y, p, num_resamples=100, seed=1)
+        other = metrics.confidence_interval(error, (y, p), num_resamples=100, seed=1)
         self.assertNotEqual((low, high), other)
 
     @parameterized.parameters(
@@ -62,17 +62,17 @@ class BootstrapTest(tf.test.TestCase, parameterized.TestCase):
     )
     def test_arguments_are_checked(self, arguments: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
-            metrics.confidence_interval(np.mean, np.ones(3), **arguments)
+            metrics.confidence_interval(np.mean, [np.ones(3)], **arguments)
 
     def test_examples_are_checked(self) -> None:
         with self.assertRaisesRegex(ValueError, "^metric="):
-            metrics.confidence_interval("mean", np.ones(3))
-        with self.assertRaisesRegex(ValueError, "^examples are missing"):
-            metrics.confidence_interval(np.mean)
-        with self.assertRaisesRegex(ValueError, r"^examples\[0\] has shape \(0,\)"):
+            metrics.confidence_interval("mean", [np.ones(3)])
+        with self.assertRaisesRegex(ValueError, r"^arrays=\[\] must be"):
             metrics.confidence_interval(np.mean, [])
-        with self.assertRaisesRegex(ValueError, r"^examples\[1\] has 2 examples and examples\[0\]"):
-            metrics.confidence_interval(np.mean, np.ones(3), np.ones(2))
+        with self.assertRaisesRegex(ValueError, r"^arrays\[0\] has shape \(0,\)"):
+            metrics.confidence_interval(np.mean, [[]])
+        with self.assertRaisesRegex(ValueError, r"^arrays\[1\] has 2 examples and arrays\[0\]"):
+            metrics.confidence_interval(np.mean, [np.ones(3), np.ones(2)])
 
 
 if __name__ == "__main__":

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tfbdl import arguments
-from tfbdl.arguments import function, number, positive_integer
+from tfbdl.arguments import function, number, positive_integer, shown
 from tfbdl.metrics import array_checks
 
 
 def confidence_interval(
     metric: Callable[..., float],
-    *examples: ArrayLike,
+    arrays: Sequence[ArrayLike],
+    *,
     level: float = 0.95,
     num_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[float, float]:
     """Interval of a metric over test sets like this one: the percentile bootstrap (Efron 1979).
 
-        low, high = confidence_interval(metrics.expected_calibration_error, y, p)
+        low, high = confidence_interval(metrics.expected_calibration_error, (y, p))
 
     Examples are drawn with replacement, N each time, and the metric is taken of each set. It says
     what the choice of test examples does, and nothing about the training. A metric that noise makes
@@ -29,7 +30,7 @@ def confidence_interval(
 
     Args:
         metric: a function of the arrays, such as those of `tfbdl.metrics`.
-        *examples: its arguments, each with N examples along the first axis.
+        arrays: its arguments, each with N examples along the first axis.
         level: the probability of the interval, in (0, 1).
         num_resamples: number of sets.
         seed: integer of 64 bits.
@@ -44,17 +45,17 @@ def confidence_interval(
     level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
     num_resamples = positive_integer("num_resamples", num_resamples)
     generator = arguments.generator("seed", seed)
-    if not examples:
-        raise ValueError("examples are missing; give the arrays that the metric takes")
-    arrays = [np.asarray(array) for array in examples]
-    for k, array in enumerate(arrays):
+    if not isinstance(arrays, (list, tuple)) or not arrays:
+        raise ValueError(f"arrays={shown(arrays)} must be a tuple of what the metric takes")
+    examples = [np.asarray(array) for array in arrays]
+    for k, array in enumerate(examples):
         if array.ndim == 0 or len(array) == 0:
-            raise ValueError(f"examples[{k}] has shape {array.shape}; give some examples")
-        array_checks.same_length(f"examples[{k}]", array, "examples[0]", arrays[0])
-    N = len(arrays[0])
+            raise ValueError(f"arrays[{k}] has shape {array.shape}; give some examples")
+        array_checks.same_length(f"arrays[{k}]", array, "arrays[0]", examples[0])
+    N = len(examples[0])
     values = []
     for _ in range(num_resamples):
         chosen = generator.integers(N, size=N)
-        values.append(metric(*(array[chosen] for array in arrays)))
+        values.append(metric(*(array[chosen] for array in examples)))
     low, high = np.quantile(values, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     return float(low), float(high)

@@ -185,6 +185,7 @@ def _functions() -> Iterator[Case]:
         _resampled,
         {
             "metric": (Made(lambda: np.mean), Made(lambda: np.max)),
+            "arrays": (Made(lambda: [REAL]), Made(lambda: [REAL + 1.0])),
             "level": (0.95, 0.5),
             "num_resamples": (20, 30),
             "seed": (1, 2),
@@ -193,7 +194,7 @@ def _functions() -> Iterator[Case]:
 
 
 def _resampled(metric: Any, **given: Any) -> Any:
-    return metrics.confidence_interval(metric, REAL, **given)
+    return metrics.confidence_interval(metric, **given)
 
 
 def _metrics() -> Iterator[Case]:
