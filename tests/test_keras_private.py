@@ -182,12 +182,17 @@ class BuildAllTest(tf.test.TestCase):
 
 class IsGraphTest(tf.test.TestCase):
     def test_what_is_one(self) -> None:
-        class Own(keras.Sequential):
-            pass
+        class Named(keras.Model):
+            """Functional, as the models of keras_hub are."""
 
-        graphs = functional(), keras.Sequential([keras.Input((1,)), Listener()])
-        others = Listener(), Subclassed(), keras.Sequential([Listener()]), Own([*graphs])
-        self.assertEqual([keras_private.is_graph(model) for model in graphs], [True] * 2)
+        class Own(keras.Sequential):
+            def call(self, x: Any) -> Any:
+                return -super().call(x)
+
+        stack = keras.Sequential([keras.Input((1,)), Listener()])
+        graphs = functional(), stack, Named(stack.inputs, stack.outputs)
+        others = Listener(), Subclassed(), keras.Sequential([Listener()]), Own([stack])
+        self.assertEqual([keras_private.is_graph(model) for model in graphs], [True] * 3)
         self.assertEqual([keras_private.is_graph(model) for model in others], [False] * 4)
 
     def test_a_sequential_model_is_one_once_it_is_called(self) -> None:

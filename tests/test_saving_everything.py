@@ -43,8 +43,13 @@ BASES = {  # what others derive from
 }
 COVARIANCE = np.eye(4) + 0.5
 ARGUMENTS = {
+    "layers.BayesEinsumDense": {"equation": "ab,bc->ac", "output_shape": 3, "bias_axes": "c"},
     "layers.BayesEmbedding": {"input_dim": 5, "output_dim": 3},
     "layers.ConcreteDropout": {"layer": keras.layers.Dense(3)},
+    "layers.Exchanged": {
+        "layer": lambda: keras.layers.TimeDistributed(keras.layers.Dropout(0.1)),
+        "inner": lambda: {"layer": layers.MCDropout(0.5)},
+    },
     "likelihoods.Expected": {"likelihood": tfbdl.likelihoods.Normal(0.5)},
     "metrics.BrierDecomposition": {"num_classes": 3},
     "metrics.OfMean": {
@@ -57,6 +62,7 @@ ARGUMENTS = {
 }
 USUAL = {"num_data": N, "units": 3, "filters": 3, "kernel_size": 2, "rate": 0.5}
 INPUTS = {
+    "Exchanged": (5, 2),
     "Filter": (5, 2),
     "1D": (5, 2),
     "2D": (4, 4, 2),
@@ -88,6 +94,7 @@ def of(package: Any) -> Any:
 def make(name: str) -> Any:
     """An object of the class, by the arguments that it cannot do without."""
     kind, given = CLASSES[name], ARGUMENTS.get(name, {})
+    given = {key: v() if inspect.isfunction(v) else v for key, v in given.items()}
     if issubclass(kind, keras.optimizers.Optimizer):
         given = {"num_data": N, **given}
     parameters = inspect.signature(kind).parameters.values()

@@ -174,6 +174,10 @@ def kept(posterior: Any) -> Any:
 
 DENSE = {
     "BayesDense": ((2, D), lambda **k: layers.BayesDense(2, num_data=N, **k)),
+    "BayesEinsumDense": (
+        (2, D),
+        lambda **k: layers.BayesEinsumDense("ab,bc->ac", 2, num_data=N, **k),
+    ),
     "BayesEmbedding": ((2,), lambda **k: layers.BayesEmbedding(5, 2, num_data=N, **k)),
     "BayesGRU": ((2, 4, D), lambda **k: layers.BayesGRU(2, num_data=N, **k)),
     "BayesLSTM": ((2, 4, D), lambda **k: layers.BayesLSTM(2, num_data=N, **k)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -47,7 +48,11 @@ def copy_layer(layer: Any, dtype: str | None = None) -> Any:
 
 
 def copy_state(
-    layer: keras.layers.Layer, copy: keras.layers.Layer, dtype: str | None = None
+    layer: keras.layers.Layer,
+    copy: keras.layers.Layer,
+    dtype: str | None = None,
+    *,
+    without: Sequence[keras.layers.Layer] = (),
 ) -> None:
     """Gives a built copy the state of a layer: what a file would hold, and what it would lose.
 
@@ -57,13 +62,14 @@ def copy_state(
         layer: the layer that `copy_layer` was given.
         copy: its copy, built.
         dtype: the floating type that the copy has been given.
+        without: layers inside `layer` whose state is left out.
 
     Raises:
         ValueError: if the copy differs inside.
     """
-    copied: set[int] = set()
+    copied = {id(v) for inner in without for v in inner.variables}
     try:
-        for old, new in pair_layers(layer, copy):
+        for old, new in pair_layers(layer, copy, {id(inner) for inner in without}):
             new.trainable = old.trainable
             store: dict[str, Any] = {}
             old.save_own_variables(store)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import keras
@@ -26,6 +26,7 @@ __all__ = [
     "inner_optimizer",
     "is_graph",
     "make_default_seed",
+    "own_attributes",
     "own_variables",
     "pair_layers",
     "rebuild",
@@ -62,6 +63,11 @@ def inherit_call_argument(layer: keras.layers.Layer, name: str) -> None:
     them; this asks for the same for another name.
     """
     layer._register_call_context_args(name)
+
+
+def own_attributes(layer: keras.layers.Layer) -> dict[str, Any]:
+    """The attributes of `layer` but those in which Keras keeps its records."""
+    return {name: value for name, value in vars(layer).items() if name not in _OF_KERAS}
 
 
 def drop_seed_generator(layer: keras.layers.Layer) -> None:
@@ -173,9 +179,10 @@ def build_all(model: keras.Model, batch: tuple[Any, Any]) -> None:
 def is_graph(layer: keras.layers.Layer) -> bool:
     """Whether `layer` is a model that Keras knows as a graph: functional, or Sequential and built.
 
-    Subclasses are not, since they may call their layers as they like.
+    A subclass is one unless it has a `call` of its own, which may do as it likes.
     """
-    return type(layer) in (Functional, keras.Sequential) and bool(getattr(layer, "inputs", None))
+    own = getattr(type(layer), "call", None)
+    return own in (Functional.call, keras.Sequential.call) and bool(getattr(layer, "inputs", None))
 
 
 def rebuild(
@@ -245,11 +252,12 @@ def weight_paths(model: keras.Model) -> dict[int, str]:
 
 
 def pair_layers(
-    layer: keras.layers.Layer, other: keras.layers.Layer
+    layer: keras.layers.Layer, other: keras.layers.Layer, without: Collection[int] = ()
 ) -> Iterator[tuple[keras.layers.Layer, keras.layers.Layer]]:
     """`layer` and `other`, then the layers under the same attributes of both, as files match them.
 
-    A layer under two attributes of `layer` may be two layers in `other`, as configs make them.
+    A layer under two attributes of `layer` may be two layers in `other`, as configs make them. The
+    layers whose ids are in `without` are left out, with all that they hold.
 
     Raises:
         ValueError: if a list of layers has more of them in one than in the other.
@@ -263,7 +271,7 @@ def pair_layers(
         return [part] if isinstance(part, keras.layers.Layer) else []
 
     def pairs(a: Any, b: Any) -> Iterator[tuple[Any, Any]]:
-        if id(b) in seen:
+        if id(b) in seen or id(a) in without:
             return
         seen.add(id(b))
         yield a, b

@@ -11,8 +11,10 @@ import numpy as np
 from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
 from tfbdl.arguments import number, positive_integer
-from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
+from tfbdl.convert.exchange import exchange
+from tfbdl.convert.inside import Rule
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.convert.selection import Layer, Selection
 from tfbdl.copying import describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import estimators
@@ -20,6 +22,7 @@ from tfbdl.layers import estimators
 # Keras' layers, and the Bayesian ones whose arguments have the same names.
 COUNTERPARTS: dict[type[Layer], type[Layer]] = {
     keras.layers.Dense: bayes.BayesDense,
+    keras.layers.EinsumDense: bayes.BayesEinsumDense,
     keras.layers.Conv1D: bayes.BayesConv1D,
     keras.layers.Conv2D: bayes.BayesConv2D,
     keras.layers.Conv3D: bayes.BayesConv3D,
@@ -45,12 +48,14 @@ def to_bayesian(
     bias_prior: float | str | dict[str, Any] | priors.Prior | None = None,
     bias_posterior: str | dict[str, Any] | posteriors.Posterior | None = None,
     layers: Selection = None,
+    skip: Selection = None,
     initial_sigma: float | None = 0.1,
 ) -> keras.Model:
     """A copy of a trained model whose layers have distributions around their weights.
 
-    Dense, Conv1D, Conv2D, Conv3D, their transposes, LSTM, GRU (also in a Bidirectional) and
-    Embedding become the layers of `tfbdl.layers` of these names; all others are copied.
+    Dense, EinsumDense, Conv1D, Conv2D, Conv3D, their transposes, LSTM, GRU and Embedding become
+    the layers of `tfbdl.layers` of these names, also inside attention, wrappers and layers of a
+    user's own (see `tfbdl.layers.Exchanged`); all others are copied.
 
     Means start at the trained weights and standard deviations at `initial_sigma * |w|`, as in MOPED
     (Krishnan, Subedar, Tickoo 2020). MOPED's prior is N(w, 1), around the trained weights, which
@@ -68,7 +73,10 @@ def to_bayesian(
             embeddings take the default only, convolutions all but local reparameterisation.
         bias_prior: p(b), as in `BayesDense`.
         bias_posterior: the family of q(b), as in `BayesDense`.
-        layers: the layers among them: names, or a function of a layer; by default all.
+        layers: the layers among them, by default all: names, regular expressions for paths (names
+            of the layers around it and its own, as in `"encoder_.*/query"`), or a function of a
+            layer.
+        skip: those that are left as they are, chosen in the same way.
         initial_sigma: the first standard deviations, as a fraction of |w| in (0, 1]; None for
             where `posterior` starts them.
 
@@ -77,8 +85,8 @@ def to_bayesian(
 
     Raises:
         ValueError: if an argument is out of its range, there is nothing to convert, or a layer that
-            cannot be: one inside a wrapper such as TimeDistributed, of a subclass, quantized, with
-            LoRA or a constraint, or one that the estimator does not hold for.
+            cannot be: one of a subclass, quantized, with LoRA or a constraint, one that the
+            estimator does not hold for, or inside a layer that a config does not give back.
     """
     positive_integer("num_data", num_data, ": the number of training examples", most=2**63)
     if initial_sigma is not None:
@@ -102,7 +110,7 @@ def to_bayesian(
             lambda old, new: _fill(old, new, initial_sigma),
         )
 
-    converted = exchange(model, {old: rule(new) for old, new in COUNTERPARTS.items()}, layers)
+    converted = exchange(model, {old: rule(new) for old, new in COUNTERPARTS.items()}, layers, skip)
     posteriors_made = [q for layer in walk(converted) for q in getattr(layer, "random_weights", ())]
     for name in ("bias_prior", "bias_posterior"):
         if name in arguments and not any(q.name == "bias" for q in posteriors_made):
@@ -134,7 +142,7 @@ def _make(kind: type[Layer], old: Any, arguments: dict[str, Any]) -> Layer:
                 f"{describe(old)} loses its {name}: the prior takes its place", stacklevel=2
             )
     kept.pop("seed", None)  # of dropout; layers that share it would share the noise of weights
-    if not kept.get("use_bias"):
+    if not kept.get("use_bias", kept.get("bias_axes")):
         arguments = {name: arguments[name] for name in arguments if not name.startswith("bias_")}
     try:
         return kind(**{**kept, **arguments})

@@ -9,8 +9,10 @@ import keras
 
 from tfbdl import random
 from tfbdl.convert.bayesian import COUNTERPARTS
-from tfbdl.convert.exchange import Layer, Rule, exchange
+from tfbdl.convert.exchange import exchange
+from tfbdl.convert.inside import Rule
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.convert.selection import Layer
 from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import ConcreteDropout, MCDropout, MCGaussianDropout, VariationalDropout

@@ -1,46 +1,39 @@
 """A copy of a model in which some layers are exchanged for others.
 
 The graph is rebuilt with a new layer in the place of each old one: its counterpart where a rule
-names one, else a copy. Then every new layer takes over the state of the old one. Layers that are
-shared, also between nested models, stay shared; the original is left as it is.
+names one, else a copy; `convert.inside` reaches into layers that hold others. Then every new layer
+takes over the state of the old one. Layers that are shared, also between nested models, stay
+shared; the original is left as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import keras
 
-from tfbdl.arguments import shown, words
+from tfbdl.arguments import shown
+from tfbdl.convert.inside import Rule, inside
+from tfbdl.convert.selection import Layer, Selection, choose
 from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import is_graph, rebuild, walk
 from tfbdl.likelihoods import check_metrics
 
-Layer: TypeAlias = keras.layers.Layer
-_WANTED = "names of layers, or a function of a layer"
-Selection: TypeAlias = str | Sequence[str] | Callable[[Layer], bool] | None
-
-
-class Rule(NamedTuple):
-    """The exchange of a layer: `make` a new one and, once that is built, `fill` it from the old.
-
-    `make` raises ValueError where something of the layer would be lost.
-    """
-
-    make: Callable[[Any], Any]
-    fill: Callable[[Any, Any], None] = lambda old, new: None
-
 
 def exchange(
-    model: keras.Model, rules: Mapping[type[Layer], Rule], layers: Selection = None
+    model: keras.Model,
+    rules: Mapping[type[Layer], Rule],
+    layers: Selection = None,
+    skip: Selection = None,
 ) -> keras.Model:
     """A copy of `model`, not compiled, in which layers are exchanged by `rules`.
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
         rules: the exchange of layers, by their type; a subclass is another type.
-        layers: the layers among them: names, or a function of a layer; by default all.
+        layers: the layers among them, by default all.
+        skip: the layers among these that are copied all the same.
 
     Raises:
         ValueError: if there is nothing to exchange, a layer that is to be and cannot be, or a
@@ -48,16 +41,18 @@ def exchange(
     """
     _check_model(model)
     check_metrics(model)
-    chosen = _choose(model, tuple(rules), layers)
+    chosen = choose(model, tuple(rules), layers, skip)
     _check_reach(model, rules, chosen)
     made: dict[int, tuple[Any, Any, Rule]] = {}
 
     def rule_of(old: Any) -> Rule:
         if is_graph(old):
             return Rule(lambda model: rebuild(model, replace))
-        if {id(inner) for inner in _directions(old)} & chosen:
-            return _bidirectional(rule_of)
-        return rules[type(old)] if id(old) in chosen else Rule(copy_layer, copy_state)
+        if id(old) in chosen:
+            return rules[type(old)]
+        if isinstance(old, Layer) and not chosen.isdisjoint(map(id, walk(old))):
+            return inside(chosen, replace)
+        return Rule(copy_layer, copy_state)
 
     def replace(old: Any) -> Any:
         if id(old) not in made:
@@ -87,28 +82,6 @@ def _check_model(model: keras.Model) -> None:
     )
 
 
-def _choose(model: keras.Model, kinds: tuple[type[Layer], ...], layers: Selection) -> set[int]:
-    """The ids of the layers to exchange, wherever they are in the model."""
-    known = {id(layer): layer for layer in walk(model) if isinstance(layer, kinds)}
-    names = ", ".join(sorted({layer.name for layer in known.values()}))
-    if not known:
-        wanted = ", ".join(kind.__name__ for kind in kinds)
-        raise ValueError(f"model={model.name!r} holds nothing to convert, which is: {wanted}")
-    if layers is None:
-        return set(known)
-    if callable(layers) and not isinstance(layers, type):
-        chosen = {key for key, layer in known.items() if layers(layer)}
-    else:
-        asked = [layers] if isinstance(layers, str) else words("layers", layers, _WANTED)
-        unknown = sorted(set(asked) - {layer.name for layer in known.values()})
-        if unknown:
-            raise ValueError(f"layers={unknown} are unknown; what can be converted is: {names}")
-        chosen = {key for key, layer in known.items() if layer.name in asked}
-    if not chosen:
-        raise ValueError(f"layers={shown(layers)} chooses none; what can be converted is: {names}")
-    return chosen
-
-
 def _check_reach(model: keras.Model, rules: Mapping[type[Layer], Rule], chosen: set[int]) -> None:
     """Raises ValueError where a chosen layer is out of reach, or a copy would part a shared one."""
     owner: dict[int, Layer] = {}
@@ -120,42 +93,11 @@ def _check_reach(model: keras.Model, rules: Mapping[type[Layer], Rule], chosen: 
                     f"{describe(layer)} is shared by {first.name!r} and {outer.name!r}, where a "
                     "copy would part it; share it by calling it twice"
                 )
-            drops_nothing = getattr(layer, "rate", None) == 0  # attention layers hold such
-            inside = layer is not outer and not any(layer is v for v in _directions(outer))
-            if id(layer) in chosen and inside and not drops_nothing:
-                raise ValueError(
-                    f"{describe(layer)} lies inside {outer.name!r} ({type(outer).__name__}), where "
-                    "it cannot be exchanged; take it out, or choose `layers` without it"
-                )
             if id(layer) in chosen and type(layer) not in rules:
                 raise ValueError(
                     f"{describe(layer)} is of a subclass, whose own code would be lost; use a "
                     "layer of tfbdl.layers in its place"
                 )
-
-
-def _directions(layer: Any) -> tuple[Layer, ...]:
-    """The layers of a Bidirectional, which can be exchanged inside it."""
-    if type(layer) is not keras.layers.Bidirectional:
-        return ()
-    return layer.forward_layer, layer.backward_layer
-
-
-def _bidirectional(rule_of: Callable[[Any], Rule]) -> Rule:
-    """The rule of a Bidirectional, from the rule of the layer that it wraps."""
-
-    def make(old: Any) -> Layer:
-        forward, backward = (rule_of(inner).make(inner) for inner in _directions(old))
-        return keras.layers.Bidirectional(
-            forward, old.merge_mode, backward_layer=backward, name=old.name, dtype=old.dtype_policy
-        )
-
-    def fill(old: Any, new: Any) -> None:
-        for inner, exchanged in zip(_directions(old), _directions(new), strict=True):
-            exchanged.trainable = inner.trainable
-            rule_of(inner).fill(inner, exchanged)
-
-    return Rule(make, fill)
 
 
 def _leaves(model: keras.Model) -> Iterator[Layer]:

@@ -8,33 +8,41 @@ from typing import Any
 
 import keras
 
-from tfbdl.convert.exchange import Layer, Rule, Selection, exchange
+from tfbdl.convert.exchange import exchange
+from tfbdl.convert.inside import Rule
+from tfbdl.convert.selection import Layer, Selection
 from tfbdl.copying import describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import MCDropout, MCGaussianDropout
 
 
-def to_mc_dropout(model: keras.Model, *, layers: Selection = None) -> keras.Model:
+def to_mc_dropout(
+    model: keras.Model, *, layers: Selection = None, skip: Selection = None
+) -> keras.Model:
     """A copy of a trained model whose dropout layers can be drawn (Gal and Ghahramani 2016).
 
     Dropout and SpatialDropout1D, 2D, 3D become `MCDropout`, GaussianDropout becomes
-    `MCGaussianDropout`, with their names, rates and seeds. All other layers are copied with their
+    `MCGaussianDropout`, with their names, rates and seeds, also inside attention, wrappers and
+    layers of a user's own (see `tfbdl.layers.Exchanged`). All other layers are copied with their
     weights and statistics. What drops or adds noise in other ways (`dropout` of recurrent layers,
     GaussianNoise, AlphaDropout) does so in training only, as before; unless `layers` are chosen, a
     warning names it.
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
-        layers: the dropout layers: names, or a function of a layer; by default all.
+        layers: the dropout layers, by default all: names, regular expressions for paths (names of
+            the layers around it and its own, as in `"encoder_.*/dropout"`), or a function of a
+            layer.
+        skip: those that are left as they are, chosen in the same way.
 
     Returns:
         The converted model, not compiled, with the inputs and outputs of `model`.
 
     Raises:
-        ValueError: if there is nothing to convert, or a layer that cannot be: one inside a wrapper
-            or attention layer, of a subclass, or with a rate of 1.
+        ValueError: if there is nothing to convert, or a layer that cannot be: one of a subclass,
+            with a rate of 1, or inside a layer that a config does not give back.
     """
-    converted = exchange(model, RULES, layers)
+    converted = exchange(model, RULES, layers, skip)
     if layers is None:
         for layer in walk(converted):
             if any(getattr(layer, name, 0.0) for name in _NOISE.get(type(layer), ())):

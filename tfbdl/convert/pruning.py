@@ -8,7 +8,8 @@ import keras
 import numpy as np
 
 from tfbdl.arguments import number
-from tfbdl.convert.exchange import Rule, exchange
+from tfbdl.convert.exchange import exchange
+from tfbdl.convert.inside import Rule
 from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import walk
 from tfbdl.layers.base import BayesLayer

@@ -7,9 +7,11 @@ from tfbdl.layers.bayes_conv_transpose import (
     BayesConv3DTranspose,
 )
 from tfbdl.layers.bayes_dense import BayesDense
+from tfbdl.layers.bayes_einsum_dense import BayesEinsumDense
 from tfbdl.layers.bayes_embedding import BayesEmbedding
 from tfbdl.layers.bayes_recurrent import BayesGRU, BayesLSTM
 from tfbdl.layers.concrete_dropout import ConcreteDropout
+from tfbdl.layers.exchanged import Exchanged
 from tfbdl.layers.filter_response_normalization import FilterResponseNormalization
 from tfbdl.layers.learned_scale import LearnedScale
 from tfbdl.layers.mc_dropout import MCDropout
@@ -25,10 +27,12 @@ __all__ = [
     "BayesConv3D",
     "BayesConv3DTranspose",
     "BayesDense",
+    "BayesEinsumDense",
     "BayesEmbedding",
     "BayesGRU",
     "BayesLSTM",
     "ConcreteDropout",
+    "Exchanged",
     "FilterResponseNormalization",
     "LearnedScale",
     "MCDropout",

@@ -23,10 +23,10 @@ class BayesLinear(BayesLayer):
 
     def __init__(
         self,
-        activation: str | Callable[[Any], Any] | None = None,
+        activation: str | Callable[[Any], Any] | None,
+        use_bias: bool,
         *,
         estimator: str | dict[str, Any] | estimators.Estimator = "reparameterization",
-        use_bias: bool = True,
         kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
         bias_initializer: str | keras.initializers.Initializer = "zeros",
         **kwargs: Any,

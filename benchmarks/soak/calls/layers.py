@@ -63,6 +63,14 @@ def _embedding(kind: type, **arguments: Any) -> dict[str, Any]:
     return called(kind(**arguments), TOKENS, (2, arguments["output_dim"]))
 
 
+def _einsum(kind: type, **arguments: Any) -> dict[str, Any]:
+    return called(kind(**arguments), X, (None,))
+
+
+def _exchanged(kind: type, **arguments: Any) -> dict[str, Any]:
+    return called(kind(**arguments), SEQUENCES, (None, None))
+
+
 def _same(kind: type, x: np.ndarray = X, **arguments: Any) -> dict[str, Any]:
     return called(kind(**arguments), x, x.shape[1:])
 
@@ -112,6 +120,20 @@ LINEAR: dict[str, tuple[Any, Any]] = {
     "kernel_initializer": ("glorot_uniform", "he_normal"),
     "bias_initializer": ("zeros", "ones"),
     "activity_regularizer": (None, "l2"),
+}
+EINSUM: dict[str, tuple[Any, Any]] = {
+    **{name: values for name, values in LINEAR.items() if name != "use_bias"},
+    "equation": ("ab,bc->ac", "ab,bd->ad"),
+    "output_shape": (3, (2,)),
+    "bias_axes": ("c", None),
+    "estimator": ("reparameterization", "per_example"),
+}
+EXCHANGED: dict[str, tuple[Any, Any]] = {
+    "layer": (
+        Made(lambda: keras.layers.TimeDistributed(keras.layers.Dropout(0.1))),
+        Made(lambda: keras.layers.TimeDistributed(keras.layers.Dropout(0.2))),
+    ),
+    "inner": (Made(lambda: {"layer": layers.MCDropout(0.5)}), Made(dict)),
 }
 CONVOLUTION: dict[str, tuple[Any, Any]] = {
     **LINEAR,
@@ -218,6 +240,7 @@ def _with_weights() -> Iterator[Case]:
     yield _case(layers.BayesLSTM, _recurrent, lstm)
     yield _case(layers.BayesGRU, _recurrent, {**RECURRENT, "reset_after": (True, False)})
     yield _case(layers.BayesEmbedding, _embedding, EMBEDDING)
+    yield _case(layers.BayesEinsumDense, _einsum, EINSUM)
 
 
 def _others() -> Iterator[Case]:
@@ -235,6 +258,7 @@ def _others() -> Iterator[Case]:
         "kernel_initializer": ("glorot_uniform", "he_normal"),
     }
     yield _case(layers.VariationalLastLayer, _last_layer, last)
+    yield _case(layers.Exchanged, _exchanged, EXCHANGED, slow=False)
     yield _case(layers.LearnedScale, _learned_scale, {"initial_scale": (1.0, 2.0)})
     response = {"epsilon": (1e-6, 1e-2), "activation": (None, "tanh")}
     yield _case(layers.FilterResponseNormalization, _same_images, response, slow=False)

@@ -130,6 +130,7 @@ def _converting() -> Iterator[Case]:
         "bias_prior": (None, 0.5),
         "bias_posterior": (None, "point"),
         "layers": (None, "nowhere"),
+        "skip": (None, "nowhere"),
         "initial_sigma": (0.1, 0.2),
     }
     yield Case(
@@ -143,7 +144,11 @@ def _converting() -> Iterator[Case]:
         "tfbdl.to_mc_dropout",
         tfbdl.to_mc_dropout,
         lambda **given: _converted(tfbdl.to_mc_dropout(**given)),
-        {"model": (Made(_dropout), Made(classifier)), "layers": (None, "last")},
+        {
+            "model": (Made(_dropout), Made(classifier)),
+            "layers": (None, "last"),
+            "skip": (None, "nowhere"),
+        },
     )
     yield Case(
         "tfbdl.to_deterministic",

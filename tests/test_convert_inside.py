@@ -1,0 +1,128 @@
+"""Conversions that reach into layers: attention, wrappers, blocks of a user's own."""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+from typing import Any
+
+import keras
+import keras.layers as L
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+from tfbdl import layers as bayes
+from tfbdl.convert import prune, to_bayesian, to_deterministic, to_mc_dropout
+from tfbdl.draws import DrawnModel, make_draw
+from tfbdl.keras_private import walk
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3, 5, 4)).astype("float32")
+IDS = np.array([[1, 8, 3, 0, 0], [2, 2, 5, 1, 0], [5, 6, 7, 8, 1]])
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Block(L.Layer):
+    """A user's own: a list, a dictionary, a model inside, a layer under two names."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.steps = [L.Dense(4, "tanh", name="step"), L.Dropout(0.5, name="step_drop")]
+        self.by_name = {"out": L.Dense(4, name="out")}
+        self.inside = keras.Sequential([keras.Input((None, 4)), L.Dense(4), L.Dropout(0.3)])
+        self.first = self.steps[0]
+        self.attention = L.MultiHeadAttention(2, 3, dropout=0.2, name="attention")
+
+    def build(self, shape: Any) -> None:
+        for layer in (self.steps[0], self.by_name["out"]):
+            layer.build(shape)
+        self.attention.build(shape, shape)
+        self.built = True
+
+    def call(self, x: Any, training: Any = None) -> Any:
+        for layer in self.steps:
+            x = layer(x, training=training) if isinstance(layer, L.Dropout) else layer(x)
+        x = self.attention(query=x, value=x)
+        return self.inside(self.by_name["out"](self.first(x)), training=training)
+
+
+def attention() -> keras.Model:
+    """By name, with padding that is masked, called as by BERT."""
+    ids = keras.Input((5,), dtype="int32")
+    x = L.Embedding(9, 4, mask_zero=True, name="words")(ids)
+    layer = L.MultiHeadAttention(2, 3, dropout=0.4, name="attention")
+    y = layer(query=x, value=x, use_causal_mask=True)
+    return keras.Model(ids, L.Dense(2, name="head")(L.Flatten()(y + x)), name="attention")
+
+
+def own() -> keras.Model:
+    x = keras.Input((5, 4))
+    block = Block(name="block")
+    return keras.Model(x, L.Dense(2)(block(block(x))), name="own")
+
+
+def wrapped() -> keras.Model:
+    x = keras.Input((5, 4))
+    y = L.TimeDistributed(L.Dense(3, "relu", name="each"), name="steps")(x)
+    y = L.TimeDistributed(L.Dropout(0.5), name="drops")(y)
+    y = L.GroupQueryAttention(4, 4, 2, dropout=0.1, name="groups")(y, y)
+    return keras.Model(x, L.EinsumDense("abc,cd->abd", (None, 2), "tanh", "d")(y), name="wrapped")
+
+
+MODELS = {f.__name__: f for f in (attention, own, wrapped)}
+
+
+class InsideTest(tf.test.TestCase, parameterized.TestCase):
+    def made(self, name: str) -> tuple[Any, np.ndarray]:
+        model = MODELS[name]()
+        rng = np.random.default_rng(1)
+        for v in model.weights:
+            if "float" in v.dtype:
+                v.assign(v + 0.3 * rng.normal(size=v.shape))
+        return model, IDS if name == "attention" else X
+
+    def assert_same(self, a: Any, b: Any, x: np.ndarray) -> None:
+        self.assertAllClose(a.predict(x, verbose=0), b.predict(x, verbose=0), 1e-6, 1e-6)
+
+    def again(self, model: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "m.keras"
+            model.save(path)
+            return keras.models.load_model(path)
+
+    @parameterized.parameters(*MODELS)
+    def test_dropout(self, name: str) -> None:
+        """All of it is drawn, and after saving draws the same."""
+        model, x = self.made(name)
+        converted = to_mc_dropout(model)
+        self.assert_same(model, converted, x)
+        dropouts = [v for v in walk(converted) if isinstance(v, (L.Dropout, bayes.MCDropout))]
+        expected = [v for v in walk(model) if isinstance(v, L.Dropout) and v.rate]
+        self.assertLen(dropouts, len(expected))
+        self.assertTrue(all(isinstance(v, bayes.MCDropout) for v in dropouts))
+        drawn, other = (DrawnModel(converted)(x, draw=make_draw(k, 0)) for k in range(2))
+        self.assertNotAllClose(drawn, other)
+        loaded = self.again(converted)
+        self.assert_same(converted, loaded, x)
+        self.assertAllClose(DrawnModel(loaded)(x, draw=make_draw(0, 0)), drawn, 1e-5, 1e-6)
+
+    @parameterized.parameters(*MODELS)
+    def test_weights(self, name: str) -> None:
+        """Bayesian, saved, pruned and back: at the means the functions are the same."""
+        model, x = self.made(name)
+        converted = to_bayesian(model, num_data=10)
+        self.assert_same(model, converted, x)
+        left = [v for v in walk(converted) if type(v) in (L.Dense, L.EinsumDense, L.Embedding)]
+        self.assertEmpty(left)
+        self.assert_same(converted, self.again(converted), x)
+        self.assert_same(prune(converted, 0.0), converted, x)
+        back = to_deterministic(converted)
+        self.assert_same(model, back, x)
+        self.assertFalse([v for v in walk(back) if "tfbdl" in type(v).__module__])
+        names = [[type(v).__name__ for v in walk(m)] for m in (model, back)]
+        self.assertCountEqual(*names)
+
+
+if __name__ == "__main__":
+    tf.test.main()

@@ -1,0 +1,64 @@
+"""Uses of private names of Keras that look into layers, and change what they hold."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+from keras.src.layers.core.einsum_dense import _analyze_einsum_string
+
+
+def adopt_signature(layer: keras.layers.Layer, other: keras.layers.Layer) -> None:
+    """Makes `layer`, whose `call` takes anything, be called as `other` is."""
+    layer._call_signature = other._call_signature
+    layer.call_signature_parameters = list(other.call_signature_parameters)
+    layer._call_has_training_arg = other._call_has_training_arg
+    layer._call_has_mask_arg = other._call_has_mask_arg
+    layer._call_context_args = set(other._call_context_args)
+    layer._call_has_context_arg = dict(other._call_has_context_arg)
+
+
+def replace_tracked(
+    owner: keras.layers.Layer, old: keras.layers.Layer, new: keras.layers.Layer
+) -> None:
+    """Has Keras count `new` among the layers of `owner`, in the place of `old`."""
+    if owner._tracker.is_in_store("layers", old):
+        owner._tracker.replace_tracked_value("layers", old, new)
+
+
+class EinsumAxes(NamedTuple):
+    """The shapes of the weights and outputs of an `EinsumDense`, and the kernel's axes by side."""
+
+    kernel_shape: tuple[int, ...]
+    bias_shape: tuple[int, ...] | None
+    output_shape: tuple[int | None, ...]
+    input_axes: Any
+    output_axes: Any
+
+    def fitted(self, initializer: keras.initializers.Initializer) -> Any:
+        """An initializer that scales by the numbers of inputs and outputs, told these axes."""
+        unfitted = getattr(initializer, "input_axes", 0) is None
+        if not (isinstance(initializer, keras.initializers.VarianceScaling) and unfitted):
+            return initializer
+        axes = {"input_axes": self.input_axes, "output_axes": self.output_axes}
+        config = {**initializer.get_config(), "seed": initializer.seed, **axes}
+        return type(initializer).from_config(config)
+
+
+def einsum_axes(equation: str, bias_axes: str | None, x: Any, y: Any) -> EinsumAxes:
+    """The axes of an `EinsumDense` with inputs of shape `x` and outputs of shape (B, *y)."""
+    return EinsumAxes(*_analyze_einsum_string(equation, bias_axes, tuple(x), y))
+
+
+def layer_paths(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
+    """All layers inside a model, each once, by the names of those they are in and their own."""
+    paths: dict[int, tuple[str, keras.layers.Layer]] = {}
+
+    def visit(layer: keras.layers.Layer, prefix: str) -> None:
+        for inner in layer._layers:
+            if id(inner) not in paths:
+                paths[id(inner)] = prefix + inner.name, inner
+                visit(inner, f"{prefix}{inner.name}/")
+
+    visit(model, "")
+    return list(paths.values())
