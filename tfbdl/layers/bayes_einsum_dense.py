@@ -69,6 +69,8 @@ class BayesEinsumDense(BayesLinear):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        if bias_axes is None and (bias_prior, bias_posterior) != (None, None):
+            raise ValueError("bias_prior and bias_posterior must be None: bias_axes=None")
         super().__init__(
             activation,
             num_data=num_data,
