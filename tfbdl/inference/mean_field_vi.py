@@ -130,7 +130,7 @@ class MeanFieldVI(TrainingMethod):
         Raises:
             NotFittedError: before `fit`.
         """
-        q = self._fitted("predict")
+        q = self._fitted("export")
         arguments.seed("seed", seed)
         of, drawn = self._drawn
         if drawn is None or of is not q:
