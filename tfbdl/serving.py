@@ -139,7 +139,7 @@ def _filled(spec: tf.TensorSpec) -> tf.Tensor:
     number = 8
     values: Any = ["1" if spec.dtype == tf.string else 1] * number
     if spec.dtype.is_floating:
-        values = np.linspace(-1.0, 1.0, number)
+        values = np.linspace(1.0 / number, 1.0, number)  # indices too, as 0 and 1
     column = tf.reshape(
         tf.cast(tf.constant(values), spec.dtype), [number, *[1] * (len(spec.shape) - 1)]
     )
