@@ -584,6 +584,17 @@ class BayesianTest(ConvertTest):
         for message, model in cases.items():
             self.assert_refused(message, to_bayesian, model, num_data=10)
 
+    @parameterized.parameters("train_step", "compute_loss")
+    def test_a_training_of_its_own_is_not_lost(self, name: str) -> None:
+        """A subclass of keras.Model that is functional converts, unless it trains in its way."""
+        x = keras.Input((4,))
+        outputs = L.Dense(2)(x)
+        converted = to_bayesian(type("Plain", (keras.Model,), {})(x, outputs), num_data=10)
+        self.assert_same_predictions(keras.Model(x, outputs), converted)
+        own = type("Own", (keras.Model,), {name: lambda self, *args, **kwargs: {}})
+        message = rf"^model='own' \(Own\) has a {name} of its own"
+        self.assert_refused(message, to_bayesian, own(x, outputs, name="own"), num_data=10)
+
     @parameterized.parameters(
         (r"^layers=\['lost'\] are unknown; what can be converted is: .*first, last", ["lost"]),
         (r"^layers=\['drop'\] are unknown", "drop"),

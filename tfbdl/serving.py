@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -71,6 +71,21 @@ def export(
     examples = _examples(specs)
     if examples is not None:
         check_outputs(model, _as_called(model, examples), likelihood)
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    serve = _answering(model, num_samples, seed, likelihood)
+    archive.add_endpoint("serve", apart()(serve), input_signature=specs)
+    try:
+        new_folder(path, lambda folder: archive.write_out(str(folder), verbose=False))
+    except (OSError, tf.errors.OpError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.message.splitlines()[0]
+        raise OSError(f"path={path} cannot be written ({reason}); name another") from None
+
+
+def _answering(
+    model: keras.Model, num_samples: int, seed: int, likelihood: Likelihood | None
+) -> Callable[..., dict[str, tf.Tensor]]:
+    """The function that a signature serves."""
     sampler = DrawnModel(model)
 
     def serve(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -95,14 +110,7 @@ def export(
             answer |= {"entropy": entropy, "mutual_information": information}
         return {name: tf.cast(value, tf.float32) for name, value in answer.items()}
 
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    archive.add_endpoint("serve", apart()(serve), input_signature=specs)
-    try:
-        new_folder(path, lambda folder: archive.write_out(str(folder), verbose=False))
-    except (OSError, tf.errors.OpError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error.message.splitlines()[0]
-        raise OSError(f"path={path} cannot be written ({reason}); name another") from None
+    return serve
 
 
 def _input_specs(model: keras.Model) -> list[tf.TensorSpec]:

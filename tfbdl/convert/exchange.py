@@ -20,6 +20,9 @@ from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import is_graph, rebuild, walk
 from tfbdl.likelihoods import check_metrics
 
+_TRAINING = ("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics")
+"""Methods of models that their graph and config say nothing of."""
+
 
 def exchange(
     model: keras.Model,
@@ -69,8 +72,18 @@ def exchange(
 
 
 def _check_model(model: keras.Model) -> None:
-    """Raises ValueError where the model's graph is not known."""
+    """Raises ValueError where the model's graph is not known, or does not say how it trains."""
     if is_graph(model):
+        own = [
+            name
+            for name in _TRAINING
+            if getattr(type(model), name) is not getattr(keras.Model, name)
+        ]
+        if own:
+            raise ValueError(
+                f"model={model.name!r} ({type(model).__name__}) has a {own[0]} of its own, which a "
+                "copy would lose; convert keras.Model(model.inputs, model.outputs)"
+            )
         return
     if type(model) is keras.Sequential:
         raise ValueError(f"model={model.name!r} is not built; give it a keras.Input, or call it")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -14,7 +13,7 @@ from tfbdl.arguments import boolean, function, integer, optional, positive_integ
 from tfbdl.copying import copy_state
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import at_most
-from tfbdl.inference.training_method import TrainingMethod
+from tfbdl.inference.training_method import Training, TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import walk
 from tfbdl.models import WeightEnsemble
@@ -72,20 +71,15 @@ class DeepEnsemble(TrainingMethod):
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._network: keras.Model | None = None
 
-    def _trained(
-        self,
-        run: Callable[..., Any],
-        x: Any,
-        savedir: Path | None,
-        callbacks: Sequence[keras.callbacks.Callback],
-    ) -> Members:
+    def _trained(self, training: Training) -> Members:
         networks = []
         for k in range(self.num_members):
             network = self._make(self.seed + k)
             if network.built:
                 FlatModel(network)  # refuses random layers before they are trained
-            folder = None if savedir is None else savedir / f"member_{k}"
-            run(network, savedir=folder, callbacks=callbacks, seed=self.seed + k)
+            folder = training.savedir and training.savedir / f"member_{k}"
+            seed = self.seed + k
+            training.run(network, savedir=folder, callbacks=training.callbacks, seed=seed)
             networks.append(network)
         alike = WeightEnsemble.of(networks)
         self._network = networks[0]

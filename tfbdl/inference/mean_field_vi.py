@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -12,7 +10,7 @@ import numpy as np
 from tfbdl import arguments
 from tfbdl.arguments import boolean, optional, positive_integer
 from tfbdl.flat_model import FlatModel, flatten
-from tfbdl.inference.training_method import TrainingMethod
+from tfbdl.inference.training_method import Training, TrainingMethod, check_optimizer
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import inner_optimizer
 from tfbdl.models import NormalWeights, WeightEnsemble
@@ -63,12 +61,8 @@ class MeanFieldVI(TrainingMethod):
         super().__init__(name=name)
         self._flat = FlatModel(model)
         self.model = model
-        optimizer = inner_optimizer(getattr(model, "optimizer", None))
-        if not isinstance(optimizer, IVON):
-            raise ValueError(
-                f"model={model.name} is compiled with {type(optimizer).__name__}, which keeps no "
-                "distribution over the weights; compile it with tfbdl.optimizers.IVON"
-            )
+        lacks = "keeps no distribution over the weights; compile it with tfbdl.optimizers.IVON"
+        check_optimizer(model, IVON, lacks)
         self.seed = arguments.seed("seed", seed)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
 
@@ -85,13 +79,8 @@ class MeanFieldVI(TrainingMethod):
         posterior._result = posterior._now()
         return posterior
 
-    def _trained(
-        self,
-        run: Callable[..., Any],
-        x: Any,
-        savedir: Path | None,
-        callbacks: Sequence[keras.callbacks.Callback],
-    ) -> MeanField:
+    def _trained(self, training: Training) -> MeanField:
+        run, _, savedir, callbacks = training
         run(self.model, savedir=savedir, callbacks=callbacks, seed=self.seed)
         return self._now()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -13,7 +11,7 @@ from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import at_most
-from tfbdl.inference.training_method import TrainingMethod
+from tfbdl.inference.training_method import Training, TrainingMethod, check_optimizer
 from tfbdl.inference.weight_snapshots import WeightSnapshots
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.models import WeightEnsemble
@@ -65,25 +63,16 @@ class SGMCMC(TrainingMethod):
         super().__init__(name=name)
         self._flat = FlatModel(model)
         self.model = model
-        optimizer = getattr(model, "optimizer", None)
-        if not isinstance(getattr(optimizer, "inner_optimizer", optimizer), SamplingOptimizer):
-            raise ValueError(
-                f"model={model.name} is compiled with {type(optimizer).__name__}, which finds a "
-                "mode and samples nothing; compile it with one of tfbdl.optimizers, such as SGHMC"
-            )
+        lacks = "finds a mode and samples nothing; compile it with one of tfbdl.optimizers, such as"
+        check_optimizer(model, SamplingOptimizer, f"{lacks} SGHMC")
         self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
         self.seed = arguments.seed("seed", seed)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
 
-    def _trained(
-        self,
-        run: Callable[..., Any],
-        x: Any,
-        savedir: Path | None,
-        callbacks: Sequence[keras.callbacks.Callback],
-    ) -> Samples:
-        folder = None if savedir is None else savedir / "samples"
+    def _trained(self, training: Training) -> Samples:
+        run, _, savedir, callbacks = training
+        folder = savedir and savedir / "samples"
         snapshots = WeightSnapshots(self.start, self.every, savedir=folder)
         run(self.model, savedir=savedir, callbacks=[*callbacks, snapshots], seed=self.seed)
         return Samples(*snapshots.arrays())

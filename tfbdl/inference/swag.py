@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from tfbdl import arguments
 from tfbdl.arguments import boolean, generator, integer, optional, positive, positive_integer
 from tfbdl.batches import elements, num_examples
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.training_method import TrainingMethod
+from tfbdl.inference.training_method import Training, TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import own_variables, walk
 from tfbdl.memory import require
@@ -98,13 +97,8 @@ class SWAG(TrainingMethod):
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._training = SimpleNamespace(x=None)  # Keras would wrap dictionaries
 
-    def _trained(
-        self,
-        run: Callable[..., Any],
-        x: Any,
-        savedir: Path | None,
-        callbacks: Sequence[keras.callbacks.Callback],
-    ) -> PathMoments:
+    def _trained(self, training: Training) -> PathMoments:
+        run, x, savedir, callbacks = training
         path = _Path(self.rank, self.start, self.every)
         run(self.model, savedir=savedir, callbacks=[*callbacks, path], seed=self.seed)
         moments = path.moments

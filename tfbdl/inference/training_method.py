@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import keras
 import tensorflow as tf
@@ -15,11 +15,28 @@ from tfbdl import arguments
 from tfbdl.arguments import optional
 from tfbdl.batches import whole
 from tfbdl.inference.method import Method
+from tfbdl.keras_private import inner_optimizer
 from tfbdl.training.checks import check_callbacks
 from tfbdl.training.feed import DataOfEpoch
 from tfbdl.training.loop import train
 
 M = TypeVar("M", bound="TrainingMethod")
+
+
+class Training(NamedTuple):
+    """What one call of `fit` has to train with.
+
+    Attributes:
+        run: `tfbdl.train`, of a model, with a seed, callbacks and a savedir.
+        x: the examples, or a function of the epoch.
+        savedir: the folder of the run, if any.
+        callbacks: callbacks of the user.
+    """
+
+    run: Callable[..., Any]
+    x: Any
+    savedir: Path | None
+    callbacks: Sequence[keras.callbacks.Callback]
 
 
 class TrainingMethod(Method):
@@ -82,22 +99,24 @@ class TrainingMethod(Method):
             jit_compile=self.jit_compile,
             verbose=verbose,
         )
-        self._result = self._trained(run, x, folder, callbacks)
+        self._result = self._trained(Training(run, x, folder, callbacks))
         return self
 
-    def _trained(
-        self,
-        run: Callable[..., Any],
-        x: Any,
-        savedir: Path | None,
-        callbacks: Sequence[keras.callbacks.Callback],
-    ) -> Any:
-        """The result of a training.
-
-        Args:
-            run: `tfbdl.train`, of a model, with a seed, callbacks and a savedir.
-            x: the examples, or a function of the epoch.
-            savedir: the folder of the run, if any.
-            callbacks: callbacks of the user.
-        """
+    def _trained(self, training: Training) -> Any:
+        """The result of a training."""
         raise NotImplementedError
+
+
+def check_optimizer(model: keras.Model, kind: type[keras.optimizers.Optimizer], lacks: str) -> None:
+    """Raises ValueError unless the model is compiled with an optimizer of this kind.
+
+    Args:
+        model: the model.
+        kind: the type of optimizer, also inside one that scales the loss.
+        lacks: the message: what other optimizers do, and what to compile with.
+    """
+    optimizer = inner_optimizer(getattr(model, "optimizer", None))
+    if not isinstance(optimizer, kind):
+        raise ValueError(
+            f"model={model.name} is compiled with {type(optimizer).__name__}, which {lacks}"
+        )

@@ -123,6 +123,18 @@ class Likelihood(keras.losses.Loss, abc.ABC):
         return -self.log_prob(y_true, y_pred)
 
 
+def expected_in_natural_form(
+    likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor
+) -> tf.Tensor:
+    """E[y f - A(f)] with A at E[f] + Var[f] / 2, and what does not depend on f, shape (B,).
+
+    For log p(y | f) of this form: exact for A = exp, a lower bound where A is log(1 + exp(f)).
+    """
+    half = 0.5 * variance
+    weights = tf.cast(match(tf.convert_to_tensor(y), half.shape), half.dtype)
+    return likelihood.log_prob(y, outputs + half) - sum_over_example(weights * half)
+
+
 def wide(outputs: Any) -> tf.Tensor:
     """Outputs in at least float32, where densities are computed."""
     outputs = tf.convert_to_tensor(outputs)

@@ -8,7 +8,14 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
-from tfbdl.likelihoods.base import Likelihood, check_range, match, sum_over_example, wide
+from tfbdl.likelihoods.base import (
+    Likelihood,
+    check_range,
+    expected_in_natural_form,
+    match,
+    sum_over_example,
+    wide,
+)
 from tfbdl.likelihoods.probabilities import (
     check_probabilities,
     log_of,
@@ -67,9 +74,7 @@ class Bernoulli(Likelihood):
         return self.from_logits
 
     def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        half = 0.5 * variance
-        ones = tf.cast(match(tf.convert_to_tensor(y), half.shape), half.dtype)
-        return self.log_prob(y, outputs + half) - sum_over_example(ones * half)
+        return expected_in_natural_form(self, y, outputs, variance)
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         return self._both(outputs)[1]

@@ -10,7 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, match, sum_over_example, wide
+from tfbdl.likelihoods.base import (
+    HALF_LOG_2PI_E,
+    Likelihood,
+    expected_in_natural_form,
+    match,
+    sum_over_example,
+    wide,
+)
 from tfbdl.probability import tfp
 from tfbdl.tensorflow_private import custom_gradient
 
@@ -50,9 +57,7 @@ class Poisson(Likelihood):
         return True
 
     def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        half = 0.5 * variance
-        counts = tf.cast(match(tf.convert_to_tensor(y), half.shape), half.dtype)
-        return self.log_prob(y, outputs + half) - sum_over_example(counts * half)
+        return expected_in_natural_form(self, y, outputs, variance)
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         return tf.exp(wide(outputs))

@@ -46,8 +46,9 @@ class WeightEnsemble(Reweighted):
         super().__init__(model, **kwargs)
         self._programs = Programs(model)
         own = self._own_state
-        self.members = self._hold("members", members, None, self._flat.size)
-        self.states = self._hold("states", own[None] if states is None else states, None, len(own))
+        states = own[None] if states is None else states
+        self.members = self._hold("members", members, self._flat.size, several=True)
+        self.states = self._hold("states", states, len(own), several=True)
 
     @classmethod
     def of(cls, models: Sequence[keras.Model], **kwargs: Any) -> WeightEnsemble:

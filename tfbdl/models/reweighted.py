@@ -36,24 +36,17 @@ class Reweighted(keras.Model):
         accept_draws(self)
         self.built = True
 
-    def _hold(self, name: str, values: Any, *shape: int | None) -> keras.Variable:
-        """Makes a variable of an array.
-
-        Args:
-            name: of the argument.
-            values: the array.
-            *shape: its shape, None for any number but 0.
+    def _hold(self, name: str, values: Any, width: int, *, several: bool = False) -> keras.Variable:
+        """Makes a variable of an array of shape (width,), or of `several`, (K, width).
 
         Raises:
-            ValueError: if the shape is another, or a number is not finite.
+            ValueError: if the shape of the argument `name` is another, or a number is not finite.
         """
         values = as_array(name, values)
         check_finite(name, values, self._flat.dtype.name)
-        pairs = zip(values.shape, shape, strict=False)
-        if values.ndim != len(shape) or any(a != b if b is not None else a == 0 for a, b in pairs):
-            expected = ", ".join("K" if n is None else str(n) for n in shape)
-            comma = "," if len(shape) == 1 else ""
-            raise ValueError(f"{name} has shape {values.shape}; give ({expected}{comma})")
+        if values.ndim != 1 + several or values.shape[-1] != width or len(values) < several:
+            expected = f"(K, {width})" if several else f"({width},)"
+            raise ValueError(f"{name} has shape {values.shape}; give {expected}")
         return self._add(name, self._flat.dtype.name, values)
 
     def _add(self, name: str, dtype: str, values: np.ndarray) -> keras.Variable:

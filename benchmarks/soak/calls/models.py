@@ -97,11 +97,13 @@ def _dropout() -> keras.Model:
 
 def cases() -> Iterator[Case]:
     """Each function, callback and model."""
+    yield from _settings()
     yield from _converting()
-    yield from _models()
+    yield from _vaes()
+    yield from _reweighted()
 
 
-def _converting() -> Iterator[Case]:
+def _settings() -> Iterator[Case]:
     yield Case(
         "tfbdl.set_kl_weight",
         tfbdl.set_kl_weight,
@@ -120,6 +122,9 @@ def _converting() -> Iterator[Case]:
             "num_samples": (1, 2),
         },
     )
+
+
+def _converting() -> Iterator[Case]:
     plain = (Made(classifier), Made(lambda: network(keras.layers.Dense(3, name="other"))))
     bayesian = {
         "model": plain,
@@ -164,7 +169,7 @@ def _converting() -> Iterator[Case]:
     )
 
 
-def _models() -> Iterator[Case]:
+def _vaes() -> Iterator[Case]:
     vae = {
         "latent_dim": (2, 3),
         "hidden_units": ((3,), (3, 2)),
@@ -211,6 +216,9 @@ def _models() -> Iterator[Case]:
         {"x": (PIXELS, PIXELS**2), "validation_data": (None, PIXELS)},
         slow=True,
     )
+
+
+def _reweighted() -> Iterator[Case]:
     model = normalised()
     flat = FlatModel(model)
     members = np.linspace(-1.0, 1.0, 2 * flat.size, dtype="float32").reshape(2, -1)
