@@ -84,7 +84,7 @@ def batches(
 def elements(
     x: Any, y: Any, dtype: tf.DType | None = None, *, needs_y: bool = True
 ) -> Iterator[tuple[Any, Any]]:
-    """The batches (x, y) of a data set, or all of the arrays: NumPy arrays, but for text.
+    """The batches (x, y) of a data set, or all of the arrays: as NumPy arrays, if dense.
 
     Raises:
         ValueError: as `batches`; where a `dtype` is named, also for numbers that it does not hold.
@@ -158,11 +158,11 @@ def _rows(leaf: Any, rows: np.ndarray, dtype: tf.DType) -> tf.Tensor:
 
 
 def _checked(x: Any, y: Any, dtype: tf.DType | None, where: str = "") -> tuple[Any, Any]:
-    """The arrays of numbers as NumPy arrays; ValueError unless they are examples, equally many."""
+    """The dense arrays as NumPy arrays; ValueError unless they are examples, equally many."""
     if not keras.tree.flatten(x):
         raise ValueError(f"x{where} holds no array; give at least one")
-    x = keras.tree.map_structure(lambda leaf: _examples(f"x{where}", leaf, dtype, where), x)
-    y = None if y is None else _examples(f"y{where}", y, dtype, where)
+    x = keras.tree.map_structure(lambda leaf: _examples(f"x{where}", leaf, dtype, text=True), x)
+    y = None if y is None else _examples(f"y{where}", y, dtype)
     lengths = {int(leaf.shape[0]) for leaf in keras.tree.flatten(x)}
     if len(lengths) != 1:
         raise ValueError(
@@ -174,9 +174,9 @@ def _checked(x: Any, y: Any, dtype: tf.DType | None, where: str = "") -> tuple[A
     return x, y
 
 
-def _examples(name: str, leaf: Any, dtype: tf.DType | None, of_data_set: str) -> Any:
-    is_number = not isinstance(leaf, tf.Tensor) or leaf.dtype.is_numeric or leaf.dtype.is_bool
-    if of_data_set and not (isinstance(leaf, (tf.Tensor, np.ndarray)) and is_number):
-        return leaf  # text, and rows of different lengths
-    wanted = "numbers, or a tf.data.Dataset as x"
-    return examples(name, leaf, None if dtype is None else dtype.name, wanted=wanted)
+def _examples(name: str, leaf: Any, dtype: tf.DType | None, *, text: bool = False) -> Any:
+    if isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor)):
+        return leaf
+    wanted = "numbers or strings" if text else "numbers"
+    wanted += ", or a tf.data.Dataset as x"
+    return examples(name, leaf, None if dtype is None else dtype.name, text=text, wanted=wanted)

@@ -11,7 +11,12 @@ from tfbdl.arguments import shown
 
 
 def examples(
-    name: str, values: Any, dtype: str | None = None, *, wanted: str = "real numbers"
+    name: str,
+    values: Any,
+    dtype: str | None = None,
+    *,
+    text: bool = False,
+    wanted: str = "real numbers",
 ) -> np.ndarray:
     """`values` as an array of examples along the first axis: at least one, of finite numbers.
 
@@ -19,14 +24,15 @@ def examples(
         name: the name of the argument.
         values: the value that was given.
         dtype: the floating type that they are computed in, whose range they must be in.
+        text: whether they may be strings instead, as look-ups take them.
         wanted: a description of the values to give instead.
 
     Raises:
         ValueError: if they are not such; the message names the first example that is not.
     """
-    array = as_array(name, values, wanted)
+    array = as_array(name, values, wanted, text=text)
     if array.ndim == 0:
-        raise ValueError(f"{name} is the number {array:g}; give an array of examples")
+        raise ValueError(f"{name}={shown(array.item())} is one value; give an array of examples")
     if array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; give at least one example")
     check_finite(name, array, dtype)
@@ -48,8 +54,10 @@ def check_finite(name: str, array: np.ndarray, dtype: str | None = None) -> None
             )
 
 
-def as_array(name: str, values: Any, wanted: str = "real numbers") -> np.ndarray:
-    """`values` as an array of real numbers.
+def as_array(
+    name: str, values: Any, wanted: str = "real numbers", *, text: bool = False
+) -> np.ndarray:
+    """`values` as an array of real numbers, or of strings where there may be `text`.
 
     Raises:
         ValueError: if they are none; `wanted` says what to give.
@@ -62,7 +70,7 @@ def as_array(name: str, values: Any, wanted: str = "real numbers") -> np.ndarray
         raise ValueError(f"{name}={shown(values)} is no array; give {wanted}") from None
     if array.dtype.name == "bfloat16":  # which is no number to NumPy
         return array.astype(np.float32)
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub" and not (text and _is_text(array)):
         raise ValueError(f"{name} has dtype {array.dtype}; give {wanted}")
     return array
 
@@ -70,7 +78,7 @@ def as_array(name: str, values: Any, wanted: str = "real numbers") -> np.ndarray
 def structure_of_arrays(name: str, values: Any) -> Any:
     """`values` as an array, or a structure of arrays: a dictionary, or a list or tuple of arrays.
 
-    A list of numbers, or of lists of them, is one array.
+    A list of numbers or strings, or of lists of them, is one array.
 
     Raises:
         ValueError: as `as_array`, or if there is none.
@@ -80,10 +88,17 @@ def structure_of_arrays(name: str, values: Any) -> Any:
     elif isinstance(values, (list, tuple)) and any(map(_is_array, values)):
         parts = type(values)(structure_of_arrays(name, part) for part in values)
     else:
-        return as_array(name, values)
+        return as_array(name, values, "numbers or strings", text=True)
     if not parts:
         raise ValueError(f"{name} holds no array; give at least one")
     return parts
+
+
+def _is_text(array: np.ndarray) -> bool:
+    """Whether its elements are strings: Unicode or bytes, also in an array of objects."""
+    if array.dtype.kind != "O":
+        return array.dtype.kind in "US"
+    return array.size > 0 and all(isinstance(value, (str, bytes)) for value in array.flat)
 
 
 def _is_array(value: Any) -> bool:

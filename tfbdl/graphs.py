@@ -22,6 +22,9 @@ class Compiled:
         autograph: whether its `if` and `while` may depend on tensors.
         convolutions: whether XLA may compile them on a CPU too, where it decides: in a loop over
             draws it moves out those that are the same for all.
+
+    Raises:
+        ValueError: when called with True, and XLA cannot compile it.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class Compiled:
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
             if not (self._takes_xla.get(graph) and "compil" in str(error)):
                 raise
+            if self._jit_compile:
+                raise _refusal(str(error).splitlines()[0]) from None
             self._takes_xla[graph] = False
         return self.graph(*args)(*args)
 
@@ -54,15 +59,18 @@ class Compiled:
         with gradients_die():
             if self._jit_compile is not False:
                 graph = self._by_xla.get_concrete_function(*args)
-                if self._jit_compile or self._is_for_xla(graph):
+                if self._is_for_xla(graph):
                     return graph
             return self._by_tensorflow.get_concrete_function(*args)
 
     def _is_for_xla(self, graph: tf.types.experimental.ConcreteFunction) -> bool:
         if graph not in self._takes_xla:
             device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+            unknown = unknown_to_xla(graph.graph, device)
+            if unknown and self._jit_compile:
+                raise _refusal(f"XLA cannot compile {', '.join(sorted(unknown))}")
             is_slow = device == "CPU" and not self._convolutions and convolves(graph.graph)
-            self._takes_xla[graph] = not is_slow and _can_be_compiled(graph.graph, device)
+            self._takes_xla[graph] = not unknown and bool(self._jit_compile or not is_slow)
         return self._takes_xla[graph]
 
 
@@ -71,12 +79,15 @@ def convolves(graph: tf.Graph) -> bool:
     return any(op.startswith(("Conv2D", "Conv3D", "DepthwiseConv")) for op in operations(graph))
 
 
-def _can_be_compiled(graph: tf.Graph, device: str) -> bool:
-    """Whether XLA has a kernel for each of its operations, and no argument is a string."""
-    if any(tensor.dtype == tf.string for tensor in graph.inputs):
-        return False
+def unknown_to_xla(graph: tf.Graph, device: str) -> set[str]:
+    """The kinds of its operations that XLA has no kernel for, and "strings" if it is given some."""
     functions = {f.signature.name for f in graph.as_graph_def().library.function}
-    return operations(graph) - functions <= operations_of_xla(device)
+    unknown = operations(graph) - functions - operations_of_xla(device)
+    return unknown | {"strings" for tensor in graph.inputs if tensor.dtype == tf.string}
+
+
+def _refusal(reason: str) -> ValueError:
+    return ValueError(f"jit_compile=True: {reason}; leave jit_compile out")
 
 
 def has_loops(graph: tf.Graph) -> bool:

@@ -28,21 +28,24 @@ def output_on(model: keras.Model, x: Any) -> Any:
     """The model's output in inference mode; builds a model that has no weights yet.
 
     Raises:
-        ValueError: if the model does not take inputs of this shape.
+        ValueError: if the model does not take such inputs.
     """
     try:
         with model.distribute_strategy.scope():
             return model(x, training=False)
-    except (ValueError, tf.errors.InvalidArgumentError) as error:
+    except (ValueError, tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
         reason = first_line(error)
         if _is_one_example(model, x):
             raise ValueError(
                 f"x has no axis of examples, where model={model.name} takes batches; "
                 "give data_set.batch(100), or x[None] for one example"
             ) from None
-        shapes = ", ".join(str(tuple(leaf.shape[1:])) for leaf in keras.tree.flatten(x))
+        leaves = keras.tree.flatten(x)
+        shapes = ", ".join(str(tuple(leaf.shape[1:])) for leaf in leaves)
+        text = " of text" if any(leaf.dtype == tf.string for leaf in leaves) else ""
         raise ValueError(
-            f"x has examples of shape {shapes}, which model={model.name} does not take: {reason}"
+            f"x has examples{text} of shape {shapes}, which model={model.name} does not take: "
+            f"{reason}"
         ) from None
 
 

@@ -311,6 +311,41 @@ class BeyondXLATest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(prediction.mean, np.mean([dense(h) for h in kept], 0), 1e-5, 1e-6)
 
     @parameterized.parameters(*MODELS)
+    def test_arrays(self, make: Any, x: Any) -> None:
+        """As data sets, whatever type NumPy or TensorFlow gives their strings."""
+        model = make()
+        expected = tfbdl.predict(model, tf.data.Dataset.from_tensors(x), 9, seed=1, verbose=0).mean
+        for same in (x, tf.constant(x), tf.constant(x).numpy()):
+            actual = tfbdl.predict(model, same, 9, seed=1, verbose=0).mean
+            self.assertAllClose(actual, expected, 1e-6, 1e-6)
+
+    @parameterized.parameters(*MODELS)
+    def test_xla_all_the_same(self, make: Any, x: Any) -> None:
+        message = "^jit_compile=True: XLA cannot compile [A-Za-z0-9, ]+; leave jit_compile out$"
+        with self.assertRaisesRegex(ValueError, message):
+            tfbdl.predict(make(), x, 4, jit_compile=True, verbose=0)
+
+    @parameterized.parameters(*MODELS)
+    def test_training_and_laplace(self, make: Any, x: Any) -> None:
+        """As those of the same network behind its look-up."""
+        y, likelihood = np.arange(5) % 2, tfbdl.likelihoods.Categorical()
+        whole = make()
+        between = next(layer for layer in whole.layers if layer.trainable_variables).input
+        features = keras.Model(whole.input, between)(tf.constant(x))
+        rest = keras.models.clone_model(keras.Model(between, whole.output))
+        for variable, own in zip(rest.trainable_variables, whole.trainable_variables, strict=True):
+            variable.assign(own)
+        actual = []
+        for model, inputs in ((whole, x), (rest, features)):
+            model.compile("sgd", likelihood)
+            history = tfbdl.train(model, inputs, y, epochs=3, batch_size=5, verbose=0)
+            network = tfbdl.to_deterministic(model)
+            laplace = tfbdl.inference.Laplace(network, likelihood=likelihood).fit(inputs, y)
+            prediction = tfbdl.predict(laplace, inputs, 9, seed=1, verbose=0)
+            actual.append((history["loss"], prediction.mean))
+        self.assertAllClose(actual[0], actual[1], 1e-5, 1e-6)
+
+    @parameterized.parameters(*MODELS)
     def test_bound(self, make: Any, x: Any) -> None:
         model, y = make(), np.arange(5) % 2
         likelihood = tfbdl.likelihoods.Categorical()

@@ -64,7 +64,8 @@ def test_a_function_of_the_epoch_gives_structures() -> None:
         ({"a": A, "b": B[:20]}, r"x has arrays of \[20, 24\] examples; give equally many of each"),
         ({}, "x holds no array; give at least one"),
         ({"a": A, "b": np.where(B > 1, np.nan, B)}, "x is not finite in example"),
-        ({"a": A, "b": "text"}, "x has dtype <U4; give real numbers"),
+        ({"a": A, "b": "text"}, r"x has shape \(\); give at least one example"),
+        ({"a": A, "b": [None] * 24}, "x has dtype object; give numbers or strings"),
     ],
 )
 def test_refusals(x: Any, message: str) -> None:

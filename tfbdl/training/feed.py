@@ -206,7 +206,12 @@ def _rows(data: Any, rows: slice) -> Any:
 
 def _checksum(data: Any) -> int:
     parts = keras.tree.flatten(data)
-    return zlib.crc32(b"".join(np.ascontiguousarray(part).data for part in parts))
+    return zlib.crc32(b"".join(map(_bytes, parts)))
+
+
+def _bytes(part: Any) -> bytes:
+    array = np.asarray(part)
+    return repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
 
 
 def _on_device(array: np.ndarray) -> tf.Tensor:

@@ -108,7 +108,9 @@ class Jacobian:
 
     def outputs(self, theta: tf.Tensor, state: State, x: Any) -> tf.Tensor:
         """F(theta, x), shape (B, ...)."""
-        return self._link(self._flat(theta, x, state))
+        outputs = self._link(self._flat(theta, x, state))
+        _set_number(outputs, keras.tree.flatten(x)[0].shape[0])
+        return outputs
 
     def __call__(
         self, theta: tf.Tensor, state: State, x: Any, cotangents: Cotangents
@@ -167,6 +169,9 @@ class Jacobian:
         with recorded(layers, before_activation=True) as calls:
             outputs = self.outputs(theta, state, x)
         own = [c for c in calls if c.z.graph is outputs.graph]
+        for c in own:
+            _set_number(c.x, outputs.shape[0])
+            _set_number(c.z, outputs.shape[0])
         return outputs, [c for c in own if c.z.shape[0] == outputs.shape[0]]
 
     def _by_rule(self, calls: list[Call], gradients: list[tf.Tensor]) -> dict[int, Factored]:
@@ -233,6 +238,12 @@ def check_last(
             f"subset_of_weights='last_layer' would take {taken.name!r}, but the last to be called "
             f"is {calls[-1].layer.name!r}; name the layer"
         )
+
+
+def _set_number(tensor: tf.Tensor, num: int) -> None:
+    """Tells it the number of examples, where operations on strings have lost that."""
+    if tensor.shape.rank and tensor.shape[0] is None:
+        tensor.set_shape([num, *tensor.shape[1:]])
 
 
 def rows(outputs: tf.Tensor) -> tf.Tensor:

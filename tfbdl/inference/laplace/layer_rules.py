@@ -36,7 +36,8 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Factored:
     g = tf.transpose(g, [1, 0, 2, 3])
     if weight is layer.bias:
         return Factored(tf.ones_like(g[:, 0, :1, :1]), tf.reduce_sum(g, axis=2, keepdims=True))
-    return Factored(tf.concat([_multiplied(layer, c.x) for c, _ in calls], axis=1), g)
+    inputs = [tf.cast(c.x, c.z.dtype) for c, _ in calls]  # of integers, as from look-ups
+    return Factored(tf.concat([_multiplied(layer, x) for x in inputs], axis=1), g)
 
 
 def _multiplied(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
