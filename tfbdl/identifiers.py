@@ -41,10 +41,10 @@ def of_config(name: str, config: dict[str, Any], kind: type) -> Any:
         made = keras.saving.deserialize_keras_object(config)
     except Exception as error:  # a config may hold anything
         raise ValueError(
-            f"{name}={shown(config)} is no config of an object: {first_line(error)}"
+            f"{name}={shown(config)} is the config of no object: {first_line(error)}"
         ) from None
     if not isinstance(made, kind):
-        raise ValueError(f"{name}={shown(config)} is no config of a {kind.__name__}")
+        raise ValueError(f"{name}={shown(config)} is the config of no {kind.__name__}")
     return made
 
 

@@ -382,6 +382,12 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(scale.scale, [0.3], 0.1)
 
     @parameterized.named_parameters((name, name) for name in ELEMENTWISE)
+    def test_reads_as_the_call_that_makes_it(self, name: str) -> None:
+        likelihood = ELEMENTWISE[name][0]
+        again = eval(repr(likelihood), vars(likelihoods))
+        self.assertEqual(again.get_config(), {**likelihood.get_config(), "name": again.name})
+
+    @parameterized.named_parameters((name, name) for name in ELEMENTWISE)
     def test_is_saved_with_the_model(self, name: str) -> None:
         likelihood, outputs, y, _ = ELEMENTWISE[name]
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(outputs.shape[-1])])

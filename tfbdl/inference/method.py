@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
-import inspect
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import optional, positive_integer
+from tfbdl.as_call import arguments_of, as_call
 from tfbdl.models import WeightEnsemble
 from tfbdl.npz_file import FORMAT, check_format
 from tfbdl.predictive import Prediction, predict
@@ -121,7 +118,7 @@ class Method(keras.layers.Layer, abc.ABC):
 
     def _config_but(self, *names: str) -> dict[str, Any]:
         """The arguments of the constructor, but for those named, as files hold them."""
-        kept = [name for name in _arguments(type(self)) if name not in names]
+        kept = [name for name in arguments_of(type(self)) if name not in names]
         config = {name: self._serialized(name, getattr(self, name)) for name in kept}
         return {"format": FORMAT, "name": self.name, **config}
 
@@ -137,12 +134,7 @@ class Method(keras.layers.Layer, abc.ABC):
         return cls(**made)
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}={_shown(getattr(self, name))}"
-            for name, default in _arguments(type(self)).items()
-            if not _is_default(getattr(self, name), default)
-        )
-        return f"{type(self).__name__}({shown}){'' if self.is_fitted else ', not fitted'}"
+        return f"{as_call(self)}{'' if self.is_fitted else ', not fitted'}"
 
     def _serialized(self, name: str, value: Any) -> Any:
         if callable(value) and not hasattr(value, "get_config"):
@@ -170,30 +162,3 @@ def at_most(number: int, num_samples: int | None) -> int:
         ValueError: if `num_samples` is not a positive integer.
     """
     return min(optional(positive_integer, "num_samples", num_samples) or number, number)
-
-
-def _arguments(kind: type) -> dict[str, Any]:
-    """The arguments of a constructor and their defaults, but for `name`."""
-    parameters = inspect.signature(kind).parameters
-    return {name: p.default for name, p in parameters.items() if name != "name"}
-
-
-def _is_default(value: Any, default: Any) -> bool:
-    return np.ndim(value) == 0 and bool(value == default)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, keras.Model):
-        return value.name
-    if isinstance(value, (np.ndarray, tf.Tensor)):
-        shape = tuple(value.shape)
-        return f"{float(value):g}" if not shape else f"<array of shape {shape}>"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {_shown(part)}" for key, part in value.items()) + "}"
-    if dataclasses.is_dataclass(value):
-        settings = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
-        shown = (f"{f.name}={_shown(v)}" for f, v in settings if not _is_default(v, f.default))
-        return f"{type(value).__name__}({', '.join(shown)})"
-    if inspect.isfunction(value):
-        return value.__name__
-    return type(value).__name__ if repr(value).startswith("<") else repr(value)

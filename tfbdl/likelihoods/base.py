@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import optional, text
+from tfbdl.as_call import as_call
 from tfbdl.probability import tfp
 
 
@@ -29,6 +30,9 @@ class Likelihood(keras.losses.Loss, abc.ABC):
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(name=optional(text, "name", name), **kwargs)
+
+    def __repr__(self) -> str:
+        return as_call(self)
 
     @property
     def outputs_hold(self) -> str | None:
