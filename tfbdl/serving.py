@@ -14,7 +14,7 @@ from tfbdl import arguments
 from tfbdl.arguments import positive_integer
 from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel, make_draw
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.model_arguments import keras_model, only_input_shape
 from tfbdl.predictive.functions import check_outputs, known_likelihood
 from tfbdl.predictive.moments import of_many
@@ -28,7 +28,7 @@ def export(
     num_samples: int = 30,
     *,
     seed: int = 0,
-    likelihood: Likelihood | None = None,
+    likelihood: LikelihoodLike | None = None,
 ) -> None:
     """Writes a SavedModel whose signature answers with a prediction and how sure it is.
 

@@ -52,7 +52,10 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_arguments(self) -> None:
         for message, arguments in (
-            ("likelihood='gauss' must be an object of tfbdl.likelihoods", {"likelihood": "gauss"}),
+            (
+                "likelihood='gauss' is unknown; choose an object of tfbdl.likelihoods",
+                {"likelihood": "gauss"},
+            ),
             ("likelihood=None: the loss of model=.* is no likelihood", {"likelihood": None}),
             ("hessian_structure='block' is unknown", {"hessian_structure": "block"}),
             ("curvature='kfac' is unknown", {"curvature": "kfac"}),

@@ -503,7 +503,7 @@ class RefusalTest(tf.test.TestCase):
                 regression(batch_size=batch_size)
 
     def test_arguments(self) -> None:
-        with self.assertRaisesRegex(ValueError, "^likelihood='mse' must be an object of tfbdl"):
+        with self.assertRaisesRegex(ValueError, "^likelihood='mse' is a loss that gives y no prob"):
             LogPosterior(network(), 1.0, X, Y, likelihood="mse")
         with self.assertRaisesRegex(ValueError, "^dtype='float16' is unknown; choose one of"):
             regression(dtype="float16")

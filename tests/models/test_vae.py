@@ -13,6 +13,7 @@ import tensorflow_probability as tfp
 import two_replicas
 from absl.testing import parameterized
 
+from tfbdl import likelihoods
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.models import VAE, vae_bounds
 
@@ -69,7 +70,7 @@ def decode(model: Any, z: Any) -> Any:
 
 def log_likelihood(model: Any, x: Any, logits: Any) -> Any:
     """Sum over pixels of x h - log normaliser, for either likelihood, over the last axis."""
-    if model.likelihood == "bernoulli":
+    if model.likelihood.name == "bernoulli":
         normaliser = np.logaddexp(0, logits)
     else:
         normaliser = np.log(np.expm1(logits) / logits)
@@ -455,7 +456,10 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
 
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
-        ({"likelihood": "normal"}, "^likelihood='normal' .*: bernoulli, continuous_bernoulli$"),
+        *[
+            ({"likelihood": given}, "^likelihood=.* is not for pixels; .*'continuous_bernoulli'")
+            for given in ("normal", "binary_crossentropy", likelihoods.Bernoulli(from_logits=False))
+        ],
         ({"binarize": "static"}, "^binarize='static' is unknown; choose one of: dynamic$"),
         *[
             ({"latent_dim": d}, "^latent_dim=.* positive integer$")
@@ -468,7 +472,10 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
             VAE(**arguments)
 
     BAD = (
-        (255 * X, r"^x has values from .* to .*; likelihood='bernoulli' needs pixels in \[0, 1\]"),
+        (
+            255 * X,
+            r"^x has values from .* to .*; likelihood=Bernoulli\(\) needs pixels in \[0, 1\]",
+        ),
         (X - 0.5, r"^x has values from -.*pixels in \[0, 1\] \(divide by 255\)$"),
         (np.where(X > 0.9, np.nan, X), "^x is not finite"),
         (np.where(X > 0.9, np.inf, X), "^x is not finite"),

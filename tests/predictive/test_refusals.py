@@ -98,9 +98,9 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
             with self.assertRaisesRegex(ValueError, "^model=.* is no keras.Model; give one"):
                 function(model, X)
 
-    @parameterized.parameters("categorical", likelihoods.Normal, keras.losses.MeanSquaredError())
+    @parameterized.parameters("gauss", "mse", keras.losses.MeanSquaredError())
     def test_no_likelihood(self, likelihood: Any) -> None:
-        with self.assertRaisesRegex(ValueError, "^likelihood=.* must be an object of tfbdl.likel"):
+        with self.assertRaisesRegex(ValueError, "^likelihood=.* one of"):
             tfbdl.predict(classifier(), X, 3, likelihood=likelihood)
 
     @parameterized.parameters("softmax", "sigmoid")

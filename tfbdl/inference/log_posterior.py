@@ -16,7 +16,7 @@ from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import has_loops
 from tfbdl.inference.over_chains import over_chains
-from tfbdl.likelihoods import Likelihood, required_likelihood
+from tfbdl.likelihoods import LikelihoodLike, required_likelihood
 from tfbdl.priors import Prior
 from tfbdl.programs import Programs, as_graph
 from tfbdl.tensorflow_private import custom_gradient
@@ -56,7 +56,8 @@ class LogPosterior:
         x: inputs, shape (N, ...), in the structure in which the model takes them; or a
             `tf.data.Dataset` of batches (x, y).
         y: targets, shape (N, ...); None if x is a data set.
-        likelihood: p(y | f(x)); by default that of the loss the model was compiled with.
+        likelihood: p(y | f(x)), as `tfbdl.likelihoods.get` takes it; by default that of the
+            loss the model was compiled with.
         batch_size: examples at a time, to bound the memory; None takes all at once. Gradients
             then are of first order only.
         dtype: "float32" or "float64", of theta and of all that is computed.
@@ -80,14 +81,14 @@ class LogPosterior:
         x: Any,
         y: Any = None,
         *,
-        likelihood: Likelihood | None = None,
+        likelihood: LikelihoodLike | None = None,
         batch_size: int | None = None,
         dtype: str = "float32",
     ) -> None:
         self.flat = FlatModel(in_precision(model, dtype))
         self.programs = Programs(self.flat.model)
         self.size = self.flat.size
-        self.likelihood = likelihood = required_likelihood(model, likelihood)
+        self.likelihood = required_likelihood(model, likelihood)
         self.dtype = tf.as_dtype(dtype)
         x, y = whole(x, y, self.dtype)
         self.x, self.y = in_type(x, self.dtype), in_type(y, self.dtype)
@@ -103,8 +104,8 @@ class LogPosterior:
         few = tf.nest.map_structure(lambda a: a[:2], self.x)
         self.flat.check_deterministic(few)
         outputs = self.flat(self.flat.theta, few)
-        likelihood.check(outputs)
-        likelihood.check_targets(y, outputs)
+        self.likelihood.check(outputs)
+        self.likelihood.check_targets(y, outputs)
         network = tf.function(lambda theta: self.flat(theta, few))
         self._has_loops = has_loops(network.get_concrete_function(self.theta).graph)
 

@@ -18,7 +18,7 @@ from tfbdl.inference.log_posterior import Density
 from tfbdl.inference.mcmc.kernels.base import value_and_gradient
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.models import WeightEnsemble
 from tfbdl.probability import tfp
 
@@ -55,7 +55,8 @@ class MAP(TargetMethod):
     Args:
         model: a built `keras.Model`, or a log density, as in `MCMC`.
         prior: p(w) of a network's weights, as in `MCMC`; None beside a log density.
-        likelihood: p(y | f(x)) of a network; by default that of the loss it was compiled with.
+        likelihood: p(y | f(x)) of a network, as `tfbdl.likelihoods.get` takes it; by default that
+            of the loss it was compiled with.
         optimizer: "lbfgs", or a Keras optimizer, its learning rate counted on the log posterior of
             all the data, such as `keras.optimizers.Adam(1e-2)`.
         max_iterations: the most iterations of the optimizer.
@@ -86,7 +87,7 @@ class MAP(TargetMethod):
         model: Target,
         prior: Prior = None,
         *,
-        likelihood: Likelihood | None = None,
+        likelihood: LikelihoodLike | None = None,
         optimizer: str | keras.optimizers.Optimizer = "lbfgs",
         max_iterations: int = 1000,
         tolerance: float = 1e-3,

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl import likelihoods
 from tfbdl.arguments import function, option, shown
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.log_posterior import (
@@ -19,7 +20,7 @@ from tfbdl.inference.log_posterior import (
     prior_of_each,
 )
 from tfbdl.inference.method import Method
-from tfbdl.likelihoods import Likelihood, required_likelihood
+from tfbdl.likelihoods import LikelihoodLike, required_likelihood
 from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.reweighted import floats
 
@@ -44,7 +45,7 @@ class TargetMethod(Method):
         self,
         model: Target,
         prior: Prior,
-        likelihood: Likelihood | None,
+        likelihood: LikelihoodLike | None,
         *,
         dtype: str,
         name: str | None,
@@ -70,7 +71,7 @@ class TargetMethod(Method):
         self._state: tuple[tf.Tensor, ...] = ()
         self.model = model
         self.prior = prior
-        self.likelihood = likelihood
+        self.likelihood = None if likelihood is None else likelihoods.get(likelihood)
 
     def _density(self, x: Any, y: Any, batch_size: int | None) -> LogPosterior | Density:
         """The log density to work on.

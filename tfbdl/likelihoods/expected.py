@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import shown
 from tfbdl.likelihoods.base import Likelihood, wide
+from tfbdl.likelihoods.choice import LikelihoodLike, get
 from tfbdl.probability import tfp
 
 
@@ -23,23 +24,22 @@ class Expected(Likelihood):
     et al. 2024, section 3.2). Where the variance is 0, as in drawn functions, it is log p(y | f).
 
     Args:
-        likelihood: p(y | f): `Normal` or `Poisson`, or `Categorical` or `Bernoulli` of logits.
+        likelihood: p(y | f), as `get` takes it: `Normal` or `Poisson`, or `Categorical` or
+            `Bernoulli` of logits.
 
     Raises:
         ValueError: if `likelihood` is another.
     """
 
-    def __init__(self, likelihood: Likelihood, name: str = "expected", **kwargs: Any) -> None:
+    def __init__(self, likelihood: LikelihoodLike, name: str = "expected", **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
-        if isinstance(likelihood, dict):
-            likelihood = keras.saving.deserialize_keras_object(likelihood)
-        if not isinstance(likelihood, Likelihood) or not likelihood.has_expectation:
+        self.likelihood = get(likelihood)
+        if not self.likelihood.has_expectation:
             raise ValueError(
                 f"likelihood={shown(likelihood)} must be Normal(), Poisson(), or Categorical() or "
                 "Bernoulli() of logits, whose expectation is known"
             )
-        self.likelihood = likelihood
-        self.is_discrete = likelihood.is_discrete
+        self.is_discrete = self.likelihood.is_discrete
 
     @property
     def outputs_hold(self) -> str | None:

@@ -8,7 +8,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import instance
 from tfbdl.identifiers import of_keras
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
@@ -45,32 +44,6 @@ def of_loss(loss: Any) -> Likelihood | None:
     kind = loss if callable(loss) and not isinstance(loss, keras.losses.Loss) else type(loss)
     family = _OF_KERAS.get(kind)
     return None if family is None else family(bool(getattr(loss, "from_logits", False)))
-
-
-def of_model(model: keras.Model, given: Likelihood | None) -> Likelihood | None:
-    """`given`, or that of the loss the model was compiled with; None where neither says.
-
-    Raises:
-        ValueError: if `given` is no likelihood.
-    """
-    if given is None:
-        return of_loss(getattr(model, "loss", None))
-    return instance("likelihood", given, Likelihood, "an object of tfbdl.likelihoods")
-
-
-def required_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood:
-    """The likelihood of a model as `of_model` finds it, where one is needed.
-
-    Raises:
-        ValueError: also if neither says.
-    """
-    likelihood = of_model(model, given)
-    if likelihood is None:
-        raise ValueError(
-            f"likelihood=None: the loss of model={model.name} is no likelihood that is known; give "
-            "one of tfbdl.likelihoods, such as Normal(0.1), here or to compile"
-        )
-    return likelihood
 
 
 def check_targets(loss: Any, y: Any, outputs: tf.Tensor) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl import likelihoods
 from tfbdl.arguments import instance, text
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.likelihoods.base import aligned
 
 
@@ -29,7 +30,7 @@ class OfMean(keras.metrics.Metric):
     Args:
         metric: a metric of y and its mean, such as `keras.metrics.RootMeanSquaredError()`; where
             there are classes, one of probabilities.
-        likelihood: p(y | f(x)), as in `compile`.
+        likelihood: p(y | f(x)), as `tfbdl.likelihoods.get` takes it.
         name: the name in logs; by default that of `metric`.
 
     Raises:
@@ -37,7 +38,7 @@ class OfMean(keras.metrics.Metric):
     """
 
     def __init__(
-        self, metric: keras.metrics.Metric, likelihood: Likelihood, name: str | None = None
+        self, metric: keras.metrics.Metric, likelihood: LikelihoodLike, name: str | None = None
     ) -> None:
         instance(
             "metric",
@@ -45,7 +46,6 @@ class OfMean(keras.metrics.Metric):
             keras.metrics.Metric,
             "an object, such as keras.metrics.RootMeanSquaredError()",
         )
-        instance("likelihood", likelihood, Likelihood, "an object of tfbdl.likelihoods")
         if metric.get_config().get("from_logits"):
             raise ValueError(
                 f"metric={type(metric).__name__}(from_logits=True) takes logits, and the mean of "
@@ -54,7 +54,7 @@ class OfMean(keras.metrics.Metric):
         name = metric.name if name is None else text("name", name)
         super().__init__(name=name, dtype=metric.dtype)
         self.metric = metric
-        self.likelihood = likelihood
+        self.likelihood = likelihoods.get(likelihood)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.

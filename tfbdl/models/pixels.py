@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 
-from tfbdl.arguments import option
+from tfbdl import likelihoods
+from tfbdl.arguments import shown
 from tfbdl.examples import as_array
-from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Likelihood
-
-_NAMES: dict[str, Callable[[], Likelihood]] = {
-    "bernoulli": Bernoulli,
-    "continuous_bernoulli": ContinuousBernoulli,
-}
+from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Likelihood, LikelihoodLike
 
 
-def likelihood_of(name: str) -> Likelihood:
-    """The likelihood of that name.
+def likelihood_of(given: LikelihoodLike) -> Likelihood:
+    """The likelihood of pixels that a user means.
 
     Raises:
-        ValueError: if the name is unknown.
+        ValueError: if it is not one of logits.
     """
-    return _NAMES[option("likelihood", name, _NAMES)]()
+    likelihood = likelihoods.get(given)
+    of_logits = getattr(likelihood, "from_logits", True)
+    if not isinstance(likelihood, (Bernoulli, ContinuousBernoulli)) or not of_logits:
+        raise ValueError(
+            f"likelihood={shown(given)} is not for pixels; choose 'bernoulli' or "
+            "'continuous_bernoulli', of logits"
+        )
+    return likelihood
 
 
 def are_in_batches(data: Any) -> bool:
@@ -32,12 +35,12 @@ def are_in_batches(data: Any) -> bool:
     return isinstance(data, (Iterator, keras.utils.PyDataset)) or hasattr(data, "element_spec")
 
 
-def check(x: Any, likelihood: str, shape: tuple[int, ...] | None) -> np.ndarray:
+def check(x: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) -> np.ndarray:
     """X as an array of examples of a shape, with values in [0, 1], where the likelihoods hold.
 
     Args:
         x: the value that was given.
-        likelihood: its name, for messages.
+        likelihood: shown in messages.
         shape: the shape of one example; None takes any.
 
     Raises:
@@ -52,7 +55,7 @@ def check(x: Any, likelihood: str, shape: tuple[int, ...] | None) -> np.ndarray:
         raise ValueError("x is not finite; remove or fill in NaN and Inf")
     if x.min() < 0 or x.max() > 1:
         raise ValueError(
-            f"x has values from {x.min():g} to {x.max():g}; likelihood={likelihood!r} needs "
+            f"x has values from {x.min():g} to {x.max():g}; likelihood={likelihood} needs "
             "pixels in [0, 1] (divide by 255)"
         )
     return x

@@ -21,6 +21,7 @@ from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.calls import OfCall
 from tfbdl.draws import accept_draws, make_draw
 from tfbdl.identifiers import of_keras
+from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
 from tfbdl.models import pixels, vae_bounds
 from tfbdl.models.latent import Latent, kl_to_standard_normal
@@ -49,7 +50,7 @@ class VAE(keras.Model):
         hidden_units: widths of the encoder's hidden layers; the decoder has them in reverse. They
             and `activation` are for those that are made here.
         likelihood: `"bernoulli"` (the slides') or `"continuous_bernoulli"`, the density that
-            belongs to grey pixels.
+            belongs to grey pixels, or such an object, of logits.
         binarize: `"dynamic"` draws x ~ Bernoulli(x) anew at each training step (and by fixed noise
             outside training), so that the Bernoulli likelihood is a proper one; None leaves x
             alone. For static binarisation give `tfbdl.data.binarize(x, seed)`.
@@ -72,7 +73,7 @@ class VAE(keras.Model):
         self,
         latent_dim: int = 20,
         hidden_units: Sequence[int] = (500, 500),
-        likelihood: str = "bernoulli",
+        likelihood: LikelihoodLike = "bernoulli",
         *,
         binarize: str | None = None,
         encoder: keras.layers.Layer | None = None,
@@ -90,13 +91,12 @@ class VAE(keras.Model):
             )
         self.latent_dim = positive_integer("latent_dim", latent_dim)
         self.hidden_units = tuple(positive_integer("hidden_units", n) for n in hidden_units)
-        self.likelihood = likelihood
+        self.likelihood = pixels.likelihood_of(likelihood)
         self.binarize = binarize
         self.encoder = optional(own_network, "encoder", encoder)
         self.decoder = optional(own_network, "decoder", decoder)
         self.activation = activation
         of_keras("activation", activation, keras.activations.get)
-        self._pixels = pixels.likelihood_of(likelihood)
         self.seed = random.Seed(seed)
         if encoder is None:
             self.encoder_hidden = [
@@ -150,7 +150,7 @@ class VAE(keras.Model):
 
     def decode(self, z: tf.Tensor) -> tf.Tensor:
         """The mean of p(x | z), shape (B, ...), for z of shape (B, latent_dim)."""
-        return self._shaped(self._pixels.mean(self._decode(z)))
+        return self._shaped(self.likelihood.mean(self._decode(z)))
 
     def call(
         self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
@@ -163,9 +163,9 @@ class VAE(keras.Model):
             rows = tf.shape(z)[0] if draw is None else 1
             z += q.sigma * random.normal(key, [rows, self.latent_dim], z.dtype)
         logits = self._decode(z, training)
-        self.bound = ELBOTerms(self._pixels.log_prob(x, logits), kl_to_standard_normal(q))
+        self.bound = ELBOTerms(self.likelihood.log_prob(x, logits), kl_to_standard_normal(q))
         self.add_loss(tf.reduce_mean(self.bound.kl))
-        return self._shaped(self._pixels.mean(logits))
+        return self._shaped(self.likelihood.mean(logits))
 
     def compute_loss(
         self,
@@ -240,7 +240,7 @@ class VAE(keras.Model):
         key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         logits = self._decode(random.normal(key, [n, self.latent_dim]))
         key = random.fold_in(key, 1)
-        x = self._pixels.mean(logits) if mean else self._pixels.sample(key, logits)
+        x = self.likelihood.mean(logits) if mean else self.likelihood.sample(key, logits)
         return self._shaped(x).numpy()
 
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
@@ -262,7 +262,7 @@ class VAE(keras.Model):
 
     def log_prob(self, x: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
         """Log p(x | z) of targets x, flat: shape (B,), in nats."""
-        return self._pixels.log_prob(x, self._decode(z))
+        return self.likelihood.log_prob(x, self._decode(z))
 
     def _decode(self, z: tf.Tensor, training: bool = False) -> tf.Tensor:
         """The logits of x, flat."""
@@ -282,7 +282,7 @@ class VAE(keras.Model):
             **super().get_config(),
             "latent_dim": self.latent_dim,
             "hidden_units": self.hidden_units,
-            "likelihood": self.likelihood,
+            "likelihood": keras.saving.serialize_keras_object(self.likelihood),
             "binarize": self.binarize,
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "decoder": keras.saving.serialize_keras_object(self.decoder),

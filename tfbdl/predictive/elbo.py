@@ -13,7 +13,7 @@ from tfbdl import arguments
 from tfbdl.arguments import boolean, optional, positive_integer
 from tfbdl.batches import Batch
 from tfbdl.keras_private import make_default_seed
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
@@ -36,7 +36,7 @@ def elbo(
     *,
     batch_size: int | None = None,
     seed: int | None = None,
-    likelihood: Likelihood | None = None,
+    likelihood: LikelihoodLike | None = None,
     jit_compile: bool | None = None,
 ) -> ELBO:
     """E_q[log p(y | f(x))] - KL / N, estimated with drawn functions, per example, in nats.
@@ -81,7 +81,7 @@ def log_predictive_density(
     *,
     batch_size: int | None = None,
     seed: int | None = None,
-    likelihood: Likelihood | None = None,
+    likelihood: LikelihoodLike | None = None,
     jit_compile: bool | None = None,
 ) -> np.ndarray:
     """Log 1/S sum_s p(y | f_s(x)) of each example, shape (N,), in nats.
@@ -138,7 +138,7 @@ def _log_probs(
     *,
     batch_size: int | None,
     seed: int | None,
-    likelihood: Likelihood | None,
+    likelihood: LikelihoodLike | None,
     jit_compile: bool | None,
 ) -> tuple[np.ndarray, float]:
     """Log p(y | f_s(x)) of each draw and example, (S, N), and the mean KL / N."""

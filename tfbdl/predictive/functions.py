@@ -10,10 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import kl_term, likelihoods
-from tfbdl.arguments import shown
 from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel, make_draw
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.model_arguments import output_on
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
 from tfbdl.programs import Programs
@@ -27,22 +26,15 @@ _CACHE = "_tfbdl_functions"
 _output_on = apart()(output_on)
 
 
-def known_likelihood(model: keras.Model, given: Likelihood | None) -> Likelihood | None:
-    """`given`, or that of the loss the model was compiled with; None where neither says.
+def known_likelihood(model: keras.Model, given: LikelihoodLike | None) -> Likelihood | None:
+    """That which is given, or that of the loss the model was compiled with; None if neither says.
 
     Raises:
         ValueError: if `given` is no likelihood, or a metric of Keras' own compares y with outputs
             that are no predictions.
     """
     likelihoods.check_metrics(model)
-    if given is None:
-        return likelihoods.of_loss(getattr(model, "loss", None))
-    if not isinstance(given, Likelihood):
-        raise ValueError(
-            f"likelihood={shown(given)} must be an object of tfbdl.likelihoods, such as "
-            "Categorical()"
-        )
-    return given
+    return likelihoods.of_model(model, given)
 
 
 def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None) -> tf.Tensor:

@@ -14,7 +14,7 @@ from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer, shown, verbosity
 from tfbdl.batches import Batches, batches
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.finite import check_finite
@@ -58,7 +58,7 @@ def predict(
     *,
     batch_size: int | None = None,
     seed: int | None = None,
-    likelihood: Likelihood | None = None,
+    likelihood: LikelihoodLike | None = None,
     return_samples: bool = False,
     jit_compile: bool | None = None,
     verbose: int = 1,
@@ -81,8 +81,9 @@ def predict(
             1,000. A data set has its own.
         seed: an integer of 64 bits; equal seeds draw equal functions. None takes one from Keras'
             global seed.
-        likelihood: p(y | f(x)). By default that of the loss the model was compiled with, where
-            it is a cross-entropy or one of `tfbdl.likelihoods`. Without one the result describes
+        likelihood: p(y | f(x)), as `tfbdl.likelihoods.get` takes it: an object, a name such as
+            "categorical", a cross-entropy of Keras. By default that of the loss the model was
+            compiled with, where it is one of these. Without one the result describes
             the network's outputs: mean and epistemic standard deviation.
         return_samples: whether to keep the outputs of all functions, (S, N, ...), on the host.
         jit_compile: whether XLA compiles the loop over draws; by default unless the model has

@@ -48,7 +48,7 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
 
 
 def cases() -> Iterator[Case]:
-    """Each class, and `of_loss`."""
+    """Each class, `get` and `of_loss`."""
     name = {"name": ("a", Made(lambda: "b"))}
     families = {
         "Normal": {"scale": (1.0, 0.5)},
@@ -71,6 +71,8 @@ def cases() -> Iterator[Case]:
     crossentropies = ("sparse_categorical_crossentropy", "binary_crossentropy")
     of_loss = likelihoods.of_loss
     yield Case("tfbdl.likelihoods.of_loss", of_loss, of_loss, {"loss": crossentropies})
+    get = likelihoods.get
+    yield Case("tfbdl.likelihoods.get", get, get, {"likelihood": ("student_t", "poisson")})
 
 
 BASES = (likelihoods.Likelihood,)

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import arguments, random
+from tfbdl import arguments, likelihoods, random
 from tfbdl.arguments import boolean, option, optional, positive, positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.evidence import EvidenceMethod
@@ -24,7 +24,7 @@ from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_
 from tfbdl.inference.prior_precision import noise
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction
@@ -45,8 +45,8 @@ class Laplace(EvidenceMethod):
     Args:
         model: any built Keras model that is deterministic in inference mode. Its weights as they
             are at `fit` are the mean; BatchNormalization keeps its statistics.
-        likelihood: p(y | f(x)); by default that of the loss the model was compiled with. Networks
-            that end in a softmax or sigmoid are linearised before it.
+        likelihood: p(y | f(x)), as `likelihoods.get` takes it; by default that of the model's loss.
+            Networks that end in a softmax or sigmoid are linearised before it.
         subset_of_weights: "last_layer", "all", or names of layers, or of weights as
             "dense/kernel". All other weights stay as they are.
         hessian_structure: "full", all correlations; "kron", one Kronecker product for each kernel
@@ -86,7 +86,7 @@ class Laplace(EvidenceMethod):
     def __init__(
         self,
         model: keras.Model,
-        likelihood: Likelihood | None = None,
+        likelihood: LikelihoodLike | None = None,
         *,
         subset_of_weights: str | Sequence[str] = "last_layer",
         hessian_structure: str = "kron",
@@ -109,9 +109,9 @@ class Laplace(EvidenceMethod):
             raise ValueError(f"rank={rank} is for hessian_structure='lowrank'")
         self.temperature = positive("temperature", temperature)
         self.pred_type = option("pred_type", pred_type, ("glm", "nn"))
-        self.model, self.likelihood, self.link_approx = model, likelihood, link_approx
+        self.model, self.link_approx, self.subset_of_weights = model, link_approx, subset_of_weights
+        self.likelihood = None if likelihood is None else likelihoods.get(likelihood)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
-        self.subset_of_weights = subset_of_weights
         self._flat = FlatModel(in_precision(model, dtype))
         self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
         check_link(self._scaled.unit, link_approx, pred_type)

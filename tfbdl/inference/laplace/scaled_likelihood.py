@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import positive, shown
 from tfbdl.inference.laplace.output_fisher import in_logits
-from tfbdl.likelihoods import Likelihood, Normal, required_likelihood
+from tfbdl.likelihoods import Likelihood, LikelihoodLike, Normal, required_likelihood
 
 
 class ScaledLikelihood:
@@ -18,7 +18,8 @@ class ScaledLikelihood:
 
     Args:
         model: asked for its loss, where `likelihood` leaves the family open.
-        likelihood: an object; None for that of the loss the model was compiled with.
+        likelihood: as `likelihoods.get` takes it, where a name leaves the noise open; None for that
+            of the loss the model was compiled with.
         sigma_noise: the noise's standard deviation; None for that of the object, else 1.
 
     Attributes:
@@ -33,11 +34,12 @@ class ScaledLikelihood:
     """
 
     def __init__(
-        self, model: keras.Model, likelihood: Likelihood | None, sigma_noise: float | None
+        self, model: keras.Model, likelihood: LikelihoodLike | None, sigma_noise: float | None
     ) -> None:
         self._given = required_likelihood(model, likelihood)
         self.has_noise = isinstance(self._given, Normal) and self._given.scale != "predicted"
-        if sigma_noise is not None and likelihood is not None and self.has_noise:
+        has_its_own = likelihood is not None and not isinstance(likelihood, str)
+        if sigma_noise is not None and has_its_own and self.has_noise:
             raise ValueError(
                 f"sigma_noise={shown(sigma_noise)} is given beside likelihood={shown(likelihood)}, "
                 "which has a scale of its own; leave one out"

@@ -23,7 +23,7 @@ from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
 from tfbdl.inference.method import at_most
 from tfbdl.inference.target import Prior, Target, TargetMethod
-from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.replicas import Replicas
@@ -54,7 +54,8 @@ class MCMC(TargetMethod):
         prior: p(w) of a network's weights, as in `LogPosterior`: the scale of a normal, a
             `tfbdl.priors.Prior` or its name, a mapping from names of layers or weights, or a joint
             log density. None beside a log density.
-        likelihood: p(y | f(x)) of a network; by default that of the loss it was compiled with.
+        likelihood: p(y | f(x)) of a network, as `tfbdl.likelihoods.get` takes it; by default that
+            of the loss it was compiled with.
         kernel: a name, or an object with its settings: "nuts" `NUTS`, "hmc" `HMC`, "mala" `MALA`,
             "langevin" `Langevin` (unadjusted), "rwmh" `RandomWalk`, "flip" `Flip` (binary weights).
         num_warmup: steps before the samples, in which step sizes and metrics are tuned.
@@ -83,7 +84,7 @@ class MCMC(TargetMethod):
         model: Target,
         prior: Prior = None,
         *,
-        likelihood: Likelihood | None = None,
+        likelihood: LikelihoodLike | None = None,
         kernel: str | Kernel = "nuts",
         num_warmup: int = 1000,
         num_samples: int = 1000,

@@ -1,0 +1,101 @@
+"""The likelihood a user means, by an object, a name, a config or a loss of Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import keras
+
+from tfbdl.arguments import shown
+from tfbdl.identifiers import choose
+from tfbdl.likelihoods.base import Likelihood
+from tfbdl.likelihoods.bernoulli import Bernoulli
+from tfbdl.likelihoods.categorical import Categorical
+from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
+from tfbdl.likelihoods.normal import Normal
+from tfbdl.likelihoods.of_keras import of_loss
+from tfbdl.likelihoods.poisson import Poisson
+from tfbdl.likelihoods.student_t import StudentT
+
+LikelihoodLike: TypeAlias = (
+    Likelihood | keras.losses.Loss | Callable[..., Any] | str | dict[str, Any]
+)
+
+_FAMILIES = (Bernoulli, Categorical, ContinuousBernoulli, Normal, Poisson, StudentT)
+_NAMES: dict[str, Callable[[], Any]] = {family().name: family for family in _FAMILIES}
+
+
+def get(likelihood: LikelihoodLike) -> Likelihood:
+    """The likelihood a user means, as `keras.losses.get` finds losses.
+
+    Args:
+        likelihood: an object of `tfbdl.likelihoods`; the name of a family, which stands for its
+            defaults: "bernoulli", "categorical", "continuous_bernoulli", "normal", "poisson",
+            "student_t"; a config; or a cross-entropy of Keras, by object, function or name, such as
+            "sparse_categorical_crossentropy", which takes probabilities. "poisson" is `Poisson`, of
+            log rates, and not Keras' loss of that name, of rates.
+
+    Raises:
+        ValueError: if it is none of these, or a loss that is no likelihood, such as "mse".
+    """
+    found = likelihood
+    if isinstance(likelihood, dict) or not callable(likelihood):
+        found = _described(likelihood)
+    known = of_loss(found)
+    if known is None:
+        raise ValueError(
+            f"likelihood={_label(likelihood)} is a loss that gives y no probability; give one of "
+            "tfbdl.likelihoods, such as Normal(0.1) where squared error would stand"
+        )
+    return known
+
+
+def of_model(model: keras.Model, given: LikelihoodLike | None) -> Likelihood | None:
+    """That which is given, or that of the loss the model was compiled with; None if neither says.
+
+    Raises:
+        ValueError: if `given` is no likelihood.
+    """
+    return of_loss(getattr(model, "loss", None)) if given is None else get(given)
+
+
+def required_likelihood(model: keras.Model, given: LikelihoodLike | None) -> Likelihood:
+    """The likelihood of a model as `of_model` finds it, where one is needed.
+
+    Raises:
+        ValueError: also if neither says.
+    """
+    likelihood = of_model(model, given)
+    if likelihood is None:
+        raise ValueError(
+            f"likelihood=None: the loss of model={model.name} is no likelihood that is known; give "
+            "one of tfbdl.likelihoods, such as Normal(0.1), here or to compile"
+        )
+    return likelihood
+
+
+def _described(likelihood: Any) -> keras.losses.Loss | Callable[..., Any] | str:
+    """The loss of a name or a config.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if isinstance(likelihood, str) and likelihood not in _NAMES and _keras_knows(likelihood):
+        return likelihood
+    also = "an object of tfbdl.likelihoods, a cross-entropy of Keras, or "
+    return choose("likelihood", likelihood, keras.losses.Loss, _NAMES, also)
+
+
+def _keras_knows(name: str) -> bool:
+    try:
+        return keras.losses.get(name) is not None
+    except ValueError:
+        return False
+
+
+def _label(likelihood: Any) -> str:
+    """A loss as messages show it: its name, or that of its class."""
+    if isinstance(likelihood, (str, dict)):
+        return shown(likelihood)
+    return getattr(likelihood, "__name__", type(likelihood).__name__)
