@@ -13,12 +13,13 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
+import tfbdl
 from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
 from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
 from tfbdl.convert.bayesian import COUNTERPARTS
 from tfbdl.draws import DrawnModel, make_draw
-from tfbdl.keras_private import walk
+from tfbdl.keras_private import compiled_with, walk
 from tfbdl.layers.base import BayesLayer
 
 RNG = np.random.default_rng(0)
@@ -206,7 +207,6 @@ class AnyConversionTest(ConvertTest):
             self.assertIs(type(other), type(model))
             self.assertEqual(other.name, model.name)
             self.assertEqual([v.name for v in other.layers], [v.name for v in model.layers])
-            self.assertFalse(other.compiled)
         self.assert_same_weights(model, back)
         self.assertEmpty([v for v in walk(back) if type(v).__module__.startswith("tfbdl")])
         for v in converted.trainable_variables:
@@ -225,14 +225,61 @@ class AnyConversionTest(ConvertTest):
             self.assertAllClose(a[1:], a[:-1], 1e-6)
             self.assertNotAllClose(a, b)
 
-    def test_compile_state_and_original_config_are_left(self) -> None:
+    def test_original_config_is_left(self) -> None:
         model = made("sequential")
-        model.compile("adam", lambda y, f: tf.reduce_sum(y - f))
         config = model.get_config()
-        self.assertFalse(to_mc_dropout(model).compiled)
-        self.assertTrue(model.compiled)
+        to_mc_dropout(model)
         self.assertEqual(json.dumps(model.get_config()), json.dumps(config))
         self.assertLen(model.get_layer("drop")._inbound_nodes, 1)
+
+    def test_copies_are_compiled_alike(self) -> None:
+        """What they share has no state; the copy's training leaves the model as it was."""
+        model = made("sequential")
+        optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 50))
+        loss, error = lambda y, f: tf.reduce_mean(y - f, axis=-1), keras.metrics.MeanSquaredError()
+        model.compile(
+            *(optimizer, loss, 0.5),
+            metrics=["mae", error],
+            weighted_metrics=[keras.metrics.MeanAbsoluteError(name="weighted")],
+            steps_per_execution=2,
+            jit_compile=False,
+        )
+        model.fit(X, X[:, :2], epochs=1, verbose=0)
+        before = [v.numpy() for v in [*model.variables, *optimizer.variables]]
+        for copy in (to_mc_dropout(model), to_bayesian(model, num_data=6)):
+            self.assertIs(copy.loss, loss)
+            self.assertEqual(copy.optimizer.get_config(), optimizer.get_config())
+            self.assertIsNot(copy.optimizer, optimizer)
+            self.assertEqual(compiled_with(copy)["loss_weights"], 0.5)
+            self.assertEqual((copy.steps_per_execution, copy.jit_compile), (2, False))
+            history = copy.fit(X, X[:, :2], epochs=1, verbose=0).history
+            self.assertSameElements(history, {"loss", "mae", "mean_squared_error", "weighted"})
+        plain = to_deterministic(to_mc_dropout(model))
+        own, again = (m.evaluate(X, X[:, :2], return_dict=True, verbose=0) for m in (model, plain))
+        self.assertAllClose(own, again, 1e-5)
+        for v, value in zip([*model.variables, *optimizer.variables], before, strict=True):
+            if "seed" not in v.path:
+                self.assertAllEqual(v, value)
+
+    def test_likelihood_of_the_copy(self) -> None:
+        model = made("sequential")
+        model.compile("adam", tfbdl.likelihoods.Normal(0.3))
+        prediction = tfbdl.predict(to_mc_dropout(model), X, 5, verbose=0)
+        self.assertAllClose(prediction.aleatoric_stddev, np.full([6, 2], 0.3), 1e-5)
+
+    def test_what_cannot_be_compiled_again_is_named(self) -> None:
+        class Lost(keras.metrics.MeanSquaredError):
+            def __init__(self, missing: Any) -> None:
+                super().__init__()
+
+        model = made("sequential")
+        model.compile("adam", "mse", metrics=[Lost(1)])
+        with self.assertWarnsRegex(
+            UserWarning, "^model=.* is not compiled: part of what .*argument"
+        ):
+            copy = to_mc_dropout(model)
+        self.assertFalse(copy.compiled)
+        self.assertFalse(to_mc_dropout(made("sequential")).compiled)
 
     def test_frozen_layers_stay_frozen(self) -> None:
         model = made("nested")

@@ -32,7 +32,6 @@ SHORTER = {
     "guides/inference.md": {
         "num_warmup=300, num_samples=100": "num_warmup=10, num_samples=10",
         "initial=np.ones(2)": "initial=np.ones(2), num_warmup=30, num_samples=130",
-        "max_iterations=5000": "max_iterations=100",
         "epochs=100": "epochs=10",
         "start=100": "start=10",
         "epochs=600": "epochs=60",

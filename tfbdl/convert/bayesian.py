@@ -81,7 +81,7 @@ def to_bayesian(
             where `posterior` starts them.
 
     Returns:
-        The converted model, not compiled, with the inputs and outputs of `model`.
+        The converted model, compiled as `model`, with its inputs and outputs.
 
     Raises:
         ValueError: if an argument is out of its range, there is nothing to convert, or a layer that

@@ -38,13 +38,13 @@ def to_deterministic(model: keras.Model) -> keras.Model:
     VariationalDropout becomes Dense, MCDropout Dropout, MCGaussianDropout GaussianDropout, and
     ConcreteDropout the layer it wraps, under that layer's own name and without the learned rate.
     Predictions are those of `model` at `training=False`, and the file that the copy is saved to
-    loads without this package.
+    loads without this package, with `compile=False` if the loss is one of its likelihoods.
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
 
     Returns:
-        The converted model, not compiled, with the inputs and outputs of `model`.
+        The converted model, compiled as `model`, with its inputs and outputs.
 
     Raises:
         ValueError: if there is nothing to convert, or a layer that cannot be.

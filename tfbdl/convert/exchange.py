@@ -14,6 +14,7 @@ from typing import Any
 import keras
 
 from tfbdl.arguments import shown
+from tfbdl.convert.compilation import compile_like
 from tfbdl.convert.inside import Rule, inside
 from tfbdl.convert.selection import Layer, Selection, choose
 from tfbdl.copying import copy_layer, copy_state, describe
@@ -30,7 +31,7 @@ def exchange(
     layers: Selection = None,
     skip: Selection = None,
 ) -> keras.Model:
-    """A copy of `model`, not compiled, in which layers are exchanged by `rules`.
+    """A copy of `model`, compiled as it is, in which layers are exchanged by `rules`.
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
@@ -68,6 +69,7 @@ def exchange(
         if isinstance(old, Layer):
             new.trainable = old.trainable
             rule.fill(old, new)
+    compile_like(model, converted)
     return converted
 
 

@@ -36,7 +36,7 @@ def to_mc_dropout(
         skip: those that are left as they are, chosen in the same way.
 
     Returns:
-        The converted model, not compiled, with the inputs and outputs of `model`.
+        The converted model, compiled as `model`, with its inputs and outputs.
 
     Raises:
         ValueError: if there is nothing to convert, or a layer that cannot be: one of a subclass,

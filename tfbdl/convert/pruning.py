@@ -30,7 +30,7 @@ def prune(model: keras.Model, fraction: float) -> keras.Model:
             order of the layers.
 
     Returns:
-        The pruned copy, not compiled.
+        The pruned copy, compiled as `model`.
 
     Raises:
         ValueError: if `fraction` is out of range, no layer has random weights, or their posterior

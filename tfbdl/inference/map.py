@@ -89,7 +89,7 @@ class MAP(TargetMethod):
         *,
         likelihood: LikelihoodLike | None = None,
         optimizer: str | keras.optimizers.Optimizer = "lbfgs",
-        max_iterations: int = 1000,
+        max_iterations: int = 5000,
         tolerance: float = 1e-3,
         initial: Any = "model",
         seed: int = 0,

@@ -34,7 +34,7 @@ RATE = 0.1
 def mode(problem: Problem, run: Run) -> MAP:
     """The most probable weights, from a draw of the prior, by L-BFGS in double precision."""
     target = problem.log_posterior("float64")
-    return MAP(target, initial="prior", max_iterations=5000, seed=run.seed).fit()
+    return MAP(target, initial="prior", seed=run.seed).fit()
 
 
 def at_mode(problem: Problem, run: Run, *, decay: bool = False) -> keras.Model:

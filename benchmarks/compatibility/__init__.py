@@ -1,0 +1,1 @@
+"""Which models of others go through which part of the package."""
