@@ -212,8 +212,8 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             tfbdl.export(plain, self.path)
         with self.assertRaisesRegex(ValueError, "^model='m.keras' is no keras.Model"):
             tfbdl.export("m.keras", self.path)
-        with self.assertRaisesRegex(ValueError, "^likelihood='normal' must be an object"):
-            tfbdl.export(model, self.path, likelihood="normal")
+        with self.assertRaisesRegex(ValueError, "^likelihood='mse' is a loss that gives"):
+            tfbdl.export(model, self.path, likelihood="mse")
         x = keras.Input((D,))
         dropped = layers.MCDropout(0.5)(x)
         two = keras.Model(x, [keras.layers.Dense(2)(dropped), keras.layers.Dense(3)(dropped)])

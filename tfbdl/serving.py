@@ -104,7 +104,9 @@ def _answering(
             "stddev": tf.sqrt(total),
             "epistemic_stddev": tf.sqrt(epistemic),
         }
-        entropy = None if likelihood is None else likelihood.entropy_of_mean(moments.mean)
+        entropy = None
+        if likelihood is not None and likelihood.has_entropy:
+            entropy = likelihood.entropy_of_mean(moments.mean)
         if entropy is not None:
             information = tf.maximum(entropy - moments.entropy, 0.0)
             answer |= {"entropy": entropy, "mutual_information": information}

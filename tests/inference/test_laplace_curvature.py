@@ -27,7 +27,7 @@ from brute_force import (
 )
 
 from tfbdl import likelihoods
-from tfbdl.inference.laplace.output_fisher import fisher_root
+from tfbdl.inference.laplace.output_fisher import fisher_root, information_root
 
 UNIT = likelihoods.Normal(1.0)
 
@@ -52,11 +52,18 @@ class OutputFisherTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual((root @ root.transpose(0, 2, 1))[:, :3, 3:], np.zeros((5, 3, 3)))
 
     def test_families_without_one(self) -> None:
-        class Own(likelihoods.Likelihood):
-            distribution: Any = None
+        """The information in y stands for its mean; it equals that of natural parameters."""
 
-        with self.assertRaisesRegex(ValueError, "^likelihood=Own has no Fisher information"):
-            fisher_root(Own(), tf.zeros([2, 1]))
+        class Own(likelihoods.Likelihood):
+            def distribution(self, outputs: tf.Tensor) -> Any:
+                return likelihoods.Categorical().distribution(outputs)
+
+        f, labels = tf.constant(RNG.normal(size=(5, 3))), tf.constant([0, 1, 2, 0, 1])
+        self.assertIsNone(fisher_root(Own(), f))
+        root = information_root(Own(), labels, f)
+        known = fisher_root(likelihoods.Categorical(), f)
+        got, expected = (tf.matmul(r, r, transpose_b=True) for r in (root, known))
+        self.assertAllClose(got, expected, 1e-10, 1e-12)
 
 
 class FullTest(tf.test.TestCase, parameterized.TestCase):

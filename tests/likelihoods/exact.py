@@ -361,6 +361,57 @@ class StudentT(Located):
         return scipy.special.stdtr(float(self.df), z)
 
 
+class LogNormal(Normal):
+    """log y = loc + scale t; what the rounding of log y does to t counts as size."""
+
+    def spread(self, y: Any, outputs: Any) -> Any:
+        z, scale, _ = self.parts(np.log(y), outputs)
+        return z, np.abs(np.log(y)) / scale
+
+    def log_prob(self, y: Any, outputs: Any) -> Any:
+        of_log_y = super().log_prob(np.log(y), outputs)
+        z, spread = self.spread(y, outputs)
+        slope_size = of_log_y.slope_size.copy()
+        slope_size[:, 0] += spread / self.parts(y, outputs)[1]
+        if self.scale == "predicted":
+            slope_size[:, 1] += np.abs(z) * spread * np.abs(self.parts(y, outputs)[2][0])
+        size = of_log_y.size + np.abs(z) * spread + np.abs(np.log(y))
+        return Exact(of_log_y.value - np.log(y), of_log_y.slopes, size, slope_size)
+
+    def mean(self, y: Any, outputs: Any) -> Any:
+        _, scale, back = self.parts(y, outputs)
+        value = np.exp(outputs[:, 0] + scale**2 / 2)
+        size = value * (1 + np.abs(outputs[:, 0]) + scale**2)
+        slopes = [value, *(value * scale**2 * b for b in back)]
+        sizes = [size, *(size * scale**2 * b for b in back)]
+        return exact(value, *slopes, size=size, slope_size=sizes)
+
+    def variance(self, y: Any, outputs: Any) -> Any:
+        _, scale, back = self.parts(y, outputs)
+        square = scale**2
+        log_less = np.log(-np.expm1(-square))
+        value = np.exp(2 * (outputs[:, 0] + square) + log_less)
+        size = value * (1 + 2 * np.abs(outputs[:, 0]) + 2 * square + np.abs(log_less))
+        pull = 2 * square - 2 * square / np.expm1(-square)
+        slopes = [2 * value, *(value * pull * b for b in back)]
+        sizes = [2 * size, *(size * pull * b for b in back)]
+        return exact(value, *slopes, size=size, slope_size=sizes)
+
+    def entropy(self, y: Any, outputs: Any) -> Any:
+        of_log_y, loc = super().entropy(y, outputs), outputs[:, 0]
+        slopes = of_log_y.slopes + np.eye(outputs.shape[1])[0]
+        return Exact(of_log_y.value + loc, slopes, of_log_y.size + np.abs(loc), np.abs(slopes))
+
+    def cdf(self, y: Any, outputs: Any) -> Any:
+        of_log_y = super().cdf(np.log(y), outputs)
+        z, spread = self.spread(y, outputs)
+        size = 1 + spread * np.exp(np.maximum(self.density(z)[0], -20000))
+        slope_size = of_log_y.slope_size * (1 + np.abs(z) * spread)[:, None]
+        if self.scale == "predicted":
+            slope_size[:, 1] += np.abs(of_log_y.slopes[:, 1] / z) * spread
+        return Exact(of_log_y.value, of_log_y.slopes, size, slope_size)
+
+
 class Counts:
     """Poisson of log rates h."""
 

@@ -20,6 +20,7 @@ B, D, C = 7, 3, 5
 OUTPUTS = RNG.normal(0, 2, (B, D)).astype("float32")
 RAW = RNG.normal(0, 1, (B, D)).astype("float32")
 SCALE = np.log1p(np.exp(RAW.astype(np.float64))) + 1e-6
+SMALL = np.log1p(np.exp(RAW.astype(np.float64) - 1.5)) + 1e-6
 PREDICTED = np.concatenate([OUTPUTS, RAW], axis=-1)
 LOGITS = RNG.normal(0, 2, (B, C)).astype("float32")
 P = scipy.special.softmax(LOGITS.astype(np.float64), axis=-1)
@@ -48,6 +49,18 @@ ELEMENTWISE = {
     ),
     "student": (likelihoods.StudentT(5.0, 0.7), OUTPUTS, Y, student(0.7)),
     "student predicted": (likelihoods.StudentT(5.0, "predicted"), PREDICTED, Y, student(SCALE)),
+    "log normal": (
+        likelihoods.LogNormal(0.3),
+        OUTPUTS,
+        np.exp(Y),
+        scipy.stats.lognorm(0.3, scale=np.exp(OUTPUTS.astype(np.float64))),
+    ),
+    "log normal predicted": (
+        likelihoods.LogNormal("predicted"),
+        np.concatenate([OUTPUTS, RAW - 1.5], axis=-1),
+        np.exp(Y),
+        scipy.stats.lognorm(SMALL, scale=np.exp(OUTPUTS.astype(np.float64))),
+    ),
     "bernoulli": (
         likelihoods.Bernoulli(),
         OUTPUTS,

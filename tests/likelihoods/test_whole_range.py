@@ -13,6 +13,7 @@ from exact import (
     Grey,
     Located,
     Logits,
+    LogNormal,
     Means,
     Normal,
     Probabilities,
@@ -59,6 +60,24 @@ def located(columns: Any) -> Any:
     def draw(width: int) -> Any:
         parts = table(numbers(width), st.booleans(), *[numbers(width)] * columns)
         return parts.map(lambda t: (np.where(t[:, 1] > 0, t[:, 2], t[:, 0]), t[:, 2:]))
+
+    return draw
+
+
+def log_located(columns: Any) -> Any:
+    """Positive targets, some of them the median, and outputs of a law of log y."""
+
+    def draw(width: int) -> Any:
+        tiny, largest = np.finfo(f"float{width}").tiny, np.finfo(f"float{width}").max
+        positive = numbers(width, tiny, largest)
+        parts = table(positive, st.booleans(), *[numbers(width)] * columns)
+
+        def near(t: Any) -> Any:
+            with np.errstate(all="ignore"):
+                medians = np.clip(np.exp(t[:, 2]), float(tiny), float(largest))
+            return np.where(t[:, 1] > 0, medians, t[:, 0]), t[:, 2:]
+
+        return parts.map(near)
 
     return draw
 
@@ -116,6 +135,13 @@ CASES = {
         likelihoods.StudentT(4.0, "predicted"),
         StudentT("predicted", 4.0),
         located(2),
+    ),
+    "log normal": (likelihoods.LogNormal(0.3), LogNormal(0.3), log_located(1)),
+    "log normal of large scale": (likelihoods.LogNormal(20.0), LogNormal(20), log_located(1)),
+    "log normal predicted": (
+        likelihoods.LogNormal("predicted"),
+        LogNormal("predicted"),
+        log_located(2),
     ),
     "poisson": (likelihoods.Poisson(), Counts, of_logits(count)),
     "mean of bernoulli": (likelihoods.Bernoulli(), Probabilities, of_probabilities),

@@ -9,6 +9,7 @@ from tfbdl.likelihoods.choice import of_model as of_model
 from tfbdl.likelihoods.choice import required_likelihood as required_likelihood
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
 from tfbdl.likelihoods.expected import Expected
+from tfbdl.likelihoods.log_normal import LogNormal
 from tfbdl.likelihoods.normal import Normal
 from tfbdl.likelihoods.of_keras import check_targets as check_targets
 from tfbdl.likelihoods.of_keras import of_loss
@@ -22,6 +23,7 @@ __all__ = [
     "ContinuousBernoulli",
     "Expected",
     "Likelihood",
+    "LogNormal",
     "Normal",
     "Poisson",
     "StudentT",

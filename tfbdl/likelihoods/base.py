@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import math
 from typing import Any
 
@@ -11,24 +10,27 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.arguments import optional, text
+from tfbdl.arguments import first_line, optional, text
 from tfbdl.as_call import as_call
 from tfbdl.probability import tfp
 
 
-class Likelihood(keras.losses.Loss, abc.ABC):
+class Likelihood(keras.losses.Loss):
     """p(y | outputs), as the loss -log p(y | outputs) of each example.
 
     An example is one entry of the first axis: its log probability is the sum over all that it
     holds, so that Keras' mean loss is the negative log likelihood per example, in nats, and the
     layers' KL / N stands beside it on the same scale.
 
-    A family defines `distribution`, over the elements of y; the rest follows.
+    A family defines `distribution`, over the elements of y, from which the rest follows. Or it
+    defines `log_prob`, `mean` and `variance`, which suffice to train, to predict and for all
+    posteriors; and `sample`, `cdf` and `entropy` where they are asked for.
     """
 
     is_discrete = False
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
+        self._check_complete()
         super().__init__(name=optional(text, "name", name), **kwargs)
 
     def __repr__(self) -> str:
@@ -49,6 +51,11 @@ class Likelihood(keras.losses.Loss, abc.ABC):
         """The number of columns of outputs for each f, the first of which are f."""
         return 1
 
+    @property
+    def has_entropy(self) -> bool:
+        """Whether `entropy` is known."""
+        return self._defines("entropy") or self._defines("distribution")
+
     def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         """E[log p(y | f)] of each example, or a lower bound, shape (B,), in nats.
 
@@ -59,12 +66,18 @@ class Likelihood(keras.losses.Loss, abc.ABC):
         """
         raise NotImplementedError
 
-    @abc.abstractmethod
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
-        """p(y | outputs), for outputs of the network of shape (B, ...)."""
+        """p(y | outputs), for outputs of the network of shape (B, ...).
+
+        Raises:
+            ValueError: if the family defines none.
+        """
+        raise self._lack("distribution")
 
     def log_prob(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Log p(y | outputs) of each example, shape (B,), in nats.
+
+        y is of the type in which it was given, integers too; it is cast to that of the outputs.
 
         Raises:
             ValueError: if y has not the shape that the outputs describe.
@@ -80,7 +93,7 @@ class Likelihood(keras.losses.Loss, abc.ABC):
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """One y for the outputs, from the noise of `key` (see `tfbdl.random`)."""
-        return self.distribution(outputs).sample(seed=random.halves(key))
+        return self._law_for("sample", outputs).sample(seed=random.halves(key))
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         """E[y | outputs], shape (B, ...)."""
@@ -92,15 +105,16 @@ class Likelihood(keras.losses.Loss, abc.ABC):
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
         """Entropy of y given the outputs, of each example, shape (B,), in nats."""
-        return sum_over_example(self.distribution(outputs).entropy())
+        return sum_over_example(self._law_for("entropy", outputs).entropy())
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """P(Y <= y | outputs), elementwise in y."""
-        return self.distribution(outputs).cdf(y)
+        return self._law_for("cdf", outputs).cdf(y)
 
     def check(self, outputs: tf.Tensor) -> None:
         """Raises ValueError where a network's outputs do not fit this likelihood."""
-        self.distribution(outputs)
+        if self._defines("distribution"):
+            self.distribution(outputs)
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
         """Raises ValueError where y cannot be observed under outputs like these.
@@ -110,8 +124,12 @@ class Likelihood(keras.losses.Loss, abc.ABC):
             outputs: the outputs of the network for any one example or more, of which only the shape
                 counts.
         """
-        y, law = np.asarray(y), self.distribution(outputs[:1])
-        match(y, [len(y), *(law.batch_shape + law.event_shape)[1:]])
+        y = np.asarray(y)
+        if self._defines("distribution"):
+            law = self.distribution(outputs[:1])
+            match(y, [len(y), *(law.batch_shape + law.event_shape)[1:]])
+        else:
+            self._check_log_prob(y[:1], outputs[:1])
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError(f"y has the value {y[~np.isfinite(y)][0]:g}; give finite numbers")
 
@@ -125,6 +143,52 @@ class Likelihood(keras.losses.Loss, abc.ABC):
     def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         """-log p(y_true | y_pred), shape (B,)."""
         return -self.log_prob(y_true, y_pred)
+
+    def _defines(self, name: str) -> bool:
+        """Whether the family has a method of its own in the place of the one here."""
+        return getattr(type(self), name) is not getattr(Likelihood, name)
+
+    def _check_complete(self) -> None:
+        """Raises TypeError if neither the distribution is defined nor what stands for it."""
+        of_log_prob = self._defines("log_prob") or self._defines("log_prob_of_elements")
+        missing = [name for name in ("mean", "variance") if not self._defines(name)]
+        missing = missing if of_log_prob else ["log_prob", *missing]
+        if missing and not self._defines("distribution"):
+            raise TypeError(
+                f"Can't instantiate abstract class {type(self).__name__}; define distribution, or "
+                + " and ".join(missing)
+            )
+
+    def _law_for(self, asked: str, outputs: tf.Tensor) -> tfp.distributions.Distribution:
+        """The distribution, from which comes what is asked.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        if not self._defines("distribution"):
+            raise self._lack(asked)
+        return self.distribution(outputs)
+
+    def _lack(self, asked: str) -> ValueError:
+        family = type(self).__name__
+        also = "" if asked == "distribution" else ", or distribution"
+        return ValueError(f"likelihood={family} has no {asked}; define {family}.{asked}{also}")
+
+    def _check_log_prob(self, y: np.ndarray, outputs: tf.Tensor) -> None:
+        """Raises ValueError unless a family's own `log_prob` gives one number for an example."""
+        family = type(self).__name__
+        try:
+            shape = tuple(tf.convert_to_tensor(self.log_prob(tf.constant(y), outputs)).shape)
+        except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
+            raise ValueError(
+                f"likelihood={family}: log_prob fails for y of shape {y.shape} and type {y.dtype} "
+                f"and outputs of shape {tuple(outputs.shape)}: {first_line(error)}"
+            ) from error
+        if shape != (1,):
+            raise ValueError(
+                f"likelihood={family}: log_prob has shape {shape} for one example; sum over all "
+                "but the first axis, to shape (B,)"
+            )
 
 
 def expected_in_natural_form(

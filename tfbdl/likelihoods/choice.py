@@ -13,6 +13,7 @@ from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
+from tfbdl.likelihoods.log_normal import LogNormal
 from tfbdl.likelihoods.normal import Normal
 from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.poisson import Poisson
@@ -22,7 +23,10 @@ LikelihoodLike: TypeAlias = (
     Likelihood | keras.losses.Loss | Callable[..., Any] | str | dict[str, Any]
 )
 
-_FAMILIES = (Bernoulli, Categorical, ContinuousBernoulli, Normal, Poisson, StudentT)
+_FAMILIES = (
+    *(Bernoulli, Categorical, ContinuousBernoulli),
+    *(LogNormal, Normal, Poisson, StudentT),
+)
 _NAMES: dict[str, Callable[[], Any]] = {family().name: family for family in _FAMILIES}
 
 
@@ -31,10 +35,10 @@ def get(likelihood: LikelihoodLike) -> Likelihood:
 
     Args:
         likelihood: an object of `tfbdl.likelihoods`; the name of a family, which stands for its
-            defaults: "bernoulli", "categorical", "continuous_bernoulli", "normal", "poisson",
-            "student_t"; a config; or a cross-entropy of Keras, by object, function or name, such as
-            "sparse_categorical_crossentropy", which takes probabilities. "poisson" is `Poisson`, of
-            log rates, and not Keras' loss of that name, of rates.
+            defaults: "bernoulli", "categorical", "continuous_bernoulli", "log_normal", "normal",
+            "poisson", "student_t"; a config; or a cross-entropy of Keras, by object, function or
+            name, such as "sparse_categorical_crossentropy", which takes probabilities. "poisson" is
+            `Poisson`, of log rates, and not Keras' loss of that name, of rates.
 
     Raises:
         ValueError: if it is none of these, or a loss that is no likelihood, such as "mse".

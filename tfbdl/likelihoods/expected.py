@@ -18,14 +18,14 @@ class Expected(Likelihood):
     """The loss -E[log p(y | f)] over f ~ N(mean, variance): under outputs (means, variances).
 
     The first columns are what `likelihood` takes, with E[f] for f, and the last ones are Var[f], as
-    `tfbdl.layers.VariationalLastLayer` gives them. The expectation is exact for `Normal` and
-    `Poisson`; for `Categorical` and `Bernoulli` it is the lower bound that has
+    `tfbdl.layers.VariationalLastLayer` gives them. The expectation is exact for `Normal`,
+    `LogNormal` and `Poisson`; for `Categorical` and `Bernoulli` it is the lower bound that has
     log sum_c exp(mean_c + variance_c / 2) in the place of E[log sum_c exp(f_c)] (Jensen; Harrison
     et al. 2024, section 3.2). Where the variance is 0, as in drawn functions, it is log p(y | f).
 
     Args:
-        likelihood: p(y | f), as `get` takes it: `Normal` or `Poisson`, or `Categorical` or
-            `Bernoulli` of logits.
+        likelihood: p(y | f), as `get` takes it: `Normal`, `LogNormal` or `Poisson`, or
+            `Categorical` or `Bernoulli` of logits.
 
     Raises:
         ValueError: if `likelihood` is another.
@@ -36,10 +36,14 @@ class Expected(Likelihood):
         self.likelihood = get(likelihood)
         if not self.likelihood.has_expectation:
             raise ValueError(
-                f"likelihood={shown(likelihood)} must be Normal(), Poisson(), or Categorical() or "
-                "Bernoulli() of logits, whose expectation is known"
+                f"likelihood={shown(likelihood)} must be Normal(), LogNormal(), Poisson(), or "
+                "Categorical() or Bernoulli() of logits, whose expectation is known"
             )
         self.is_discrete = self.likelihood.is_discrete
+
+    @property
+    def has_entropy(self) -> bool:
+        return self.likelihood.has_entropy
 
     @property
     def outputs_hold(self) -> str | None:

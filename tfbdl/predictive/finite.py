@@ -10,7 +10,7 @@ from tfbdl.likelihoods import Likelihood
 
 _ALWAYS_FINITE = (
     *(likelihoods.Bernoulli, likelihoods.Categorical, likelihoods.ContinuousBernoulli),
-    *(likelihoods.Normal, likelihoods.Poisson, likelihoods.StudentT),
+    *(likelihoods.LogNormal, likelihoods.Normal, likelihoods.Poisson, likelihoods.StudentT),
 )
 """Laws whose moments and entropies are finite: an infinite one has overflowed."""
 

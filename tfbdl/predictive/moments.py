@@ -19,7 +19,7 @@ class Moments(NamedTuple):
     mean: mean of E[y | f], shape (B, ...).
     squares: sum of the squared deviations of E[y | f] from that mean, (B, ...).
     variance: mean of Var[y | f], (B, ...); without a likelihood zeros of shape (B,).
-    entropy: mean of the entropy of y given f, (B,), in nats; zeros without a likelihood.
+    entropy: mean of the entropy of y given f, (B,), in nats; zeros where it is unknown.
     """
 
     count: Any
@@ -40,7 +40,8 @@ def of_one(outputs: tf.Tensor, likelihood: Likelihood | None) -> Moments:
         variance = entropy = tf.zeros(tf.shape(mean)[:1], mean.dtype)
     else:
         mean, variance = likelihood.mean(outputs), likelihood.variance(outputs)
-        entropy = likelihood.entropy(outputs)
+        none = tf.zeros(tf.shape(mean)[:1], mean.dtype)
+        entropy = likelihood.entropy(outputs) if likelihood.has_entropy else none
     return Moments(tf.ones([], mean.dtype), mean, tf.zeros_like(mean), variance, entropy)
 
 

@@ -144,12 +144,12 @@ def predict(
         aleatoric_variance=variance,
         expected_entropy=entropy,
     )
-    known = likelihood is not None
+    has_entropy = likelihood is not None and likelihood.has_entropy
     return Prediction(
         mean=mean,
-        aleatoric_variance=variance if known else None,
+        aleatoric_variance=None if likelihood is None else variance,
         epistemic_variance=epistemic,
-        expected_entropy=entropy if known else None,
+        expected_entropy=entropy if has_entropy else None,
         num_samples=num_samples,
         likelihood=likelihood,
         outputs=np.concatenate(outputs, axis=1) if return_samples else None,

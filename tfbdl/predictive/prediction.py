@@ -39,7 +39,8 @@ class Prediction:
         epistemic_variance: variance over the S functions of E[y | f(x)], of the shape of `mean`.
             The posterior's variance is S / (S - 1) times as large on average.
         expected_entropy: mean over f of the entropy of p(y | f(x)), shape (N,), in nats: the
-            aleatoric uncertainty of classes. None where no likelihood is known.
+            aleatoric uncertainty of classes. None where no likelihood is known, or its entropy is
+            not.
         num_samples: S, the number of functions; 0 for the mean weights alone.
         likelihood: p(y | f(x)), or None.
         outputs: the network's outputs for each function, shape (S, N, ...), if they were kept.
@@ -98,7 +99,7 @@ class Prediction:
             columns["low"], columns["high"] = self.interval()
         else:
             columns["entropy"] = self.entropy
-            columns["expected_entropy"] = _known(self.expected_entropy, "expected_entropy")
+            columns["expected_entropy"] = self._expected_entropy()
             columns["mutual_information"] = self.mutual_information
         frame = {}
         for name, values in columns.items():
@@ -153,7 +154,7 @@ class Prediction:
         Raises:
             ValueError: as `entropy`.
         """
-        return np.maximum(self.entropy - _known(self.expected_entropy, "entropy"), 0.0)
+        return np.maximum(self.entropy - self._expected_entropy(), 0.0)
 
     @property
     def samples(self) -> np.ndarray:
@@ -242,6 +243,12 @@ class Prediction:
             below = np.mean(likelihood.cdf(middle, functions), axis=0) < q
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return 0.5 * (low + high)
+
+    def _expected_entropy(self) -> np.ndarray:
+        family = type(_known(self.likelihood, "entropy")).__name__
+        if self.expected_entropy is None:
+            raise ValueError(f"likelihood={family} has no entropy; define {family}.entropy")
+        return self.expected_entropy
 
     def _kept(self) -> np.ndarray:
         if self.outputs is None:

@@ -33,6 +33,8 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
         y = YES_NO
     elif kind is likelihoods.Poisson:
         y = LABELS[:, None]
+    elif kind is likelihoods.LogNormal:
+        y = np.exp(TARGETS)
     elif likelihood.scale == "predicted":
         outputs = np.concatenate([outputs, outputs], axis=1)
     log_prob = {
@@ -53,6 +55,7 @@ def cases() -> Iterator[Case]:
     families = {
         "Normal": {"scale": (1.0, 0.5)},
         "Normal, 'predicted'": {"scale": ("predicted", "predicted ")},
+        "LogNormal": {"scale": (1.0, 0.5)},
         "StudentT": {"scale": (1.0, 0.5), "df": (4.0, 5.0)},
         "Categorical": {"from_logits": (True, False)},
         "Bernoulli": {"from_logits": (True, False)},

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import option
 from tfbdl.inference.laplace.jacobian import Cotangents, rows
-from tfbdl.inference.laplace.output_fisher import fisher_root
+from tfbdl.inference.laplace.output_fisher import information_root
 from tfbdl.likelihoods import Likelihood
 
 CURVATURES = ("ggn", "ef", "mc_fisher", "hessian")
@@ -30,14 +30,15 @@ def cotangents(kind: str, likelihood: Likelihood, y: tf.Tensor, key: tf.Tensor) 
     """Directions s in the space of the outputs with H = sum over examples and s of J^T s s^T J.
 
     Args:
-        kind: "ggn": columns of a root of the Fisher information of the outputs. "ef": the gradient
+        kind: "ggn": columns of a root of the Fisher information of the outputs; of the information
+            in y where that is not known. "ef": the gradient
             of log p(y | f), alone. "mc_fisher": the same of one y drawn from p(y | f).
         likelihood: p(y | f).
         y: targets.
         key: the key of the noise of "mc_fisher".
     """
     if kind == "ggn":
-        return lambda outputs: tf.transpose(fisher_root(likelihood, outputs), [2, 0, 1])
+        return lambda outputs: tf.transpose(information_root(likelihood, y, outputs), [2, 0, 1])
     if kind == "ef":
         return lambda outputs: _score(likelihood, y, outputs)
     return lambda outputs: _score(

@@ -15,6 +15,7 @@ from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.predictive import Prediction
 from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.predictive.finite import check_finite
+from tfbdl.predictive.moments import of_one
 from tfbdl.probability import tfp
 
 _NUMBERS = 10_000_000
@@ -61,13 +62,15 @@ def prediction(
     average, aleatoric, epistemic, entropy = map(np.concatenate, zip(*moments, strict=True))
     if link_approx != "mc":
         average = mean_of_classes(likelihood, link_approx, mean, covariance)
-    moments_of_y = {
+    moments_of_y: dict[str, Any] = {
         "mean": _single(average),
         "aleatoric_variance": _single(aleatoric),
         "epistemic_variance": _single(epistemic),
         "expected_entropy": _single(entropy),
     }
     check_finite(None, likelihood, **moments_of_y)
+    if not likelihood.has_entropy:
+        moments_of_y["expected_entropy"] = None
     return Prediction(
         **moments_of_y,
         num_samples=num_samples,
@@ -93,10 +96,10 @@ def _draw(
 
 def _moments(likelihood: Likelihood, draws: np.ndarray) -> tuple[np.ndarray, ...]:
     """E[y], its mean noise, its variance over draws, and the mean entropy given f."""
-    f = tf.constant(draws.reshape(-1, *draws.shape[2:]))
+    one = of_one(tf.constant(draws.reshape(-1, *draws.shape[2:])), likelihood)
     mean, variance, entropy = (
         v.numpy().reshape(len(draws), -1, *v.shape[1:]).astype(np.float64)
-        for v in (likelihood.mean(f), likelihood.variance(f), likelihood.entropy(f))
+        for v in (one.mean, one.variance, one.entropy)
     )
     with np.errstate(over="ignore", invalid="ignore"):  # `check_finite` refuses these
         return mean.mean(axis=0), variance.mean(axis=0), mean.var(axis=0), entropy.mean(axis=0)

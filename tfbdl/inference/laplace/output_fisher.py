@@ -19,21 +19,26 @@ Link = Callable[[tf.Tensor], tf.Tensor]
 _SMALLEST = 1e-30
 
 
-@singledispatch
-def fisher_root(likelihood: Likelihood, outputs: tf.Tensor) -> tf.Tensor:
+def information_root(likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
     """R with R R^T = F, shape (B, F, F), for outputs of shape (B, ...) with F numbers each.
+
+    For a family whose F is not known here, -d^2 log p(y | f) / df^2 at the y that was observed
+    stands for it, by automatic differentiation, less the directions in which that is negative: the
+    generalised Gauss-Newton matrix of Schraudolph (2002) kept from being indefinite.
 
     Args:
         likelihood: a likelihood of logits, where it has classes.
+        y: targets.
         outputs: the outputs of the network.
-
-    Raises:
-        ValueError: if it is not known for this family.
     """
-    raise ValueError(
-        f"likelihood={type(likelihood).__name__} has no Fisher information here; use "
-        "curvature='ef' or 'hessian', or register one with fisher_root"
-    )
+    root = fisher_root(likelihood, outputs)
+    return _observed_root(likelihood, y, outputs) if root is None else root
+
+
+@singledispatch
+def fisher_root(likelihood: Likelihood, outputs: tf.Tensor) -> tf.Tensor | None:
+    """R with R R^T = E_y[-d^2 log p(y | f) / df^2]; None for families that are not known here."""
+    return None
 
 
 @fisher_root.register
@@ -65,8 +70,9 @@ def _(likelihood: likelihoods.Poisson, outputs: tf.Tensor) -> tf.Tensor:
     return _diagonal(tf.exp(0.5 * outputs))
 
 
-@fisher_root.register
-def _(likelihood: likelihoods.Normal, outputs: tf.Tensor) -> tf.Tensor:
+@fisher_root.register(likelihoods.Normal)
+@fisher_root.register(likelihoods.LogNormal)
+def _(likelihood: likelihoods.Normal | likelihoods.LogNormal, outputs: tf.Tensor) -> tf.Tensor:
     """1 / sigma^2 for the mean, 2 / sigma^2 for sigma."""
     return _of_location_and_scale(likelihood, outputs, 1.0, 2.0)
 
@@ -79,7 +85,7 @@ def _(likelihood: likelihoods.StudentT, outputs: tf.Tensor) -> tf.Tensor:
 
 
 def _of_location_and_scale(
-    likelihood: likelihoods.Normal | likelihoods.StudentT,
+    likelihood: likelihoods.Normal | likelihoods.LogNormal | likelihoods.StudentT,
     outputs: tf.Tensor,
     of_location: float,
     of_scale: float,
@@ -91,6 +97,20 @@ def _of_location_and_scale(
     raw = tf.split(outputs, 2, axis=-1)[1]
     roots = [of_location**0.5 / scale, of_scale**0.5 / scale * tf.sigmoid(raw)]
     return _diagonal(tf.concat(roots, axis=-1))
+
+
+def _observed_root(likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    with tf.GradientTape(persistent=True) as second:
+        second.watch(outputs)
+        with tf.GradientTape() as first:
+            first.watch(outputs)
+            log_prob = likelihood.log_prob(y, outputs)
+        score = first.gradient(log_prob, outputs)
+        numbers = tf.unstack(tf.reshape(score, [-1, tf.size(outputs[0])]), axis=1)
+    rows = [second.gradient(s, outputs, unconnected_gradients="zero") for s in numbers]
+    information = -tf.stack([tf.reshape(row, [-1, len(rows)]) for row in rows], axis=1)
+    values, vectors = tf.linalg.eigh(0.5 * (information + tf.linalg.matrix_transpose(information)))
+    return vectors * tf.sqrt(tf.maximum(values, 0.0))[:, tf.newaxis]
 
 
 def _diagonal(root: tf.Tensor) -> tf.Tensor:
