@@ -13,7 +13,15 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl.layers import VariationalLastLayer
-from tfbdl.likelihoods import Bernoulli, Categorical, Expected, Normal, Poisson, StudentT
+from tfbdl.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Expected,
+    LogNormal,
+    Normal,
+    Poisson,
+    StudentT,
+)
 
 N, D, SIGMA, PRIOR = 30, 3, 0.4, 0.8
 RNG = np.random.default_rng(0)
@@ -151,6 +159,8 @@ class ExpectedTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         (Normal(0.7), [[0.5, 1.0], [-1.0, 0.0]], 0),
         (Normal("predicted"), [[0.5, 1.0], [-1.0, 0.0]], 2),
+        (LogNormal(0.7), [[0.5, 1.0], [3.0, 0.1]], 0),
+        (LogNormal("predicted"), [[0.5, 1.0], [3.0, 0.1]], 2),
         (Poisson(), [[0.0, 3.0], [12.0, 1.0]], 0),
     )
     def test_exact_ones(self, likelihood: Any, y: Any, columns: int) -> None:
@@ -182,7 +192,7 @@ class ExpectedTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(actual, expected)
 
     def test_refusals(self) -> None:
-        for likelihood in (StudentT(), Categorical(from_logits=False), "normal"):
+        for likelihood in (StudentT(), Categorical(from_logits=False), "student_t"):
             with self.assertRaisesRegex(ValueError, "^likelihood=.* must be Normal"):
                 Expected(likelihood)
         with self.assertRaisesRegex(ValueError, "end the network in VariationalLastLayer$"):
