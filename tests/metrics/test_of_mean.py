@@ -186,7 +186,7 @@ def test_several_values_of_one_metric() -> None:
     ("arguments", "message"),
     [
         (("mse", likelihoods.Normal()), "^metric='mse' must be an object, such as keras.metrics"),
-        ((keras.metrics.MeanSquaredError(), "normal"), "^likelihood='normal' must be an object of"),
+        ((keras.metrics.MeanSquaredError(), "mse"), "^likelihood='mse' is a loss that gives y no"),
         (
             (metrics.BrierScore(from_logits=True), likelihoods.Categorical()),
             r"^metric=BrierScore\(from_logits=True\) takes logits, .*; leave from_logits out$",
