@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import kernels, ops
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops.parallel_for import pfor
 
@@ -17,6 +18,7 @@ __all__ = [
     "bitcast",
     "custom_gradient",
     "custom_gradients",
+    "frozen",
     "gradients_die",
     "let_gradients_die",
     "on_all_replicas",
@@ -35,6 +37,14 @@ def bitcast(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     TensorFlow knows no vectorised form of it, and would loop over them.
     """
     return tf.bitcast(x, dtype)
+
+
+def frozen(function: Any) -> Any:
+    """A concrete function with constants for its variables, and its calls of others laid out.
+
+    Its loops stay what they are, operations with functions of their own.
+    """
+    return convert_variables_to_constants_v2(function, lower_control_flow=False)
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
 import tfbdl
 from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder, shaped
@@ -26,9 +27,12 @@ def _prediction(x: Any, **given: Any) -> Any:
     return parts
 
 
-def _exported(path: Any, **given: Any) -> Any:
-    tfbdl.export(path=path, **given)
-    return dict(tf.saved_model.load(str(path)).signatures["serving_default"](tf.constant(X)))
+def _exported(path: Any, format: Any, **given: Any) -> Any:
+    tfbdl.export(path=path, format=format, **given)
+    if format == "litert":
+        return [path.name, dict(Interpreter(str(path)).get_signature_runner()(x=X))]
+    serve = tf.saved_model.load(str(path)).signatures["serving_default"]
+    return [sorted(part.name for part in path.iterdir()), dict(serve(tf.constant(X)))]
 
 
 def _loaded(path: Path) -> Any:
@@ -94,6 +98,7 @@ def _files() -> Iterator[Case]:
             "model": (Made(dropout_network), Made(lambda: dropout_network(0.2))),
             "path": (Made(lambda: folder() / "a"), Made(folder)),
             "num_samples": (3, 2),
+            "format": (None, "litert"),
             "seed": (0, 1),
             "likelihood": LIKELIHOOD,
         },
