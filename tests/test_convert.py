@@ -631,6 +631,30 @@ class BayesianTest(ConvertTest):
         for message, model in cases.items():
             self.assert_refused(message, to_bayesian, model, num_data=10)
 
+    @parameterized.parameters("lora", "int8")
+    def test_low_rank_factors_and_eight_bits_stay(self, kind: str) -> None:
+        stack = [keras.Input((8,)), L.Dense(8, "relu", name="d"), L.Dense(2, name="head")]
+        model = keras.Sequential(stack)
+        hidden = model.get_layer("d")
+        if kind == "lora":
+            hidden.enable_lora(2)
+            hidden.lora_kernel_b.assign(RNG.normal(size=(2, 8)))
+        else:
+            hidden.quantize("int8")
+        with self.assertWarnsRegex(UserWarning, r"^layer='d' \(Dense\) is quantized or has LoRA, "):
+            converted = to_bayesian(model, num_data=10)
+        copy, x = converted.get_layer("d"), RNG.normal(size=(6, 8)).astype("float32")
+        self.assertIs(type(copy), L.Dense)
+        self.assertIsInstance(converted.get_layer("head"), bayes.BayesDense)
+        self.assertAllClose(model(x), converted(x), 1e-5, 1e-6)
+        self.assertEqual(
+            [(v.name, v.dtype, v.trainable) for v in copy.weights],
+            [(v.name, v.dtype, v.trainable) for v in hidden.weights],
+        )
+        self.assert_refused(
+            "^layer='d' .* is quantized or", to_bayesian, model, num_data=9, layers="d"
+        )
+
     @parameterized.parameters("train_step", "compute_loss")
     def test_a_training_of_its_own_is_not_lost(self, name: str) -> None:
         """A subclass of keras.Model that is functional converts, unless it trains in its way."""

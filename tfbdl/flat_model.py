@@ -159,15 +159,15 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
     """
     option("dtype", dtype, ("float32", "float64"))
     keras_model("model", model)
-    if model.dtype_policy.compute_dtype == dtype and all(
-        v.dtype == dtype for v in model.trainable_variables
-    ):
+    used = {layer.compute_dtype for layer in walk(model)}
+    used |= {v.dtype for v in model.trainable_variables}
+    if {name for name in used if "float" in name} <= {dtype}:
         return model
 
     if not is_graph(model):
         raise ValueError(
             f"dtype={dtype!r}: model={model.name!r} ({type(model).__name__}) has a class of its "
-            f"own and {model.dtype_policy.name}; make it under "
+            f"own and computes in {', '.join(sorted(used))}; make it under "
             f"keras.config.set_dtype_policy({dtype!r})"
         )
     made: dict[int, tuple[Any, Any]] = {}

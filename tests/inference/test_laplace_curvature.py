@@ -127,6 +127,22 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
         expected = brute_force.ggn(model, likelihoods.Poisson(), x)
         self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
 
+    @parameterized.parameters("mixed_float16", "float16", "float64")
+    def test_layers_of_a_type_of_their_own(self, dtype: str) -> None:
+        """Of a float32 model, whose copy computes as Laplace says."""
+        x, y = RNG.normal(size=(5, 3)), RNG.integers(0, 2, 5)
+        models = []
+        for own in (dtype, "float32"):
+            hidden = keras.layers.Dense(4, "tanh", dtype=own)
+            head = keras.layers.Dense(2, dtype="float32")
+            models.append(keras.Sequential([keras.Input((3,)), hidden, head]))
+        models[1].set_weights(models[0].get_weights())
+        got, expected = (
+            curvature(fitted(m, likelihoods.Categorical(), y, x, batch_size=5, dtype="float32"))
+            for m in models
+        )
+        self.assertAllClose(got, expected, 1e-5, 1e-6)
+
     @parameterized.parameters("full", "diag", "lowrank")
     def test_layers_whose_weights_are_in_no_product(self, structure: Any) -> None:
         """A table, a scale, gates that are reset, a slope."""

@@ -73,7 +73,8 @@ def to_bayesian(
             embeddings take the default only, convolutions all but local reparameterisation.
         bias_prior: p(b), as in `BayesDense`.
         bias_posterior: the family of q(b), as in `BayesDense`.
-        layers: the layers among them, by default all: names, regular expressions for paths (names
+        layers: the layers among them, by default all but those that are quantized or have LoRA,
+            which stay as they are with a warning: names, regular expressions for paths (names
             of the layers around it and its own, as in `"encoder_.*/query"`), or a function of a
             layer.
         skip: those that are left as they are, chosen in the same way.
@@ -110,7 +111,10 @@ def to_bayesian(
             lambda old, new: _fill(old, new, initial_sigma),
         )
 
-    converted = exchange(model, {old: rule(new) for old, new in COUNTERPARTS.items()}, layers, skip)
+    rules = {old: rule(new) for old, new in COUNTERPARTS.items()}
+    if layers is None:
+        layers = _without_a_reason_to_stay(model)
+    converted = exchange(model, rules, layers, skip)
     posteriors_made = [q for layer in walk(converted) for q in getattr(layer, "random_weights", ())]
     for name in ("bias_prior", "bias_posterior"):
         if name in arguments and not any(q.name == "bias" for q in posteriors_made):
@@ -122,13 +126,32 @@ def to_bayesian(
     return converted
 
 
+def _without_a_reason_to_stay(model: Any) -> Selection:
+    """The layers but those that are quantized or have LoRA, which a warning names; None for all."""
+    if not isinstance(model, Layer):
+        return None
+    known = [layer for layer in walk(model) if type(layer) in COUNTERPARTS]
+    staying = [layer for layer in known if _is_adapted(layer)]
+    if not staying or len(staying) == len(known):
+        return None
+    for layer in staying:
+        warnings.warn(
+            f"{describe(layer)} is quantized or has LoRA, and stays as it is", stacklevel=3
+        )
+    return lambda layer: not _is_adapted(layer)
+
+
+def _is_adapted(layer: Layer) -> bool:
+    return bool(getattr(layer, "quantization_mode", None) or getattr(layer, "lora_enabled", False))
+
+
 def _is_point(q: posteriors.Posterior) -> bool:
     return isinstance(q, posteriors.PointMass)
 
 
 def _make(kind: type[Layer], old: Any, arguments: dict[str, Any]) -> Layer:
     """A Bayesian layer with the arguments of `old` that are not about its weights' values."""
-    if getattr(old, "quantization_mode", None) or getattr(old, "lora_enabled", False):
+    if _is_adapted(old):
         raise ValueError(f"{describe(old)} is quantized or has LoRA; convert it without these")
     kept = arguments_of(old)
     for name in kept.keys() & _WEIGHT_FORMATS:
