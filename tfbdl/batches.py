@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import positive_integer
-from tfbdl.examples import examples
+from tfbdl.examples import examples, map_arrays
 
 VALUES_PER_BATCH = 1_000_000
 
@@ -55,7 +55,7 @@ def batches(
 
     Args:
         x: an array, a structure of arrays, or a `tf.data.Dataset` of batches x or (x, y).
-        y: the targets, or None.
+        y: the targets, an array or a structure of arrays, or None.
         size: the most examples in a batch; None for as many as hold a million numbers, but 32 to
             1,000, and for those of a data set.
         dtype: the type of floating arrays.
@@ -101,7 +101,7 @@ def elements(
         yield _checked(inputs, targets if needs_y else None, dtype, f" of batch {number}")
 
 
-def whole(x: Any, y: Any, dtype: tf.DType) -> tuple[Any, np.ndarray]:
+def whole(x: Any, y: Any, dtype: tf.DType) -> tuple[Any, Any]:
     """All examples of arrays, or of a data set, as NumPy arrays (x, y).
 
     Raises:
@@ -113,7 +113,8 @@ def whole(x: Any, y: Any, dtype: tf.DType) -> tuple[Any, np.ndarray]:
     xs, ys = zip(*parts, strict=True)
     if ys[0] is None:
         raise ValueError("y=None: give targets, or a data set of batches (x, y)")
-    return keras.tree.map_structure(lambda *parts: np.concatenate(parts), *xs), np.concatenate(ys)
+    x, y = (keras.tree.map_structure(lambda *p: np.concatenate(p), *part) for part in (xs, ys))
+    return x, y
 
 
 def num_examples(data: tuple[Any, ...]) -> int:
@@ -162,15 +163,19 @@ def _checked(x: Any, y: Any, dtype: tf.DType | None, where: str = "") -> tuple[A
     if not keras.tree.flatten(x):
         raise ValueError(f"x{where} holds no array; give at least one")
     x = keras.tree.map_structure(lambda leaf: _examples(f"x{where}", leaf, dtype, text=True), x)
-    y = None if y is None else _examples(f"y{where}", y, dtype)
+    if y is not None:
+        y = map_arrays(lambda leaf: _examples(f"y{where}", leaf, dtype), y)
     lengths = {int(leaf.shape[0]) for leaf in keras.tree.flatten(x)}
     if len(lengths) != 1:
         raise ValueError(
             f"x{where} has arrays of {sorted(lengths)} examples; give equally many of each"
         )
     num = lengths.pop()
-    if y is not None and len(y) != num:
-        raise ValueError(f"y{where} has {len(y)} examples and x has {num}; give one y for each")
+    for leaf in [] if y is None else keras.tree.flatten(y):
+        if len(leaf) != num:
+            raise ValueError(
+                f"y{where} has {len(leaf)} examples and x has {num}; give one y for each"
+            )
     return x, y
 
 

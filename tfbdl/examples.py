@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,23 +75,29 @@ def as_array(
     return array
 
 
-def structure_of_arrays(name: str, values: Any) -> Any:
-    """`values` as an array, or a structure of arrays: a dictionary, or a list or tuple of arrays.
-
-    A list of numbers or strings, or of lists of them, is one array.
+def structure_of_arrays(name: str, values: Any, *, text: bool = True) -> Any:
+    """`values` as an array, or a structure of arrays, as `map_arrays` takes it.
 
     Raises:
         ValueError: as `as_array`, or if there is none.
     """
-    if isinstance(values, Mapping):
-        parts: Any = {key: structure_of_arrays(name, part) for key, part in values.items()}
-    elif isinstance(values, (list, tuple)) and any(map(_is_array, values)):
-        parts = type(values)(structure_of_arrays(name, part) for part in values)
-    else:
-        return as_array(name, values, "numbers or strings", text=True)
-    if not parts:
+    wanted = "numbers or strings" if text else "real numbers"
+    made = map_arrays(lambda values: as_array(name, values, wanted, text=text), values)
+    if isinstance(made, (dict, list, tuple)) and not made:
         raise ValueError(f"{name} holds no array; give at least one")
-    return parts
+    return made
+
+
+def map_arrays(function: Callable[[Any], Any], values: Any) -> Any:
+    """`function` of an array, or of each in a structure: a dictionary, list or tuple of arrays.
+
+    A list of numbers or strings, or of lists of them, is one array.
+    """
+    if isinstance(values, Mapping):
+        return {key: map_arrays(function, part) for key, part in values.items()}
+    if isinstance(values, (list, tuple)) and any(map(_is_array, values)):
+        return type(values)(map_arrays(function, part) for part in values)
+    return function(values)
 
 
 def _is_text(array: np.ndarray) -> bool:

@@ -4,14 +4,15 @@ from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.choice import LikelihoodLike as LikelihoodLike
+from tfbdl.likelihoods.choice import check_targets as check_targets
 from tfbdl.likelihoods.choice import get
 from tfbdl.likelihoods.choice import of_model as of_model
 from tfbdl.likelihoods.choice import required_likelihood as required_likelihood
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
 from tfbdl.likelihoods.expected import Expected
+from tfbdl.likelihoods.joint import Joint
 from tfbdl.likelihoods.log_normal import LogNormal
 from tfbdl.likelihoods.normal import Normal
-from tfbdl.likelihoods.of_keras import check_targets as check_targets
 from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.poisson import Poisson
 from tfbdl.likelihoods.stock_metrics import check_metrics as check_metrics
@@ -22,6 +23,7 @@ __all__ = [
     "Categorical",
     "ContinuousBernoulli",
     "Expected",
+    "Joint",
     "Likelihood",
     "LogNormal",
     "Normal",

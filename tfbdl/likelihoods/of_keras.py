@@ -46,7 +46,7 @@ def of_loss(loss: Any) -> Likelihood | None:
     return None if family is None else family(bool(getattr(loss, "from_logits", False)))
 
 
-def check_targets(loss: Any, y: Any, outputs: tf.Tensor) -> None:
+def check_loss_targets(loss: Any, y: Any, outputs: tf.Tensor) -> None:
     """Raises ValueError where a loss meets targets that its likelihood gives no probability.
 
     Args:
@@ -56,7 +56,7 @@ def check_targets(loss: Any, y: Any, outputs: tf.Tensor) -> None:
         outputs: the outputs of the network for any one example or more.
     """
     likelihood = of_loss(loss)
-    if likelihood is None or not tf.is_tensor(outputs):
+    if likelihood is None:
         return
     ignored = getattr(keras.losses.get(loss), "ignore_class", None)
     y = np.asarray(y)

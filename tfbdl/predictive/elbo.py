@@ -18,6 +18,7 @@ from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.predict import Predictive, Request, in_batches, num_functions
+from tfbdl.predictive.prediction import Prediction
 
 
 class ELBO(NamedTuple):
@@ -117,10 +118,22 @@ def log_predictive_density(
 def _of_posterior(posterior: Predictive, x: Any, y: Any, request: Request) -> np.ndarray:
     logs = []
     for batch in _labelled(x, y, request.batch_size):
-        inputs = keras.tree.map_structure(lambda values, n=batch.size: values[:n], batch.x)
-        targets = keras.ops.convert_to_numpy(batch.y)[: batch.size]
-        logs.append(posterior.predictive(inputs, request).log_prob(targets))
+        inputs, targets = _that_count(batch)
+        prediction = posterior.predictive(inputs, request)
+        if isinstance(prediction, Prediction):
+            logs.append(prediction.log_prob(keras.ops.convert_to_numpy(targets)))
+        else:
+            model = posterior.functions(request.num_samples, request.seed)
+            given = {"seed": request.seed, "jit_compile": request.jit_compile}
+            logs.append(
+                log_predictive_density(model, inputs, targets, request.num_samples, **given)
+            )
     return np.concatenate(logs)
+
+
+def _that_count(batch: Batch) -> tuple[Any, Any]:
+    """x and y of a batch without what it was filled up with."""
+    return keras.tree.map_structure(lambda values: values[: batch.size], (batch.x, batch.y))
 
 
 def _labelled(x: Any, y: Any, batch_size: int | None) -> Iterator[Batch]:
@@ -155,7 +168,7 @@ def _log_probs(
     for i, batch in enumerate(_labelled(x, y, batch_size)):
         if i == 0:
             outputs = functions.check(batch.x)
-        likelihood.check_targets(batch.y[: batch.size], outputs)
+        likelihood.check_targets(_that_count(batch)[1], outputs)
         logs, kl = functions.log_probs(batch.x, batch.y, seed, num_samples)
         columns.append(logs[:, : batch.size])
     logs = np.concatenate(columns, axis=1)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfbdl import kl_term, likelihoods
 from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel, make_draw
-from tfbdl.likelihoods import Likelihood, LikelihoodLike
+from tfbdl.likelihoods import Joint, Likelihood, LikelihoodLike
 from tfbdl.model_arguments import output_on
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
 from tfbdl.programs import Programs
@@ -37,16 +37,17 @@ def known_likelihood(model: keras.Model, given: LikelihoodLike | None) -> Likeli
     return likelihoods.of_model(model, given)
 
 
-def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None) -> tf.Tensor:
+def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None) -> Any:
     """The outputs at the mean weights.
 
     Raises:
         ValueError: unless the model takes the batch and its outputs are as expected.
     """
     output = _output_on(model, batch)
-    if not tf.is_tensor(output):
+    if likelihood is not None and keras.tree.is_nested(output) and not isinstance(likelihood, Joint):
         raise ValueError(
-            f"model={model.name} has several outputs; make a keras.Model of one of them"
+            f"likelihood={likelihood} is one for {len(keras.tree.flatten(output))} outputs of "
+            f"model={model.name}; give one for each, in the same structure"
         )
     if likelihood is not None:
         likelihood.check(output)
@@ -83,19 +84,20 @@ class Functions:
             cache[key] = cls(model, likelihood, jit_compile)
         return cache[key]
 
-    def check(self, batch: Any) -> tf.Tensor:
+    def check(self, batch: Any) -> Any:
         """The outputs at the mean weights for the first examples of a batch.
 
         Raises:
             ValueError: as `check_outputs`, and if the outputs are NaN.
         """
         first = keras.tree.map_structure(lambda a: a[:2], batch)
-        output = check_outputs(self.model, first, self.likelihood)
-        if output.dtype.is_floating and tf.reduce_any(tf.math.is_nan(output)):
-            raise ValueError(
-                f"model={self.model.name} has outputs that are NaN; its training has diverged"
-            )
-        return output
+        outputs = check_outputs(self.model, first, self.likelihood)
+        for output in keras.tree.flatten(outputs):
+            if output.dtype.is_floating and tf.reduce_any(tf.math.is_nan(output)):
+                raise ValueError(
+                    f"model={self.model.name} has outputs that are NaN; its training has diverged"
+                )
+        return outputs
 
     def calls(self, num_samples: int) -> int:
         """The number of parts that `moments` comes in."""
@@ -110,16 +112,17 @@ class Functions:
 
     def moments_and_outputs(
         self, batch: Any, seed: int, num_samples: int
-    ) -> Iterator[tuple[Moments, np.ndarray]]:
-        """`moments`, each with the outputs of its draws, shape (S, B, ...); S = 1 for no draws."""
+    ) -> Iterator[tuple[Moments, list[np.ndarray]]]:
+        """`moments`, each with the outputs of its draws, shapes (S, B, ...); S = 1 for no draws."""
         if num_samples == 0:
             (moments,) = self.moments(batch, seed, 0)
-            yield moments, tf.cast(_output_on(self.model, batch), tf.float32).numpy()[None]
+            outputs = keras.tree.flatten(_output_on(self.model, batch))
+            yield moments, [tf.cast(output, tf.float32).numpy()[None] for output in outputs]
         for draws in self._parts(num_samples):
             moments, outputs = self._run(
                 self._moments_and_outputs, (batch,), seed, draws, self._room(draws)
             )
-            yield merged(moments), self._first_of_each(outputs, draws)
+            yield merged(moments), [self._first_of_each(output, draws) for output in outputs]
 
     def log_probs(
         self, x: Any, y: tf.Tensor, seed: int, num_samples: int
@@ -206,18 +209,20 @@ class Functions:
 
     def _moments_and_outputs(
         self, batch: Any, seed: tf.Tensor, own: tf.Tensor, count: int
-    ) -> tuple[Moments, tf.Tensor]:
+    ) -> tuple[Moments, list[tf.Tensor]]:
         start, stop = tf.unstack(own[0])
         like = self.model(batch, training=False)
         outputs = tf.map_fn(
             lambda s: self._sampler(batch, draw=make_draw(seed, s)),
             _numbers(own, count),
-            fn_output_signature=like.dtype,
+            fn_output_signature=tf.nest.map_structure(lambda output: output.dtype, like),
         )
-        moments = of_many(
-            lambda s: tf.gather(outputs, s - start), start, stop, self.likelihood, like
-        )
-        return stacked(moments), tf.cast(outputs, tf.float32)
+
+        def kept(s: tf.Tensor) -> Any:
+            return tf.nest.map_structure(lambda output: tf.gather(output, s - start), outputs)
+
+        moments = of_many(kept, start, stop, self.likelihood, like)
+        return stacked(moments), [tf.cast(o, tf.float32) for o in keras.tree.flatten(outputs)]
 
 
 def _numbers(own: tf.Tensor, count: int) -> tf.Tensor:

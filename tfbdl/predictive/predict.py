@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import reduce
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import keras
@@ -14,12 +16,12 @@ from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer, shown, verbosity
 from tfbdl.batches import Batches, batches
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
-from tfbdl.likelihoods import LikelihoodLike
+from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.finite import check_finite
 from tfbdl.predictive.functions import Functions, known_likelihood
-from tfbdl.predictive.moments import Moments, merge
+from tfbdl.predictive.moments import Moments, merge, of_each
 from tfbdl.predictive.prediction import Prediction
 
 
@@ -62,7 +64,7 @@ def predict(
     return_samples: bool = False,
     jit_compile: bool | None = None,
     verbose: int = 1,
-) -> Prediction:
+) -> Prediction | Any:
     """The predictive distribution of y at x: the mean over `num_samples` functions of p(y | f(x)).
 
     Each draw is one function for all x: one weight sample, one dropout mask per unit. The model is
@@ -84,11 +86,15 @@ def predict(
         likelihood: p(y | f(x)), as `tfbdl.likelihoods.get` takes it: an object, a name such as
             "categorical", a cross-entropy of Keras. By default that of the loss the model was
             compiled with, where it is one of these. Without one the result describes
-            the network's outputs: mean and epistemic standard deviation.
+            the network's outputs: mean and epistemic standard deviation. Of a network with several
+            outputs, one for each in a dictionary, list or tuple.
         return_samples: whether to keep the outputs of all functions, (S, N, ...), on the host.
         jit_compile: whether XLA compiles the loop over draws; by default unless the model has
             operations that it cannot compile, such as look-ups and those on strings.
         verbose: 1 shows a progress bar, in a terminal, where there is time to read it; 0 none.
+
+    Returns:
+        The prediction; of a network with several outputs one for each, in their structure.
 
     Raises:
         ValueError: if an argument is out of its range, x is empty or not finite, nothing in the
@@ -116,24 +122,44 @@ def predict(
     likelihood = known_likelihood(model, likelihood)
     functions = Functions.of(model, likelihood, jit_compile)
     moments: list[Moments] = []
-    outputs: list[np.ndarray] = []
+    drawn: list[list[np.ndarray]] = []
     parts, number = in_batches(x, None, batch_size, needs_y=False)
     num_calls = None if number is None else number * functions.calls(num_samples)
     with Bar(num_calls, verbose) as bar:
         for batch in parts:
             if not moments:
-                functions.check(batch.x)
+                outputs = functions.check(batch.x)
             if return_samples:
                 calls = bar.watch(functions.moments_and_outputs(batch.x, seed, num_samples))
-                of_calls, drawn = zip(*calls, strict=True)
-                outputs.append(np.concatenate(drawn)[:, : batch.size])
+                of_calls, kept = zip(*calls, strict=True)
+                drawn.append(
+                    [np.concatenate(o)[:, : batch.size] for o in zip(*kept, strict=True)]
+                )
             else:
                 of_calls = bar.watch(functions.moments(batch.x, seed, num_samples))
             moments.append(reduce(merge, of_calls).first(batch.size))
+    of_outputs = of_each(likelihood, outputs)
+    columns = zip(*(part.of_outputs() for part in moments), strict=True)
+    samples = zip(*drawn, strict=True) if return_samples else repeat(None, len(of_outputs))
+    predictions = [
+        _prediction(model, *of_output, num_samples)
+        for of_output in zip(of_outputs, columns, samples, strict=True)
+    ]
+    return keras.tree.pack_sequence_as(outputs, predictions)
+
+
+def _prediction(
+    model: keras.Model,
+    likelihood: Likelihood | None,
+    of_batches: Sequence[Moments],
+    outputs: Sequence[np.ndarray] | None,
+    num_samples: int,
+) -> Prediction:
+    """The prediction of one output, from the moments and the draws of all batches."""
     with np.errstate(over="ignore"):
         mean, squares, variance, entropy = (
             np.concatenate(arrays).astype(np.float32)
-            for arrays in list(zip(*moments, strict=True))[1:]
+            for arrays in list(zip(*of_batches, strict=True))[1:]
         )
     epistemic = squares / max(num_samples, 1)
     check_finite(
@@ -152,7 +178,7 @@ def predict(
         expected_entropy=entropy if has_entropy else None,
         num_samples=num_samples,
         likelihood=likelihood,
-        outputs=np.concatenate(outputs, axis=1) if return_samples else None,
+        outputs=None if outputs is None else np.concatenate(outputs, axis=1),
     )
 
 

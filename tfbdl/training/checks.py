@@ -94,17 +94,17 @@ def check_told_of_training(model: keras.Model) -> None:
         )
 
 
-def check_examples(model: keras.Model, x: Any, y: np.ndarray | None = None) -> None:
+def check_examples(model: keras.Model, x: Any, y: Any = None) -> None:
     """Raises ValueError unless x, y are arrays of N examples such as the model is made for."""
     check_arrays(x, y)
     if hasattr(model, "check_data"):
         model.check_data(x)
 
 
-def check_arrays(x: Any, y: np.ndarray | None) -> None:
+def check_arrays(x: Any, y: Any) -> None:
     """Raises ValueError unless x, y are non-empty, of one length, finite, and in Keras' range.
 
-    x may be a structure of arrays.
+    Each may be a structure of arrays.
     """
     leaves = keras.tree.flatten(x)
     for array in leaves:
@@ -114,12 +114,14 @@ def check_arrays(x: Any, y: np.ndarray | None) -> None:
     if any(len(array) != num for array in leaves):
         lengths = sorted({len(array) for array in leaves})
         raise ValueError(f"x has arrays of {lengths} examples; give equally many of each")
-    if y is not None and (y.ndim < 1 or len(y) != num):
-        raise ValueError(f"y has shape {y.shape} but x has {num} examples; give one y for each")
     for array in leaves:
         check_finite("x", array, keras.config.floatx())
-    if y is not None:
-        check_finite("y", y, keras.config.floatx())
+    for array in [] if y is None else keras.tree.flatten(y):
+        if array.ndim < 1 or len(array) != num:
+            raise ValueError(
+                f"y has shape {array.shape} but x has {num} examples; give one y for each"
+            )
+        check_finite("y", array, keras.config.floatx())
 
 
 def check_has_targets(model: keras.Model, data: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.batches import num_examples
-from tfbdl.examples import as_array, structure_of_arrays
+from tfbdl.examples import structure_of_arrays
 from tfbdl.model_arguments import output_on
 from tfbdl.random import word
 from tfbdl.training import checks, workers
@@ -189,14 +189,14 @@ def feed_of(
         if x is None:
             raise ValueError("x=None: give examples")
         x = structure_of_arrays("x", x)
-        data = (x,) if y is None else (x, as_array("y", y))
+        data = (x,) if y is None else (x, structure_of_arrays("y", y, text=False))
         checks.check_examples(model, *data)
         batch_size = checks.check_batch_size(strategy, batch_size, num_examples(data))
         feed = Arrays(strategy, data, batch_size=batch_size, seed=seed)
     checks.check_has_targets(model, data)
     output = output_on(model, _rows(feed.first[0], slice(1)))
     for targets in data[1:]:
-        likelihoods.check_targets(model.loss, targets, output)
+        likelihoods.check_targets(model, targets, output)
     return feed
 
 

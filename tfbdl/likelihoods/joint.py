@@ -1,0 +1,158 @@
+"""Several outputs of one network, each with a likelihood of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbdl.arguments import number, shown
+from tfbdl.likelihoods.base import Likelihood
+
+
+@keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
+class Joint(Likelihood):
+    """log p(y | outputs) = sum over k of w_k log p_k(y_k | outputs_k): independent given f.
+
+    For networks with a dictionary, list or tuple of outputs. `tfbdl.predict` gives a `Prediction`
+    for each output, in the same structure.
+
+    Args:
+        likelihoods: the likelihoods in the structure of the outputs; None for an output whose noise
+            is not known, which has no log probability.
+        weights: w_k in the same structure, as the `loss_weights` of Keras' `compile`; 1 by default.
+            Others than 1 temper the likelihoods, as in the loss that the network is trained by.
+        **kwargs: `name`.
+
+    Raises:
+        ValueError: if it is no structure of likelihoods, or a weight is negative.
+    """
+
+    def __init__(self, likelihoods: Any, weights: Any = None, **kwargs: Any) -> None:
+        super().__init__(**{"name": "joint", **kwargs})
+        parts = keras.tree.flatten(likelihoods)
+        if not keras.tree.is_nested(likelihoods) or not all(
+            part is None or isinstance(part, Likelihood) for part in parts
+        ):
+            raise ValueError(
+                f"likelihoods={shown(likelihoods)} must be a dictionary, list or tuple of objects "
+                "of tfbdl.likelihoods"
+            )
+        if weights is None:
+            weights = keras.tree.map_structure(lambda _: 1.0, likelihoods)
+        self._match(likelihoods, weights, "weights")
+        self.likelihoods = likelihoods
+        self.weights = keras.tree.map_structure(
+            lambda w: number("weights", w, lambda v: v >= 0, "not negative"), weights
+        )
+
+    @property
+    def parts(self) -> list[Likelihood | None]:
+        """The likelihoods, in the order of `keras.tree.flatten`."""
+        return keras.tree.flatten(self.likelihoods)
+
+    @property
+    def names(self) -> list[str]:
+        """The outputs as messages and exported models name them: keys, places in lists."""
+        return names_of(self.likelihoods)
+
+    @property
+    def outputs_hold(self) -> str | None:
+        held = [part.outputs_hold for part in self.parts if part is not None]
+        return next(filter(None, held), None)
+
+    def of_parts(self, method: str, *structures: Any) -> list[Any]:
+        """What a method of each likelihood gives, for its parts of y and the outputs."""
+        columns = [self._flat(structure) for structure in structures]
+        results = []
+        for name, part, *own in zip(self.names, self.parts, *columns, strict=True):
+            if part is None:
+                raise ValueError(f"the likelihood of the output {name!r} is not known; give one")
+            results.append(named(name, getattr(part, method), *own))
+        return results
+
+    def distribution(self, outputs: Any) -> Any:
+        raise ValueError("a likelihood of several outputs has no distribution of its own")
+
+    def log_prob(self, y: Any, outputs: Any) -> tf.Tensor:
+        logs = self.of_parts("log_prob", y, outputs)
+        return _sum(
+            tf.cast(w, log.dtype) * log
+            for w, log in zip(keras.tree.flatten(self.weights), logs, strict=True)
+        )
+
+    def check(self, outputs: Any) -> None:
+        for name, part, own in zip(self.names, self.parts, self._flat(outputs), strict=True):
+            if part is not None:
+                named(name, part.check, own)
+
+    def check_targets(self, y: Any, outputs: Any) -> None:
+        columns = self._flat(y, "y"), self._flat(outputs)
+        for name, part, own, of_it in zip(self.names, self.parts, *columns, strict=True):
+            if part is not None:
+                named(name, part.check_targets, np.asarray(own), of_it)
+
+    def _flat(self, structure: Any, name: str = "outputs") -> list[Any]:
+        self._match(self.likelihoods, structure, name)
+        return keras.tree.flatten(structure)
+
+    @staticmethod
+    def _match(likelihoods: Any, structure: Any, name: str) -> None:
+        try:
+            keras.tree.assert_same_structure(likelihoods, structure)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"{name} is {kind_of(structure)}, and the likelihoods are {kind_of(likelihoods)}; give "
+                "one for each output, in the same structure"
+            ) from None
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        likelihoods = keras.tree.map_structure(serialize, self.likelihoods)
+        return {"name": self.name, "likelihoods": likelihoods, "weights": self.weights}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Joint:
+        likelihoods = _deserialized(config["likelihoods"])
+        return cls(**{**config, "likelihoods": likelihoods})
+
+
+def _deserialized(structure: Any) -> Any:
+    if isinstance(structure, dict) and "class_name" not in structure:
+        return {key: _deserialized(part) for key, part in structure.items()}
+    if isinstance(structure, (list, tuple)):
+        return type(structure)(_deserialized(part) for part in structure)
+    if structure is None or isinstance(structure, Likelihood):
+        return structure
+    return keras.saving.deserialize_keras_object(structure)
+
+
+def names_of(outputs: Any) -> list[str]:
+    """Names of the parts of a structure, in its order: keys, and places in lists."""
+    return ["_".join(map(str, path)) for path, _ in keras.tree.flatten_with_path(outputs)]
+
+
+def _sum(values: Any) -> tf.Tensor:
+    values = list(values)
+    dtype = max((value.dtype for value in values), key=lambda dtype: dtype.size)
+    return tf.add_n([tf.cast(value, dtype) for value in values])
+
+
+def named(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """What a function gives for an output; its errors name that."""
+    try:
+        return function(*args)
+    except ValueError as error:
+        raise ValueError(f"output {name!r}: {error}") from None
+
+
+def kind_of(structure: Any) -> str:
+    """A structure in a few words."""
+    if isinstance(structure, dict):
+        return f"a dictionary of {', '.join(map(repr, structure))}"
+    if isinstance(structure, (list, tuple)):
+        return f"a {type(structure).__name__} of {len(structure)}"
+    return "one array"
