@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfbdl import priors
 from tfbdl.arguments import optional, positive_integer, shown
-from tfbdl.batches import whole
+from tfbdl.batches import num_examples, whole
 from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import has_loops
@@ -92,7 +92,7 @@ class LogPosterior:
         self.dtype = tf.as_dtype(dtype)
         x, y = whole(x, y, self.dtype)
         self.x, self.y = in_type(x, self.dtype), in_type(y, self.dtype)
-        self.num_data = len(y)
+        self.num_data = num_examples((x, y))
         self.batch_size = optional(positive_integer, "batch_size", batch_size)
         self.priors: list[Prior] | None = None
         if is_joint(prior):
@@ -153,7 +153,7 @@ class LogPosterior:
             )
         return tf.cast(theta, self.dtype)
 
-    def _log_likelihood_of(self, theta: tf.Tensor, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    def _log_likelihood_of(self, theta: tf.Tensor, x: Any, y: Any) -> tf.Tensor:
         def of_one(theta: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(self.likelihood.log_prob(y, self.flat(theta, x)))
 
@@ -166,7 +166,7 @@ class LogPosterior:
 
         @custom_gradient
         def total(theta: tf.Tensor) -> tuple[tf.Tensor, Density]:
-            def add(x: tf.Tensor, y: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            def add(x: Any, y: Any, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
                 with tf.GradientTape() as tape:
                     tape.watch(theta)
                     part = self._log_likelihood_of(theta, x, y)
@@ -185,7 +185,7 @@ class LogPosterior:
 
         return total(theta)
 
-    def _part(self, start: tf.Tensor | int, count: int) -> tuple[Any, tf.Tensor]:
+    def _part(self, start: tf.Tensor | int, count: int) -> tuple[Any, Any]:
         """`count` examples from `start` on, of x and y."""
         return tf.nest.map_structure(
             lambda a: tf.slice(a, [start] + [0] * (a.ndim - 1), [count, *a.shape[1:]]),
@@ -197,7 +197,7 @@ def in_type(arrays: Any, dtype: tf.DType) -> Any:
     """Arrays on the device, in `dtype` if they are of floating numbers."""
 
     def of_one(array: Any) -> tf.Tensor:
-        array = examples("x", array, dtype.name)
+        array = examples("x", array, dtype.name, text=True)
         return tf.constant(array, dtype if array.dtype.kind == "f" else None)
 
     return tf.nest.map_structure(of_one, arrays)

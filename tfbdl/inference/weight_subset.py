@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import words
 from tfbdl.flat_model import FlatModel
+from tfbdl.keras_private import last_layers
 from tfbdl.recording import owners
 
 
@@ -24,7 +25,8 @@ class WeightSubset:
         paths: theirs.
         sizes: the number of elements of each.
         size: P.
-        last_layer: the layer that "last_layer" meant, else None.
+        last_layer: the layer that "last_layer" means where the model has one output, else None; of
+            several outputs it means the last layer of each.
 
     Raises:
         ValueError: if a name has no weight.
@@ -33,12 +35,14 @@ class WeightSubset:
     def __init__(self, flat: FlatModel, chosen: str | Sequence[str]) -> None:
         self.owners = owners(flat.model)
         word = chosen if isinstance(chosen, str) else None
-        self.last_layer = self.owners[-1] if word == "last_layer" else None
+        heads = last_layers(flat.model) if word == "last_layer" else []
+        self.last_layer = None if heads or word != "last_layer" else self.owners[-1]
         paths = list(flat.shapes)
         if word == "all":
             self.index = list(range(len(paths)))
         elif word == "last_layer":
-            self.index = [i for i, o in enumerate(self.owners) if o is self.last_layer]
+            last = {id(layer) for layer in heads or [self.last_layer]}
+            self.index = [i for i, o in enumerate(self.owners) if id(o) in last]
         else:
             self.index = _named(chosen, flat)
         self.paths = [paths[i] for i in self.index]

@@ -99,7 +99,8 @@ class GatheredCurvature:
         size = self._batch_size(k, self._kind == "hessian")
         total, sums = None, np.zeros(3)
         for number, batch in enumerate(self._batches(x, y, min(size, batch_size or size))):
-            self._likelihood.unit.check_targets(batch.y.numpy(), self._example_outputs)
+            y_now = keras.tree.map_structure(lambda a: a.numpy(), batch.y)
+            self._likelihood.unit.check_targets(y_now, self._example_outputs)
             key = random.fold_in(random.key_of(0, "labels"), number)
             statistics, batch_sums = self._step(theta, state, batch, key)
             total = precision.add(total, statistics)
@@ -215,7 +216,7 @@ class GatheredCurvature:
         self._example_outputs = self._likelihood.link(outputs)
         if self._subset.last_layer is not None:
             check_last(self._flat, self._subset.last_layer, self._subset.owners, few.x)
-        self._outputs = rows(outputs).shape[1]
+        self._outputs = rows(self._example_outputs).shape[1]
         return few.x
 
     def _batch_size(self, k: int, is_hessian: bool) -> int:
@@ -272,8 +273,8 @@ class GatheredCurvature:
         return outputs, self._form.variance(parts, factors)
 
 
-def _head(x: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:
-    return keras.tree.map_structure(lambda a: a[:_FEW], x), y[:_FEW]
+def _head(x: Any, y: Any) -> tuple[Any, Any]:
+    return keras.tree.map_structure(lambda a: a[:_FEW], (x, y))
 
 
 def _settings_of_layers(model: keras.Model) -> list[tuple[keras.layers.Layer, Any]]:

@@ -9,8 +9,9 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive, shown
-from tfbdl.inference.laplace.output_fisher import in_logits
-from tfbdl.likelihoods import Likelihood, LikelihoodLike, Normal, required_likelihood
+from tfbdl.inference.laplace.joint_rows import joint_rows
+from tfbdl.inference.laplace.output_fisher import Link, in_logits
+from tfbdl.likelihoods import Joint, Likelihood, LikelihoodLike, Normal, required_likelihood
 
 
 class ScaledLikelihood:
@@ -23,7 +24,8 @@ class ScaledLikelihood:
         sigma_noise: the noise's standard deviation; None for that of the object, else 1.
 
     Attributes:
-        unit: the likelihood at noise 1, of outputs that are logits where there are classes.
+        unit: the likelihood at noise 1, of outputs that are logits where there are classes; those
+            of several outputs side by side.
         link: the function from the network's outputs to those.
         has_noise: whether there is a noise to choose.
         sigma_noise: the noise, or 1.
@@ -32,6 +34,9 @@ class ScaledLikelihood:
         ValueError: if `likelihood` is none, or `sigma_noise` is given to one without a noise, or
             beside an object that has its own.
     """
+
+    unit: Likelihood
+    link: Link
 
     def __init__(
         self, model: keras.Model, likelihood: LikelihoodLike | None, sigma_noise: float | None
@@ -49,7 +54,10 @@ class ScaledLikelihood:
             self.unit, self.link = Normal(1.0), lambda outputs: outputs
         elif sigma_noise is None:
             sigma_noise = 1.0
-            self.unit, self.link = in_logits(self._given)
+            if isinstance(self._given, Joint):
+                self.unit, self.link = joint_rows(model, self._given)
+            else:
+                self.unit, self.link = in_logits(self._given)
         else:
             raise ValueError(
                 f"sigma_noise={shown(sigma_noise)} is for regression with one noise, not for "
