@@ -94,6 +94,18 @@ class InheritCallArgumentTest(tf.test.TestCase):
         self.assertAllEqual(outer(tf.ones([1, 1]), offset=tf.constant(5.0)), [[1.0]])
 
 
+class LastLayersTest(tf.test.TestCase):
+    def test_of_each_output(self) -> None:
+        """Behind layers without weights and inside models; one output has none to tell of."""
+        a, b, c = (keras.layers.Dense(1, name=name) for name in "abc")
+        inputs, inner = keras.Input((1,)), keras.Input((1,))
+        h = a(inputs)
+        nested = keras.Model(inner, keras.layers.ReLU()(c(inner)))
+        outputs = {"x": keras.layers.ReLU()(b(h)), "y": nested(h) + 1.0}
+        self.assertEqual(keras_private.last_layers(keras.Model(inputs, outputs)), [b, c])
+        self.assertEqual(keras_private.last_layers(keras.Model(inputs, b(h))), [])
+
+
 class WalkTest(tf.test.TestCase):
     def test_every_layer_once_itself_first(self) -> None:
         shared = keras.layers.Dense(1, name="shared")

@@ -112,7 +112,7 @@ class DeepEnsemble(TrainingMethod):
         number = at_most(len(members.theta), num_samples)
         network = self.network()
         ensemble = WeightEnsemble(network, members.theta[:number], members.states[:number])
-        ensemble.compile(loss=network.loss)
+        ensemble.take_loss(network)
         return ensemble
 
     def network(self) -> keras.Model:

@@ -110,7 +110,7 @@ class MeanFieldVI(TrainingMethod):
         q = self._fitted("ensemble")
         members = self.sample(num_samples, seed=seed)
         ensemble = WeightEnsemble(self.model, members, q.state[None])
-        ensemble.compile(loss=self.model.loss)
+        ensemble.take_loss(self.model)
         return ensemble
 
     def functions(self, num_samples: int, seed: int) -> NormalWeights:
@@ -124,7 +124,7 @@ class MeanFieldVI(TrainingMethod):
         of, drawn = self._drawn
         if drawn is None or of is not q:
             drawn = NormalWeights(self.model, *q)
-            drawn.compile(loss=self.model.loss)
+            drawn.take_loss(self.model)
             self.__dict__["_drawn"] = q, drawn  # kept, and no part of a file
         return drawn
 

@@ -94,7 +94,7 @@ class SGMCMC(TrainingMethod):
         """
         kept = len(self._fitted("ensemble").theta)
         ensemble = WeightEnsemble(self.model, *self._chosen(at_most(kept, num_samples), seed))
-        ensemble.compile(loss=self.model.loss)
+        ensemble.take_loss(self.model)
         return ensemble
 
     def summary(self) -> WeightTable:

@@ -172,7 +172,7 @@ class SWAG(TrainingMethod):
             with _left_as_it_was(self.model):
                 states = _statistics(self.model, thetas, x, batch_size)
         ensemble = WeightEnsemble(self.model, thetas, states)
-        ensemble.compile(loss=self.model.loss)
+        ensemble.take_loss(self.model)
         return ensemble
 
     def summary(self) -> WeightTable:

@@ -75,7 +75,7 @@ class WeightSnapshots(keras.callbacks.Callback):
         """
         ensemble = WeightEnsemble(self._flat.model, *self.arrays())
         if self.model.compiled:
-            ensemble.compile(loss=self.model.loss)
+            ensemble.take_loss(self.model)
         return ensemble
 
     def set_model(self, model: keras.Model) -> None:

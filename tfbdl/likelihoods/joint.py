@@ -70,7 +70,7 @@ class Joint(Likelihood):
         results = []
         for name, part, *own in zip(self.names, self.parts, *columns, strict=True):
             if part is None:
-                raise ValueError(f"the likelihood of the output {name!r} is not known; give one")
+                raise ValueError(f"likelihood of the output {name!r} is not known; give one")
             results.append(named(name, getattr(part, method), *own))
         return results
 
@@ -105,8 +105,8 @@ class Joint(Likelihood):
             keras.tree.assert_same_structure(likelihoods, structure)
         except (ValueError, TypeError):
             raise ValueError(
-                f"{name} is {kind_of(structure)}, and the likelihoods are {kind_of(likelihoods)}; give "
-                "one for each output, in the same structure"
+                f"{name} is {kind_of(structure)}, and the likelihoods are "
+                f"{kind_of(likelihoods)}; give one for each output, in the same structure"
             ) from None
 
     def get_config(self) -> dict[str, Any]:

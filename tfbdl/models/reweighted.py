@@ -13,7 +13,7 @@ from tfbdl.copying import lora_of, set_lora
 from tfbdl.draws import accept_draws
 from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
-from tfbdl.keras_private import walk
+from tfbdl.keras_private import compiled_with, walk
 
 
 class Reweighted(keras.Model):
@@ -84,6 +84,20 @@ class Reweighted(keras.Model):
         """The symbolic inputs of the network, in their structure."""
         network = self._flat.model
         return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
+
+    def take_loss(self, model: keras.Model) -> None:
+        """Compiles with the loss of a compiled model, which says what the functions describe."""
+        self.compile(loss=model.loss, loss_weights=compiled_with(model).get("loss_weights"))
+
+    @property
+    def output(self) -> Any:
+        """The symbolic outputs of the network, in their structure; None where it has none."""
+        return getattr(self._flat.model, "output", None)
+
+    @property
+    def output_names(self) -> list[str] | None:
+        """The names of the network's outputs, as Keras counts them."""
+        return getattr(self._flat.model, "output_names", None)
 
     def get_build_config(self) -> dict[str, Any] | None:
         """The build config of the network, with the shape of its input."""

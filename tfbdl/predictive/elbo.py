@@ -132,7 +132,7 @@ def _of_posterior(posterior: Predictive, x: Any, y: Any, request: Request) -> np
 
 
 def _that_count(batch: Batch) -> tuple[Any, Any]:
-    """x and y of a batch without what it was filled up with."""
+    """X and y of a batch without what it was filled up with."""
     return keras.tree.map_structure(lambda values: values[: batch.size], (batch.x, batch.y))
 
 

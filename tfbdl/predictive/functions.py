@@ -44,7 +44,11 @@ def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None)
         ValueError: unless the model takes the batch and its outputs are as expected.
     """
     output = _output_on(model, batch)
-    if likelihood is not None and keras.tree.is_nested(output) and not isinstance(likelihood, Joint):
+    if (
+        likelihood is not None
+        and keras.tree.is_nested(output)
+        and not isinstance(likelihood, Joint)
+    ):
         raise ValueError(
             f"likelihood={likelihood} is one for {len(keras.tree.flatten(output))} outputs of "
             f"model={model.name}; give one for each, in the same structure"

@@ -74,9 +74,7 @@ def of_many(
     float64 would do the same at up to three times the cost. The result is in float64.
     """
 
-    def one_more(
-        s: tf.Tensor, origin: Any, total: Moments
-    ) -> tuple[tf.Tensor, Any, Moments]:
+    def one_more(s: tf.Tensor, origin: Any, total: Moments) -> tuple[tf.Tensor, Any, Moments]:
         one = of_one(function(s), likelihood)
         origin = _each(lambda mean, first: tf.where(s == start, mean, first), one.mean, origin)
         return s + 1, origin, merge(total, one._replace(mean=_each(tf.subtract, one.mean, origin)))

@@ -132,9 +132,7 @@ def predict(
             if return_samples:
                 calls = bar.watch(functions.moments_and_outputs(batch.x, seed, num_samples))
                 of_calls, kept = zip(*calls, strict=True)
-                drawn.append(
-                    [np.concatenate(o)[:, : batch.size] for o in zip(*kept, strict=True)]
-                )
+                drawn.append([np.concatenate(o)[:, : batch.size] for o in zip(*kept, strict=True)])
             else:
                 of_calls = bar.watch(functions.moments(batch.x, seed, num_samples))
             moments.append(reduce(merge, of_calls).first(batch.size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -26,12 +27,13 @@ class JointRows(Likelihood):
     def __init__(self, joint: Joint, shapes: Sequence[tuple[int, ...]]) -> None:
         super().__init__(name="joint_rows")
         self.joint, self.shapes = joint, list(shapes)
+        self.parts: list[Likelihood] = [part for part in joint.parts if part is not None]
         self.sizes = [math.prod(shape) for shape in self.shapes]
 
     def split(self, row: Any) -> list[Any]:
         """The outputs one by one, shapes (..., *shape), of a tensor or array (..., F)."""
         places = np.cumsum([0, *self.sizes])
-        parts = [row[..., i:j] for i, j in zip(places[:-1], places[1:], strict=True)]
+        parts = [row[..., i:j] for i, j in itertools.pairwise(places)]
         leading = len(row.shape) - 1
         return [
             (tf.reshape if tf.is_tensor(part) else np.reshape)(
@@ -54,12 +56,8 @@ class JointRows(Likelihood):
         self.joint.check_targets(y, self.structured(outputs))
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> Any:
-        parts = zip(self.joint.parts, self.split(outputs), strict=True)
-        drawn = [
-            part.sample(random.fold_in(key, k), output)
-            for k, (part, output) in enumerate(parts)
-            if part is not None
-        ]
+        parts = zip(self.parts, self.split(outputs), strict=True)
+        drawn = [p.sample(random.fold_in(key, k), output) for k, (p, output) in enumerate(parts)]
         return keras.tree.pack_sequence_as(self.joint.likelihoods, drawn)
 
 
@@ -93,7 +91,7 @@ def joint_rows(model: keras.Model, joint: Joint) -> tuple[JointRows, Link]:
 def _(likelihood: JointRows, outputs: tf.Tensor) -> tf.Tensor:
     """Blocks of the outputs, each sqrt(w_k) R_k, since their laws are independent."""
     weights = keras.tree.flatten(likelihood.joint.weights)
-    columns = zip(likelihood.joint.parts, weights, likelihood.split(outputs), strict=True)
+    columns = zip(likelihood.parts, weights, likelihood.split(outputs), strict=True)
     blocks = [w**0.5 * fisher_root(part, output) for part, w, output in columns]
     operators = [tf.linalg.LinearOperatorFullMatrix(block) for block in blocks]
     return tf.linalg.LinearOperatorBlockDiag(operators).to_dense()

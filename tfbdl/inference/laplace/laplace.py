@@ -226,7 +226,7 @@ class Laplace(EvidenceMethod):
             return self._glm(likelihood, mean, covariance, request)
         ends = np.cumsum(likelihood.sizes)[:-1]
         blocks = [np.split(b, ends, axis=2)[k] for k, b in enumerate(np.split(covariance, ends, 1))]
-        parts = zip(likelihood.joint.parts, likelihood.split(mean), blocks, strict=True)
+        parts = zip(likelihood.parts, likelihood.split(mean), blocks, strict=True)
         predictions = [self._glm(*part, request) for part in parts]
         return keras.tree.pack_sequence_as(likelihood.joint.likelihoods, predictions)
 

@@ -1,0 +1,311 @@
+"""Networks with several outputs, each with its likelihood, against single ones and NumPy."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+
+import tfbdl
+from tfbdl import inference
+from tfbdl.layers import BayesDense, MCDropout
+from tfbdl.likelihoods import Categorical, Joint, Normal
+
+N, S = 11, 7
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 3)).astype("float32")
+KINDS = RNG.integers(0, 4, N)
+PRICES = RNG.normal(size=(N, 2)).astype("float32")
+Y = {"kind": KINDS, "price": PRICES}
+LAWS = {"kind": Categorical(), "price": Normal(0.3)}
+WEIGHTS = {"kind": 2.0, "price": 0.5}
+
+
+def network(*, random: bool = True, structure: Any = dict, compiled: bool = True) -> Any:
+    """Two heads on one body, whose noise both share."""
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((3,))
+    h = keras.layers.Dense(6, "tanh", name="body")(inputs)
+    if random:
+        h = MCDropout(0.4, seed=3)(h)
+    kind = BayesDense(4, num_data=N, seed=5, name="kind") if random else _dense(4, "kind")
+    heads = {"kind": kind(h), "price": _dense(2, "price")(h)}
+    model = keras.Model(inputs, heads if structure is dict else structure(heads.values()))
+    if compiled:
+        loss = {**LAWS, "kind": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+        model.compile(keras.optimizers.SGD(0.01), loss, loss_weights=WEIGHTS)
+    return model
+
+
+def _dense(units: int, name: str) -> Any:
+    return keras.layers.Dense(units, name=name)
+
+
+def head(model: keras.Model, name: str) -> keras.Model:
+    return keras.Model(model.input, model.get_layer(name).output)
+
+
+def log_prob(name: str, y: Any, f: Any) -> Any:
+    """By NumPy and SciPy."""
+    f = np.asarray(f, np.float64)
+    if name == "kind":
+        return np.take_along_axis(scipy.special.log_softmax(f, axis=-1), y[:, None], 1)[:, 0]
+    return scipy.stats.norm(f, 0.3).logpdf(y).sum(axis=-1)
+
+
+def log_probs(predictions: Any) -> Any:
+    """The weighted sum over outputs, for each kept function, (S, N)."""
+    return sum(
+        WEIGHTS[name] * np.stack([log_prob(name, Y[name], f) for f in predictions[name].outputs])
+        for name in LAWS
+    )
+
+
+@pytest.mark.parametrize("return_samples", [False, True])
+@pytest.mark.parametrize("num_samples", [0, S])
+def test_each_is_that_of_its_own_network(return_samples: bool, num_samples: int) -> None:
+    """The same functions: the body's noise is common to both."""
+    model = network()
+    options = {"seed": 3, "return_samples": return_samples, "verbose": 0, "batch_size": 4}
+    got = tfbdl.predict(model, X, num_samples, **options)
+    assert list(got) == ["kind", "price"]
+    for name, law in LAWS.items():
+        one = tfbdl.predict(head(model, name), X, num_samples, likelihood=law, **options)
+        for field in ("mean", "aleatoric_variance", "epistemic_variance", "expected_entropy"):
+            np.testing.assert_allclose(
+                getattr(got[name], field), getattr(one, field), rtol=2e-5, atol=1e-6
+            )
+        assert repr(got[name].likelihood) == repr(law)
+        if return_samples:
+            np.testing.assert_allclose(got[name].outputs, one.outputs, rtol=1e-5, atol=1e-6)
+
+
+def test_lists_and_names() -> None:
+    """Losses by place, by name, or by key; outputs in a list or a tuple."""
+    expected = tfbdl.predict(network(), X, S, seed=3, verbose=0)
+    for structure in (list, tuple):
+        for given in (LAWS, list(LAWS.values()), ("categorical", Normal(0.3))):
+            model = network(structure=structure, compiled=False)
+            got = tfbdl.predict(model, X, S, seed=3, likelihood=given, verbose=0)
+            for one, name in zip(got, LAWS, strict=True):
+                np.testing.assert_allclose(one.mean, expected[name].mean, 1e-6, 1e-6)
+                assert repr(one.likelihood) == repr(LAWS[name])
+
+
+def test_an_output_whose_noise_is_not_known() -> None:
+    model = network()
+    model.compile("sgd", {"kind": Categorical(), "price": "mse"})
+    got = tfbdl.predict(model, X, S, seed=3, verbose=0)
+    np.testing.assert_allclose(got["kind"].mean.sum(axis=-1), 1.0, 1e-5)
+    assert got["price"].likelihood is None
+    with pytest.raises(ValueError, match=r"^likelihood of the output 'price' is not known; give"):
+        tfbdl.elbo(model, X, Y)
+    uncompiled = tfbdl.predict(network(compiled=False), X, S, seed=3, verbose=0)
+    np.testing.assert_allclose(uncompiled["price"].mean, got["price"].mean, 1e-6)
+
+
+def test_bound_and_density() -> None:
+    """Weights of losses count; the KL counts once; a function is one for both outputs."""
+    model = network()
+    kept = tfbdl.predict(model, X, S, seed=3, return_samples=True, verbose=0)
+    logs = log_probs(kept)
+    bound = tfbdl.elbo(model, X, Y, S, seed=3, batch_size=4)
+    np.testing.assert_allclose(bound.log_likelihood, logs.mean(), 1e-5)
+    model(X)
+    np.testing.assert_allclose(bound.kl, float(sum(model.losses)), 1e-5)
+    got = tfbdl.log_predictive_density(model, X, Y, S, seed=3, batch_size=4)
+    np.testing.assert_allclose(got, scipy.special.logsumexp(logs, axis=0) - np.log(S), 1e-5)
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4)
+    np.testing.assert_allclose(tfbdl.elbo(model, data, num_samples=S, seed=3), bound, 1e-5)
+
+
+def test_training_is_that_of_keras() -> None:
+    """One step over all examples of a network without noise, by either loop."""
+    models = [network(random=False) for _ in range(2)]
+    history = tfbdl.train(models[0], X, Y, epochs=2, batch_size=N, verbose=0)
+    expected = models[1].fit(X, Y, epochs=2, batch_size=N, shuffle=False, verbose=0).history
+    np.testing.assert_allclose(history["loss"], expected["loss"], 1e-5)
+    for a, b in zip(models[0].get_weights(), models[1].get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, 1e-4, 1e-5)
+
+
+def methods() -> dict[str, Any]:
+    def swag() -> Any:
+        method = inference.SWAG(network(random=False), rank=2)
+        return method.fit(X, Y, epochs=4, batch_size=N, verbose=0)
+
+    def members() -> Any:
+        method = inference.DeepEnsemble(network(random=False), 3)
+        return method.fit(X, Y, epochs=1, batch_size=N, verbose=0)
+
+    def chain() -> Any:
+        method = inference.MCMC(
+            network(random=False), 1.0, num_chains=2, num_warmup=5, num_samples=3
+        )
+        return method.fit(X, Y, verbose=0)
+
+    def nn() -> Any:
+        return inference.Laplace(network(random=False), pred_type="nn").fit(X, Y)
+
+    return {"SWAG": swag, "DeepEnsemble": members, "MCMC": chain, "Laplace": nn}
+
+
+@pytest.mark.parametrize("name", methods())
+def test_posteriors(name: str) -> None:
+    """The mean over the drawn networks, one by one, and the density of both outputs together."""
+    posterior = methods()[name]()
+    ensemble = posterior.ensemble(3, seed=1)
+    got = tfbdl.predict(ensemble, X, 3, seed=2, return_samples=True, verbose=0)
+    each = [head(ensemble.network, n) for n in LAWS]
+    trainable = ensemble.network.trainable_variables
+    outputs: dict[str, list[Any]] = {n: [] for n in LAWS}
+    for theta in np.asarray(ensemble.members):
+        for v, part in zip(
+            trainable,
+            np.split(theta, np.cumsum([int(np.prod(v.shape)) for v in trainable])[:-1]),
+            strict=True,
+        ):
+            v.assign(part.reshape(v.shape))
+        for n, one in zip(LAWS, each, strict=True):
+            outputs[n].append(one(X).numpy())
+    for n in LAWS:
+        ours = np.sort(got[n].outputs, axis=0)
+        np.testing.assert_allclose(ours, np.sort(outputs[n], axis=0), 1e-4, 1e-5)
+    np.testing.assert_allclose(
+        got["kind"].mean, np.mean(scipy.special.softmax(outputs["kind"], axis=-1), 0), 1e-4, 1e-5
+    )
+    logs = tfbdl.log_predictive_density(ensemble, X, Y, 3, seed=2)
+    expected = scipy.special.logsumexp(log_probs(got), axis=0) - np.log(3)
+    np.testing.assert_allclose(logs, expected, 1e-4)
+
+
+def test_log_posterior() -> None:
+    model = network(random=False)
+    posterior = inference.LogPosterior(model, 1.0, X, Y, dtype="float64")
+    expected = sum(WEIGHTS[n] * log_prob(n, Y[n], head(model, n)(X)).sum() for n in LAWS)
+    np.testing.assert_allclose(posterior.log_likelihood(posterior.theta), expected, 1e-5)
+
+
+def ggn(model: keras.Model) -> Any:
+    """Sum of w J^T F J over the outputs, gradient by gradient, shape (D, D)."""
+    total: Any = 0.0
+    weights = [v.value for v in model.trainable_variables]
+    for n in LAWS:
+        with tf.GradientTape(persistent=True) as tape:
+            f = head(model, n)(X)
+            columns = tf.unstack(f, axis=1)
+            numbers = [tf.unstack(column) for column in columns]
+        j = np.array(
+            [
+                [
+                    np.concatenate(
+                        [
+                            np.ravel(g)
+                            for g in tape.gradient(
+                                numbers[k][i], weights, unconnected_gradients="zero"
+                            )
+                        ]
+                    )
+                    for k in range(len(columns))
+                ]
+                for i in range(N)
+            ],
+            np.float64,
+        )
+        p = scipy.special.softmax(np.asarray(f, np.float64), axis=-1)
+        fisher = np.eye(2)[None].repeat(N, 0) / 0.3**2
+        if n == "kind":
+            fisher = np.stack([np.diag(q) - np.outer(q, q) for q in p])
+        total += WEIGHTS[n] * np.einsum("nki,nkl,nlj->ij", j, fisher, j)
+    return total
+
+
+def test_laplace() -> None:
+    """Covariance of all weights; predictions by the linearised outputs' own blocks."""
+    model = network(random=False)
+    laplace = inference.Laplace(
+        model, subset_of_weights="all", hessian_structure="full", prior_precision=2.0
+    ).fit(X, Y, batch_size=4)
+    h = ggn(model)
+    precision = h + 2.0 * np.eye(len(h))
+    draws = laplace.sample(20_000, seed=1)
+    covariance = np.linalg.inv(precision)
+    sd = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(
+        np.cov(draws.T) / np.outer(sd, sd), covariance / np.outer(sd, sd), atol=5 / np.sqrt(20_000)
+    )
+    logs = sum(WEIGHTS[n] * log_prob(n, Y[n], head(model, n)(X)).sum() for n in LAWS)
+    theta = np.concatenate([np.ravel(w) for w in model.get_weights()])
+    evidence = (
+        logs
+        - 0.5 * 2.0 * theta @ theta
+        + 0.5 * len(h) * np.log(2.0)
+        - 0.5 * np.linalg.slogdet(precision)[1]
+    )
+    np.testing.assert_allclose(laplace.log_marginal_likelihood(), evidence, 1e-4)
+    got = tfbdl.predict(laplace, X, 50, seed=1, verbose=0)
+    mean, covariances = laplace.function_moments(X)
+    assert mean.shape == (N, 6)
+    np.testing.assert_allclose(mean[:, 4:], head(model, "price")(X), 1e-4, 1e-5)
+    variance = np.diagonal(covariances, axis1=1, axis2=2)[:, 4:]
+    np.testing.assert_allclose(got["price"].epistemic_variance, variance, 1e-4)
+    np.testing.assert_allclose(got["price"].mean, head(model, "price")(X), 1e-4, 1e-5)
+    np.testing.assert_allclose(got["kind"].mean.sum(axis=-1), 1.0, 1e-5)
+
+
+def test_the_last_layer_of_each_output() -> None:
+    laplace = inference.Laplace(network(random=False)).fit(X, Y)
+    assert laplace.paths == ["kind/kernel", "kind/bias", "price/kernel", "price/bias"]
+    one = tfbdl.predict(laplace, X, S, seed=1, verbose=0)
+    assert min(one[n].epistemic_variance.min() for n in LAWS) > 0
+
+
+@pytest.mark.parametrize(
+    ("y", "likelihood", "message"),
+    [
+        ({"kind": KINDS}, None, "^y is a dictionary of 'kind', and the .* are a dictionary of"),
+        (KINDS, None, "^y is one array, and the "),
+        ({**Y, "kind": KINDS + 1}, None, "^output 'kind': y has the label 4"),
+        (Y, Categorical(), r"^likelihood=Categorical\(\) is one for 2 outputs of model="),
+        (Y, {"kind": "categorical", "cost": Normal()}, "^likelihood has the key 'cost'; the out"),
+        (Y, [Categorical()], "^likelihood has 1 parts for 2 outputs; give one for each"),
+        (Y, {"kind": "mse", "price": Normal()}, "^likelihood='mse' is a loss that gives y no"),
+    ],
+)
+def test_refusals(y: Any, likelihood: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tfbdl.elbo(network(), X, y, S, likelihood=likelihood)
+
+
+@pytest.mark.parametrize(
+    "y", [{"kind": KINDS}, KINDS, {**Y, "kind": KINDS + 1}, {**Y, "kind": KINDS[:5]}]
+)
+def test_refusals_of_training(y: Any) -> None:
+    with pytest.raises(ValueError, match=r"^y |^output 'kind': y has the label 4"):
+        tfbdl.train(network(), X, y, epochs=1, batch_size=4, verbose=0)
+    with pytest.raises(ValueError, match=r"^y |^output 'kind': y has the label 4"):
+        inference.Laplace(network(random=False)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("likelihoods", "weights", "message"),
+    [
+        (Normal(), None, "^likelihoods=.* must be a dictionary, list or tuple of objects"),
+        ({"a": "normal"}, None, "^likelihoods=.* must be a dictionary, list or tuple of objects"),
+        ({"a": Normal()}, {"a": -1.0}, "^weights=-1.0 must be not negative$"),
+        ({"a": Normal()}, [1.0], "^weights is a list of 1, and the likelihoods are a dictionary"),
+    ],
+)
+def test_joint_is_checked(likelihoods: Any, weights: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Joint(likelihoods, weights)
+
+
+def test_joint_is_saved() -> None:
+    joint = Joint({"a": [Normal(0.2), None], "b": Categorical()}, {"a": [1.0, 2.0], "b": 0.5})
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(joint))
+    assert again.get_config() == joint.get_config()
+    assert again.names == ["a_0", "a_1", "b"]
