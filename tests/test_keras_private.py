@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import keras_private
+from tfbdl.keras_private_layers import last_layers
 
 
 class Listener(keras.layers.Layer):
@@ -102,8 +103,8 @@ class LastLayersTest(tf.test.TestCase):
         h = a(inputs)
         nested = keras.Model(inner, keras.layers.ReLU()(c(inner)))
         outputs = {"x": keras.layers.ReLU()(b(h)), "y": nested(h) + 1.0}
-        self.assertEqual(keras_private.last_layers(keras.Model(inputs, outputs)), [b, c])
-        self.assertEqual(keras_private.last_layers(keras.Model(inputs, b(h))), [])
+        self.assertEqual(last_layers(keras.Model(inputs, outputs)), [b, c])
+        self.assertEqual(last_layers(keras.Model(inputs, b(h))), [])
 
 
 class WalkTest(tf.test.TestCase):

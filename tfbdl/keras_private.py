@@ -25,7 +25,6 @@ __all__ = [
     "inherit_call_argument",
     "inner_optimizer",
     "is_graph",
-    "last_layers",
     "make_default_seed",
     "own_attributes",
     "own_variables",
@@ -184,23 +183,6 @@ def is_graph(layer: keras.layers.Layer) -> bool:
     """
     own = getattr(type(layer), "call", None)
     return own in (Functional.call, keras.Sequential.call) and bool(getattr(layer, "inputs", None))
-
-
-def last_layers(model: keras.Model) -> list[keras.layers.Layer]:
-    """The last layer with weights before each of several outputs; none of other models."""
-    if not is_graph(model) or len(model.outputs) < 2:
-        return []
-
-    def before(tensor: keras.KerasTensor) -> list[Any]:
-        operation, node = tensor._keras_history[:2]
-        if is_graph(operation):
-            return [layer for output in operation.outputs for layer in before(output)]
-        if getattr(operation, "trainable_variables", None):
-            return [operation]
-        inputs = operation._inbound_nodes[node].input_tensors
-        return [layer for tensor in inputs for layer in before(tensor)]
-
-    return [layer for output in model.outputs for layer in before(output)]
 
 
 def rebuild(

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import keras
 from keras.src.layers.core.einsum_dense import _analyze_einsum_string
 
+from tfbdl.keras_private import is_graph
+
 
 def adopt_signature(layer: keras.layers.Layer, other: keras.layers.Layer) -> None:
     """Makes `layer`, whose `call` takes anything, be called as `other` is."""
@@ -24,6 +26,23 @@ def replace_tracked(
     """Has Keras count `new` among the layers of `owner`, in the place of `old`."""
     if owner._tracker.is_in_store("layers", old):
         owner._tracker.replace_tracked_value("layers", old, new)
+
+
+def last_layers(model: keras.Model) -> list[keras.layers.Layer]:
+    """The last layer with weights before each of several outputs; none of other models."""
+    if not is_graph(model) or len(model.outputs) < 2:
+        return []
+
+    def before(tensor: keras.KerasTensor) -> list[Any]:
+        operation, node = tensor._keras_history[:2]
+        if is_graph(operation):
+            return [layer for output in operation.outputs for layer in before(output)]
+        if getattr(operation, "trainable_variables", None):
+            return [operation]
+        inputs = operation._inbound_nodes[node].input_tensors
+        return [layer for tensor in inputs for layer in before(tensor)]
+
+    return [layer for output in model.outputs for layer in before(output)]
 
 
 class EinsumAxes(NamedTuple):

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -139,7 +140,18 @@ def _small_disk(disk: Path) -> Callable[[random.Random], Any]:
 
 
 def _mount(*arguments: Any) -> None:
-    subprocess.run(["mount", *map(str, arguments)], check=True)
+    _when_free("mount", *arguments)
+
+
+def _when_free(*command: Any) -> None:
+    """Runs a command of mounts, again for a while where a process that has ended holds files."""
+    for left in range(50, -1, -1):
+        process = subprocess.run([*map(str, command)], check=False, capture_output=True)
+        if process.returncode == 0:
+            return
+        if "busy" not in process.stderr.decode() or not left:
+            raise OSError(process.stderr.decode())
+        time.sleep(0.2)
 
 
 def _main(times: int, seed: int) -> None:
@@ -150,7 +162,7 @@ def _main(times: int, seed: int) -> None:
             try:
                 counts += _broken(name, times, Path(disk), seed, _small_disk(Path(disk)))
             finally:
-                subprocess.run(["umount", disk], check=True)
+                _when_free("umount", disk)
     print(dict(counts))
 
 

@@ -48,7 +48,7 @@ class Reader(NamedTuple):
     path: str
 
 
-def check(reader: Reader, content: bytes) -> str:
+def check(reader: Reader, content: bytes, *, megabytes_at_most: float = MEGABYTES) -> str:
     """Gives a file to the reader; "read" or "refused".
 
     Raises:
@@ -68,8 +68,8 @@ def check(reader: Reader, content: bytes) -> str:
         except Exception as error:
             raise AssertionError(f"{error!r} instead of {reader.error.__name__}") from error
         seconds, megabytes = time.process_time() - begun, _peak() - before
-        if seconds > SECONDS or megabytes > MEGABYTES:
-            raise AssertionError(f"took {seconds:.1f} seconds and {megabytes} MB")
+        if seconds > SECONDS or megabytes > megabytes_at_most:
+            raise AssertionError(f"{reader.path} took {seconds:.1f} seconds and {megabytes} MB")
         return outcome
 
 

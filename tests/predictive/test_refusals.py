@@ -85,13 +85,6 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "^outputs .* logits; use from_logits=True$"):
             tfbdl.predict(model, X, 3)
 
-    def test_several_outputs(self) -> None:
-        inputs = keras.Input((D,))
-        layer = layers.MCDropout(0.5)
-        model = keras.Model(inputs, [layer(inputs), layer(inputs)], name="two")
-        with self.assertRaisesRegex(ValueError, "^model=two has several outputs"):
-            tfbdl.predict(model, X, 3)
-
     @parameterized.parameters("model.keras", None, keras.layers.Dense(2))
     def test_no_model(self, model: Any) -> None:
         for function in (tfbdl.predict, tfbdl.elbo, tfbdl.log_predictive_density):

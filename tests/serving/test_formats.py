@@ -201,6 +201,26 @@ class FormatsTest(tf.test.TestCase, parameterized.TestCase):
         for name in MOMENTS:
             self.assertAllClose(answer[name], getattr(expected, name), 0.0, 1e-5)
 
+    @parameterized.parameters("", *FORMATS)
+    def test_several_outputs(self, ending: str) -> None:
+        inputs = keras.Input((D,))
+        h = layers.MCDropout(0.5)(keras.layers.Dense(8, "tanh")(inputs))
+        heads = [keras.layers.Dense(C)(h), keras.layers.Reshape((2, 1))(keras.layers.Dense(2)(h))]
+        model = keras.Model(inputs, dict(zip(("kind", "price"), heads, strict=True)))
+        laws = {"kind": CATEGORICAL, "price": likelihoods.Normal(0.3)}
+        path = self.folder / f"model{ending}"
+        tfbdl.export(model, path, S, seed=3, likelihood=laws)
+        if ending:
+            answer = ask(path, x=X)
+        else:
+            answer = tf.saved_model.load(str(path)).signatures["serving_default"](x=tf.constant(X))
+        expected = tfbdl.predict(model, X, S, seed=3, likelihood=laws)
+        names = {f"kind_{name}" for name in CLASSES} | {f"price_{name}" for name in MOMENTS}
+        self.assertEqual(set(answer), names)
+        for name, value in answer.items():
+            output, field = name.split("_", 1)
+            self.assertAllClose(value, getattr(expected[output], field), 0.0, 1e-5, name)
+
     def test_sequences_of_all_lengths_in_onnx(self) -> None:
         words = keras.Input((None,), dtype="int32")
         h = layers.BayesLSTM(4, num_data=N)(keras.layers.Embedding(8, 3)(words))

@@ -73,8 +73,8 @@ def to_bayesian(
             embeddings take the default only, convolutions all but local reparameterisation.
         bias_prior: p(b), as in `BayesDense`.
         bias_posterior: the family of q(b), as in `BayesDense`.
-        layers: the layers among them, by default all but those that are quantized or have LoRA,
-            which stay as they are with a warning: names, regular expressions for paths (names
+        layers: the layers among them, by default all but those of subclasses, quantized or with
+            LoRA, which stay as they are with a warning: names, regular expressions for paths (names
             of the layers around it and its own, as in `"encoder_.*/query"`), or a function of a
             layer.
         skip: those that are left as they are, chosen in the same way.
@@ -127,18 +127,22 @@ def to_bayesian(
 
 
 def _without_a_reason_to_stay(model: Any) -> Selection:
-    """The layers but those that are quantized or have LoRA, which a warning names; None for all."""
+    """The layers but those that stay as they are, which a warning names; None for all."""
     if not isinstance(model, Layer):
         return None
-    known = [layer for layer in walk(model) if type(layer) in COUNTERPARTS]
-    staying = [layer for layer in known if _is_adapted(layer)]
-    if not staying or len(staying) == len(known):
+    known = [layer for layer in walk(model) if isinstance(layer, tuple(COUNTERPARTS))]
+    staying = [(layer, why) for layer in known if (why := _reason_to_stay(layer))]
+    if len(staying) in (0, len(known)):
         return None
-    for layer in staying:
-        warnings.warn(
-            f"{describe(layer)} is quantized or has LoRA, and stays as it is", stacklevel=3
-        )
-    return lambda layer: not _is_adapted(layer)
+    for layer, why in staying:
+        warnings.warn(f"{describe(layer)} {why}, and stays as it is", stacklevel=3)
+    return lambda layer: _reason_to_stay(layer) is None
+
+
+def _reason_to_stay(layer: Layer) -> str | None:
+    if _is_adapted(layer):
+        return "is quantized or has LoRA"
+    return None if type(layer) in COUNTERPARTS else "is of a subclass"
 
 
 def _is_adapted(layer: Layer) -> bool:

@@ -56,6 +56,9 @@ def regression(
     folder = arguments.path("folder", folder)
     where = optional(arguments.path, "splits", splits) or folder
     split = integer("split", split, least=0)
+    known = regression_splits(where)
+    if known and split not in known:
+        raise TableError(f"split={split} has no index_train_{split}.txt in {where}; it has {known}")
     source = "your data set"
     return split_of(numbers(folder / "data.txt", source), folder, where, split, (source, source))
 

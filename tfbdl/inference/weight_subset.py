@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import words
 from tfbdl.flat_model import FlatModel
-from tfbdl.keras_private import last_layers
+from tfbdl.keras_private_layers import last_layers
 from tfbdl.recording import owners
 
 

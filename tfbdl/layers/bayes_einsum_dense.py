@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import posteriors, priors
-from tfbdl.arguments import text
+from tfbdl.arguments import optional, positive_integer, text
 from tfbdl.keras_private_layers import EinsumAxes, einsum_axes
 from tfbdl.layers import estimators
 from tfbdl.layers.linear import BayesLinear
@@ -93,8 +93,10 @@ class BayesEinsumDense(BayesLinear):
                 "'reparameterization' or 'per_example'"
             )
         self.equation = text("equation", equation)
+        if not isinstance(output_shape, (list, tuple)):
+            output_shape = [positive_integer("output_shape", output_shape, ", or a tuple of them")]
         self.partial_output_shape = tuple(
-            (output_shape,) if isinstance(output_shape, int) else output_shape
+            optional(positive_integer, "output_shape", length) for length in output_shape
         )
         self.bias_axes = bias_axes
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tfbdl.arguments import instance
+from tfbdl.arguments import instance, shown
 from tfbdl.held_layers import layer_at, put_layer
 from tfbdl.keras_private_layers import adopt_signature
 
@@ -29,7 +29,8 @@ class Exchanged(keras.layers.Layer):
             `layer`.
 
     Raises:
-        ValueError: if `layer` holds no layer at one of these places, or is no Keras layer.
+        ValueError: if `layer` holds no layer at one of these places, or there is something else in
+            the place of a layer.
     """
 
     def __init__(
@@ -39,8 +40,11 @@ class Exchanged(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         instance("layer", layer, keras.layers.Layer, "a Keras layer")
+        if not isinstance(inner, Mapping) or not all(isinstance(path, str) for path in inner):
+            raise ValueError(f"inner={shown(inner)} must be a dictionary of layers by their places")
         super().__init__(**{"name": layer.name, "dtype": layer.dtype_policy, **kwargs})
         for path, new in inner.items():
+            instance(f"inner[{path!r}]", new, keras.layers.Layer, "a Keras layer")
             if not isinstance(_held(layer, path), keras.layers.Layer):
                 raise ValueError(
                     f"inner has a place {path!r}, where layer={layer.name!r} "

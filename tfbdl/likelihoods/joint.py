@@ -25,14 +25,14 @@ class Joint(Likelihood):
             is not known, which has no log probability.
         weights: w_k in the same structure, as the `loss_weights` of Keras' `compile`; 1 by default.
             Others than 1 temper the likelihoods, as in the loss that the network is trained by.
-        **kwargs: `name`.
+        name: the name, as of any loss of Keras.
 
     Raises:
         ValueError: if it is no structure of likelihoods, or a weight is negative.
     """
 
-    def __init__(self, likelihoods: Any, weights: Any = None, **kwargs: Any) -> None:
-        super().__init__(**{"name": "joint", **kwargs})
+    def __init__(self, likelihoods: Any, weights: Any = None, name: str = "joint") -> None:
+        super().__init__(name=name)
         parts = keras.tree.flatten(likelihoods)
         if not keras.tree.is_nested(likelihoods) or not all(
             part is None or isinstance(part, Likelihood) for part in parts

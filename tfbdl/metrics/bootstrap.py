@@ -41,7 +41,10 @@ def confidence_interval(
     Raises:
         ValueError: if an argument is out of its range, or the arrays differ in length.
     """
-    function("metric", metric, "a function of the arrays, which gives a number")
+    wanted = "a function of the arrays, which gives a number"
+    if isinstance(metric, type):
+        raise ValueError(f"metric={shown(metric)} is a class; give {wanted}")
+    function("metric", metric, wanted)
     level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
     num_resamples = positive_integer("num_resamples", num_resamples)
     generator = arguments.generator("seed", seed)
@@ -56,6 +59,9 @@ def confidence_interval(
     values = []
     for _ in range(num_resamples):
         chosen = generator.integers(N, size=N)
-        values.append(metric(*(array[chosen] for array in examples)))
+        value = np.asarray(metric(*(array[chosen] for array in examples)))
+        if value.ndim or value.dtype.kind not in "fiub":
+            raise ValueError(f"metric gives {shown(value)}; give {wanted}")
+        values.append(float(value))
     low, high = np.quantile(values, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     return float(low), float(high)

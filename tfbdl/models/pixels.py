@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.arguments import shown
-from tfbdl.examples import as_array
+from tfbdl.examples import as_array, examples
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Likelihood, LikelihoodLike
 
 
@@ -50,7 +52,8 @@ def check(x: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) -> np.n
     if x.ndim < 2 or x.size == 0:
         raise ValueError(f"x has shape {x.shape}; give (N, ...) with at least one example")
     if shape is not None and x.shape[1:] != shape:
-        raise ValueError(f"x has shape {x.shape}; this model takes (N, *{shape})")
+        wanted = ", ".join(map(str, shape))
+        raise ValueError(f"x has shape {x.shape}; this model takes (N, {wanted})")
     if not np.isfinite(x).all():
         raise ValueError("x is not finite; remove or fill in NaN and Inf")
     if x.min() < 0 or x.max() > 1:
@@ -59,3 +62,16 @@ def check(x: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) -> np.n
             "pixels in [0, 1] (divide by 255)"
         )
     return x
+
+
+def check_with_codes(x: Any, z: Any, vae: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """Flat pixels of a VAE's data, and a code for each.
+
+    Raises:
+        ValueError: if x is not in [0, 1] or z not finite, or their shapes are others.
+    """
+    x = check(x, vae.likelihood, (math.prod(vae.data_shape),))
+    z = examples("z", z, "float32")
+    if z.shape != (len(x), vae.latent_dim):
+        raise ValueError(f"z has shape {z.shape}; give {(len(x), vae.latent_dim)}")
+    return tf.constant(x, tf.float32), tf.constant(z, tf.float32)

@@ -239,8 +239,8 @@ class VAE(keras.Model):
             raise ValueError(f"model={self.name} is not built; fit it, or call it on data, first")
         key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
         logits = self._decode(random.normal(key, [n, self.latent_dim]))
-        key = random.fold_in(key, 1)
-        x = self.likelihood.mean(logits) if mean else self.likelihood.sample(key, logits)
+        law = self.likelihood
+        x = law.mean(logits) if mean else law.sample(random.fold_in(key, 1), logits)
         return self._shaped(x).numpy()
 
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
@@ -249,30 +249,30 @@ class VAE(keras.Model):
         num_samples = positive_integer("num_samples", num_samples)
         if not self.built:
             self.build(x.shape)
-        bounds = self._programs.of(
-            "bounds", lambda: tf.function(partial(vae_bounds.of_batch, self), jit_compile=True)
-        )
+        of_batch = partial(vae_bounds.of_batch, self)
+        bounds = self._programs.of("bounds", lambda: tf.function(of_batch, jit_compile=True))
         return vae_bounds.in_batches(bounds, x, key, num_samples)
 
     def target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
         """The target of the decoder: x, flat, or its binarisation."""
         x = tf.cast(tf.reshape(x, [-1, math.prod(self.data_shape)]), tf.float32)
-        binary = tf.cast(random.uniform(key, tf.shape(x)) < x, tf.float32)
-        return x if self.binarize is None else binary
+        drawn = random.uniform(key, tf.shape(x)) < x
+        return x if self.binarize is None else tf.cast(drawn, tf.float32)
 
     def log_prob(self, x: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
-        """Log p(x | z) of targets x, flat: shape (B,), in nats."""
+        """Log p(x | z), shape (B,), in nats: x flat, (B, P), in [0, 1]; z (B, latent_dim)."""
+        if tf.executing_eagerly():
+            x, z = pixels.check_with_codes(x, z, self)
         return self.likelihood.log_prob(x, self._decode(z))
 
     def _decode(self, z: tf.Tensor, training: bool = False) -> tf.Tensor:
         """The logits of x, flat."""
         if self.decoder is not None:
-            h = self.decoder(z, training=training)
-            return tf.reshape(tf.cast(h, tf.float32), [-1, math.prod(self.data_shape)])
-        h = z
+            z = self.decoder(z, training=training)
+            return tf.reshape(tf.cast(z, tf.float32), [-1, math.prod(self.data_shape)])
         for layer in (*self.decoder_hidden, self.logits):
-            h = layer(h)
-        return tf.cast(h, tf.float32)
+            z = layer(z)
+        return tf.cast(z, tf.float32)
 
     def _shaped(self, flat: tf.Tensor) -> tf.Tensor:
         return tf.reshape(flat, [-1, *self.data_shape])

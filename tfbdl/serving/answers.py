@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tfbdl.draws import make_draw
 from tfbdl.likelihoods import Likelihood
-from tfbdl.predictive.moments import Moments, of_many, of_one
+from tfbdl.likelihoods.joint import names_of
+from tfbdl.predictive.moments import Moments, of_each, of_many, of_one
 
 Answer = dict[str, tf.Tensor]
 Drawn = Callable[..., tf.Tensor]
@@ -30,30 +32,37 @@ def answers_of_noise(
     """
 
     def serve(*inputs: tf.Tensor) -> Answer:
+        like = mean(*inputs)
         moments = of_many(
             lambda s: drawn(*inputs, draw=make_draw(seed, s)),
             tf.constant(0),
             tf.constant(num_samples),
             likelihood,
-            like=mean(*inputs),
+            like,
         )
-        return _answer(moments, likelihood)
+        return _answers(like, moments.of_outputs(), likelihood)
 
     return serve
 
 
 def answers_of_functions(
-    functions: Callable[..., Sequence[tf.Tensor]], likelihood: Likelihood | None
+    functions: Callable[..., Sequence[Any]], likelihood: Likelihood | None
 ) -> Callable[..., Answer]:
     """Answers of functions that are computed one beside the other, in float32.
 
     Args:
-        functions: S outputs (B, ...) for inputs.
+        functions: S outputs (B, ...), or structures of them, for inputs.
         likelihood: p(y | outputs), if known.
     """
 
     def serve(*inputs: tf.Tensor) -> Answer:
-        return _answer(_moments(functions(*inputs), likelihood), likelihood)
+        outputs = functions(*inputs)
+        of_each_output = zip(*map(keras.tree.flatten, outputs), strict=True)
+        moments = [
+            _moments(of_output, part)
+            for of_output, part in zip(of_each_output, of_each(likelihood, outputs[0]), strict=True)
+        ]
+        return _answers(outputs[0], moments, likelihood)
 
     return serve
 
@@ -75,6 +84,18 @@ def _moments(outputs: Sequence[tf.Tensor], likelihood: Likelihood | None) -> Mom
         tf.reduce_mean(by_function(one.variance), axis=0),
         tf.reduce_mean(by_function(one.entropy), axis=0),
     )
+
+
+def _answers(outputs: Any, moments: Sequence[Moments], likelihood: Likelihood | None) -> Answer:
+    """The answer for each output, under its name where there are several: `price_mean`."""
+    if not keras.tree.is_nested(outputs):
+        return _answer(moments[0], likelihood)
+    columns = zip(names_of(outputs), moments, of_each(likelihood, outputs), strict=True)
+    return {
+        f"{name}_{key}": value
+        for name, of_output, part in columns
+        for key, value in _answer(of_output, part).items()
+    }
 
 
 def _answer(moments: Moments, likelihood: Likelihood | None) -> Answer:

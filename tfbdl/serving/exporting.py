@@ -23,6 +23,7 @@ from tfbdl.serving import to_litert, to_onnx
 from tfbdl.serving.answers import answers_of_functions, answers_of_noise
 from tfbdl.serving.signature import as_called, examples, input_specs
 from tfbdl.serving.stored_draws import StoredDraws
+from tfbdl.side_by_side import SideBySide
 from tfbdl.whole_file import new_folder, write_whole
 
 _CONVERTERS = {"litert": to_litert.to_litert, "onnx": to_onnx.to_onnx}
@@ -50,7 +51,8 @@ def export(
     masks of the S functions as constants, which is S times the random weights.
 
     Args:
-        model: built, with one output; subclassed, with one input. Or a posterior of
+        model: built; subclassed, with one input. Of several outputs each has its answers, named
+            `price_mean` and so on after its key or its place. Or a posterior of
             `tfbdl.inference` that predicts by functions, as all do but `Laplace` under "glm".
         path: what does not exist yet: the folder of a SavedModel, else a file. For TensorFlow
             Serving it ends in a version number, as in `models/digits/1`.
@@ -63,9 +65,9 @@ def export(
         likelihood: as in `tfbdl.predict`.
 
     Raises:
-        ValueError: if the model is not built, has several outputs or such as do not fit the
-            likelihood, an argument is out of its range, or the format has not the operations of
-            the model or no room for its functions.
+        ValueError: if the model is not built, has outputs that do not fit the likelihood, an
+            argument is out of its range, or the format has not the operations of the model or no
+            room for its functions.
         FileExistsError: if `path` exists.
         ImportError: if a package that writes the format is missing.
         OSError: if it cannot be written.
@@ -130,11 +132,19 @@ def _converted(
     model: keras.Model, num_samples: int, seed: int, likelihood: Likelihood | None, *, format: str
 ) -> Callable[[Path], None]:
     """Writes the file of another runtime, whose drawn functions have constant weights and masks."""
-    specs = input_specs(model)
+    specs, drawn = input_specs(model), _drawn(model)
+    several = None
+    if keras.tree.is_nested(getattr(model, "output", None)):
+        several = SideBySide.of(model.output)
+    rows = drawn if several is None else several.rows_of(drawn)
     with to_litert.unrolled(model, specs) if format == "litert" else nullcontext():
-        drawn = apart()(_drawn(model))
-        functions = StoredDraws(drawn, specs, seed, num_samples, model.name)
-    serve = answers_of_functions(functions, likelihood)
+        functions = StoredDraws(apart()(rows), specs, seed, num_samples, model.name)
+
+    def each(*inputs: tf.Tensor) -> list[Any]:
+        outputs = functions(*inputs)
+        return outputs if several is None else [several.split(row) for row in outputs]
+
+    serve = answers_of_functions(each, likelihood)
     content = _CONVERTERS[format](serve, specs, model.name)
 
     def write(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -49,6 +50,12 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
     return log_prob
 
 
+def _joint(**given: Any) -> Any:
+    joint = likelihoods.Joint(**given)
+    y = keras.tree.map_structure(lambda _: TARGETS, joint.likelihoods)
+    return shaped(joint.log_prob(y, y), N)
+
+
 def cases() -> Iterator[Case]:
     """Each class, `get` and `of_loss`."""
     name = {"name": ("a", Made(lambda: "b"))}
@@ -71,6 +78,16 @@ def cases() -> Iterator[Case]:
             lambda kind=kind, **given: _loss(kind, **given),
             {**arguments, **name},
         )
+    yield Case(
+        "tfbdl.likelihoods.Joint",
+        likelihoods.Joint,
+        _joint,
+        {
+            "likelihoods": ({"a": likelihoods.Normal()}, {"a": likelihoods.StudentT()}),
+            "weights": ({"a": 1.0}, {"a": 0.5}),
+            **name,
+        },
+    )
     crossentropies = ("sparse_categorical_crossentropy", "binary_crossentropy")
     of_loss = likelihoods.of_loss
     yield Case("tfbdl.likelihoods.of_loss", of_loss, of_loss, {"loss": crossentropies})

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.inference.laplace.joint_rows import JointRows
 from tfbdl.inference.laplace.links import mean_of_classes
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
@@ -27,6 +29,26 @@ def default_link(likelihood: Likelihood) -> str:
     if isinstance(likelihood, Normal) and likelihood.scale != "predicted":
         return "exact"
     return "probit" if isinstance(likelihood, (Categorical, Bernoulli)) else "mc"
+
+
+def predictions(
+    likelihood: Likelihood,
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    *,
+    link_approx: str | None,
+    **options: Any,
+) -> Any:
+    """`prediction`, by the default link for None; one for each of several outputs."""
+    if not isinstance(likelihood, JointRows):
+        link = link_approx or default_link(likelihood)
+        return prediction(likelihood, mean, covariance, link_approx=link, **options)
+    ends = np.cumsum(likelihood.outputs.sizes)[:-1]
+    rows = np.split(covariance, ends, axis=1)
+    blocks = [np.split(part, ends, axis=2)[k] for k, part in enumerate(rows)]
+    parts = zip(likelihood.parts, likelihood.outputs.parts(mean), blocks, strict=True)
+    each = [predictions(*part, link_approx=link_approx, **options) for part in parts]
+    return keras.tree.pack_sequence_as(likelihood.joint.likelihoods, each)
 
 
 def prediction(

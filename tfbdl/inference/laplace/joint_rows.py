@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.inference.laplace.output_fisher import Link, fisher_root, in_logits
 from tfbdl.likelihoods import Joint, Likelihood
+from tfbdl.side_by_side import SideBySide
 
 
 class JointRows(Likelihood):
@@ -21,42 +18,25 @@ class JointRows(Likelihood):
 
     Args:
         joint: the likelihoods, of logits where they have classes.
-        shapes: the shapes of an example of each output, in the order of `joint.parts`.
+        outputs: the shapes of the outputs.
     """
 
-    def __init__(self, joint: Joint, shapes: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, joint: Joint, outputs: SideBySide) -> None:
         super().__init__(name="joint_rows")
-        self.joint, self.shapes = joint, list(shapes)
+        self.joint, self.outputs = joint, outputs
         self.parts: list[Likelihood] = [part for part in joint.parts if part is not None]
-        self.sizes = [math.prod(shape) for shape in self.shapes]
-
-    def split(self, row: Any) -> list[Any]:
-        """The outputs one by one, shapes (..., *shape), of a tensor or array (..., F)."""
-        places = np.cumsum([0, *self.sizes])
-        parts = [row[..., i:j] for i, j in itertools.pairwise(places)]
-        leading = len(row.shape) - 1
-        return [
-            (tf.reshape if tf.is_tensor(part) else np.reshape)(
-                part, [*part.shape[:leading], *shape]
-            )
-            for part, shape in zip(parts, self.shapes, strict=True)
-        ]
-
-    def structured(self, row: tf.Tensor) -> Any:
-        """The outputs in the structure of the likelihoods."""
-        return keras.tree.pack_sequence_as(self.joint.likelihoods, self.split(row))
 
     def distribution(self, outputs: tf.Tensor) -> Any:
         return self.joint.distribution(outputs)
 
     def log_prob(self, y: Any, outputs: tf.Tensor) -> tf.Tensor:
-        return self.joint.log_prob(y, self.structured(outputs))
+        return self.joint.log_prob(y, self.outputs.split(outputs))
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
-        self.joint.check_targets(y, self.structured(outputs))
+        self.joint.check_targets(y, self.outputs.split(outputs))
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> Any:
-        parts = zip(self.parts, self.split(outputs), strict=True)
+        parts = zip(self.parts, self.outputs.parts(outputs), strict=True)
         drawn = [p.sample(random.fold_in(key, k), output) for k, (p, output) in enumerate(parts)]
         return keras.tree.pack_sequence_as(self.joint.likelihoods, drawn)
 
@@ -67,11 +47,11 @@ def joint_rows(model: keras.Model, joint: Joint) -> tuple[JointRows, Link]:
     Raises:
         ValueError: if an output has no likelihood, or no known shape.
     """
-    shapes = [tuple(o.shape[1:]) for o in keras.tree.flatten(getattr(model, "output", ()))]
-    if len(shapes) != len(joint.parts) or any(None in shape for shape in shapes):
+    if not keras.tree.is_nested(getattr(model, "output", None)):
         raise ValueError(
             f"model={model.name} has outputs of no known shapes; make it a functional keras.Model"
         )
+    outputs = SideBySide.of(model.output)
     for name, part in zip(joint.names, joint.parts, strict=True):
         if part is None:
             raise ValueError(f"likelihood of the output {name!r} is not known; give one for each")
@@ -79,19 +59,18 @@ def joint_rows(model: keras.Model, joint: Joint) -> tuple[JointRows, Link]:
     units = keras.tree.pack_sequence_as(joint.likelihoods, [unit for unit, _ in pairs])
     links = [link for _, link in pairs]
 
-    def link(outputs: Any) -> tf.Tensor:
-        parts = [to(o) for to, o in zip(links, keras.tree.flatten(outputs), strict=True)]
-        rows = [tf.reshape(p, [-1, math.prod(p.shape[1:])]) for p in parts]
-        return tf.concat(rows, axis=-1)
+    def link(values: Any) -> tf.Tensor:
+        columns = zip(links, keras.tree.flatten(values), strict=True)
+        return outputs.row([to(value) for to, value in columns])
 
-    return JointRows(Joint(units, joint.weights), shapes), link
+    return JointRows(Joint(units, joint.weights), outputs), link
 
 
 @fisher_root.register
 def _(likelihood: JointRows, outputs: tf.Tensor) -> tf.Tensor:
     """Blocks of the outputs, each sqrt(w_k) R_k, since their laws are independent."""
     weights = keras.tree.flatten(likelihood.joint.weights)
-    columns = zip(likelihood.parts, weights, likelihood.split(outputs), strict=True)
+    columns = zip(likelihood.parts, weights, likelihood.outputs.parts(outputs), strict=True)
     blocks = [w**0.5 * fisher_root(part, output) for part, w, output in columns]
     operators = [tf.linalg.LinearOperatorFullMatrix(block) for block in blocks]
     return tf.linalg.LinearOperatorBlockDiag(operators).to_dense()

@@ -18,17 +18,15 @@ from tfbdl.inference.laplace import glm
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.curvature import checked_curvature
 from tfbdl.inference.laplace.gathering import GatheredCurvature
-from tfbdl.inference.laplace.joint_rows import JointRows
 from tfbdl.inference.laplace.links import check_link
 from tfbdl.inference.laplace.precision import STRUCTURES
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
 from tfbdl.inference.prior_precision import noise
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.likelihoods import Likelihood, LikelihoodLike
+from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
-from tfbdl.predictive import Prediction
 from tfbdl.predictive.predict import Request
 
 
@@ -220,24 +218,10 @@ class Laplace(EvidenceMethod):
         if self.pred_type == "nn":
             return super().predictive(x, request)
         self._fitted("predict")
-        mean, covariance = self.function_moments(x, batch_size=request.batch_size)
-        likelihood = self._scaled.of_links(self.sigma_noise)
-        if not isinstance(likelihood, JointRows):
-            return self._glm(likelihood, mean, covariance, request)
-        ends = np.cumsum(likelihood.sizes)[:-1]
-        blocks = [np.split(b, ends, axis=2)[k] for k, b in enumerate(np.split(covariance, ends, 1))]
-        parts = zip(likelihood.parts, likelihood.split(mean), blocks, strict=True)
-        predictions = [self._glm(*part, request) for part in parts]
-        return keras.tree.pack_sequence_as(likelihood.joint.likelihoods, predictions)
-
-    def _glm(
-        self, likelihood: Likelihood, mean: np.ndarray, covariance: np.ndarray, request: Request
-    ) -> Prediction:
-        return glm.prediction(
-            likelihood,
-            mean,
-            covariance,
-            link_approx=self.link_approx or glm.default_link(likelihood),
+        return glm.predictions(
+            self._scaled.of_links(self.sigma_noise),
+            *self.function_moments(x, batch_size=request.batch_size),
+            link_approx=self.link_approx,
             num_samples=request.num_samples,
             seed=request.seed,
             return_samples=request.return_samples,
