@@ -94,11 +94,11 @@ def page(cells: dict[str, dict[str, dict[str, str]]]) -> str:
     for row, of_row in cells.items():
         for column, cell in of_row.items():
             kind = cell["found"].split(":")[0]
-            marks[row, column] = {"works": "✓", "refused": "–"}.get(kind, "✗")
+            marks[row, column] = {"works": "✓", "refused": "o"}.get(kind, "✗")
             if kind != "works":
                 reason = REFUSED.get((row, column), "")
                 notes.append(f"| {row} | {column} | {cell['found'].replace('|', '/')} | {reason} |")
-    count = {mark: list(marks.values()).count(mark) for mark in "✓–✗"}
+    count = {mark: list(marks.values()).count(mark) for mark in "✓o✗"}
     unexpected = sum(mark != "✓" and cell not in REFUSED for cell, mark in marks.items())
     packages = ", ".join(f"{n} {version(n)}" for n in ("tensorflow", "keras", "keras-hub"))
     lines = [
@@ -107,9 +107,9 @@ def page(cells: dict[str, dict[str, dict[str, str]]]) -> str:
         "Models that nobody here wrote, or as people write them, and what each was asked "
         f"(`make compatibility`, with {packages}). ✓ works, held against a known value where there "
         "is one: conversions against the model, loaded and exported models against "
-        "`tfbdl.predict`. – is refused in one line, which stands below. ✗ fails.",
+        "`tfbdl.predict`. o is refused in one line, which stands below. ✗ fails.",
         "",
-        f"{count['✓']} cells work, {count['–']} are refused, {count['✗']} fail; {unexpected} of "
+        f"{count['✓']} cells work, {count['o']} are refused, {count['✗']} fail; {unexpected} of "
         "these were not foreseen.",
         "",
         "| | " + " | ".join(COLUMNS) + " |",

@@ -38,7 +38,8 @@ def asked(model: Any, case: Case) -> Any:
     """Predictions, finite and with an epistemic part."""
     predictions = keras.tree.flatten(tfbdl.predict(model, case.x, S, seed=1, verbose=0))
     for prediction in predictions:
-        assert np.isfinite(prediction.mean).all() and len(prediction.mean) == N
+        assert np.isfinite(prediction.mean).all()
+        assert len(prediction.mean) == N
         assert prediction.epistemic_stddev.max() > 0
     return predictions
 
@@ -159,7 +160,8 @@ def deep_ensemble(case: Case) -> None:
     posterior = inference.DeepEnsemble(case.model, 2)
     posterior.fit(case.x, case.y, epochs=1, batch_size=8, verbose=0)
     for prediction in keras.tree.flatten(tfbdl.predict(posterior, case.x, 2, verbose=0)):
-        assert np.isfinite(prediction.mean).all() and prediction.epistemic_stddev.max() > 0
+        assert np.isfinite(prediction.mean).all()
+        assert prediction.epistemic_stddev.max() > 0
 
 
 def neural_linear(case: Case) -> None:
