@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo check test test-slow coverage durations lint types wheel docs notebooks results soak bench clean
+.PHONY: help demo check test test-slow coverage durations lint types wheel docs notebooks results soak compatibility bench clean
 
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
@@ -17,6 +17,7 @@ help:
 	@echo "make docs     build the documentation into site/;  make notebooks: run the notebooks that have changed"
 	@echo "make results  train the tutorials on MNIST (TFBDL_DATA names its folder); days on 2 cores, a step at a time"
 	@echo "make soak     kills, full disks, damaged files, long runs: a report in results/soak"
+	@echo "make compatibility  models of others, asked for everything: a table in docs/compatibility.md"
 	@echo "make bench    this package and its peers at the same work, and how costs grow: into runs/"
 	@echo "make clean    remove the environment and what runs have written"
 
@@ -106,6 +107,10 @@ notebooks: $(INSTALLED)-docs
 
 results: $(INSTALLED)
 	@$(BIN)/python -m tutorials.make_results
+
+compatibility: $(INSTALLED)-compatibility
+	@echo "==> asking models of others for everything (hours on 2 cores; goes on where it was stopped)"
+	@cd benchmarks && PYTHONPATH=$(CURDIR) ../$(BIN)/python -m compatibility $(COMPATIBILITY)
 
 soak: $(INSTALLED)-soak
 	@echo "==> breaking runs in all ways (some hours on 2 cores; goes on where it was stopped), into results/soak"

@@ -51,6 +51,40 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(prediction.mean, np.mean(outputs, axis=0), 1e-5, 1e-6)
             self.assertAllClose(prediction.epistemic_stddev, np.std(outputs, axis=0), 1e-4, 1e-6)
 
+    def test_frozen_layers_are_common_to_all(self) -> None:
+        model = build()
+        body = model.layers[0]
+        body.trainable = False
+        model.compile(model.optimizer, model.loss)
+        fitted = DeepEnsemble(model, 2).fit(X, Y, epochs=1, **FIT)
+        member = fitted.network()
+        self.assertAllEqual(member.layers[0].kernel, body.kernel)
+        self.assertFalse(member.layers[0].trainable)
+        heads = fitted.sample()
+        self.assertEqual(heads.shape, (2, 5))
+        self.assertNotAllClose(heads[0], heads[1])
+        features = body(X)
+        outputs = [features @ h[:4, None] + h[4] for h in heads]
+        prediction = tfbdl.predict(fitted, X, verbose=0)
+        self.assertAllClose(prediction.mean, np.mean(outputs, axis=0), 1e-5, 1e-6)
+
+    def test_a_class_that_makes_its_layers_itself(self) -> None:
+        """Its config gives other layers back than its graph has, as those of tasks of others."""
+
+        class Task(keras.Model):
+            def __init__(self, backbone: Any = None, **kwargs: Any) -> None:
+                self.backbone = backbone or build().layers[0]
+                inputs = keras.Input((3,))
+                super().__init__(inputs, keras.layers.Dense(1)(self.backbone(inputs)), **kwargs)
+
+            def get_config(self) -> Any:
+                return {"name": self.name}
+
+        model = Task(keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh")]))
+        model.compile(keras.optimizers.SGD(0.1), tfbdl.likelihoods.Normal(0.3))
+        fitted = DeepEnsemble(model, 2).fit(X, Y, epochs=1, **FIT)
+        self.assertEqual(fitted.sample().shape, (2, 21))
+
     def test_a_model_says_what_all_members_are_like(self) -> None:
         """Each is made anew, as a function would make it, and the model is left alone."""
         keras.utils.set_random_seed(0)

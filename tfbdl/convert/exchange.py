@@ -14,7 +14,7 @@ from typing import Any
 import keras
 
 from tfbdl.arguments import shown
-from tfbdl.convert.compilation import compile_like
+from tfbdl.compilation import compile_like
 from tfbdl.convert.inside import Rule, inside
 from tfbdl.convert.selection import Layer, Selection, choose
 from tfbdl.copying import copy_layer, copy_state, describe

@@ -10,12 +10,13 @@ import numpy as np
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, function, integer, optional, positive_integer
-from tfbdl.copying import copy_state
+from tfbdl.compilation import compile_like
+from tfbdl.copying import copy_layer, copy_state
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.method import at_most
 from tfbdl.inference.training_method import Training, TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.keras_private import walk
+from tfbdl.keras_private import is_graph, pair_layers, rebuild
 from tfbdl.models import WeightEnsemble
 
 
@@ -37,7 +38,8 @@ class DeepEnsemble(TrainingMethod):
 
     Args:
         build_model: makes a compiled model; called once for each member, under its own Keras seed.
-            Or a compiled model, whose architecture each member has, with weights of its own.
+            Or a compiled model, whose architecture each member has, with weights of its own; those
+            of frozen layers are common to all.
         num_members: K; the paper's 5.
         seed: member k has the Keras seed `seed + k`, of 32 bits.
         jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
@@ -155,11 +157,28 @@ class DeepEnsemble(TrainingMethod):
 def _fresh(model: keras.Model) -> keras.Model:
     """A model of the same architecture with weights of its own, compiled alike.
 
-    What layers have been adapted to, such as the scales of a Normalization, is no weight to train.
+    What layers have been adapted to, such as the scales of a Normalization, and the weights of
+    frozen layers are no weights to train: they stay.
     """
-    made = keras.models.clone_model(model)
-    for layer, copy in zip(walk(model), walk(made), strict=True):
-        if hasattr(layer, "adapt"):
-            copy_state(layer, copy)
-    made.compile_from_config(model.get_compile_config())
-    return made
+    made: dict[int, tuple[Any, Any]] = {}
+
+    def again(layer: Any) -> Any:
+        if id(layer) not in made:
+            new = rebuild(layer, again) if is_graph(layer) else copy_layer(layer)
+            if isinstance(layer, keras.layers.Layer):
+                new.trainable = layer.trainable
+            made[id(layer)] = layer, new
+        return made[id(layer)][1]
+
+    if is_graph(model):
+        copy = again(model)
+    else:
+        copy = keras.models.clone_model(model)
+        made[id(model)] = model, copy
+    for pair in made.values():
+        is_layer = isinstance(pair[0], keras.layers.Layer) and not is_graph(pair[0])
+        for old, new in pair_layers(*pair) if is_layer else ():
+            if hasattr(old, "adapt") or not old.trainable:
+                copy_state(old, new)
+    compile_like(model, copy)
+    return copy

@@ -53,7 +53,7 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
 def _joint(**given: Any) -> Any:
     joint = likelihoods.Joint(**given)
     y = keras.tree.map_structure(lambda _: TARGETS, joint.likelihoods)
-    return shaped(joint.log_prob(y, y), N)
+    return {"log_prob": shaped(joint.log_prob(y, y), N), "config": joint.get_config()}
 
 
 def cases() -> Iterator[Case]:
