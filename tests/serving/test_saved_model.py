@@ -217,8 +217,8 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
         x = keras.Input((D,))
         dropped = layers.MCDropout(0.5)(x)
         two = keras.Model(x, [keras.layers.Dense(2)(dropped), keras.layers.Dense(3)(dropped)])
-        with self.assertRaisesRegex(ValueError, "^model=.* has several outputs"):
-            tfbdl.export(two, self.path)
+        with self.assertRaisesRegex(ValueError, "^likelihood=Normal.* is one for 2 outputs of"):
+            tfbdl.export(two, self.path, likelihood="normal")
         file = self.folder / "file"
         file.touch()
         with self.assertRaisesRegex(OSError, "^path=.* cannot be written .*; name another$"):
