@@ -512,7 +512,9 @@ class RefusalTest(tf.test.TestCase):
 
     def test_a_class_of_its_own_keeps_its_precision(self) -> None:
         model = AnyModelTest().subclassed()
-        with self.assertRaisesRegex(ValueError, "^dtype='float64': .*own and float32; .*set_dtype"):
+        with self.assertRaisesRegex(
+            ValueError, "^dtype='float64': .*own and computes in float32; .*set_dtype"
+        ):
             LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(), dtype="float64")
 
 
