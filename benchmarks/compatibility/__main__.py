@@ -14,9 +14,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -63,11 +65,12 @@ def run(row: str, columns: list[str]) -> None:
 
     for column in columns:
         begun = time.monotonic()
+        signal.alarm(SECONDS)  # ends the process
         found = outcome(column, CASES[row])
         print("cell " + json.dumps([column, found, time.monotonic() - begun]), flush=True)
 
 
-def in_a_process(row: str, columns: list[str]):
+def in_a_process(row: str, columns: list[str]) -> Iterator[tuple[str, str, float]]:
     """The cells of a row as they come; one whose process ends, or never does, fails."""
     command = [sys.executable, "-m", "compatibility", "--row", row, "--columns", *columns]
     process = subprocess.Popen(

@@ -309,3 +309,38 @@ def test_joint_is_saved() -> None:
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(joint))
     assert again.get_config() == joint.get_config()
     assert again.names == ["a_0", "a_1", "b"]
+
+
+def test_joint_moments() -> None:
+    """Of each output its own, in their structure."""
+    outputs = {"kind": RNG.normal(size=(N, 4)), "price": RNG.normal(size=(N, 2))}
+    joint = Joint(LAWS)
+    for moments in ("mean", "variance"):
+        got = getattr(joint, moments)(outputs)
+        for name, law in LAWS.items():
+            np.testing.assert_array_equal(got[name], getattr(law, moments)(outputs[name]))
+    with pytest.raises(ValueError, match=r"^likelihood of the output 'a' is not known; give one$"):
+        Joint({"a": None}).mean({"a": X})
+
+
+@pytest.mark.parametrize("structure", [dict, list])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_metrics_of_raw_scales(structure: Any, weighted: bool) -> None:
+    """Where one output holds them, Keras' own metrics of that output are refused, and no others."""
+    inputs = keras.Input((3,))
+    h = MCDropout(0.4)(inputs)
+    heads = {"kind": _dense(4, "kind")(h), "price": _dense(4, "price")(h)}
+    laws = {"kind": Categorical(), "price": Normal("predicted")}
+    model = keras.Model(inputs, heads if structure is dict else list(heads.values()))
+    key = "weighted_metrics" if weighted else "metrics"
+
+    def ask(metrics: Any) -> Any:
+        model.compile("sgd", laws, **{key: metrics})
+        return tfbdl.predict(model, X, 2, verbose=0)
+
+    ask({"kind": ["accuracy"]})
+    ask({"price": [tfbdl.metrics.OfMean(keras.metrics.MeanSquaredError(), laws["price"])]})
+    ask([["accuracy"], []])
+    for wrong in ({"price": "mse"}, {"kind": "accuracy", "price": ["mae"]}, [[], ["mse"]], ["mae"]):
+        with pytest.raises(ValueError, match=r"^metrics='m.e' would compare y with all outputs"):
+            ask(wrong)

@@ -115,15 +115,22 @@ def to_bayesian(
     if layers is None:
         layers = _without_a_reason_to_stay(model)
     converted = exchange(model, rules, layers, skip)
-    posteriors_made = [q for layer in walk(converted) for q in getattr(layer, "random_weights", ())]
+    _check_heard(converted, arguments, initial_sigma)
+    return converted
+
+
+def _check_heard(
+    converted: keras.Model, arguments: dict[str, Any], initial_sigma: float | None
+) -> None:
+    """Raises ValueError where an argument is given that no converted layer has a use for."""
+    made = [q for layer in walk(converted) for q in getattr(layer, "random_weights", ())]
     for name in ("bias_prior", "bias_posterior"):
-        if name in arguments and not any(q.name == "bias" for q in posteriors_made):
+        if name in arguments and not any(q.name == "bias" for q in made):
             raise ValueError(f"{name} is given, and no converted layer has a bias; leave it out")
-    if initial_sigma not in (None, 0.1) and all(_is_point(q) for q in posteriors_made):
+    if initial_sigma not in (None, 0.1) and all(_is_point(q) for q in made):
         raise ValueError(
             f"initial_sigma={initial_sigma} is given, and posterior='point' has none; leave it out"
         )
-    return converted
 
 
 def _without_a_reason_to_stay(model: Any) -> Selection:

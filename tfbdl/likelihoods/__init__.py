@@ -4,7 +4,6 @@ from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.choice import LikelihoodLike as LikelihoodLike
-from tfbdl.likelihoods.choice import check_targets as check_targets
 from tfbdl.likelihoods.choice import get
 from tfbdl.likelihoods.choice import of_model as of_model
 from tfbdl.likelihoods.choice import required_likelihood as required_likelihood
@@ -14,6 +13,7 @@ from tfbdl.likelihoods.joint import Joint
 from tfbdl.likelihoods.log_normal import LogNormal
 from tfbdl.likelihoods.normal import Normal
 from tfbdl.likelihoods.of_keras import of_loss
+from tfbdl.likelihoods.of_outputs import check_targets as check_targets
 from tfbdl.likelihoods.poisson import Poisson
 from tfbdl.likelihoods.stock_metrics import check_metrics as check_metrics
 from tfbdl.likelihoods.student_t import StudentT

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import keras
-import tensorflow as tf
 
 from tfbdl.arguments import shown
 from tfbdl.identifiers import choose
@@ -15,10 +14,11 @@ from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
-from tfbdl.likelihoods.joint import Joint, kind_of, named, names_of
+from tfbdl.likelihoods.joint import Joint
 from tfbdl.likelihoods.log_normal import LogNormal
 from tfbdl.likelihoods.normal import Normal
-from tfbdl.likelihoods.of_keras import check_loss_targets, of_loss
+from tfbdl.likelihoods.of_keras import of_loss
+from tfbdl.likelihoods.of_outputs import is_structure, joint_of, map_losses
 from tfbdl.likelihoods.poisson import Poisson
 from tfbdl.likelihoods.student_t import StudentT
 
@@ -72,38 +72,11 @@ def of_model(model: keras.Model, given: LikelihoodLike | None) -> Likelihood | N
         if not is_structure(loss):
             return of_loss(loss)
         weights = compiled_with(model).get("loss_weights")
-        return _of_outputs(model, map_losses(of_loss, loss), weights)
+        return joint_of(model, map_losses(of_loss, loss), weights)
     likelihood = get(given)
     if isinstance(likelihood, Joint):
-        return _of_outputs(model, likelihood.likelihoods, likelihood.weights)
+        return joint_of(model, likelihood.likelihoods, likelihood.weights)
     return likelihood
-
-
-def check_targets(model: keras.Model, y: Any, outputs: Any) -> None:
-    """Raises ValueError where a model's loss meets targets that have no probability under it.
-
-    Args:
-        model: a compiled model.
-        y: all targets, an array or a structure of arrays.
-        outputs: the outputs of the network for any one example or more.
-    """
-    loss = model.loss
-    if not is_structure(loss):
-        if tf.is_tensor(outputs) and not keras.tree.is_nested(y):
-            check_loss_targets(loss, y, outputs)
-        return
-    losses = _arranged("loss", loss, outputs, getattr(model, "output_names", None), None)
-    try:
-        keras.tree.assert_same_structure(outputs, y)
-    except (ValueError, TypeError):
-        raise ValueError(
-            f"y is {kind_of(y)}, and the outputs of model={model.name} are {kind_of(outputs)}; "
-            "give targets for each output, in the same structure"
-        ) from None
-    flat = (keras.tree.flatten(part) for part in (losses, y, outputs))
-    for name, of_output, own, output in zip(names_of(outputs), *flat, strict=True):
-        if of_output is not None:
-            named(name, check_loss_targets, of_output, own, output)
 
 
 def required_likelihood(model: keras.Model, given: LikelihoodLike | None) -> Likelihood:
@@ -119,58 +92,6 @@ def required_likelihood(model: keras.Model, given: LikelihoodLike | None) -> Lik
             "one of tfbdl.likelihoods, such as Normal(0.1), here or to compile"
         )
     return likelihood
-
-
-def is_structure(losses: Any) -> bool:
-    """Whether it is a dictionary, list or tuple of losses, and not the config of one."""
-    is_config = isinstance(losses, dict) and "class_name" in losses
-    return isinstance(losses, (dict, list, tuple)) and not is_config
-
-
-def map_losses(function: Callable[[Any], Any], losses: Any) -> Any:
-    """`function` of each loss in a structure of them; a config is one loss, and None stays."""
-    if isinstance(losses, dict) and is_structure(losses):
-        return {key: map_losses(function, part) for key, part in losses.items()}
-    if is_structure(losses):
-        return type(losses)(map_losses(function, part) for part in losses)
-    return None if losses is None else function(losses)
-
-
-def _of_outputs(model: keras.Model, parts: Any, weights: Any) -> Joint:
-    """Likelihoods as `compile` takes losses, in the structure that the model's outputs have."""
-    outputs = getattr(model, "output", None)
-    if outputs is None:
-        return Joint(parts, weights)
-    names = getattr(model, "output_names", None)
-    return Joint(
-        _arranged("likelihood", parts, outputs, names, None),
-        None if weights is None else _arranged("loss_weights", weights, outputs, names, 1.0),
-    )
-
-
-def _arranged(name: str, given: Any, outputs: Any, names: Any, missing: Any) -> Any:
-    """What is given by key, by the name of an output or by place, in the structure of outputs."""
-    if isinstance(given, dict) and isinstance(outputs, dict):
-        known, found = list(outputs), given
-    elif isinstance(given, dict):
-        known, found = list(names or ()), given
-    else:
-        flat = keras.tree.flatten(given)
-        if len(flat) != len(keras.tree.flatten(outputs)):
-            raise ValueError(
-                f"{name} has {len(flat)} parts for {len(keras.tree.flatten(outputs))} outputs; "
-                "give one for each"
-            )
-        return keras.tree.pack_sequence_as(outputs, flat)
-    unknown = [key for key in found if key not in known]
-    if unknown:
-        raise ValueError(f"{name} has the key {unknown[0]!r}; the outputs are {known}")
-    if isinstance(outputs, dict):
-        return {
-            key: found.get(key, keras.tree.map_structure(lambda _: missing, part))
-            for key, part in outputs.items()
-        }
-    return keras.tree.pack_sequence_as(outputs, [found.get(key, missing) for key in known])
 
 
 def _described(likelihood: Any) -> keras.losses.Loss | Callable[..., Any] | str:

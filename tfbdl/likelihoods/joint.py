@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -59,45 +59,51 @@ class Joint(Likelihood):
         """The outputs as messages and exported models name them: keys, places in lists."""
         return names_of(self.likelihoods)
 
-    @property
-    def outputs_hold(self) -> str | None:
-        held = [part.outputs_hold for part in self.parts if part is not None]
-        return next(filter(None, held), None)
+    def log_prob(self, y: Any, outputs: Any) -> tf.Tensor:
+        weights = keras.tree.flatten(self.weights)
+        logs = [
+            tf.cast(w, log.dtype) * log
+            for w, log in zip(weights, self._of_each("log_prob", y=y, outputs=outputs), strict=True)
+        ]
+        widest = max((log.dtype for log in logs), key=lambda dtype: dtype.size)
+        return tf.add_n([tf.cast(log, widest) for log in logs])
 
-    def of_parts(self, method: str, *structures: Any) -> list[Any]:
-        """What a method of each likelihood gives, for its parts of y and the outputs."""
-        columns = [self._flat(structure) for structure in structures]
+    def mean(self, outputs: Any) -> Any:
+        """E[y | outputs] of each output, in their structure."""
+        return self._packed(self._of_each("mean", outputs=outputs))
+
+    def variance(self, outputs: Any) -> Any:
+        """Var[y | outputs] of each output, in their structure."""
+        return self._packed(self._of_each("variance", outputs=outputs))
+
+    def check(self, outputs: Any) -> None:
+        for name, part, own in self._each(outputs=outputs):
+            if part is not None:
+                named(name, part.check, own)
+
+    def check_targets(self, y: Any, outputs: Any) -> None:
+        for name, part, targets, own in self._each(y=y, outputs=outputs):
+            if part is not None:
+                named(name, part.check_targets, np.asarray(targets), own)
+
+    def _of_each(self, method: str, **structures: Any) -> list[Any]:
+        """What a method of each likelihood gives for its part of each structure."""
         results = []
-        for name, part, *own in zip(self.names, self.parts, *columns, strict=True):
+        for name, part, *own in self._each(**structures):
             if part is None:
                 raise ValueError(f"likelihood of the output {name!r} is not known; give one")
             results.append(named(name, getattr(part, method), *own))
         return results
 
-    def distribution(self, outputs: Any) -> Any:
-        raise ValueError("a likelihood of several outputs has no distribution of its own")
+    def _packed(self, results: list[Any]) -> Any:
+        return keras.tree.pack_sequence_as(self.likelihoods, results)
 
-    def log_prob(self, y: Any, outputs: Any) -> tf.Tensor:
-        logs = self.of_parts("log_prob", y, outputs)
-        return _sum(
-            tf.cast(w, log.dtype) * log
-            for w, log in zip(keras.tree.flatten(self.weights), logs, strict=True)
-        )
-
-    def check(self, outputs: Any) -> None:
-        for name, part, own in zip(self.names, self.parts, self._flat(outputs), strict=True):
-            if part is not None:
-                named(name, part.check, own)
-
-    def check_targets(self, y: Any, outputs: Any) -> None:
-        columns = self._flat(y, "y"), self._flat(outputs)
-        for name, part, own, of_it in zip(self.names, self.parts, *columns, strict=True):
-            if part is not None:
-                named(name, part.check_targets, np.asarray(own), of_it)
-
-    def _flat(self, structure: Any, name: str = "outputs") -> list[Any]:
-        self._match(self.likelihoods, structure, name)
-        return keras.tree.flatten(structure)
+    def _each(self, **structures: Any) -> Iterator[tuple[Any, ...]]:
+        """Name and likelihood of each output, and its part of each structure."""
+        for name, structure in structures.items():
+            self._match(self.likelihoods, structure, name)
+        columns = map(keras.tree.flatten, structures.values())
+        return zip(self.names, self.parts, *columns, strict=True)
 
     @staticmethod
     def _match(likelihoods: Any, structure: Any, name: str) -> None:
@@ -133,12 +139,6 @@ def _deserialized(structure: Any) -> Any:
 def names_of(outputs: Any) -> list[str]:
     """Names of the parts of a structure, in its order: keys, and places in lists."""
     return ["_".join(map(str, path)) for path, _ in keras.tree.flatten_with_path(outputs)]
-
-
-def _sum(values: Any) -> tf.Tensor:
-    values = list(values)
-    dtype = max((value.dtype for value in values), key=lambda dtype: dtype.size)
-    return tf.add_n([tf.cast(value, dtype) for value in values])
 
 
 def named(name: str, function: Callable[..., Any], *args: Any) -> Any:

@@ -1,14 +1,15 @@
-"""The base of the laws of y = loc + scale t: t, from numbers of any size."""
+"""The base of the laws of y, or log y, = loc + scale t: t, from numbers of any size."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfbdl.likelihoods.base import positive, split_halves, wide
+from tfbdl.arguments import positive as positive_number
+from tfbdl.likelihoods.base import Likelihood, positive, split_halves, sum_over_example, wide
 from tfbdl.tensorflow_private import custom_gradient
 
 MEANS_AND_SCALES = "means and raw scales"
@@ -56,6 +57,40 @@ class LocationScale(NamedTuple):
         beyond = self.is_beyond(limit, y)
         p = of_standard(self.standardised(tf.where(beyond, self.loc, y)))
         return tf.where(beyond, tf.cast(y > self.loc, p.dtype), p)
+
+
+class LocationScaleLikelihood(Likelihood):
+    """The base of likelihoods whose outputs are locations, and raw scales if `scale` says so.
+
+    Args:
+        scale: a positive number, or "predicted".
+        name: the name of the loss.
+        **kwargs: as in `keras.losses.Loss`.
+
+    Raises:
+        ValueError: if `scale` is neither.
+    """
+
+    def __init__(self, scale: float | str, name: str, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        is_word = isinstance(scale, str) and scale == "predicted"
+        wanted = "a positive number or 'predicted'"
+        self.scale = scale if is_word else positive_number("scale", scale, wanted)
+
+    @property
+    def outputs_per_function(self) -> int:
+        return 2 if self.scale == "predicted" else 1
+
+    def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        """That of laws whose log probability is quadratic in f, with 1 / scale^2."""
+        scale = self._law(outputs).scale
+        return self.log_prob(y, outputs) - sum_over_example(0.5 * variance / tf.square(scale))
+
+    def _law(self, outputs: tf.Tensor) -> LocationScale:
+        return LocationScale.of(outputs, self.scale, type(self).__name__)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "scale": self.scale}
 
 
 @custom_gradient

@@ -10,15 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, match, sum_over_example
-from tfbdl.likelihoods.location_scale import LocationScale
-from tfbdl.likelihoods.normal import check_scale
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E, match, sum_over_example
+from tfbdl.likelihoods.location_scale import LocationScale, LocationScaleLikelihood
 from tfbdl.probability import tfp
 from tfbdl.tensorflow_private import custom_gradient
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
-class LogNormal(Likelihood):
+class LogNormal(LocationScaleLikelihood):
     """log y ~ N(outputs, scale^2), elementwise: positive y with relative noise, such as prices.
 
     The outputs are means of log y, so that their exponentials are medians of y; the mean of y is
@@ -34,8 +33,7 @@ class LogNormal(Likelihood):
     """
 
     def __init__(self, scale: float | str = 1.0, name: str = "log_normal", **kwargs: Any) -> None:
-        super().__init__(name=name, **kwargs)
-        self.scale = check_scale(scale)
+        super().__init__(scale, name, **kwargs)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         law = self._law(outputs)
@@ -55,14 +53,6 @@ class LogNormal(Likelihood):
     @property
     def has_expectation(self) -> bool:
         return True
-
-    @property
-    def outputs_per_function(self) -> int:
-        return 2 if self.scale == "predicted" else 1
-
-    def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        scale = self._law(outputs).scale
-        return self.log_prob(y, outputs) - sum_over_example(0.5 * variance / tf.square(scale))
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         law = self._law(outputs)
@@ -87,12 +77,6 @@ class LogNormal(Likelihood):
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
         super().check_targets(y, outputs)
         check_positive(y)
-
-    def _law(self, outputs: tf.Tensor) -> LocationScale:
-        return LocationScale.of(outputs, self.scale, "LogNormal")
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "scale": self.scale}
 
 
 def check_positive(y: Any) -> None:

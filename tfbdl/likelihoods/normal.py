@@ -8,14 +8,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import positive as positive_number
-from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, match, sum_over_example
-from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScale
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E, match, sum_over_example
+from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScaleLikelihood
 from tfbdl.probability import tfp
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
-class Normal(Likelihood):
+class Normal(LocationScaleLikelihood):
     """y ~ N(outputs, scale^2), elementwise.
 
     Args:
@@ -29,8 +28,7 @@ class Normal(Likelihood):
     """
 
     def __init__(self, scale: float | str = 1.0, name: str = "normal", **kwargs: Any) -> None:
-        super().__init__(name=name, **kwargs)
-        self.scale = check_scale(scale)
+        super().__init__(scale, name, **kwargs)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         law = self._law(outputs)
@@ -49,14 +47,6 @@ class Normal(Likelihood):
     def has_expectation(self) -> bool:
         return True
 
-    @property
-    def outputs_per_function(self) -> int:
-        return 2 if self.scale == "predicted" else 1
-
-    def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        scale = self._law(outputs).scale
-        return self.log_prob(y, outputs) - sum_over_example(0.5 * variance / tf.square(scale))
-
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         return self._law(outputs).loc
 
@@ -68,16 +58,3 @@ class Normal(Likelihood):
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         return self._law(outputs).cdf(y, lambda t: 0.5 * tf.math.erfc(-math.sqrt(0.5) * t), 40.0)
-
-    def _law(self, outputs: tf.Tensor) -> LocationScale:
-        return LocationScale.of(outputs, self.scale, "Normal")
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "scale": self.scale}
-
-
-def check_scale(scale: Any) -> float | str:
-    """A positive number, or `"predicted"`."""
-    if isinstance(scale, str) and scale == "predicted":
-        return scale
-    return positive_number("scale", scale, "a positive number or 'predicted'")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 
-from tfbdl.keras_private import compiled_metrics, wrapped_function
+from tfbdl.keras_private import compiled_metrics, compiled_with, wrapped_function
+from tfbdl.likelihoods.base import Likelihood
+from tfbdl.likelihoods.joint import Joint
 from tfbdl.likelihoods.of_keras import of_loss
+from tfbdl.likelihoods.of_outputs import is_structure, joint_of, map_losses
 
 
 def check_metrics(model: keras.Model) -> None:
@@ -16,10 +20,40 @@ def check_metrics(model: keras.Model) -> None:
     That is under a likelihood with `outputs_hold`, whose outputs Keras' metrics would average over
     all the same. Metrics of others may know what they are given.
     """
-    likelihood = of_loss(getattr(model, "loss", None))
+    loss = getattr(model, "loss", None)
+    if not is_structure(loss):
+        _check(model, of_loss(loss), compiled_metrics(model))
+        return
+    likelihoods = joint_of(model, map_losses(of_loss, loss), None)
+    pairs = zip(_names(model, likelihoods), likelihoods.parts, strict=True)
+    for place, (name, part) in enumerate(pairs):
+        _check(model, part, _metrics_of(model, name, place))
+
+
+def _names(model: keras.Model, likelihoods: Joint) -> list[str]:
+    """The outputs as `compile` names them: their keys, else the names that Keras gives."""
+    if isinstance(likelihoods.likelihoods, dict):
+        return likelihoods.names
+    return list(getattr(model, "output_names", None) or likelihoods.names)
+
+
+def _metrics_of(model: keras.Model, name: str, place: int) -> list[Any]:
+    """The metrics of one of several outputs; those given for no one output are for each."""
+    found: list[Any] = []
+    for key in ("metrics", "weighted_metrics"):
+        given = compiled_with(model).get(key)
+        if isinstance(given, dict):
+            given = given.get(name)
+        elif isinstance(given, (list, tuple)) and any(isinstance(m, (list, tuple)) for m in given):
+            given = given[place]
+        found += [metric for metric in keras.tree.flatten(given) if metric is not None]
+    return found
+
+
+def _check(model: keras.Model, likelihood: Likelihood | None, metrics: Sequence[Any]) -> None:
     if likelihood is None or likelihood.outputs_hold is None:
         return
-    for metric in compiled_metrics(model):
+    for metric in metrics:
         if _is_keras_own(metric):
             name = metric if isinstance(metric, str) else getattr(metric, "name", metric)
             raise ValueError(

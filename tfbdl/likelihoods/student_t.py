@@ -11,9 +11,8 @@ import scipy.stats
 import tensorflow as tf
 
 from tfbdl.arguments import LARGEST_SCALE, number
-from tfbdl.likelihoods.base import Likelihood, match, sum_over_example
-from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScale
-from tfbdl.likelihoods.normal import check_scale
+from tfbdl.likelihoods.base import match, sum_over_example
+from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScaleLikelihood
 from tfbdl.probability import tfp
 
 _FAR = 1e9
@@ -21,7 +20,7 @@ _FAR = 1e9
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.likelihoods")
-class StudentT(Likelihood):
+class StudentT(LocationScaleLikelihood):
     """y = outputs + scale * t, t of Student's law with `df` degrees of freedom, elementwise.
 
     Args:
@@ -40,11 +39,10 @@ class StudentT(Likelihood):
         name: str = "student_t",
         **kwargs: Any,
     ) -> None:
-        super().__init__(name=name, **kwargs)
+        super().__init__(scale, name, **kwargs)
         self.df = number(
             "df", df, lambda v: 2 < v <= LARGEST_SCALE, "> 2, so that the variance is finite"
         )
-        self.scale = check_scale(scale)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:
         law = self._law(outputs)
@@ -82,8 +80,5 @@ class StudentT(Likelihood):
 
         return self._law(outputs).cdf(y, of_standard, 1e18)
 
-    def _law(self, outputs: tf.Tensor) -> LocationScale:
-        return LocationScale.of(outputs, self.scale, "StudentT")
-
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "df": self.df, "scale": self.scale}
+        return {**super().get_config(), "df": self.df}

@@ -106,39 +106,46 @@ def predict(
     verbose = verbosity("verbose", verbose)
     seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
     jit_compile = optional(boolean, "jit_compile", jit_compile)
-    if isinstance(model, Predictive):
-        if likelihood is not None:
-            raise ValueError("likelihood is for a keras.Model; a posterior has that of its model")
-        positive_integer("num_samples", num_samples, " for a posterior, which is drawn from")
-        request = Request(num_samples, batch_size, seed, return_samples, jit_compile, verbose)
-        return model.predictive(x, request)
-    keras_model("model", model)
-    if num_samples and not is_random(model):
+    request = Request(num_samples, batch_size, seed, return_samples, jit_compile, verbose)
+    if not isinstance(model, Predictive):
+        return _of_model(keras_model("model", model), x, likelihood, request)
+    if likelihood is not None:
+        raise ValueError("likelihood is for a keras.Model; a posterior has that of its model")
+    positive_integer("num_samples", num_samples, " for a posterior, which is drawn from")
+    return model.predictive(x, request)
+
+
+def _of_model(
+    model: keras.Model, x: Any, likelihood: LikelihoodLike | None, request: Request
+) -> Any:
+    """The answer of `predict` for a model with random layers."""
+    if request.num_samples and not is_random(model):
         raise ValueError(
             f"model={model.name} has no random layer, so all functions are equal; use "
             "num_samples=0, tfbdl.to_mc_dropout or tfbdl.to_bayesian"
         )
-    num_samples = min(num_samples, num_functions(model))
+    num_samples = min(request.num_samples, num_functions(model))
     likelihood = known_likelihood(model, likelihood)
-    functions = Functions.of(model, likelihood, jit_compile)
+    functions = Functions.of(model, likelihood, request.jit_compile)
     moments: list[Moments] = []
     drawn: list[list[np.ndarray]] = []
-    parts, number = in_batches(x, None, batch_size, needs_y=False)
+    parts, number = in_batches(x, None, request.batch_size, needs_y=False)
     num_calls = None if number is None else number * functions.calls(num_samples)
-    with Bar(num_calls, verbose) as bar:
+    with Bar(num_calls, request.verbose) as bar:
         for batch in parts:
             if not moments:
                 outputs = functions.check(batch.x)
-            if return_samples:
-                calls = bar.watch(functions.moments_and_outputs(batch.x, seed, num_samples))
+            of_batch = batch.x, request.seed, num_samples
+            if request.return_samples:
+                calls = bar.watch(functions.moments_and_outputs(*of_batch))
                 of_calls, kept = zip(*calls, strict=True)
                 drawn.append([np.concatenate(o)[:, : batch.size] for o in zip(*kept, strict=True)])
             else:
-                of_calls = bar.watch(functions.moments(batch.x, seed, num_samples))
+                of_calls = bar.watch(functions.moments(*of_batch))
             moments.append(reduce(merge, of_calls).first(batch.size))
     of_outputs = of_each(likelihood, outputs)
     columns = zip(*(part.of_outputs() for part in moments), strict=True)
-    samples = zip(*drawn, strict=True) if return_samples else repeat(None, len(of_outputs))
+    samples = zip(*drawn, strict=True) if drawn else repeat(None, len(of_outputs))
     predictions = [
         _prediction(model, *of_output, num_samples)
         for of_output in zip(of_outputs, columns, samples, strict=True)

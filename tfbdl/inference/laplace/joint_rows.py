@@ -26,11 +26,14 @@ class JointRows(Likelihood):
         self.joint, self.outputs = joint, outputs
         self.parts: list[Likelihood] = [part for part in joint.parts if part is not None]
 
-    def distribution(self, outputs: tf.Tensor) -> Any:
-        return self.joint.distribution(outputs)
-
     def log_prob(self, y: Any, outputs: tf.Tensor) -> tf.Tensor:
         return self.joint.log_prob(y, self.outputs.split(outputs))
+
+    def mean(self, outputs: tf.Tensor) -> Any:
+        return self.joint.mean(self.outputs.split(outputs))
+
+    def variance(self, outputs: tf.Tensor) -> Any:
+        return self.joint.variance(self.outputs.split(outputs))
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
         self.joint.check_targets(y, self.outputs.split(outputs))
