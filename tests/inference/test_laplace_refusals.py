@@ -94,15 +94,13 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_data(self) -> None:
         laplace = Laplace(network(outputs=1), UNIT, jit_compile=False)
-        weighted = tf.data.Dataset.from_tensors((X, Y, np.ones(len(X))))
         for message, *data in (
             ("y=None: give targets", X),
             ("y has 2 examples and x has 11", X, Y[:2]),
             ("x is not finite in example 0", np.nan * X, Y),
             ("y is not finite in example 0", X, np.inf * Y),
             (r"x has shape \(0, 3\); give at least one", X[:0], Y[:0]),
-            ("y is given, but x is a data set", tf.data.Dataset.from_tensors((X, Y)), Y),
-            ("x holds sample weights", weighted),
+            ("y is given, but x is a tf.data.Dataset", tf.data.Dataset.from_tensors((X, Y)), Y),
             (r"y has shape \(11, 2\); these outputs describe", X, np.ones((11, 2))),
         ):
             self.refuses(message, laplace.fit, *data)

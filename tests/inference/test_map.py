@@ -12,8 +12,7 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl import likelihoods, priors
-from tfbdl.inference import MAP, LogPosterior, NotFittedError
-from tfbdl.inference import map as map_file
+from tfbdl.inference import MAP, LogPosterior, NotFittedError, mode_search
 
 RNG = np.random.default_rng(0)
 N, SIGMA, SCALE = 20, 0.3, 0.8
@@ -74,7 +73,7 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
 
         optimizer = keras.optimizers.Adam(1e-3)
         start = {"initial": np.zeros(4), "max_iterations": 50, "jit_compile": False}
-        with mock.patch.object(map_file, "STEPS_PER_CALL", 10), self.assertWarns(UserWarning):
+        with mock.patch.object(mode_search, "STEPS_PER_CALL", 10), self.assertWarns(UserWarning):
             MAP(density, optimizer=optimizer, **start).fit()
         self.assertLess(len(traces), 6)
 

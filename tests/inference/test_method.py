@@ -474,7 +474,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         on_data = way.made().fit(data, **way.fit)
         self.assert_same_prediction(asked(on_data), asked(fitted(name)))
         self.assert_same_prediction(asked(on_data, data), asked(fitted(name)))
-        with self.assertRaisesRegex(ValueError, "^y is given, but x is a data set"):
+        with self.assertRaisesRegex(ValueError, "^y is given, but x is a tf.data.Dataset"):
             way.made().fit(data, Y, **way.fit)
 
     @parameterized.product(

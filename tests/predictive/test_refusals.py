@@ -183,7 +183,7 @@ class TargetsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(logs, tfbdl.log_predictive_density(model, X, LABELS, 5, seed=1), 1e-5)
         for x, y, message in (
             (dataset(X), None, "^y=None: give targets"),
-            (dataset(X, LABELS), LABELS, "^y is given, but x is a data set"),
+            (dataset(X, LABELS), LABELS, "^y is given, but x is a tf.data.Dataset"),
             (dataset(X, LABELS).take(0), None, "^x has no batches"),
         ):
             with self.assertRaisesRegex(ValueError, message):

@@ -127,6 +127,10 @@ class DeepEnsemble(TrainingMethod):
         assert self._network is not None
         return self._network
 
+    @property
+    def input(self) -> Any:
+        return self.network().input
+
     def summary(self) -> WeightTable:
         """Means and standard deviations over the members, by weight tensor."""
         theta = self._fitted("summary").theta

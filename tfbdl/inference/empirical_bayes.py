@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.arguments import instance, integer, option, positive_integer, shown
-from tfbdl.batches import elements, num_examples
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.laplace import Laplace
 from tfbdl.likelihoods import Normal
+from tfbdl.sources import GENERATOR, NO_TARGETS, Source, kind_of
 
 
 class EmpiricalBayes(keras.callbacks.Callback):
@@ -32,8 +32,12 @@ class EmpiricalBayes(keras.callbacks.Callback):
     Args:
         laplace: the posterior of the model that trains. Its `prior_precision` and `sigma_noise` are
             where the search starts; after training it is the posterior around the last weights.
-        x: training inputs, shape (N, ...), or a `tf.data.Dataset` of batches (x, y).
-        y: targets, shape (N, ...); None if x is a data set.
+        x: training inputs, shape (N, ...), or batches (x, y) or (x, y, weights): a
+            `tf.data.Dataset` or a `keras.utils.PyDataset`.
+        y: targets, shape (N, ...); None if x has them.
+        sample_weight: the weights of the examples, as in `Laplace.fit` and beside Keras' loss.
+        class_weight: weights by class in their place, as in Keras' `fit`.
+        steps: the number of batches to take of a data set; None for all.
         prior_structure: "scalar", "layerwise" or "diag", as in `optimize_prior_precision`.
         start: epochs without a search at the beginning, in which the weights find their place.
         every: epochs between two searches.
@@ -54,6 +58,9 @@ class EmpiricalBayes(keras.callbacks.Callback):
         x: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        steps: int | None = None,
         prior_structure: str = "layerwise",
         start: int = 10,
         every: int = 10,
@@ -64,9 +71,15 @@ class EmpiricalBayes(keras.callbacks.Callback):
         self.start = integer("start", start, least=0)
         self.every = positive_integer("every", every)
         self.log_marginal_likelihood: dict[int, float] = {}
-        self._data = x, y
-        if y is None and not isinstance(x, tf.data.Dataset):
-            raise ValueError("y=None: give targets, or a data set of batches (x, y)")
+        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
+        self._data: dict[str, Any] = {"x": x, "y": y, **weights, "steps": steps}
+        if y is None and kind_of(x) is None:
+            raise ValueError(NO_TARGETS)
+        if kind_of(x) == GENERATOR:
+            raise ValueError(
+                "x is a generator, which gives its batches once, and each search needs them; give "
+                "arrays, a tf.data.Dataset or a keras.utils.PyDataset"
+            )
 
     def set_model(self, model: keras.Model) -> None:
         super().set_model(model)
@@ -74,7 +87,8 @@ class EmpiricalBayes(keras.callbacks.Callback):
         if model is not self.laplace.model:
             raise ValueError(f"laplace is of model={self.laplace.model.name!r}; train that one")
         self._noise_of_loss = _noise(model, self.laplace)
-        self._num_data = sum(map(num_examples, elements(*self._data)))
+        data = Source(**self._data, model=model)
+        self._num_data = sum(element.size for element in data.elements())
         self._penalties = [_Penalty(weight) for weight in self.laplace.weights_with_posterior]
         model.train_function = None  # it may have been traced without the penalties
 
@@ -94,7 +108,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
         behind = epoch + 1 - self.start
         self._is_current = behind > 0 and behind % self.every == 0
         if self._is_current:
-            self.laplace.fit(*self._data).optimize_prior_precision(
+            self.laplace.fit(**self._data).optimize_prior_precision(
                 prior_structure=self.prior_structure, with_noise=self._noise_of_loss is not None
             )
             self.log_marginal_likelihood[epoch + 1] = float(self.laplace.log_marginal_likelihood())
@@ -102,7 +116,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if not self._is_current:
-            self.laplace.fit(*self._data)
+            self.laplace.fit(**self._data)
 
     def get_state(self) -> dict[str, np.ndarray]:
         """The hyperparameters chosen so far, and the `log_marginal_likelihood` of each."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from tfbdl.arguments import boolean, option, shown
+from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.inference import hyperparameters, prior_precision
 from tfbdl.inference.method import Method
 from tfbdl.predictive import Prediction
 from tfbdl.predictive.predict import Request
+from tfbdl.sources import Source, kind_of
 
+E = TypeVar("E", bound="EvidenceMethod")
 LARGEST_IN_CONFIG = 1000
 """Numbers of a prior precision that a file's config holds; more are kept among its arrays."""
 
@@ -52,6 +54,44 @@ class EvidenceMethod(Method):
         """Whether there is one noise, of known standard deviation, that can be chosen."""
         raise NotImplementedError
 
+    def fit(
+        self: E,
+        x: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        batch_size: int | None = None,
+        steps: int | None = None,
+    ) -> E:
+        """Finds the posterior in one pass over all data, afresh; returns the object itself.
+
+        It is that around, or on, the network as it is now.
+
+        Args:
+            x: inputs, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`; or
+                batches (x, y) or (x, y, weights): a `tf.data.Dataset`, a `keras.utils.PyDataset`, a
+                generator.
+            y: targets, shape (N, ...); None if x has them.
+            sample_weight: the weights w_n of the examples, shape (N,): the likelihood is the
+                product of p(y_n | f(x_n))^w_n, and N is their sum.
+            class_weight: weights by class in their place, as in Keras' `fit`.
+            batch_size: examples at once; by default as many as memory is good for.
+            steps: the number of batches to take of a data set; None for all.
+
+        Raises:
+            ValueError: if the data do not fit each other, the model or its likelihood, or what has
+                to be kept does not fit into memory.
+        """
+        optional(positive_integer, "batch_size", batch_size)
+        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
+        self._fit(Source(x, y, **weights, steps=steps, model=self.model), batch_size)
+        return self
+
+    def _fit(self, data: Source, batch_size: int | None) -> None:
+        """Takes the posterior given these data alone as the result."""
+        raise NotImplementedError
+
     def log_marginal_likelihood(
         self, prior_precision: Any = None, sigma_noise: Any = None
     ) -> tf.Tensor:
@@ -87,8 +127,8 @@ class EvidenceMethod(Method):
                 by `tfbdl.predict`, in the `grid`.
             prior_structure: "scalar", "layerwise" (one delta for each weight tensor), or "diag"
                 (for each weight, where the posterior allows it); "scalar" alone for "gridsearch".
-            x: validation inputs, for "gridsearch".
-            y: validation targets, for "gridsearch".
+            x: validation inputs, for "gridsearch", or batches (x, y) or (x, y, weights).
+            y: validation targets, for "gridsearch"; None if x has them.
             with_noise: whether `sigma_noise` is chosen too, for "marglik".
             grid: values of delta to try, for "gridsearch"; by default 21 from 1e-4 to 1e4.
 
@@ -123,9 +163,12 @@ class EvidenceMethod(Method):
         }
 
     def _search(self, grid: Sequence[float], x: Any, y: Any) -> None:
+        if x is None or (y is None and kind_of(x) is None):
+            raise ValueError("method='gridsearch' needs validation data; give x and y")
+        data = Source(x, y, model=self).whole()
         before = self.prior_precision
         try:
-            best = hyperparameters.likeliest(grid, lambda d: self._predict_under(d, x), x, y)
+            best = hyperparameters.likeliest(grid, lambda d: self._predict_under(d, data.x), data)
         except Exception:
             self.prior_precision = before
             raise

@@ -10,9 +10,9 @@ import scipy.optimize
 import tensorflow as tf
 
 from tfbdl.arguments import positive, shown
-from tfbdl.batches import elements
 from tfbdl.likelihoods import Bernoulli, Categorical
 from tfbdl.predictive import Prediction
+from tfbdl.sources import Element
 
 GRID = tuple(np.logspace(-4, 4, 21))
 _BOUNDS = (-25.0, 25.0)
@@ -63,33 +63,24 @@ def checked_grid(grid: Any) -> Sequence[float]:
 
 
 def likeliest(
-    grid: Sequence[float], predict: Callable[[float], Prediction], x: Any, y: Any
+    grid: Sequence[float], predict: Callable[[float], Prediction], data: Element
 ) -> float:
     """The prior precision of `grid` under which the validation data are likeliest.
 
     Args:
         grid: prior precisions.
-        predict: the function from one of them to its prediction at x.
-        x: inputs, shape (M, ...), or a `tf.data.Dataset` of batches (x, y).
-        y: targets, shape (M, ...); None if x is a data set.
-
-    Raises:
-        ValueError: if there are no validation data.
+        predict: the function from one of them to its prediction at the validation inputs.
+        data: the validation data.
     """
-    if x is None:
-        raise ValueError("method='gridsearch' needs validation data; give x and y")
-    if y is None and not isinstance(x, tf.data.Dataset):
-        raise ValueError("method='gridsearch' needs validation data; give x and y")
-    targets = np.concatenate([targets for _, targets in elements(x, y)])
-    scores = [_mean_log_prob(predict(delta), targets) for delta in grid]
+    scores = [_mean_log_prob(predict(delta), data.y, data.weights) for delta in grid]
     return grid[int(np.nanargmax(scores))]
 
 
-def _mean_log_prob(prediction: Prediction, y: np.ndarray) -> float:
+def _mean_log_prob(prediction: Prediction, y: np.ndarray, weights: np.ndarray | None) -> float:
     """The mean log probability of y; for classes by the mean, which may not be that of samples."""
     classes: Any = type(prediction.likelihood)
     if classes in (Categorical, Bernoulli):
         of_mean, mean = classes(from_logits=False), tf.constant(prediction.mean)
         of_mean.check_targets(y, mean)
-        return float(np.mean(of_mean.log_prob(y, mean)))
-    return float(np.mean(prediction.log_prob(y)))
+        return float(np.average(of_mean.log_prob(y, mean), weights=weights))
+    return float(np.average(prediction.log_prob(y), weights=weights))

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from tfbdl import priors
 from tfbdl.arguments import optional, positive_integer, shown
-from tfbdl.batches import num_examples, whole
 from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import has_loops
@@ -19,6 +18,7 @@ from tfbdl.inference.over_chains import over_chains
 from tfbdl.likelihoods import LikelihoodLike, required_likelihood
 from tfbdl.priors import Prior
 from tfbdl.programs import Programs, as_graph
+from tfbdl.sources import Source
 from tfbdl.tensorflow_private import custom_gradient
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
@@ -53,9 +53,14 @@ class LogPosterior:
             normal); or a mapping from names of layers, or of weights as `"dense/kernel"`, to such,
             with `"*"` for all others; or a function of theta, shape (D,), to its log density, for
             a joint prior over all layers such as `MultivariateNormal(covariance).log_prob`.
-        x: inputs, shape (N, ...), in the structure in which the model takes them; or a
-            `tf.data.Dataset` of batches (x, y).
-        y: targets, shape (N, ...); None if x is a data set.
+        x: inputs, shape (N, ...), in the structure in which the model takes them; or batches (x, y)
+            or (x, y, weights), read into memory: a `tf.data.Dataset`, a `keras.utils.PyDataset`, a
+            generator.
+        y: targets, shape (N, ...); None if x has them.
+        sample_weight: the weights w_n of the examples, shape (N,): the likelihood is the product of
+            p(y_n | f(x_n))^w_n.
+        class_weight: weights by class in their place, as in Keras' `fit`.
+        steps: the number of batches to take of a data set; None for all.
         likelihood: p(y | f(x)), as `tfbdl.likelihoods.get` takes it; by default that of the
             loss the model was compiled with.
         batch_size: examples at a time, to bound the memory; None takes all at once. Gradients
@@ -66,6 +71,7 @@ class LogPosterior:
         flat: the model as a function of theta.
         size: D, the number of weights.
         priors: the prior of each weight; None for a joint prior.
+        weights: the weights of the examples, shape (N,); None where each counts once.
 
     Raises:
         ValueError: if the model is not built or random, a weight has no prior or a name in `prior`
@@ -81,6 +87,9 @@ class LogPosterior:
         x: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        steps: int | None = None,
         likelihood: LikelihoodLike | None = None,
         batch_size: int | None = None,
         dtype: str = "float32",
@@ -90,9 +99,13 @@ class LogPosterior:
         self.size = self.flat.size
         self.likelihood = required_likelihood(model, likelihood)
         self.dtype = tf.as_dtype(dtype)
-        x, y = whole(x, y, self.dtype)
-        self.x, self.y = in_type(x, self.dtype), in_type(y, self.dtype)
-        self.num_data = num_examples((x, y))
+        data = Source(
+            x, y, sample_weight=sample_weight, class_weight=class_weight, steps=steps, model=model
+        ).whole(self.dtype)
+        y, weights = data.y, data.weights
+        self.x, self.y = in_type(data.x, self.dtype), in_type(y, self.dtype)
+        self.weights = None if weights is None else tf.constant(weights, self.dtype)
+        self.num_data = data.size
         self.batch_size = optional(positive_integer, "batch_size", batch_size)
         self.priors: list[Prior] | None = None
         if is_joint(prior):
@@ -129,7 +142,7 @@ class LogPosterior:
     def log_likelihood(self, theta: tf.Tensor) -> tf.Tensor:
         """Log p(y | x, theta) in nats, of the shape that `__call__` has."""
         if self.batch_size is None or self.batch_size >= self.num_data:
-            return self._log_likelihood_of(theta, self.x, self.y)
+            return self._log_likelihood_of(theta, self.x, self.y, self.weights)
         return self._in_chunks(theta)
 
     @_of_theta
@@ -153,9 +166,12 @@ class LogPosterior:
             )
         return tf.cast(theta, self.dtype)
 
-    def _log_likelihood_of(self, theta: tf.Tensor, x: Any, y: Any) -> tf.Tensor:
+    def _log_likelihood_of(
+        self, theta: tf.Tensor, x: Any, y: Any, weights: tf.Tensor | None
+    ) -> tf.Tensor:
         def of_one(theta: tf.Tensor) -> tf.Tensor:
-            return tf.reduce_sum(self.likelihood.log_prob(y, self.flat(theta, x)))
+            log_prob = self.likelihood.log_prob(y, self.flat(theta, x))
+            return tf.reduce_sum(log_prob if weights is None else weights * log_prob)
 
         return over_chains(of_one, theta, one_by_one=self._has_loops)
 
@@ -166,30 +182,31 @@ class LogPosterior:
 
         @custom_gradient
         def total(theta: tf.Tensor) -> tuple[tf.Tensor, Density]:
-            def add(x: Any, y: Any, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            def add(data: tuple[Any, ...], *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
                 with tf.GradientTape() as tape:
                     tape.watch(theta)
-                    part = self._log_likelihood_of(theta, x, y)
+                    part = self._log_likelihood_of(theta, *data)
                 return sums[0] + part, sums[1] + tape.gradient(part, theta)
 
             _, *sums = tf.while_loop(
                 lambda i, *_: i < count,
                 lambda i, *sums: (
                     i + 1,
-                    *add(*self._part(i * size, size), *sums),
+                    *add(self._part(i * size, size), *sums),
                 ),
                 (tf.constant(0), tf.zeros(theta.shape[:-1], self.dtype), tf.zeros_like(theta)),
             )
-            value, gradient = add(*self._part(self.num_data - rest, rest), *sums) if rest else sums
+            value, gradient = add(self._part(self.num_data - rest, rest), *sums) if rest else sums
             return value, lambda upstream: upstream[..., tf.newaxis] * gradient
 
         return total(theta)
 
-    def _part(self, start: tf.Tensor | int, count: int) -> tuple[Any, Any]:
-        """`count` examples from `start` on, of x and y."""
-        return tf.nest.map_structure(
+    def _part(self, start: tf.Tensor | int, count: int) -> tuple[Any, ...]:
+        """`count` examples from `start` on: x, y and weights."""
+        return keras.tree.map_structure(
             lambda a: tf.slice(a, [start] + [0] * (a.ndim - 1), [count, *a.shape[1:]]),
-            (self.x, self.y),
+            (self.x, self.y, self.weights),
+            none_is_leaf=False,
         )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,35 +13,12 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.arguments import boolean, optional, positive, positive_integer, shown
 from tfbdl.flat_model import FlatModel
-from tfbdl.graphs import Compiled
 from tfbdl.inference.initial_points import initial_points
-from tfbdl.inference.log_posterior import Density
-from tfbdl.inference.mcmc.kernels.base import value_and_gradient
+from tfbdl.inference.mode_search import Mode, Search
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.models import WeightEnsemble
-from tfbdl.probability import tfp
-
-STEPS_PER_CALL = 100
-"""Steps of a Keras optimizer between two looks at the gradient."""
-ROUNDINGS = 5.0
-"""The multiple of its rounding error at which a gradient counts as zero."""
-
-
-class Mode(NamedTuple):
-    """The end of a search.
-
-    theta: shape (D,).
-    log_prob: there, in nats.
-    gradient_norm: the largest element of the gradient there, in nats per unit of a weight.
-    num_iterations: the number of iterations taken.
-    """
-
-    theta: np.ndarray
-    log_prob: float
-    gradient_norm: float
-    num_iterations: int
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -108,14 +86,28 @@ class MAP(TargetMethod):
         self.seed = arguments.seed("seed", seed)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
 
-    def fit(self, x: Any = None, y: Any = None, *, batch_size: int | None = None) -> MAP:
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        batch_size: int | None = None,
+        steps: int | None = None,
+    ) -> MAP:
         """Searches; a second call begins at `initial` again. Returns the object itself.
 
         Args:
-            x: inputs of the network, shape (N, ...), or a `tf.data.Dataset` of batches (x, y). None
-                for a log density.
-            y: targets, shape (N, ...); None if x is a data set.
+            x: inputs of the network, shape (N, ...), or batches (x, y) or (x, y, weights), read
+                into memory: a `tf.data.Dataset`, a `keras.utils.PyDataset`, a generator. None for a
+                log density.
+            y: targets, shape (N, ...); None if x has them.
+            sample_weight: the weights w_n of the examples, shape (N,): the likelihood is the
+                product of p(y_n | f(x_n))^w_n.
+            class_weight: weights by class in their place, as in Keras' `fit`.
             batch_size: examples at a time, to bound the memory; None takes all at once.
+            steps: the number of batches to take of a data set; None for all.
 
         Raises:
             ValueError: if x and y do not fit the network, its likelihood or each other, the prior
@@ -124,11 +116,12 @@ class MAP(TargetMethod):
         Warns:
             UserWarning: if the search ended before it came to the mode.
         """
-        target = self._density(x, y, batch_size)
+        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
+        target = self._density(x, y, **weights, batch_size=batch_size, steps=steps)
         if any(p.discrete for p in getattr(target, "priors", None) or ()):
             raise ValueError("prior is discrete, which has no gradient to follow to a mode")
         theta = initial_points(target, self.initial, 1, 0.0, self.seed)[0]
-        search = _Search(target, self.jit_compile, self.tolerance, self.max_iterations)
+        search = Search(target, self.jit_compile, self.tolerance, self.max_iterations)
         start = search.at(theta, 0)
         if not np.isfinite(start.log_prob):
             raise ValueError(f"initial has a log density of {start.log_prob}; start elsewhere")
@@ -211,77 +204,3 @@ class MAP(TargetMethod):
         number = int(arrays["num_iterations"])
         self._result = Mode(theta, float(log_prob), float(gradient_norm), number)
         self._restore_state(arrays)
-
-
-class _Search:
-    """Ways to a mode of a log density."""
-
-    def __init__(
-        self, target: Density, jit_compile: bool | None, tolerance: float, max_iterations: int
-    ) -> None:
-        self._target, self._jit_compile = target, jit_compile
-        self._tolerance, self._max_iterations = tolerance, max_iterations
-        self._compiled_loss = Compiled(self._loss, jit_compile)
-
-    def at(self, theta: np.ndarray, num_iterations: int) -> Mode:
-        """The state of the search at theta."""
-        loss, gradient = self._compiled_loss(tf.constant(theta))
-        return Mode(theta, -float(loss), float(np.max(np.abs(gradient))), num_iterations)
-
-    def at_mode(self, mode: Mode) -> bool:
-        """Whether the gradient is within the tolerance, or no larger than rounding errors."""
-        if mode.gradient_norm <= self._tolerance:
-            return True
-        signs = np.random.default_rng(0).choice([-np.inf, np.inf], mode.theta.shape)
-        beside = np.nextafter(mode.theta, signs.astype(mode.theta.dtype))
-        here, there = (self._compiled_loss(tf.constant(t))[1] for t in (mode.theta, beside))
-        return mode.gradient_norm <= ROUNDINGS * float(np.max(np.abs(here - there)))
-
-    def follow_curvature(self, start: Mode) -> Mode:
-        """Searches by L-BFGS, begun anew where a search has ended, as long as that gains.
-
-        In float32 a line search may end by the rounding of one density long before the mode.
-        """
-
-        def search(theta: tf.Tensor, most: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            end = tfp.optimizer.lbfgs_minimize(
-                self._compiled_loss, theta, tolerance=self._tolerance, max_iterations=most
-            )
-            return end.position, end.num_iterations
-
-        run = Compiled(search, self._jit_compile)
-        mode, gain = start, np.inf
-        while gain > 0 and mode.num_iterations < self._max_iterations and not self.at_mode(mode):
-            left = self._max_iterations - mode.num_iterations
-            theta, count = run(tf.constant(mode.theta), tf.constant(left))
-            there = self.at(theta.numpy(), mode.num_iterations + int(count))
-            gain = there.log_prob - mode.log_prob
-            mode = there if gain > 0 else mode._replace(num_iterations=there.num_iterations)
-        return mode
-
-    def descend(self, start: Mode, optimizer: keras.optimizers.Optimizer) -> Mode:
-        """Searches by a copy of a Keras optimizer."""
-        optimizer = type(optimizer).from_config(optimizer.get_config())
-        variable = keras.Variable(start.theta, dtype=start.theta.dtype.name)
-        optimizer.build([variable])
-
-        def step(i: tf.Tensor) -> tuple[tf.Tensor]:
-            _, gradient = self._loss(tf.convert_to_tensor(variable.value))
-            optimizer.apply([gradient], [variable])
-            return (i + 1,)
-
-        run = Compiled(
-            lambda count: tf.while_loop(lambda i: i < count, step, (tf.constant(0),)),
-            self._jit_compile,
-        )
-        mode = start
-        while mode.num_iterations < self._max_iterations and not self.at_mode(mode):
-            count = min(STEPS_PER_CALL, self._max_iterations - mode.num_iterations)
-            run(tf.constant(count))
-            mode = self.at(variable.numpy(), mode.num_iterations + count)
-        return mode
-
-    def _loss(self, theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The negative log density at theta, (D,), and its gradient."""
-        log_prob, gradient = value_and_gradient(self._target, theta[None])
-        return -log_prob[0], -gradient[0]

@@ -50,6 +50,11 @@ class Method(keras.layers.Layer, abc.ABC):
         """Whether `fit` has found a posterior."""
         return self._result is not None
 
+    @property
+    def input(self) -> Any:
+        """The symbolic inputs of the network, in their structure."""
+        return self.model.input
+
     @abc.abstractmethod
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
         """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`."""

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, generator, integer, optional, positive, positive_integer
-from tfbdl.batches import elements, num_examples
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.training_method import Training, TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
@@ -21,6 +20,7 @@ from tfbdl.keras_private import own_variables, walk
 from tfbdl.memory import require
 from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.reweighted import floats
+from tfbdl.sources import Source, num_examples
 
 
 class PathMoments(NamedTuple):
@@ -167,7 +167,7 @@ class SWAG(TrainingMethod):
                     f"x=None: layer={layers[0].name!r} keeps statistics of its inputs, which "
                     "differ for each draw; give training inputs to ensemble"
                 )
-            x, _ = next(elements(x, None, self._flat.dtype))
+            x = Source(x, model=self.model).whole(self._flat.dtype, needs_y=False).x
             self._flat.check_inputs(x)
             with _left_as_it_was(self.model):
                 states = _statistics(self.model, thetas, x, batch_size)

@@ -73,15 +73,18 @@ class TargetMethod(Method):
         self.prior = prior
         self.likelihood = None if likelihood is None else likelihoods.get(likelihood)
 
-    def _density(self, x: Any, y: Any, batch_size: int | None) -> LogPosterior | Density:
-        """The log density to work on.
+    def _density(self, x: Any, y: Any, **data: Any) -> LogPosterior | Density:
+        """The log density to work on, of data as `LogPosterior` takes them.
 
         Raises:
             ValueError: if data are missing, or given beside a density.
         """
         if not isinstance(self.model, keras.Model):
-            if x is not None or y is not None or batch_size is not None:
-                raise ValueError("x and y are for a keras.Model; a log density has its data in it")
+            for name, value in {"x": x, "y": y, **data}.items():
+                if value is not None:
+                    raise ValueError(
+                        f"{name} is for a keras.Model; a log density has its data in it"
+                    )
             return self.model
         if x is None:
             raise ValueError("x=None: give inputs and targets, or a data set of batches (x, y)")
@@ -93,8 +96,8 @@ class TargetMethod(Method):
             x,
             y,
             likelihood=likelihood,
-            batch_size=batch_size,
             dtype=self.dtype,
+            **data,
         )
 
     def _hold(self, target: LogPosterior | Density) -> None:

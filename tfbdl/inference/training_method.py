@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import optional
-from tfbdl.batches import whole
 from tfbdl.inference.method import Method
 from tfbdl.keras_private import inner_optimizer
+from tfbdl.sources import Source
 from tfbdl.training.checks import check_callbacks
 from tfbdl.training.feed import DataOfEpoch
 from tfbdl.training.loop import train
@@ -86,7 +86,7 @@ class TrainingMethod(Method):
         folder = optional(arguments.path, "savedir", savedir)
         check_callbacks(callbacks)
         if isinstance(x, tf.data.Dataset):
-            x, y = whole(x, y, tf.as_dtype(self.dtype))
+            x, y, _ = Source(x, y).whole(tf.as_dtype(self.dtype))
         run = partial(
             train,
             x=x,

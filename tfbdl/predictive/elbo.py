@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -19,6 +19,7 @@ from tfbdl.predictive.finite import refuse
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.predict import Predictive, Request, in_batches, num_functions
 from tfbdl.predictive.prediction import Prediction
+from tfbdl.sources import NO_TARGETS, Source
 
 
 class ELBO(NamedTuple):
@@ -35,7 +36,10 @@ def elbo(
     y: Any = None,
     num_samples: int = 10,
     *,
+    sample_weight: Any = None,
+    class_weight: Mapping[int, float] | None = None,
     batch_size: int | None = None,
+    steps: int | None = None,
     seed: int | None = None,
     likelihood: LikelihoodLike | None = None,
     jit_compile: bool | None = None,
@@ -43,15 +47,19 @@ def elbo(
     """E_q[log p(y | f(x))] - KL / N, estimated with drawn functions, per example, in nats.
 
     `model.evaluate` reports the likelihood at the mean weights; this is the bound itself. The
-    number N that the KL is divided by is the layers' own `num_data`; KL annealing is left out.
+    number N that the KL is divided by is the layers' own `num_data`; KL annealing is left out. With
+    weights it is sum_n w_n E_q[log p(y_n | f(x_n))] over the number of examples, not over the sum
+    of their weights: as the loss of Keras, of which it is the negative.
 
     Args:
         model: a model with layers of this package. One without draws the same function S times.
-        x: inputs as in `predict`, or a `tf.data.Dataset` of batches (x, y); sample weights in it
-            do not count.
-        y: targets, shape (N, ...); None if x is a data set.
+        x: inputs as in `predict`, or batches (x, y) or (x, y, weights) of a data set.
+        y: targets, shape (N, ...); None if x has them.
         num_samples: S, the number of functions.
+        sample_weight: the weights w_n of the examples, shape (N,), by default 1.
+        class_weight: weights by class in their place, as in Keras' `fit`.
         batch_size: as in `predict`.
+        steps: as in `predict`.
         seed: as in `predict`.
         likelihood: as in `predict`.
         jit_compile: as in `predict`.
@@ -60,17 +68,20 @@ def elbo(
         ValueError: if an argument is out of its range, x or y is empty or not finite or does not
             fit the model or its likelihood, or no likelihood is known.
     """
-    logs, kl = _log_probs(
+    keras_model("model", model)
+    data = Source(
+        x, y, sample_weight=sample_weight, class_weight=class_weight, steps=steps, model=model
+    )
+    logs, weights, kl = _log_probs(
         model,
-        x,
-        y,
+        data,
         num_samples,
         batch_size=batch_size,
         seed=seed,
         likelihood=likelihood,
         jit_compile=jit_compile,
     )
-    log_likelihood = float(logs.mean())
+    log_likelihood = float((weights * logs).mean())
     return ELBO(log_likelihood - kl, log_likelihood, kl)
 
 
@@ -81,6 +92,7 @@ def log_predictive_density(
     num_samples: int = 100,
     *,
     batch_size: int | None = None,
+    steps: int | None = None,
     seed: int | None = None,
     likelihood: LikelihoodLike | None = None,
     jit_compile: bool | None = None,
@@ -90,7 +102,8 @@ def log_predictive_density(
     Its mean is the test log likelihood that the literature reports. On average over draws it is too
     small, the less so the larger S (Burda, Grosse, Salakhutdinov 2016, theorem 1). Arguments as in
     `elbo`; or `model` is a posterior of `tfbdl.inference`, which has a likelihood of its own and
-    may know the density in closed form.
+    may know the density in closed form. Weights are not asked for, and those in a data set change
+    nothing: weigh the mean, `np.average(density, weights=w)`.
 
     Raises:
         ValueError: as `elbo`.
@@ -101,11 +114,11 @@ def log_predictive_density(
         seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
         num_samples = positive_integer("num_samples", num_samples)
         request = Request(num_samples, batch_size, seed, True, jit_compile)
-        return _of_posterior(model, x, y, request)
-    logs, _ = _log_probs(
+        return _of_posterior(model, Source(x, y, steps=steps, model=model), request)
+    keras_model("model", model)
+    logs, *_ = _log_probs(
         model,
-        x,
-        y,
+        Source(x, y, steps=steps, model=model),
         num_samples,
         batch_size=batch_size,
         seed=seed,
@@ -115,9 +128,9 @@ def log_predictive_density(
     return scipy.special.logsumexp(logs, axis=0) - np.log(len(logs))
 
 
-def _of_posterior(posterior: Predictive, x: Any, y: Any, request: Request) -> np.ndarray:
+def _of_posterior(posterior: Predictive, data: Source, request: Request) -> np.ndarray:
     logs = []
-    for batch in _labelled(x, y, request.batch_size):
+    for batch in _labelled(data, request.batch_size):
         inputs, targets = _that_count(batch)
         prediction = posterior.predictive(inputs, request)
         if isinstance(prediction, Prediction):
@@ -136,26 +149,24 @@ def _that_count(batch: Batch) -> tuple[Any, Any]:
     return keras.tree.map_structure(lambda values: values[: batch.size], (batch.x, batch.y))
 
 
-def _labelled(x: Any, y: Any, batch_size: int | None) -> Iterator[Batch]:
-    for batch in in_batches(x, y, batch_size, needs_y=True).parts:
+def _labelled(data: Source, batch_size: int | None) -> Iterator[Batch]:
+    for batch in in_batches(data, batch_size, needs_y=True).parts:
         if batch.y is None:
-            raise ValueError("y=None: give targets, or a data set of batches (x, y)")
+            raise ValueError(NO_TARGETS)
         yield batch
 
 
 def _log_probs(
     model: keras.Model,
-    x: Any,
-    y: Any,
+    data: Source,
     num_samples: int,
     *,
     batch_size: int | None,
     seed: int | None,
     likelihood: LikelihoodLike | None,
     jit_compile: bool | None,
-) -> tuple[np.ndarray, float]:
-    """Log p(y | f_s(x)) of each draw and example, (S, N), and the mean KL / N."""
-    keras_model("model", model)
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Log p(y | f_s(x)) of each draw and example, (S, N), weights, (N,), and the mean KL / N."""
     num_samples = min(positive_integer("num_samples", num_samples), num_functions(model))
     seed = optional(arguments.seed, "seed", seed)
     jit_compile = optional(boolean, "jit_compile", jit_compile)
@@ -164,13 +175,14 @@ def _log_probs(
         raise ValueError("likelihood=None: the model was not compiled with one; give it here")
     seed = make_default_seed() if seed is None else seed
     functions = Functions.of(model, likelihood, jit_compile)
-    columns, kl = [], 0.0
-    for i, batch in enumerate(_labelled(x, y, batch_size)):
+    columns, weights, kl = [], [], 0.0
+    for i, batch in enumerate(_labelled(data, batch_size)):
         if i == 0:
             outputs = functions.check(batch.x)
         likelihood.check_targets(_that_count(batch)[1], outputs)
         logs, kl = functions.log_probs(batch.x, batch.y, seed, num_samples)
         columns.append(logs[:, : batch.size])
+        weights.append(batch.weights[: batch.size].numpy())
     logs = np.concatenate(columns, axis=1)
     refuse("log_prob", logs.T, np.isnan(logs.T), model, likelihood)
-    return logs, kl
+    return logs, np.concatenate(weights), kl

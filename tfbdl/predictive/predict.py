@@ -23,6 +23,7 @@ from tfbdl.predictive.finite import check_finite
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.moments import Moments, merge, of_each
 from tfbdl.predictive.prediction import Prediction
+from tfbdl.sources import Source
 
 
 class Request(NamedTuple):
@@ -59,6 +60,7 @@ def predict(
     num_samples: int = 100,
     *,
     batch_size: int | None = None,
+    steps: int | None = None,
     seed: int | None = None,
     likelihood: LikelihoodLike | None = None,
     return_samples: bool = False,
@@ -76,11 +78,14 @@ def predict(
         model: any Keras model with layers of this package, or a fitted posterior of
             `tfbdl.inference`.
         x: inputs, shape (N, ...), or what `model.predict` takes in their place: a structure of
-            arrays, or a `tf.data.Dataset` of batches, with or without targets.
+            arrays, a `pandas.DataFrame`, or batches, with or without targets: a `tf.data.Dataset`,
+            a `keras.utils.PyDataset`, a generator.
         num_samples: S, the number of functions; of an ensemble at most as many as it has. 0 takes
             the mean weights of a model alone, the naive approximation.
         batch_size: examples at a time; by default as many as hold a million numbers, but 32 to
             1,000. A data set has its own.
+        steps: the number of batches to take of a data set, which an endless one needs; None for
+            all.
         seed: an integer of 64 bits; equal seeds draw equal functions. None takes one from Keras'
             global seed.
         likelihood: p(y | f(x)), as `tfbdl.likelihoods.get` takes it: an object, a name such as
@@ -108,15 +113,18 @@ def predict(
     jit_compile = optional(boolean, "jit_compile", jit_compile)
     request = Request(num_samples, batch_size, seed, return_samples, jit_compile, verbose)
     if not isinstance(model, Predictive):
-        return _of_model(keras_model("model", model), x, likelihood, request)
+        keras_model("model", model)
+    data = Source.of(x, model, steps=steps)
+    if not isinstance(model, Predictive):
+        return _of_model(model, data, likelihood, request)
     if likelihood is not None:
         raise ValueError("likelihood is for a keras.Model; a posterior has that of its model")
     positive_integer("num_samples", num_samples, " for a posterior, which is drawn from")
-    return model.predictive(x, request)
+    return model.predictive(data, request)
 
 
 def _of_model(
-    model: keras.Model, x: Any, likelihood: LikelihoodLike | None, request: Request
+    model: keras.Model, data: Source, likelihood: LikelihoodLike | None, request: Request
 ) -> Any:
     """The answer of `predict` for a model with random layers."""
     if request.num_samples and not is_random(model):
@@ -129,7 +137,7 @@ def _of_model(
     functions = Functions.of(model, likelihood, request.jit_compile)
     moments: list[Moments] = []
     drawn: list[list[np.ndarray]] = []
-    parts, number = in_batches(x, None, request.batch_size, needs_y=False)
+    parts, number = in_batches(data, request.batch_size, needs_y=False)
     num_calls = None if number is None else number * functions.calls(num_samples)
     with Bar(num_calls, request.verbose) as bar:
         for batch in parts:
@@ -187,16 +195,18 @@ def _prediction(
     )
 
 
-def in_batches(x: Any, y: Any, batch_size: int | None, *, needs_y: bool) -> Batches:
+def in_batches(data: Source, batch_size: int | None, *, needs_y: bool) -> Batches:
     """Examples in batches, in Keras' precision; those of a data set as they come.
 
     Raises:
         ValueError: as `batches`, and for a `batch_size` beside a data set.
     """
-    if batch_size is not None and isinstance(x, tf.data.Dataset):
-        raise ValueError(f"batch_size={shown(batch_size)} is for arrays; batch the data set itself")
+    if batch_size is not None and not data.is_arrays:
+        raise ValueError(
+            f"batch_size={shown(batch_size)} is for arrays, but x is {data.kind}, which has its own"
+        )
     dtype = tf.as_dtype(keras.config.floatx())
-    return batches(x, y, batch_size, dtype, needs_y=needs_y)
+    return batches(data, batch_size, dtype, needs_y=needs_y)
 
 
 def num_functions(model: keras.Model) -> int:

@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import likelihoods
-from tfbdl.batches import num_examples
 from tfbdl.examples import structure_of_arrays
 from tfbdl.model_arguments import output_on
 from tfbdl.random import word
+from tfbdl.sources import num_examples
 from tfbdl.training import checks, workers
 
 DataOfEpoch: TypeAlias = Callable[[int, tf.distribute.InputContext], tf.data.Dataset]

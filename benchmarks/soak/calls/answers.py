@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import tfbdl
-from soak.calls.case import Case, Wrong, X, floats
+from soak.calls.case import STEPS, Case, Wrong, X, floats
 from tfbdl import likelihoods
 
 DRAWS = {"num_samples": (3, 2), "seed": (0, 1)}
@@ -43,6 +43,7 @@ def asked(mode: str, posterior: Any, number: Any, seed: Any) -> Case:
             "x": (X, X + 1.0),
             "num_samples": number,
             "batch_size": (None, Wrong(0)),
+            **STEPS,
             "seed": seed,
             "likelihood": (None, Wrong(likelihoods.Normal())),
             "return_samples": (False, True),

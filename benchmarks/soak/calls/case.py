@@ -15,6 +15,7 @@ N = 6
 X = np.random.default_rng(0).normal(size=(N, 4)).astype("float32")
 LABELS = np.arange(N) % 3
 TARGETS = X[:, :1] - 0.5 * X[:, 1:2]
+WEIGHTS = np.arange(N) + 0.5
 
 
 class Made(NamedTuple):
@@ -87,6 +88,15 @@ def _named(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 def _is_positional(parameter: inspect.Parameter) -> bool:
     """Whether a class that is derived has to pass it on itself."""
     return parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY
+
+
+STEPS: dict[str, tuple[Any, Any]] = {"steps": (None, Wrong(2))}
+WEIGHTED: dict[str, tuple[Any, Any]] = {
+    "sample_weight": (None, WEIGHTS),
+    "class_weight": (None, {0: 2.0}),
+    **STEPS,
+}
+"""How much examples count."""
 
 
 def is_true(value: Any) -> bool:

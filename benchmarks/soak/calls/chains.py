@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from soak.calls.answers import DRAWS, drawn
-from soak.calls.case import TARGETS, Case, Made, Wrong, X, folder, shaped
+from soak.calls.case import TARGETS, WEIGHTED, Case, Made, Wrong, X, folder, shaped
 from soak.calls.networks import line, noisy
 from tfbdl import inference, likelihoods
 
@@ -132,6 +132,7 @@ def _densities() -> Iterator[Case]:
             "prior": (1.0, Made(lambda: {"dense": "laplace", "*": 0.5})),
             "x": (X, X[::-1]),
             "y": (TARGETS, TARGETS + 1.0),
+            **WEIGHTED,
             "batch_size": (None, Wrong(0)),
             "dtype": ("float32", "float64"),
         },
@@ -189,7 +190,8 @@ def _constructors() -> Iterator[Case]:
 
 
 def _methods() -> Iterator[Case]:
-    data = {"x": (X, X + 1.0), "y": (TARGETS, TARGETS + 1.0), "batch_size": (None, Wrong(0))}
+    targets = (TARGETS, TARGETS + 1.0)
+    data = {"x": (X, X + 1.0), "y": targets, **WEIGHTED, "batch_size": (None, Wrong(0))}
     start = {"x": "initial"}
     yield Case("MAP.fit", inference.MAP.fit, _mode_of, data, called=start, slow=True)
     run = {**data, "savedir": (None, Made(folder)), "verbose": (0, Wrong("loud"))}

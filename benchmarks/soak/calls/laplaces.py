@@ -11,7 +11,7 @@ import keras
 
 import tfbdl
 from soak.calls.answers import DRAWS, answered, asked
-from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder, shaped
+from soak.calls.case import LABELS, TARGETS, WEIGHTED, Case, Made, N, Wrong, X, folder, shaped
 from soak.calls.networks import classifier, network, noisy, regression
 from tfbdl import inference, likelihoods
 
@@ -92,6 +92,7 @@ def cases() -> Iterator[Case]:
             "laplace": (Made(_trained_laplace), Made(lambda: None)),
             "x": (X, X + 1.0),
             "y": (LABELS, (LABELS + 1) % 3),
+            **WEIGHTED,
             "prior_structure": ("layerwise", "scalar"),
             "start": (0, 1),
             "every": (1, 2),
@@ -143,7 +144,12 @@ def _constructors() -> Iterator[Case]:
 
 def _methods() -> Iterator[Case]:
     methods: dict[tuple[str, str], dict[str, tuple[Any, Any]]] = {
-        ("fit", "classes"): {"x": (X, X + 1.0), "y": (LABELS, (LABELS + 1) % 3), **SIZE},
+        ("fit", "classes"): {
+            "x": (X, X + 1.0),
+            "y": (LABELS, (LABELS + 1) % 3),
+            **WEIGHTED,
+            **SIZE,
+        },
         ("sample", "classes"): DRAWS,
         ("ensemble", "classes"): DRAWS,
         ("function_moments", "classes"): {"x": (X, X + 1.0), **SIZE},

@@ -10,7 +10,7 @@ import keras
 
 import tfbdl
 from soak.calls.answers import DRAWS, answered, asked
-from soak.calls.case import TARGETS, Case, Made, N, Wrong, X, shaped
+from soak.calls.case import TARGETS, WEIGHTED, Case, Made, N, Wrong, X, shaped
 from soak.calls.networks import line, network, regression
 from tfbdl import inference
 
@@ -69,7 +69,7 @@ def cases() -> Iterator[Case]:
 
 
 def _methods() -> Iterator[Case]:
-    data = {"x": (X, X + 1.0), "y": (TARGETS, TARGETS + 1.0), **SIZE}
+    data = {"x": (X, X + 1.0), "y": (TARGETS, TARGETS + 1.0), **WEIGHTED, **SIZE}
     of_linear: dict[str, dict[str, tuple[Any, Any]]] = {
         "fit": data,
         "update": data,

@@ -11,7 +11,19 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 import tfbdl
-from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder, shaped
+from soak.calls.case import (
+    LABELS,
+    STEPS,
+    TARGETS,
+    WEIGHTED,
+    Case,
+    Made,
+    N,
+    Wrong,
+    X,
+    folder,
+    shaped,
+)
 from soak.calls.networks import dropout_network, kept_network
 from tfbdl import likelihoods
 
@@ -53,6 +65,7 @@ DRAWN: dict[str, tuple[Any, Any]] = {
     "x": (X, X[::-1]),
     "num_samples": (3, 2),
     "batch_size": (None, Wrong(0)),
+    **STEPS,
     "seed": (0, 1),
     "likelihood": LIKELIHOOD,
     "jit_compile": (None, Wrong("yes")),
@@ -77,8 +90,9 @@ def _asked() -> Iterator[Case]:
     shown = {"return_samples": (False, True), "verbose": (0, Wrong("loud"))}
     yield Case("tfbdl.predict", tfbdl.predict, _prediction, {**DRAWN, **shown}, slow=True)
     labelled = {**DRAWN, "y": (LABELS, (LABELS + 1) % 3)}
+    weighted = {**labelled, **WEIGHTED}
     of_outputs = {"likelihood": "these outputs describe"}
-    yield Case("tfbdl.elbo", tfbdl.elbo, tfbdl.elbo, labelled, of_outputs, slow=True)
+    yield Case("tfbdl.elbo", tfbdl.elbo, tfbdl.elbo, weighted, of_outputs, slow=True)
     yield Case(
         "tfbdl.log_predictive_density",
         tfbdl.log_predictive_density,

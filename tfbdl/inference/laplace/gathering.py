@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.batches import Batch, batches, elements
+from tfbdl.batches import Batch, batches
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.blocks.base import Tensors
@@ -22,6 +22,7 @@ from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.keras_private import settings_of, walk
 from tfbdl.memory import require
 from tfbdl.models.reweighted import floats
+from tfbdl.sources import NO_TARGETS, Source
 
 _FEW = 3
 _NUMBERS = 50_000_000
@@ -48,7 +49,7 @@ class GatheredCurvature:
         theta: the weights, shape (D,).
         states: the floating variables that are not trained, shape (1, E).
         mean: the weights of the subset, shape (P,), in float64.
-        num_data: N.
+        num_data: N, the sum of the weights of the examples.
         precision: H, in its structure.
     """
 
@@ -76,12 +77,11 @@ class GatheredCurvature:
         self._settings: list[tuple[keras.layers.Layer, Any]] | None = None
         self._compile()
 
-    def gather(self, x: Any, y: Any, batch_size: int | None) -> None:
+    def gather(self, data: Source, batch_size: int | None) -> None:
         """Goes through the data, at the network's weights and state as they are.
 
         Args:
-            x: arrays, or a data set of batches (x, y).
-            y: targets, or None.
+            data: inputs, targets and weights.
             batch_size: the most examples at once; None for as many as memory is good for.
 
         Raises:
@@ -90,7 +90,7 @@ class GatheredCurvature:
         self._follow_model()
         theta = tf.constant(self._flat.theta.numpy())
         state = [tf.constant(v.numpy()) for v in self._flat.state]
-        few = self._first(theta, state, x, y)
+        few = self._first(theta, state, data)
         if self._forms is None:
             self._forms = self._jacobian.found_forms(theta, state, few)
         precision = precision_of(self._structure, self._subset, self._jacobian, self._rank)
@@ -98,7 +98,7 @@ class GatheredCurvature:
         k = self._outputs if self._kind == "ggn" else 1
         size = self._batch_size(k, self._kind == "hessian")
         total, sums = None, np.zeros(3)
-        for number, batch in enumerate(self._batches(x, y, min(size, batch_size or size))):
+        for number, batch in enumerate(self._batches(data, min(size, batch_size or size))):
             y_now = keras.tree.map_structure(lambda a: a.numpy(), batch.y)
             self._likelihood.unit.check_targets(y_now, self._example_outputs)
             key = random.fold_in(random.key_of(0, "labels"), number)
@@ -106,6 +106,8 @@ class GatheredCurvature:
             total = precision.add(total, statistics)
             sums += batch_sums.numpy()
         assert total is not None
+        if not sums[2]:
+            raise ValueError("x has weights of 0 for all examples; give one that counts")
         precision.finish(total)
         self._take(theta, state, precision, sums)
 
@@ -175,7 +177,7 @@ class GatheredCurvature:
         self.theta, self._state, self.precision = theta, state, precision
         self.states = floats(state).numpy()[np.newaxis]
         self.mean = self._subset.take(theta.numpy().astype(np.float64))
-        self._log_prob, self._count, self.num_data = float(sums[0]), float(sums[1]), int(sums[2])
+        self._log_prob, self._count, self.num_data = (float(value) for value in sums)
 
     def log_marginal_likelihood(
         self, delta: tf.Tensor, sigma: tf.Tensor, temperature: float
@@ -192,24 +194,24 @@ class GatheredCurvature:
         return self.precision.factors(delta, self._scale(sigma, temperature))
 
     def function_moments(
-        self, x: Any, factors: list[Tensors], batch_size: int | None
+        self, x: Source, factors: list[Tensors], batch_size: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean, shape (N, ...), and covariance at each x, (N, F, F), of the linearised outputs."""
         self._note_settings()
         size = self._batch_size(self._outputs, False)
         means, covariances = [], []
-        for batch in self._batches(x, None, min(size, batch_size or size)):
+        for batch in self._batches(x, min(size, batch_size or size)):
             mean, covariance = self._moments(self.theta, self._state, batch.x, factors)
             means.append(mean[: batch.size].numpy().astype(np.float64))
             covariances.append(covariance[: batch.size].numpy())
         return np.concatenate(means), np.concatenate(covariances)
 
-    def _first(self, theta: tf.Tensor, state: Any, x: Any, y: Any) -> Any:
+    def _first(self, theta: tf.Tensor, state: Any, data: Source) -> Any:
         """A few inputs, after checks of the first batch."""
-        inputs, targets = next(elements(x, y, self._flat.dtype), (None, None))
+        inputs, targets, _ = data.first(self._flat.dtype)
         if targets is None:
-            raise ValueError("y=None: give targets, or a data set of batches (x, y)")
-        few = next(self._batches(*_head(inputs, targets), _FEW))
+            raise ValueError(NO_TARGETS)
+        few = next(self._batches(Source(*_head(inputs, targets)), _FEW))
         self._flat.check_deterministic(few.x)
         outputs = self._flat(theta, few.x, state)
         self._likelihood.of_network(1.0).check(outputs)
@@ -230,8 +232,8 @@ class GatheredCurvature:
         )
         return int(np.clip(_NUMBERS // max(numbers, 1), 1, _LARGEST))
 
-    def _batches(self, x: Any, y: Any, size: int) -> Iterator[Batch]:
-        return batches(x, y, size, self._flat.dtype, one_shape=True).parts
+    def _batches(self, data: Source, size: int) -> Iterator[Batch]:
+        return batches(data, size, self._flat.dtype, one_shape=True).parts
 
     def _scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
         return self._likelihood.curvature(self._kind, sigma) / temperature
@@ -241,7 +243,7 @@ class GatheredCurvature:
     ) -> tuple[list[Tensors], tf.Tensor]:
         along = cotangents(self._kind, self._likelihood.unit, batch.y, key)
         outputs, parts = self._jacobian(theta, state, batch.x, along)
-        return self._form.statistics(parts, batch.mask), self._sums(outputs, batch)
+        return self._form.statistics(parts, batch.weights), self._sums(outputs, batch)
 
     def _hessian(
         self, theta: tf.Tensor, state: Any, batch: Batch, key: tf.Tensor
@@ -250,16 +252,16 @@ class GatheredCurvature:
             everywhere = self._subset.scatter(values, theta)
             outputs = self._jacobian.outputs(everywhere, state, batch.x)
             log_prob = self._likelihood.unit.log_prob(batch.y, outputs)
-            return -tf.reduce_sum(batch.mask * log_prob)
+            return -tf.reduce_sum(batch.weights * log_prob)
 
         h = hessian(loss, self._subset.gather(theta), self._jacobian.map)
         outputs = self._jacobian.outputs(theta, state, batch.x)
         return [(0.5 * (h + tf.transpose(h)),)], self._sums(outputs, batch)
 
     def _sums(self, outputs: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Log p(y | f) in nats, numbers in y, and examples."""
+        """Sums over the examples by their weights: log p(y | f) in nats, numbers in y, and 1."""
         log_prob = self._likelihood.unit.log_prob(batch.y, outputs)
-        log_prob, num = tf.reduce_sum(batch.mask * log_prob), tf.reduce_sum(batch.mask)
+        log_prob, num = tf.reduce_sum(batch.weights * log_prob), tf.reduce_sum(batch.weights)
         return tf.stack([tf.cast(v, tf.float64) for v in (log_prob, num * self._outputs, num)])
 
     def _function_moments(

@@ -28,6 +28,7 @@ from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive.predict import Request
+from tfbdl.sources import Source
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -150,24 +151,11 @@ class Laplace(EvidenceMethod):
     def has_known_noise(self) -> bool:
         return self._scaled.has_noise
 
-    def fit(self, x: Any, y: Any = None, *, batch_size: int | None = None) -> Laplace:
-        """Gathers the curvature in one pass over all data, afresh; returns the object itself.
-
-        Args:
-            x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches (x, y).
-            y: targets, shape (N, ...); None if x is a data set.
-            batch_size: examples at once; by default as many as fit into about 200 MB.
-
-        Raises:
-            ValueError: if x and y do not fit each other, the model or the likelihood, or what has
-                to be kept does not fit into memory.
-        """
-        optional(positive_integer, "batch_size", batch_size)
+    def _fit(self, data: Source, batch_size: int | None) -> None:
         gathered = self._result or self._new_gathered()
-        gathered.gather(x, y, batch_size)
+        gathered.gather(data, batch_size)
         self._result = gathered
         self._forget()
-        return self
 
     def log_marginal_likelihood(
         self, prior_precision: Any = None, sigma_noise: Any = None
@@ -202,7 +190,8 @@ class Laplace(EvidenceMethod):
         """
         gathered = self._fitted("function_moments")
         optional(positive_integer, "batch_size", batch_size)
-        return gathered.function_moments(x, self._posterior_factors, batch_size)
+        data = Source.of(x, self.model)
+        return gathered.function_moments(data, self._posterior_factors, batch_size)
 
     def functions(self, num_samples: int, seed: int) -> keras.Model:
         self._fitted("export")
@@ -251,7 +240,7 @@ class Laplace(EvidenceMethod):
             f"posterior over {self._subset.size:,} of {self._flat.size:,} weights: "
             + ", ".join(self.paths),
             f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
-            f"{gathered.num_data:,} examples; prior precision {precision}"
+            f"{gathered.num_data:,.10g} examples; prior precision {precision}"
             + (f"; noise {self.sigma_noise:.3g}" if self._scaled.has_noise else ""),
         ]
         return WeightTable.of(repr(self), self._flat.shapes, gathered.theta.numpy(), None, remarks)

@@ -28,12 +28,10 @@ class Factored(NamedTuple):
         j = tf.einsum("bti,bkto->bkio", self.a, self.g)
         return tf.reshape(j, [-1, j.shape[1], math.prod(j.shape[2:])])
 
-    def masked(self, mask: tf.Tensor) -> Factored:
-        """J of the examples that count: `mask`, shape (B,), is 1 there and 0 elsewhere."""
-        return Factored(
-            self.a * mask[:, tf.newaxis, tf.newaxis],
-            self.g * mask[:, tf.newaxis, tf.newaxis, tf.newaxis],
-        )
+    def weighted(self, weights: tf.Tensor) -> Factored:
+        """sqrt(w_b) J_b, for the weights of the examples, shape (B,): in H they are w_b."""
+        root = tf.sqrt(weights)[:, tf.newaxis, tf.newaxis, tf.newaxis]
+        return Factored(self.a, self.g * root)
 
     def cast(self, dtype: tf.DType) -> Factored:
         """The same in another type."""
@@ -60,9 +58,9 @@ class Whole(NamedTuple):
         """J, shape (B, K, p)."""
         return self.j
 
-    def masked(self, mask: tf.Tensor) -> Whole:
-        """Like `Factored.masked`."""
-        return Whole(self.j * mask[:, tf.newaxis, tf.newaxis])
+    def weighted(self, weights: tf.Tensor) -> Whole:
+        """Like `Factored.weighted`."""
+        return Whole(self.j * tf.sqrt(weights)[:, tf.newaxis, tf.newaxis])
 
     def cast(self, dtype: tf.DType) -> Whole:
         """Like `Factored.cast`."""

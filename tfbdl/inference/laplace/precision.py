@@ -39,9 +39,9 @@ class Precision:
         self.size = subset.size
         self.bytes = sum(block.bytes for block, _ in blocks)
 
-    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> list[Tensors]:
+    def statistics(self, parts: Sequence[Part], weights: tf.Tensor) -> list[Tensors]:
         """Statistics of H in a batch; runs in a graph."""
-        return [b.statistics([parts[p] for p in places], mask) for b, places in self._blocks]
+        return [b.statistics([parts[p] for p in places], weights) for b, places in self._blocks]
 
     def add(self, total: list[Tensors] | None, statistics: Sequence[Tensors]) -> list[Tensors]:
         """The statistics of both."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -132,17 +133,22 @@ class MCMC(TargetMethod):
         x: Any = None,
         y: Any = None,
         *,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
         batch_size: int | None = None,
+        steps: int | None = None,
         savedir: str | os.PathLike[str] | None = None,
         verbose: int = 1,
     ) -> MCMC:
         """Samples, or goes on where a run in `savedir` was; returns the object itself.
 
         Args:
-            x: inputs of the network, shape (N, ...), or a `tf.data.Dataset` of batches (x, y). None
-                for a log density.
-            y: targets, shape (N, ...); None if x is a data set.
+            x: inputs of the network, shape (N, ...), or batches as in `MAP.fit`; or None.
+            y: targets, shape (N, ...); None if x has them.
+            sample_weight: w_n of p(y_n | f(x_n))^w_n, shape (N,).
+            class_weight: weights by class in their place, as in Keras' `fit`.
             batch_size: examples at a time, to bound the memory; None takes all at once.
+            steps: batches to take of a data set; None for all.
             savedir: a folder for samples and checkpoints. Samples are then memory maps of files. A
                 run found there goes on as if it had not stopped, and beyond its end if
                 `num_samples` is more. None keeps all in memory.
@@ -156,7 +162,8 @@ class MCMC(TargetMethod):
         """
         folder = optional(arguments.path, "savedir", savedir)
         verbose = verbosity("verbose", verbose)
-        target = self._density(x, y, batch_size)
+        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
+        target = self._density(x, y, **weights, batch_size=batch_size, steps=steps)
         kernel = self.kernel.for_priors(getattr(target, "priors", None) or [])
         theta = initial_points(target, self.initial, self.num_chains, self.jitter, self.seed)
         if folder is None:
@@ -237,8 +244,7 @@ class MCMC(TargetMethod):
             ValueError: if the target is a log density, or the network does not take x.
             NotFittedError: before `fit`.
         """
-        draws = self._fitted("outputs").draws
-        network = self._network()
+        draws, network = self._fitted("outputs").draws, self._network()
         x = in_type(x, network.dtype)
         network.check_inputs(x)
 

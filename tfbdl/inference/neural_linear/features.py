@@ -16,6 +16,7 @@ from tfbdl.layers import LearnedScale
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.reweighted import floats
 from tfbdl.recording import recorded
+from tfbdl.sources import Source
 
 
 class Held(NamedTuple):
@@ -93,22 +94,23 @@ class Features:
         self.held = Held(tf.constant(arrays["theta"]), state, example)
 
     def of_batches(
-        self, x: Any, y: Any, batch_size: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Features in float64, shape (B, M), and targets, of batches of the data.
+        self, data: Source, batch_size: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray]]:
+        """Features in float64, shape (B, M), targets, and weights, (B,), of batches of the data.
 
         Raises:
             ValueError: if the data do not fit each other or the network.
         """
         parts = batches(
-            x, y, batch_size, tf.float64, computed_in=self._flat.dtype, one_shape=True
+            data, batch_size, tf.float64, computed_in=self._flat.dtype, one_shape=True
         ).parts
         for number, batch in enumerate(parts):
             inputs = keras.tree.map_structure(self._in_precision, batch.x)
             if number == 0:
                 self._check(inputs)
             phi = self._phi_and_outputs(inputs)[0][: batch.size]
-            yield phi, None if batch.y is None else batch.y.numpy()[: batch.size]
+            y = None if batch.y is None else batch.y.numpy()[: batch.size]
+            yield phi, y, batch.weights.numpy()[: batch.size]
 
     def ensemble(self, weights: np.ndarray, raw_scales: np.ndarray | None = None) -> WeightEnsemble:
         """The network with each of S last layers.

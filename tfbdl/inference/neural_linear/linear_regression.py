@@ -17,17 +17,17 @@ class Examples(NamedTuple):
     """Statistics of examples: sums over them.
 
     r: R, shape (at most M + F, M + F), for M features and F targets.
-    num_data: N.
+    num_data: N, the sum of the weights of the examples.
     """
 
     r: np.ndarray
-    num_data: int
+    num_data: float
 
-    def and_more(self, phi: np.ndarray, y: np.ndarray) -> Examples:
-        """The statistics with B more examples, of features (B, M) and targets (B, F)."""
-        rows = np.concatenate([phi, y], axis=1)
+    def and_more(self, phi: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Examples:
+        """The statistics with B more examples: features (B, M), targets (B, F), weights (B,)."""
+        rows = np.sqrt(weights)[:, np.newaxis] * np.concatenate([phi, y], axis=1)
         r = np.asarray(np.linalg.qr(np.concatenate([self.r, rows]), mode="r"))
-        return Examples(r, self.num_data + len(phi))
+        return Examples(r, self.num_data + float(weights.sum()))
 
 
 class Solution(NamedTuple):
@@ -44,7 +44,7 @@ class Solution(NamedTuple):
     upper: tf.Tensor
     residual: tf.Tensor
     log_det_ratio: tf.Tensor
-    num_data: int
+    num_data: float
 
     def leverage(self, phi: np.ndarray) -> np.ndarray:
         """phi^T (U^T U)^-1 phi of each row of `phi`, shape (B, M); it has the shape (B,)."""

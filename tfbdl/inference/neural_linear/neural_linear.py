@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import generator, option, positive_integer
+from tfbdl.arguments import generator, option, optional, positive_integer
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.evidence import EvidenceMethod
 from tfbdl.inference.laplace.scaled_likelihood import checked_noise
@@ -24,6 +24,7 @@ from tfbdl.models import WeightEnsemble
 from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.predictive.predict import Request
 from tfbdl.probability import tfp
+from tfbdl.sources import NO_TARGETS, Source
 
 BATCH_SIZE = 1000
 
@@ -104,45 +105,49 @@ class NeuralLinear(EvidenceMethod):
     def has_known_noise(self) -> bool:
         return isinstance(self._noise, KnownNoise)
 
-    def fit(self, x: Any, y: Any = None, *, batch_size: int = BATCH_SIZE) -> NeuralLinear:
-        """The posterior given these data alone, on the network as it is now; returns the object.
-
-        Args:
-            x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches (x, y).
-            y: targets, shape (N, F); None if x is a data set.
-            batch_size: examples at once.
-
-        Raises:
-            ValueError: if x and y do not fit each other or the model.
-        """
+    def _fit(self, data: Source, batch_size: int | None) -> None:
         before = self._features.held
         self._features.hold()
         try:
-            nothing = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0)
-            self._take(nothing, x, y, batch_size)
+            nothing = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0.0)
+            self._take(nothing, data, batch_size)
         except Exception:
             self._features.held = before
             raise
-        return self
 
-    def update(self, x: Any, y: Any = None, *, batch_size: int = BATCH_SIZE) -> NeuralLinear:
+    def update(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        batch_size: int | None = None,
+        steps: int | None = None,
+    ) -> NeuralLinear:
         """The posterior given these data too, as `fit` of all would give it, on the same network.
 
         Arguments and errors are those of `fit`.
         """
+        optional(positive_integer, "batch_size", batch_size)
+        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
+        data = Source(x, y, **weights, steps=steps, model=self.model)
         if self._result is None:
-            return self.fit(x, y, batch_size=batch_size)
-        self._take(self._result, x, y, batch_size)
+            self._fit(data, batch_size)
+        else:
+            self._take(self._result, data, batch_size)
         return self
 
-    def _take(self, examples: Examples, x: Any, y: Any, batch_size: int) -> None:
+    def _take(self, examples: Examples, data: Source, batch_size: int | None) -> None:
         """Keeps these examples and those of more data."""
-        positive_integer("batch_size", batch_size)
-        for phi, targets in self._features.of_batches(x, y, batch_size):
+        for phi, targets, weights in self._features.of_batches(data, batch_size or BATCH_SIZE):
             if targets is None:
-                raise ValueError("y=None: give targets, or a data set of batches (x, y)")
+                raise ValueError(NO_TARGETS)
             shape = tf.TensorShape([len(phi), self._outputs])
-            examples = examples.and_more(phi, match(tf.cast(targets, tf.float64), shape).numpy())
+            y = match(tf.cast(targets, tf.float64), shape).numpy()
+            examples = examples.and_more(phi, y, weights)
+        if not examples.num_data:
+            raise ValueError("x has weights of 0 for all examples; give one that counts")
         self._result = examples
         self._forget()
 
@@ -229,7 +234,7 @@ class NeuralLinear(EvidenceMethod):
         remarks = [
             f"last layer {', '.join(self.paths)}: {len(factors)} features, {self._outputs} outputs",
             f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
-            f"{solution.num_data:,} examples; noise "
+            f"{solution.num_data:,.10g} examples; noise "
             + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(solution))),
         ]
         mean = solution.mean.numpy().ravel()
@@ -246,7 +251,7 @@ class NeuralLinear(EvidenceMethod):
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._features.restore(arrays)
-        self._result = Examples(arrays["r"], int(arrays["num_data"]))
+        self._result = Examples(arrays["r"], float(arrays["num_data"]))
         self.prior_precision = arrays["prior_precision"]
 
     @functools.cached_property
@@ -275,7 +280,7 @@ class NeuralLinear(EvidenceMethod):
         """Means of f, (N, F), leverages, (N,), and values of drawn functions, (S, N, F)."""
         solution, batch_size = self._posterior, positive_integer("batch_size", batch_size)
         means, leverages, values = [], [], []
-        for phi, _ in self._features.of_batches(x, None, batch_size):
+        for phi, *_ in self._features.of_batches(Source.of(x, self.model), batch_size):
             means.append(phi @ solution.mean.numpy())
             leverages.append(solution.leverage(phi))
             if draws is not None:

@@ -45,8 +45,8 @@ class Block:
         """Memory that the block takes once it is fitted."""
         raise NotImplementedError
 
-    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
-        """Statistics of H in a batch, from J of the block's weights and a mask of examples."""
+    def statistics(self, parts: Sequence[Part], weights: tf.Tensor) -> Tensors:
+        """Statistics of H in a batch, from J of the block, and the weights of the examples."""
         raise NotImplementedError
 
     def add(self, total: Tensors | None, statistics: Tensors) -> Tensors:

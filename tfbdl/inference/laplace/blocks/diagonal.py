@@ -20,8 +20,8 @@ class DiagonalBlock(Block):
         """The diagonal and its inverse, in float64."""
         return 2 * 8 * self.size
 
-    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
-        return (sum_of_squares(parts[0].masked(mask)),)
+    def statistics(self, parts: Sequence[Part], weights: tf.Tensor) -> Tensors:
+        return (sum_of_squares(parts[0].weighted(weights)),)
 
     def finish(self, total: Tensors) -> None:
         (self.h,) = total

@@ -28,8 +28,8 @@ class FullBlock(Block):
         """H and the inverse of its factor, in float64."""
         return 2 * 8 * self.size**2
 
-    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
-        counted = [part.masked(mask).cast(tf.float64) for part in parts]
+    def statistics(self, parts: Sequence[Part], weights: tf.Tensor) -> Tensors:
+        counted = [part.weighted(weights).cast(tf.float64) for part in parts]
         thin = _thin(counted)
         if thin:
             return (tf.concat([tf.concat([_product(p, q) for q in thin], 1) for p in thin], 0),)

@@ -35,11 +35,12 @@ class KroneckerBlock(Block):
         """The factors and their eigenvectors, the eigenvalues and their inverses, in float64."""
         return 2 * 8 * (self.inputs**2 + self.outputs**2 + self.size)
 
-    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
+    def statistics(self, parts: Sequence[Part], weights: tf.Tensor) -> Tensors:
         (part,) = parts
         assert isinstance(part, Factored)
-        a, g = part.masked(mask)
-        count = tf.reduce_sum(mask) * a.shape[1]
+        g = part.weighted(weights).g
+        a = part.a * tf.sqrt(weights)[:, tf.newaxis, tf.newaxis]
+        count = tf.reduce_sum(weights) * a.shape[1]
         a, g = tf.reshape(a, [-1, self.inputs]), tf.reshape(g, [-1, self.outputs])
         return tf.matmul(a, a, transpose_a=True), tf.matmul(g, g, transpose_a=True), count
 

@@ -34,8 +34,8 @@ class LowRankBlock(Block):
         """V, and what it becomes with a prior, in float64."""
         return 2 * 8 * self.size * self.rank
 
-    def statistics(self, parts: Sequence[Part], mask: tf.Tensor) -> Tensors:
-        j = rows([part.masked(mask) for part in parts], tf.float64)
+    def statistics(self, parts: Sequence[Part], weights: tf.Tensor) -> Tensors:
+        j = rows([part.weighted(weights) for part in parts], tf.float64)
         return (tf.transpose(tf.reshape(j, [-1, self.size])),)
 
     def add(self, total: Tensors | None, statistics: Tensors) -> Tensors:
