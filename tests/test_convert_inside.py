@@ -47,6 +47,34 @@ class Block(L.Layer):
         return self.inside(self.by_name["out"](self.first(x)), training=training)
 
 
+@keras.saving.register_keras_serializable(package="tests")
+class Decoder(L.Layer):
+    """As in keras_hub: its config builds it, and its shape is known without a call."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dense, self.dropout = L.Dense(4, "tanh"), L.Dropout(0.3)
+
+    def build(self, shape: Any) -> None:
+        self.dense.build(shape)
+        self.built = True
+
+    def call(self, x: Any) -> Any:
+        return self.dropout(self.dense(keras.ops.mean(x, axis=1)))
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        return (shape[0], 4)
+
+    def get_build_config(self) -> dict[str, Any]:
+        return {"input_shape": (None, 5, 4)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        layer = cls(**config)
+        layer.build((None, 5, 4))
+        return layer
+
+
 def attention() -> keras.Model:
     """By name, with padding that is masked, called as by BERT."""
     ids = keras.Input((5,), dtype="int32")
@@ -70,7 +98,14 @@ def wrapped() -> keras.Model:
     return keras.Model(x, L.EinsumDense("abc,cd->abd", (None, 2), "tanh", "d")(y), name="wrapped")
 
 
-MODELS = {f.__name__: f for f in (attention, own, wrapped)}
+def decoder() -> keras.Model:
+    """A product with a constant, which Keras takes for sparse, before a layer of known shape."""
+    x = keras.Input((5, 4))
+    y = x * keras.ops.cast(keras.ops.sqrt(4), x.dtype)
+    return keras.Model(x, L.Dense(2)(Decoder(name="decoder")(y)), name="decoder")
+
+
+MODELS = {f.__name__: f for f in (attention, own, wrapped, decoder)}
 
 
 class InsideTest(tf.test.TestCase, parameterized.TestCase):

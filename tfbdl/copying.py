@@ -40,7 +40,7 @@ def copy_layer(layer: Any, dtype: str | None = None) -> Any:
             config = _in_type(config, dtype)
         copy = type(layer).from_config({**config, **functions})
         built_on = layer.get_build_config() if getattr(layer, "built", False) else None
-        if built_on:
+        if built_on and not copy.built:
             copy.build_from_config(built_on)  # a layer that cannot be built is named here
         return copy
     except Exception as error:  # a layer of any class may raise anything

@@ -86,7 +86,19 @@ def _fit(folder: Path, begun: Callable[[], None]) -> None:
     model = _classifier(keras.optimizers.Adam(0.01), tfbdl.layers.BayesDense(8, num_data=N))
     begin = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: begun())
     log = tfbdl.TrainLogger(run / "train.log")
-    model.fit(X, Y, BATCH, epochs=60, verbose=0, callbacks=[begin, log])
+    model.fit(_untuned(X, Y), epochs=60, verbose=0, callbacks=[begin, log])
+
+
+def _untuned(*arrays: Any) -> tf.data.Dataset:
+    """Shuffled batches without TensorFlow's autotuning.
+
+    Its thread (`Model::OptimizeLoop`) waits by the wall clock, so a `fit` of arrays can hang for
+    ever in the end of an epoch when that is set back, with any model.
+    """
+    data = tf.data.Dataset.from_tensor_slices(arrays).shuffle(N, seed=1).batch(BATCH)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return data.with_options(options)
 
 
 def check_logs(folder: Path) -> None:
