@@ -283,6 +283,26 @@ class Holder(keras.layers.Layer):
         self.inner.around = self
 
 
+class ForwardPassTest(tf.test.TestCase):
+    def test_is_one_object_for_all_layers_of_a_call(self) -> None:
+        seen: list[object] = []
+
+        class Looks(keras.layers.Layer):
+            def call(self, x: Any) -> Any:
+                seen.append(keras_private.forward_pass())
+                return x
+
+        layer = Looks()
+        model = keras.Sequential([keras.Input((1,)), layer, keras.Sequential([layer, Looks()])])
+        model(tf.ones((2, 1)))
+        for call in (model, tf.function(model)):
+            seen.clear()
+            call(tf.ones((2, 1)))
+            self.assertLen({id(now) for now in seen}, 1)
+            self.assertIsNotNone(seen[0])
+            self.assertIsNone(keras_private.forward_pass())
+
+
 class PairLayersTest(tf.test.TestCase):
     def test_pairs_by_place(self) -> None:
         """That the original has one layer in two places does not move the others."""

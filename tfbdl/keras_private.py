@@ -24,6 +24,7 @@ __all__ = [
     "compiled_with",
     "copy_lambda",
     "drop_seed_generator",
+    "forward_pass",
     "inherit_call_argument",
     "inner_optimizer",
     "is_graph",
@@ -76,6 +77,11 @@ def drop_seed_generator(layer: keras.layers.Layer) -> None:
     """Takes from a stock layer its generator of noise, whose state is a variable of the model."""
     layer._tracker.untrack(layer.seed_generator)
     del layer.seed_generator
+
+
+def forward_pass() -> object:
+    """What Keras keeps of the outermost call that is going on in this thread; new for each."""
+    return get_global_attribute("current_call_ctx")
 
 
 def set_loss(layer: keras.layers.Layer, loss: Any) -> None:

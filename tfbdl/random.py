@@ -18,6 +18,7 @@ import numbers
 import zlib
 from collections.abc import Sequence
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
@@ -25,8 +26,8 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.elementary import log, normal_quantile
-from tfbdl.keras_private import make_default_seed
-from tfbdl.tensorflow_private import bitcast
+from tfbdl.keras_private import forward_pass, make_default_seed
+from tfbdl.tensorflow_private import bitcast, is_in_reach
 
 Shape: TypeAlias = Sequence[int | tf.Tensor] | tf.Tensor | tf.TensorShape
 
@@ -246,8 +247,31 @@ class Seed(keras.layers.Layer):
         key, count = tf.unstack(state)
         return fold_in(fold_in(key, count), _replica_id())
 
+    def of_pass(self) -> tf.Tensor:
+        """`next()`, and the same again for all further calls in a forward pass of a model.
+
+        One w governs the whole likelihood of an example, so a layer that is called several times
+        for it, such as a tower on two inputs, has one sample of its weights in all these calls.
+        """
+        now = forward_pass()
+        if now is None:
+            return self.next()
+        keys = _keys_of_passes.setdefault(now, {})
+        if id(self) not in keys or not is_in_reach(keys[id(self)]):
+            keys[id(self)] = self.next()
+        return keys[id(self)]
+
+    def is_in_use(self) -> bool:
+        """Whether `of_pass` has been asked before in this forward pass."""
+        now = forward_pass()
+        return now is not None and id(self) in _keys_of_passes.get(now, {})
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "seed": self.seed}
+
+
+_keys_of_passes: WeakKeyDictionary[object, dict[int, tf.Tensor]] = WeakKeyDictionary()
+"""Keys that are in use in each forward pass, by the identities of `Seed`s, as long as it runs."""
 
 
 def _replica_id() -> int | tf.Tensor:

@@ -20,6 +20,7 @@ __all__ = [
     "custom_gradients",
     "frozen",
     "gradients_die",
+    "is_in_reach",
     "let_gradients_die",
     "on_all_replicas",
     "operations_of_xla",
@@ -45,6 +46,16 @@ def frozen(function: Any) -> Any:
     Its loops stay what they are, operations with functions of their own.
     """
     return convert_variables_to_constants_v2(function, lower_control_flow=False)
+
+
+def is_in_reach(tensor: tf.Tensor) -> bool:
+    """Whether what is computed now may use it: an eager tensor, or one of a graph around this."""
+    if hasattr(tensor, "numpy"):
+        return True
+    graph = tf.compat.v1.get_default_graph()
+    while graph is not None and graph is not tensor.graph:
+        graph = getattr(graph, "outer_graph", None)
+    return graph is not None
 
 
 @cache

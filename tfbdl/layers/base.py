@@ -107,8 +107,8 @@ class BayesLayer(keras.layers.Layer):
         return weights, kl
 
     def sampled_weights(self) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """One new sample of the weights for a training step, in the order made; and the KL."""
-        key = self.seed.next()
+        """A sample of the weights for this training step, in the order made; and the KL."""
+        key = self.seed.of_pass()
         weights, kl = [], 0.0
         for stream, q in enumerate(self.random_weights):
             w, weight_kl = q.fused_sample_and_kl(random.fold_in(key, stream))

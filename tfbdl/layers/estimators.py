@@ -32,7 +32,14 @@ Linear = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class Estimator(abc.ABC):
-    """Base of the estimators; stateless, so its class is all there is to save."""
+    """Base of the estimators; stateless, so its class is all there is to save.
+
+    Attributes:
+        draws_outputs: whether outputs are drawn and not weights, so that several calls of a layer
+            would not be with the same ones.
+    """
+
+    draws_outputs = False
 
     def check(self, posterior: Posterior) -> None:  # noqa: B027 (most hold for all)
         """Raises ValueError where the estimator does not hold for this posterior."""
@@ -113,6 +120,8 @@ class LocalReparameterization(Estimator):
     position only. Variances are computed in the precision of the weights, also under mixed
     precision.
     """
+
+    draws_outputs = True
 
     def check(self, posterior: Posterior) -> None:
         if not posterior.independent_normal:

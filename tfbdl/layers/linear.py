@@ -66,7 +66,12 @@ class BayesLinear(BayesLayer):
     def pre_activation(self, x: tf.Tensor, training: bool, draw: tf.Tensor | None) -> tf.Tensor:
         """linear(x, W) + b with W and b sampled, drawn, or at their means."""
         if training and draw is None:
-            y, kl = self.estimator(x, self.linear, self.kernel, self.bias, self.seed.next())
+            if self.estimator.draws_outputs and self.seed.is_in_use():
+                raise ValueError(
+                    f"estimator='local_reparameterization' draws outputs, and layer={self.name!r} "
+                    "is called twice in a forward pass, whose outputs share weights; use 'flipout'"
+                )
+            y, kl = self.estimator(x, self.linear, self.kernel, self.bias, self.seed.of_pass())
         else:
             (w, *b), kl = self.weights_at(draw)
             y = self.linear(x, w) + b[0] if b else self.linear(x, w)
