@@ -17,7 +17,7 @@ import tfbdl
 from tfbdl import layers as bayes
 from tfbdl import posteriors, priors
 from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
-from tfbdl.convert.bayesian import COUNTERPARTS
+from tfbdl.convert.random_layer import COUNTERPARTS, WRAPPED
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.keras_private import compiled_with, walk
 from tfbdl.layers.base import BayesLayer
@@ -26,6 +26,14 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 4)).astype("float32")
 IDS = np.array([[1, 8, 3, 0], [2, 2, 0, 0], [5, 6, 7, 8]])
 IMAGES = RNG.normal(size=(3, 32, 32, 3)).astype("float32")
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Doubled(L.Dense):
+    """Code of its own, that no layer of the package has."""
+
+    def call(self, x: Any) -> Any:
+        return 2.0 * super().call(x)
 
 
 def own(x: Any) -> Any:
@@ -491,8 +499,8 @@ class BayesianTest(ConvertTest):
             converted = to_bayesian(made("sequential"), num_data=7, layers=layers)
             self.assertEqual([v.name for v in of_type(converted, bayes.BayesDense)], ["last"])
 
-    @parameterized.parameters("images", "sequences")
-    def test_means_and_spreads_of_all_weights(self, name: str) -> None:
+    @parameterized.parameters(("images", 19), ("sequences", 17))
+    def test_means_and_spreads_of_all_weights(self, name: str, number: int) -> None:
         """Those of Keras, kernels of transposed convolutions with channels before filters."""
         model = made(name)
         converted = to_bayesian(model, num_data=10)
@@ -508,10 +516,11 @@ class BayesianTest(ConvertTest):
                 self.assertAllEqual(q.mean, w)
                 self.assertAllClose(q.stddev, np.maximum(0.1 * np.abs(w), 1e-6), 1e-5)
                 actual += 1
-        self.assertEqual(actual, 17)
+        self.assertEqual(actual, number)
         kinds = {type(v) for v in walk(converted) if isinstance(v, BayesLayer)}
         counterparts = {new for old, new in COUNTERPARTS.items() if of_type(model, old)}
-        self.assertEqual(kinds, counterparts)
+        wrapped = {bayes.BayesWrapper} if of_type(model, *WRAPPED) else set()
+        self.assertEqual(kinds, counterparts | wrapped)
 
     def test_bias_has_a_prior_and_a_posterior_of_its_own(self) -> None:
         for name in ("sequential", "images", "sequences"):
@@ -584,8 +593,7 @@ class BayesianTest(ConvertTest):
         self.assertLen(convolutions, len(of_type(model, L.Conv2D)))
         self.assertGreater(len(convolutions), 30)
         self.assertLen(
-            of_type(converted, L.DepthwiseConv2D),
-            len(of_type(model, L.DepthwiseConv2D)),
+            of_type(converted, bayes.BayesWrapper), len(of_type(model, L.DepthwiseConv2D))
         )
         self.assert_same_weights(model, to_deterministic(converted))
 
@@ -610,14 +618,16 @@ class BayesianTest(ConvertTest):
 
         shared, x = L.Dense(4, name="d"), keras.Input((3, 4))
         parted = keras.Model(x, L.Dropout(0.5)(L.TimeDistributed(shared)(shared(x))))
-        low_rank = of(L.Dense(8, name="d"))
-        low_rank.layers[0].enable_lora(2)
+        eight = of(L.Dense(8, name="d"))
+        eight.layers[0].quantize("int8")
         cases = {
-            "^model='m' holds nothing to convert, which is: Dense, EinsumDense, .*, Embedding$": of(
+            "^model='m' holds nothing to convert, which is: Dense, EinsumDense, .*, Separable": of(
                 L.Dropout(0.5)
             ),
-            r"^layer='d' \(Mine\) is of a subclass": of(Mine(2, name="d")),
-            r"^layer='d' \(Dense\) is quantized or has LoRA": low_rank,
+            r"^layer='d' \(Dense\) is quantized": eight,
+            r"^layer='d' \(Mine\): kernel has a constraint": of(
+                Mine(2, kernel_constraint="non_neg", name="d")
+            ),
             r"^layer='d' \(Dense\) has a kernel_constraint": of(
                 L.Dense(2, kernel_constraint="non_neg", name="d")
             ),
@@ -631,8 +641,8 @@ class BayesianTest(ConvertTest):
         for message, model in cases.items():
             self.assert_refused(message, to_bayesian, model, num_data=10)
 
-    @parameterized.parameters("lora", "int8")
-    def test_low_rank_factors_and_eight_bits_stay(self, kind: str) -> None:
+    @parameterized.parameters(("lora", "has LoRA"), ("int8", "is quantized"))
+    def test_low_rank_factors_and_eight_bits_stay(self, kind: str, reason: str) -> None:
         stack = [keras.Input((8,)), L.Dense(8, "relu", name="d"), L.Dense(2, name="head")]
         model = keras.Sequential(stack)
         hidden = model.get_layer("d")
@@ -641,7 +651,7 @@ class BayesianTest(ConvertTest):
             hidden.lora_kernel_b.assign(RNG.normal(size=(2, 8)))
         else:
             hidden.quantize("int8")
-        with self.assertWarnsRegex(UserWarning, r"^layer='d' \(Dense\) is quantized or has LoRA, "):
+        with self.assertWarnsRegex(UserWarning, rf"^layer='d' \(Dense\) {reason}"):
             converted = to_bayesian(model, num_data=10)
         copy, x = converted.get_layer("d"), RNG.normal(size=(6, 8)).astype("float32")
         self.assertIs(type(copy), L.Dense)
@@ -651,9 +661,54 @@ class BayesianTest(ConvertTest):
             [(v.name, v.dtype, v.trainable) for v in copy.weights],
             [(v.name, v.dtype, v.trainable) for v in hidden.weights],
         )
-        self.assert_refused(
-            "^layer='d' .* is quantized or", to_bayesian, model, num_data=9, layers="d"
+
+    @parameterized.parameters("lora", "d", r"d|head")
+    def test_factors_of_lora(self, layers: str) -> None:
+        """They alone are random, beside what else is chosen; the frozen kernel stays as it is."""
+        dense = [L.Dense(8, "relu", name="d"), L.Dense(2, name="head")]
+        model = keras.Sequential([keras.Input((8,)), *dense])
+        hidden, x = model.get_layer("d"), RNG.normal(size=(6, 8)).astype("float32")
+        hidden.enable_lora(2, 5.0)
+        hidden.lora_kernel_b.assign(RNG.normal(size=(2, 8)))
+        converted = to_bayesian(model, num_data=10, layers=layers)
+        wrapper = converted.get_layer("d")
+        self.assertIsInstance(wrapper, bayes.BayesWrapper)
+        self.assertEqual(list(wrapper.replaced), ["lora_kernel_a", "lora_kernel_b"])
+        self.assertAllEqual(wrapper.layer._kernel, hidden._kernel)
+        self.assertAllClose(model(x), converted(x), 1e-5, 1e-6)
+        self.assertIs(
+            type(converted.get_layer("head")),
+            type(dense[1]) if layers != "d|head" else bayes.BayesDense,
         )
+        q = wrapper.lora_kernel_b
+        self.assertAllClose(q.stddev, 0.1 * np.abs(q.mean), 1e-3, 1e-5)
+        back = to_deterministic(converted)
+        self.assertAllClose(model(x), back(x), 1e-5, 1e-6)
+        self.assertAllClose(back.get_layer("d").lora_kernel_b, hidden.lora_kernel_b, 1e-6)
+        self.assertAllEqual(back.get_layer("d")._kernel, hidden._kernel)
+
+    def test_no_lora(self) -> None:
+        self.assert_refused(
+            "layers='lora': no layer of the model has LoRA",
+            to_bayesian,
+            made("half"),
+            num_data=9,
+            layers="lora",
+        )
+
+    def test_layers_that_are_wrapped(self) -> None:
+        """Kinds without a Bayesian form, and subclasses with code of their own."""
+        x = keras.Input((8, 8, 3))
+        y = L.SeparableConv2D(4, 3, name="separable")(L.DepthwiseConv2D(3, name="depthwise")(x))
+        y = Doubled(2, name="own")(L.GlobalAveragePooling2D()(y))
+        model = trained(keras.Model(x, y))
+        converted = to_bayesian(model, num_data=10)
+        images = RNG.normal(size=(4, 8, 8, 3)).astype("float32")
+        self.assertAllClose(model(images), converted(images), 1e-5, 1e-6)
+        wrappers = of_type(converted, bayes.BayesWrapper)
+        self.assertEqual([w.name for w in wrappers], ["depthwise", "separable", "own"])
+        self.assertNotAllClose(converted(images), converted(images, training=True))
+        self.assert_same_weights(model, to_deterministic(converted))
 
     @parameterized.parameters("train_step", "compute_loss")
     def test_a_training_of_its_own_is_not_lost(self, name: str) -> None:

@@ -20,7 +20,7 @@ from pages import BLOCK, ROOT, run_blocks
 import tfbdl
 from tfbdl.cli import main
 from tfbdl.convert import mc_dropout
-from tfbdl.convert.bayesian import COUNTERPARTS
+from tfbdl.convert.random_layer import COUNTERPARTS
 
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}

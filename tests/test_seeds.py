@@ -179,6 +179,10 @@ DENSE = {
         lambda **k: layers.BayesEinsumDense("ab,bc->ac", 2, num_data=N, **k),
     ),
     "BayesEmbedding": ((2,), lambda **k: layers.BayesEmbedding(5, 2, num_data=N, **k)),
+    "BayesWrapper": (
+        (2, D),
+        lambda **k: layers.BayesWrapper(keras.layers.Dense(2), num_data=N, **k),
+    ),
     "BayesGRU": ((2, 4, D), lambda **k: layers.BayesGRU(2, num_data=N, **k)),
     "BayesLSTM": ((2, 4, D), lambda **k: layers.BayesLSTM(2, num_data=N, **k)),
     "ConcreteDropout": (

@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
+from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.layers.core.einsum_dense import _analyze_einsum_string
 
 from tfbdl.keras_private import is_graph
 
 
-def adopt_signature(layer: keras.layers.Layer, other: keras.layers.Layer) -> None:
-    """Makes `layer`, whose `call` takes anything, be called as `other` is."""
+def adopt_signature(
+    layer: keras.layers.Layer, other: keras.layers.Layer, own: Sequence[str] = ()
+) -> None:
+    """Makes `layer`, whose `call` takes anything, be called as `other` is.
+
+    Args:
+        layer: the layer.
+        other: a layer that it calls.
+        own: call arguments that Keras hands down, and `layer.call` itself takes.
+    """
     layer._call_signature = other._call_signature
     layer.call_signature_parameters = list(other.call_signature_parameters)
-    layer._call_has_training_arg = other._call_has_training_arg
+    layer._call_has_training_arg = other._call_has_training_arg or "training" in own
     layer._call_has_mask_arg = other._call_has_mask_arg
-    layer._call_context_args = set(other._call_context_args)
-    layer._call_has_context_arg = dict(other._call_has_context_arg)
+    layer._call_context_args = {*other._call_context_args, *own}
+    layer._call_has_context_arg = {**other._call_has_context_arg, **dict.fromkeys(own, True)}
+
+
+def call_with(
+    layer: keras.layers.Layer,
+    values: Sequence[tuple[keras.Variable, tf.Tensor]],
+    *args: Any,
+    **kwargs: Any,
+) -> tuple[Any, list[tf.Tensor]]:
+    """What a layer gives with values in the places of its variables, and the losses that it adds.
+
+    Other variables change as in any call.
+    """
+    scope = keras.StatelessScope(values, collect_losses=True)
+    outer = get_global_attribute("stateless_scope")
+    if outer is not None:
+        scope.state_mapping = {**outer.state_mapping, **scope.state_mapping}
+    before = dict(scope.state_mapping)
+    with scope:
+        outputs = layer(*args, **kwargs)
+    for v in layer.variables:
+        after = scope.get_current_value(v)
+        if after is not before.get(id(v)):
+            v.assign(after)
+    return outputs, scope.losses
 
 
 def replace_tracked(

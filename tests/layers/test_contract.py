@@ -93,6 +93,21 @@ class ContractTest(testing.TestCase):
             expected_num_non_trainable_weights=2,
         )
 
+    def test_wrapper(self) -> None:
+        self.check(
+            layers.BayesWrapper,
+            (4, 5),
+            (4, 3),
+            arguments={
+                "layer": keras.layers.Dense(3),
+                "weights": ["kernel", "bias"],  # which the check's first wrapper froze
+                "num_data": 10,
+            },
+            expected_num_losses=1,
+            expected_num_trainable_weights=4,
+            expected_num_non_trainable_weights=4,
+        )
+
     @parameterized.parameters("molchanov", "kingma")
     def test_variational_dropout(self, kl: Any) -> None:
         self.check(

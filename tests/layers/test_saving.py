@@ -88,6 +88,9 @@ LAYERS = {
         layers.BayesLSTM(3, prior=priors.Normal(0.5, trainable=True), num_data=10, seed=5)
     ),
     "embedding": lambda: layers.BayesEmbedding(5, 3, num_data=10),
+    "wrapper": lambda: layers.BayesWrapper(
+        keras.layers.Dense(3, "relu"), ["kernel"], prior=0.3, num_data=10, seed=5
+    ),
     "molchanov": lambda: layers.VariationalDropout(3, "relu", num_data=10),
     "kingma": lambda: layers.VariationalDropout(3, "relu", num_data=10, kl="kingma"),
     "kingma_alpha": lambda: layers.VariationalDropout(

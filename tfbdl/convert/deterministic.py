@@ -8,14 +8,20 @@ from typing import Any
 import keras
 
 from tfbdl import random
-from tfbdl.convert.bayesian import COUNTERPARTS
 from tfbdl.convert.exchange import exchange
 from tfbdl.convert.inside import Rule
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
+from tfbdl.convert.random_layer import COUNTERPARTS
 from tfbdl.convert.selection import Layer
 from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import walk
-from tfbdl.layers import ConcreteDropout, MCDropout, MCGaussianDropout, VariationalDropout
+from tfbdl.layers import (
+    BayesWrapper,
+    ConcreteDropout,
+    MCDropout,
+    MCGaussianDropout,
+    VariationalDropout,
+)
 
 _ONLY_BAYESIAN = {
     "num_data",
@@ -35,8 +41,9 @@ def to_deterministic(model: keras.Model) -> keras.Model:
     """A copy of a Bayesian model in Keras' own layers, at the mean of the weights.
 
     BayesDense, BayesConv2D, BayesLSTM and so on become the layers of Keras of these names,
-    VariationalDropout becomes Dense, MCDropout Dropout, MCGaussianDropout GaussianDropout, and
-    ConcreteDropout the layer it wraps, under that layer's own name and without the learned rate.
+    BayesWrapper becomes the layer it wraps, VariationalDropout Dense, MCDropout Dropout,
+    MCGaussianDropout GaussianDropout, and ConcreteDropout the layer it wraps, under that layer's
+    own name and without the learned rate.
     Predictions are those of `model` at `training=False`, and the file that the copy is saved to
     loads without this package, with `compile=False` if the loss is one of its likelihoods.
 
@@ -62,6 +69,11 @@ def _to(kind: type[Layer]) -> Callable[[Any], Layer]:
         return kind(**{name: kept[name] for name in kept.keys() - _ONLY_BAYESIAN})
 
     return make
+
+
+def _take_all(old: BayesWrapper, new: Any) -> None:
+    copy_state(old.layer, new)
+    _take_means(old, new)
 
 
 def _take_means(old: Any, new: Any) -> None:
@@ -94,6 +106,7 @@ def _keras_seed(old: MCDropout) -> int | None:
 _RULES: dict[type[Layer], Rule] = {
     **{bayesian: Rule(_to(plain), _take_means) for plain, bayesian in COUNTERPARTS.items()},
     VariationalDropout: Rule(_to(keras.layers.Dense), _take_means),
+    BayesWrapper: Rule(lambda old: copy_layer(old.layer), _take_all),
     MCDropout: Rule(_dropout),
     MCGaussianDropout: Rule(_gaussian_dropout),
     ConcreteDropout: Rule(

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfbdl.keras_private import own_variables
 from tfbdl.layers.base import BayesLayer
 from tfbdl.layers.bayes_conv_transpose import BayesConvTranspose
 from tfbdl.posteriors import Posterior
@@ -29,8 +30,9 @@ def pairs_of_weights(
 ) -> Iterator[tuple[keras.Variable, Posterior]]:
     """Each weight of Keras' layer, with the posterior over it."""
     owner = getattr(plain, "cell", plain)
+    own = {v.name: v for v in own_variables(owner)}
     for q in bayesian.random_weights:
-        yield getattr(owner, q.name), q
+        yield own[q.name], q
 
 
 def swapped(bayesian: BayesLayer, q: Posterior, w: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ from tfbdl.layers.bayes_dense import BayesDense
 from tfbdl.layers.bayes_einsum_dense import BayesEinsumDense
 from tfbdl.layers.bayes_embedding import BayesEmbedding
 from tfbdl.layers.bayes_recurrent import BayesGRU, BayesLSTM
+from tfbdl.layers.bayes_wrapper import BayesWrapper
 from tfbdl.layers.concrete_dropout import ConcreteDropout
 from tfbdl.layers.exchanged import Exchanged
 from tfbdl.layers.filter_response_normalization import FilterResponseNormalization
@@ -31,6 +32,7 @@ __all__ = [
     "BayesEmbedding",
     "BayesGRU",
     "BayesLSTM",
+    "BayesWrapper",
     "ConcreteDropout",
     "Exchanged",
     "FilterResponseNormalization",

@@ -66,8 +66,9 @@ class Exchanged(keras.layers.Layer):
         return self.layer(*args, **kwargs)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        known = self.layer if self.layer.built else super()  # which builds it
-        return known.compute_output_spec(*args, **kwargs)
+        if not self.layer.built:  # a call builds it
+            return super().compute_output_spec(*args, **kwargs)
+        return self.layer.compute_output_spec(*args, **kwargs)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return self.layer.compute_mask(inputs, previous_mask)

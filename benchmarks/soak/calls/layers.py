@@ -181,6 +181,15 @@ EMBEDDING: dict[str, tuple[Any, Any]] = {
     "bias_posterior": (None, "point"),
     "weights": (None, np.linspace(-1.0, 1.0, 15, dtype="float32").reshape(5, 3)),
 }
+WRAPPER: dict[str, tuple[Any, Any]] = {
+    **BAYESIAN,
+    "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(3, "tanh"))),
+    "weights": (None, ("kernel", "bias")),
+    "estimator": ("reparameterization", "flipout"),
+    "bias_prior": (None, 2.0),
+    "bias_posterior": (None, "point"),
+    "activity_regularizer": (None, "l2"),
+}
 DROPOUT: dict[str, tuple[Any, Any]] = {
     "rate": (0.5, 0.2),
     "noise_shape": (None, (1, None)),
@@ -241,6 +250,7 @@ def _with_weights() -> Iterator[Case]:
     yield _case(layers.BayesGRU, _recurrent, {**RECURRENT, "reset_after": (True, False)})
     yield _case(layers.BayesEmbedding, _embedding, EMBEDDING)
     yield _case(layers.BayesEinsumDense, _einsum, EINSUM)
+    yield _case(layers.BayesWrapper, _einsum, WRAPPER)
 
 
 def _others() -> Iterator[Case]:
