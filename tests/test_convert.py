@@ -19,7 +19,8 @@ from tfbdl import posteriors, priors
 from tfbdl.convert import to_bayesian, to_deterministic, to_mc_dropout
 from tfbdl.convert.random_layer import COUNTERPARTS, WRAPPED
 from tfbdl.draws import DrawnModel, make_draw
-from tfbdl.keras_private import compiled_with, walk
+from tfbdl.keras_private import walk
+from tfbdl.keras_private_training import compiled_with
 from tfbdl.layers.base import BayesLayer
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import keras_private
+from tfbdl import keras_private, keras_private_training
 from tfbdl.keras_private_layers import last_layers
 
 
@@ -136,13 +136,15 @@ class MakeDefaultSeedTest(tf.test.TestCase):
 class CompiledMetricsTest(tf.test.TestCase):
     def test_as_they_were_given(self) -> None:
         model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-        self.assertEqual(keras_private.compiled_metrics(model), [])
+        self.assertEqual(keras_private_training.compiled_metrics(model), [])
         model.compile("sgd", "mse")
-        self.assertEqual(keras_private.compiled_metrics(model), [])
+        self.assertEqual(keras_private_training.compiled_metrics(model), [])
         metric, function = keras.metrics.MeanSquaredError(), keras.losses.mean_absolute_error
         model.compile("sgd", "mse", metrics=["mae", metric], weighted_metrics=[[function]])
         for _ in range(2):
-            self.assertEqual(keras_private.compiled_metrics(model), ["mae", metric, function])
+            self.assertEqual(
+                keras_private_training.compiled_metrics(model), ["mae", metric, function]
+            )
             model.fit(np.ones((1, 3)), np.ones((1, 2)), verbose=0)
 
     def test_of_several_outputs(self) -> None:
@@ -150,14 +152,16 @@ class CompiledMetricsTest(tf.test.TestCase):
         outputs = {name: keras.layers.Dense(1, name=name)(inputs) for name in "ab"}
         model = keras.Model(inputs, outputs)
         model.compile("sgd", {"a": "mse", "b": "mse"}, metrics={"a": ["mae"], "b": None})
-        self.assertEqual(keras_private.compiled_metrics(model), ["mae"])
+        self.assertEqual(keras_private_training.compiled_metrics(model), ["mae"])
 
     def test_wrapped_function(self) -> None:
         function = keras.losses.mean_absolute_error
         wrapper = keras.metrics.MeanMetricWrapper(function)
-        self.assertIs(keras_private.wrapped_function(wrapper), function)
-        self.assertIsNone(keras_private.wrapped_function(keras.metrics.MeanAbsoluteError()))
-        self.assertIsNone(keras_private.wrapped_function("mae"))
+        self.assertIs(keras_private_training.wrapped_function(wrapper), function)
+        self.assertIsNone(
+            keras_private_training.wrapped_function(keras.metrics.MeanAbsoluteError())
+        )
+        self.assertIsNone(keras_private_training.wrapped_function("mae"))
 
 
 class BuildAllTest(tf.test.TestCase):
@@ -331,8 +335,8 @@ class BatchesSeenTest(tf.test.TestCase):
         scaled = keras.optimizers.LossScaleOptimizer(inner)
         scaled.build([w])
         for batch in range(5):
-            self.assertEqual(int(keras_private.batches_seen(scaled)), batch)
-            self.assertEqual(int(keras_private.batches_seen(inner)), batch)
+            self.assertEqual(int(keras_private_training.batches_seen(scaled)), batch)
+            self.assertEqual(int(keras_private_training.batches_seen(inner)), batch)
             self.assertEqual(int(scaled.iterations), batch // 2)
             scaled.apply([tf.ones(1)], [w])
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from tfbdl.arguments import first_line
-from tfbdl.keras_private import compiled_with, inner_optimizer
+from tfbdl.keras_private_training import compiled_with, inner_optimizer
 
 
 def compile_like(model: keras.Model, copy: keras.Model) -> None:

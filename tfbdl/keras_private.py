@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.models.functional import Functional
@@ -18,22 +17,17 @@ from tfbdl.snapshots import PLAIN, snapshot
 
 __all__ = [
     "batches_of",
-    "batches_seen",
     "build_all",
-    "compiled_metrics",
-    "compiled_with",
     "copy_lambda",
     "drop_seed_generator",
     "forward_pass",
     "inherit_call_argument",
-    "inner_optimizer",
     "is_graph",
     "make_default_seed",
     "own_attributes",
     "own_variables",
     "pair_layers",
     "rebuild",
-    "schedule_of",
     "serialize_shared",
     "set_loss",
     "settings_of",
@@ -41,7 +35,6 @@ __all__ = [
     "takes_training",
     "takes_training_of_loss",
     "walk",
-    "wrapped_function",
 ]
 
 
@@ -101,41 +94,6 @@ def serialize_shared(layer: keras.layers.Layer) -> dict[str, Any]:
     config = keras.saving.serialize_keras_object(layer)
     saving = get_global_attribute("shared_objects/id_to_config_map") is not None
     return {**config, "shared_object_id": id(layer)} if saving and layer.variables else config
-
-
-def compiled_with(model: keras.Model) -> dict[str, Any]:
-    """The arguments of `model.compile`, as they were given."""
-    return dict(model._compile_config.config)
-
-
-def inner_optimizer(optimizer: Any) -> Any:
-    """The optimizer that one which scales the loss is around, or the optimizer itself."""
-    return getattr(optimizer, "inner_optimizer", optimizer)
-
-
-def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
-    """The learning rate as it was given: a schedule, or a variable."""
-    return inner_optimizer(optimizer)._learning_rate
-
-
-def batches_seen(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
-    """The number of batches seen; `iterations` are fewer where gradients accumulate."""
-    return tf.convert_to_tensor(inner_optimizer(optimizer)._iterations)
-
-
-def compiled_metrics(model: keras.Model) -> list[Any]:
-    """The metrics that `compile` was given, as they were: objects, names, functions."""
-    compiled = getattr(model, "_compile_metrics", None)
-    if compiled is None:
-        return []
-    given = keras.tree.flatten([compiled._user_metrics, compiled._user_weighted_metrics])
-    return [metric for metric in given if metric is not None]
-
-
-def wrapped_function(metric: Any) -> Callable[..., Any] | None:
-    """The function whose mean a `MeanMetricWrapper` takes; None of other metrics."""
-    is_wrapper = type(metric) is keras.metrics.MeanMetricWrapper
-    return metric._fn if is_wrapper else None
 
 
 def takes_call_argument(layer: keras.layers.Layer, name: str) -> bool:

@@ -12,7 +12,7 @@ from tfbdl.arguments import boolean, optional, positive_integer
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.inference.training_method import Training, TrainingMethod, check_optimizer
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.keras_private import inner_optimizer
+from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.models import NormalWeights, WeightEnsemble
 from tfbdl.models.reweighted import floats
 from tfbdl.optimizers import IVON

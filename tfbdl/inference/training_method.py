@@ -14,7 +14,7 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.arguments import optional
 from tfbdl.inference.method import Method
-from tfbdl.keras_private import inner_optimizer
+from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.sources import Source
 from tfbdl.training.checks import check_callbacks
 from tfbdl.training.feed import DataOfEpoch

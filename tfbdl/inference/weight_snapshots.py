@@ -11,7 +11,7 @@ import numpy as np
 from tfbdl import arguments
 from tfbdl.arguments import integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
-from tfbdl.keras_private import batches_seen, schedule_of
+from tfbdl.keras_private_training import batches_seen, schedule_of
 from tfbdl.likelihoods import check_metrics
 from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.reweighted import floats

@@ -9,7 +9,7 @@ import keras
 
 from tfbdl.arguments import shown
 from tfbdl.identifiers import choose
-from tfbdl.keras_private import compiled_with
+from tfbdl.keras_private_training import compiled_with
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
 from tfbdl.likelihoods.categorical import Categorical

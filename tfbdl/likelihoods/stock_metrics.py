@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tfbdl.keras_private import compiled_metrics, compiled_with, wrapped_function
+from tfbdl.keras_private_training import compiled_metrics, compiled_with, wrapped_function
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.joint import Joint
 from tfbdl.likelihoods.of_keras import of_loss

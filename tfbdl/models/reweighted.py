@@ -13,7 +13,8 @@ from tfbdl.copying import lora_of, set_lora
 from tfbdl.draws import accept_draws
 from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
-from tfbdl.keras_private import compiled_with, walk
+from tfbdl.keras_private import walk
+from tfbdl.keras_private_training import compiled_with
 
 
 class Reweighted(keras.Model):

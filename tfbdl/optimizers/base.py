@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfbdl import priors
 from tfbdl.arguments import shown
-from tfbdl.keras_private import batches_seen, schedule_of
+from tfbdl.keras_private_training import batches_seen, schedule_of
 from tfbdl.optimizers.cyclical import CyclicalSchedule
 from tfbdl.optimizers.noisy import NoisyOptimizer
 from tfbdl.priors import Prior

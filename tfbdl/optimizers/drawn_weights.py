@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tfbdl.keras_private import inner_optimizer
+from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.optimizers.ivon import IVON
 
 

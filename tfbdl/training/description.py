@@ -11,7 +11,8 @@ import keras
 import numpy as np
 
 from tfbdl import kl_term
-from tfbdl.keras_private import compiled_with, walk
+from tfbdl.keras_private import walk
+from tfbdl.keras_private_training import compiled_with
 from tfbdl.training.num_samples import num_samples_of
 
 Description: TypeAlias = dict[str, str]

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tfbdl import kl_term
 from tfbdl.calls import apart
 from tfbdl.graphs import Compiled
-from tfbdl.keras_private import inner_optimizer
+from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_schedule import KLSchedule
 
