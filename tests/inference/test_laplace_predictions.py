@@ -27,6 +27,7 @@ from brute_force import (
 import tfbdl
 from tfbdl import likelihoods
 from tfbdl.inference import Laplace, NotFittedError
+from tfbdl.inference.laplace.covariance import Dense, Outputs
 from tfbdl.inference.laplace.links import mean_of_classes
 
 NEW = np.random.default_rng(1).normal(size=(5, 3))
@@ -197,6 +198,10 @@ class NormalNoiseTest(tf.test.TestCase):
         self.assertLess(errors.max(), 4.5)
 
 
+def law(covariance: Any) -> Outputs:
+    return Outputs([Dense(tf.constant(covariance))])
+
+
 def simplex(alpha: Any) -> Any:
     """The Laplace approximation of Dirichlet(alpha) in logits of sum zero: its mean, covariance.
 
@@ -216,7 +221,7 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
         mean, covariance = map(np.array, zip(*map(simplex, alphas), strict=True))
         for shift in (0.0, 0.3, 2.0):
             actual = mean_of_classes(
-                likelihoods.Categorical(), "bridge", mean + shift, covariance + shift
+                likelihoods.Categorical(), "bridge", mean + shift, law(covariance + shift)
             )
             self.assertAllClose(actual, alphas / alphas.sum(axis=1, keepdims=True), 1e-9)
 
@@ -226,7 +231,9 @@ class LinkTest(tf.test.TestCase, parameterized.TestCase):
         mean, scale = mean.reshape(-1, 1), scale.reshape(-1, 1)
         nodes, weights = np.polynomial.hermite_e.hermegauss(100)
         expected = scipy.special.expit(mean + scale * nodes) @ weights / weights.sum()
-        actual = mean_of_classes(likelihoods.Bernoulli(), "probit", mean, scale[:, :, None] ** 2)
+        actual = mean_of_classes(
+            likelihoods.Bernoulli(), "probit", mean, law(scale[:, :, None] ** 2)
+        )
         self.assertAllClose(actual[:, 0], expected, 0, 0.02)
 
     @parameterized.parameters(("probit", 0.05), ("mc", 0.0))

@@ -149,7 +149,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         """
         q = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
         eigenvalues = np.array([-5e-13, 0.56, 7.9, 98.0, 330.0])
-        block = FullBlock(5)
+        block = FullBlock([5])
         block.finish((tf.constant(q * eigenvalues @ q.T),))
         delta = tf.ones(5, tf.float64)
         for c in (1.0, np.exp(25), np.exp(50)):

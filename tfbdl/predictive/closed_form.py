@@ -19,17 +19,22 @@ class ClosedFormPrediction(Prediction):
     """A `Prediction` without Monte Carlo: densities, intervals and entropies are exact.
 
     Attributes:
-        joint: p(y | x) of each example over all it holds, of batch shape (N,).
+        joint: p(y | x) of each example over all it holds, of batch shape (N,); None where the
+            covariances of so many outputs and examples were not kept.
         marginal: p of each element of y, of the batch shape of `mean`.
     """
 
-    joint: tfp.distributions.Distribution
+    joint: tfp.distributions.Distribution | None
     marginal: tfp.distributions.Distribution
 
     @property
     def entropy(self) -> np.ndarray:
-        """Entropy of p(y | x), shape (N,), in nats."""
-        return self.joint.entropy().numpy()
+        """Entropy of p(y | x), shape (N,), in nats.
+
+        Raises:
+            ValueError: if the joint distribution of an example's outputs was not kept.
+        """
+        return self._known_joint("entropy").entropy().numpy()
 
     def quantile(self, q: float) -> np.ndarray:
         """The exact quantile; arguments as in `Prediction.quantile`."""
@@ -39,10 +44,19 @@ class ClosedFormPrediction(Prediction):
         """Log p(y | x) of each example, shape (N,), in nats.
 
         Raises:
-            ValueError: if y does not fit.
+            ValueError: if y does not fit, or the joint distribution was not kept.
         """
-        y = match(tf.constant(np.asarray(y), self.joint.dtype), tf.TensorShape(self.mean.shape))
-        return self.joint.log_prob(tf.reshape(y, [len(self.mean), -1])).numpy()
+        joint = self._known_joint("log_prob")
+        y = match(tf.constant(np.asarray(y), joint.dtype), tf.TensorShape(self.mean.shape))
+        return joint.log_prob(tf.reshape(y, [len(self.mean), -1])).numpy()
+
+    def _known_joint(self, asked: str) -> tfp.distributions.Distribution:
+        if self.joint is None:
+            raise ValueError(
+                f"{asked} needs the joint distribution of {self.mean[0].size:,} outputs, which is "
+                f"not kept for {len(self)} examples; predict fewer at once, or use marginal"
+            )
+        return self.joint
 
     def _rows_of(self, name: str, value: Any, rows: np.ndarray) -> Any:
         if isinstance(value, tfp.distributions.Distribution):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from tfbdl.arguments import option
+from tfbdl.inference.laplace.information import OfClasses, Rooted
 from tfbdl.inference.laplace.jacobian import Cotangents, rows
-from tfbdl.inference.laplace.output_fisher import information_root
+from tfbdl.inference.laplace.output_fisher import information, information_root
 from tfbdl.likelihoods import Likelihood
 
 CURVATURES = ("ggn", "ef", "mc_fisher", "hessian")
@@ -26,7 +28,13 @@ def checked_curvature(kind: str, structure: str) -> str:
     return kind
 
 
-def cotangents(kind: str, likelihood: Likelihood, y: tf.Tensor, key: tf.Tensor) -> Cotangents:
+def cotangents(
+    kind: str,
+    likelihood: Likelihood,
+    y: tf.Tensor,
+    key: tf.Tensor,
+    some: tuple[tf.Tensor, int] | None = None,
+) -> Cotangents:
     """Directions s in the space of the outputs with H = sum over examples and s of J^T s s^T J.
 
     Args:
@@ -36,7 +44,10 @@ def cotangents(kind: str, likelihood: Likelihood, y: tf.Tensor, key: tf.Tensor) 
         likelihood: p(y | f).
         y: targets.
         key: the key of the noise of "mc_fisher".
+        some: the first direction and the number of them, for "ggn"; None for all.
     """
+    if kind == "ggn" and some is not None:
+        return lambda outputs: _some_columns(likelihood, y, outputs, *some)
     if kind == "ggn":
         return lambda outputs: tf.transpose(information_root(likelihood, y, outputs), [2, 0, 1])
     if kind == "ef":
@@ -52,6 +63,27 @@ def _score(likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tenso
         tape.watch(outputs)
         log_prob = likelihood.log_prob(y, outputs)
     return rows(tape.gradient(log_prob, outputs))[tf.newaxis]
+
+
+def _some_columns(
+    likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor, start: tf.Tensor, count: int
+) -> tf.Tensor:
+    """Some columns of a root of the information, zeros behind the last, shape (count, B, F)."""
+    known = information(likelihood, outputs)
+    columns = start + tf.range(count)
+    if known is None or isinstance(known, Rooted):
+        root = information_root(likelihood, y, outputs)
+        root = tf.pad(root, [[0, 0], [0, 0], [0, count]])
+        return tf.transpose(tf.gather(root, columns, axis=2), [2, 0, 1])
+    num, total = outputs.shape[0], math.prod(outputs.shape[1:])
+    values = tf.reshape(known[0], [num, -1, known[0].shape[1]])  # (B, T, O)
+    positions, size = values.shape[1:]
+    here = tf.gather(values, tf.minimum(columns // size, positions - 1), axis=1)  # (B, count, O)
+    unit = tf.one_hot(columns % size, size, dtype=outputs.dtype)
+    root = tf.sqrt(tf.reduce_sum(here * unit, axis=2, keepdims=True))
+    column = root * (unit - here) if isinstance(known, OfClasses) else root * unit
+    place = tf.one_hot(columns // size, positions, dtype=outputs.dtype)  # 0 behind the last
+    return tf.reshape(tf.einsum("bko,kt->kbto", column, place), [count, num, total])
 
 
 def hessian(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,9 +16,12 @@ from tfbdl.batches import Batch, batches
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.blocks.base import Tensors
-from tfbdl.inference.laplace.curvature import cotangents, hessian
+from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.head_pass import HeadPass
 from tfbdl.inference.laplace.jacobian import Forms, Jacobian, check_last, rows
-from tfbdl.inference.laplace.precision import JOINT, Precision, precision_of
+from tfbdl.inference.laplace.network_pass import NUMBERS, NetworkPass
+from tfbdl.inference.laplace.output_parts import OutputPart, output_parts
+from tfbdl.inference.laplace.precision import Precision, precision_of
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.keras_private import settings_of, walk
@@ -25,8 +30,8 @@ from tfbdl.models.reweighted import floats
 from tfbdl.sources import NO_TARGETS, Source
 
 _FEW = 3
-_NUMBERS = 50_000_000
-"""Numbers that a batch may take in the making: 200 MB in float32."""
+_FEW_OUTPUTS = 100
+"""Outputs of an example up to which their joint covariance is taken without being asked for."""
 _LARGEST = 2000
 
 
@@ -55,8 +60,8 @@ class GatheredCurvature:
 
     _jacobian: Jacobian
     _forms: Forms | None
-    _step: Compiled
-    _moments: Compiled
+    _network: NetworkPass
+    _heads: HeadPass | None
 
     def __init__(
         self,
@@ -92,19 +97,22 @@ class GatheredCurvature:
         state = [tf.constant(v.numpy()) for v in self._flat.state]
         few = self._first(theta, state, data)
         if self._forms is None:
-            self._forms = self._jacobian.found_forms(theta, state, few)
-        precision = precision_of(self._structure, self._subset, self._jacobian, self._rank)
-        self._form = precision
-        k = self._outputs if self._kind == "ggn" else 1
-        size = self._batch_size(k, self._kind == "hessian")
+            self._forms = self._jacobian.found_forms(theta, state, few, self._parts())
+            self._make_passes()
+        precision = self._new_precision()
+        heads = self._heads if self._kind == "ggn" else None
+        numbers = self._network.numbers(of_fit=True) if heads is None else heads.numbers()
+        size = self._batch_size(numbers)
         total, sums = None, np.zeros(3)
         for number, batch in enumerate(self._batches(data, min(size, batch_size or size))):
             y_now = keras.tree.map_structure(lambda a: a.numpy(), batch.y)
             self._likelihood.unit.check_targets(y_now, self._example_outputs)
-            key = random.fold_in(random.key_of(0, "labels"), number)
-            statistics, batch_sums = self._step(theta, state, batch, key)
-            total = precision.add(total, statistics)
-            sums += batch_sums.numpy()
+            if heads is None:
+                key = random.fold_in(random.key_of(0, "labels"), number)
+                total, outputs = self._network.add(total, theta, state, batch, key)
+            else:
+                total, outputs = heads.add(total, theta, state, batch)
+            sums += self._sums(outputs, batch).numpy()
         assert total is not None
         if not sums[2]:
             raise ValueError("x has weights of 0 for all examples; give one that counts")
@@ -121,23 +129,23 @@ class GatheredCurvature:
         assert self._forms is not None
         return {
             "theta": self.theta.numpy(),
-            "forms": self._forms.as_array(),
+            **self._forms.arrays(),
             "sums": np.array([self._log_prob, self._count, self.num_data]),
-            "outputs": np.array(self._outputs),
+            "outputs": np.array(self._shape, np.int64),
             **{f"state/{i}": v.numpy() for i, v in enumerate(self._state)},
             **{f"precision/{name}": array for name, array in self.precision.arrays().items()},
         }
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restores the state from `arrays`."""
-        self._forms = Forms.of_array(arrays["forms"])
+        self._forms = Forms.of_arrays(arrays)
         self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link, self._forms)
-        self._outputs = int(arrays["outputs"])
-        precision = precision_of(self._structure, self._subset, self._jacobian, self._rank)
+        self._shape = tuple(map(int, arrays["outputs"]))
+        self._make_passes()
+        precision = self._new_precision()
         start = len("precision/")
         of_precision = {k[start:]: v for k, v in arrays.items() if k.startswith("precision/")}
         precision.restore(of_precision)
-        self._form = precision
         state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
         self._take(tf.constant(arrays["theta"]), state, precision, arrays["sums"])
 
@@ -167,9 +175,7 @@ class GatheredCurvature:
     def _compile(self) -> None:
         self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link)
         self._forms = None
-        step = self._hessian if self._kind == "hessian" else self._statistics
-        self._step = Compiled(step, self._jit_compile)
-        self._moments = Compiled(self._function_moments, self._jit_compile)
+        self._sums = Compiled(self._sums_of, self._jit_compile)
 
     def _take(
         self, theta: tf.Tensor, state: list[tf.Tensor], precision: Precision, sums: np.ndarray
@@ -198,13 +204,56 @@ class GatheredCurvature:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean, shape (N, ...), and covariance at each x, (N, F, F), of the linearised outputs."""
         self._note_settings()
-        size = self._batch_size(self._outputs, False)
+        size = self._batch_size(self._network.numbers_of_whole())
         means, covariances = [], []
         for batch in self._batches(x, min(size, batch_size or size)):
-            mean, covariance = self._moments(self.theta, self._state, batch.x, factors)
+            mean, covariance = self._network.whole(self.theta, self._state, batch.x, factors)
             means.append(mean[: batch.size].numpy().astype(np.float64))
             covariances.append(covariance[: batch.size].numpy())
         return np.concatenate(means), np.concatenate(covariances)
+
+    def covariances(
+        self,
+        x: Source,
+        factors: list[Tensors],
+        batch_size: int | None,
+        *,
+        jointly: bool,
+        kept: tuple[int, int] | None,
+    ) -> Iterator[tuple[tf.Tensor, list[Outputs]]]:
+        """Of each batch the mean outputs, and of each output the covariances in its positions.
+
+        Args:
+            x: inputs.
+            factors: the posterior, as `factors` gives it.
+            batch_size: the most examples at once, or None.
+            jointly: whether all that an example has counts as one position, where it is up to 100
+                numbers.
+            kept: the number and the seed of draws that are to be joint over all that an example
+                has; None if none are kept. Where that is much they are of the weights, the same
+                for all examples.
+        """
+        self._note_settings()
+        heads = self._heads
+        one_position = heads is not None and all(h.positions == 1 for h in self._jacobian.heads)
+        few = math.prod(self._shape) <= _FEW_OUTPUTS
+        if not one_position and ((few and (jointly or kept)) or (kept and heads is None)):
+            find, numbers = self._network.whole_laws, self._network.numbers_of_whole()
+        elif heads is None:
+            find, numbers = self._network.covariances, self._network.numbers(of_fit=False)
+        else:
+            drawn = None
+            if kept and not one_position:
+                drawn = self.sample(random.key_of(kept[1], "laplace"), kept[0], factors) - self.mean
+            find, numbers = functools.partial(heads.covariances, drawn=drawn), heads.numbers()
+        size = self._batch_size(numbers)
+        for batch in self._batches(x, min(size, batch_size or size)):
+            mean, laws = find(self.theta, self._state, batch.x, factors)
+            share = batch.size / len(mean)
+            yield (
+                mean[: batch.size],
+                [law.rows(slice(round(law.num_positions * share))) for law in laws],
+            )
 
     def _first(self, theta: tf.Tensor, state: Any, data: Source) -> Any:
         """A few inputs, after checks of the first batch."""
@@ -218,19 +267,38 @@ class GatheredCurvature:
         self._example_outputs = self._likelihood.link(outputs)
         if self._subset.last_layer is not None:
             check_last(self._flat, self._subset.last_layer, self._subset.owners, few.x)
-        self._outputs = rows(self._example_outputs).shape[1]
+        self._shape = tuple(self._example_outputs.shape[1:])
         return few.x
 
-    def _batch_size(self, k: int, is_hessian: bool) -> int:
-        """Examples that J in K directions leaves memory for."""
-        numbers = self._jacobian.numbers(k, self._structure in JOINT and not is_hessian)
-        numbers *= self._subset.size if is_hessian else 1
+    def _parts(self) -> list[OutputPart]:
+        return output_parts(self._likelihood.unit, self._shape)
+
+    def _new_precision(self) -> Precision:
+        return precision_of(self._structure, self._subset, self._jacobian, self._rank)
+
+    def _make_passes(self) -> None:
+        form, parts = self._new_precision(), self._parts()
+        self._bytes = form.bytes
+        self._network = NetworkPass(
+            self._jacobian,
+            parts,
+            form,
+            likelihood=self._likelihood.unit,
+            kind=self._kind,
+            jit_compile=self._jit_compile,
+        )
+        self._heads = None
+        if self._jacobian.heads:
+            self._heads = HeadPass(self._jacobian, parts, form, self._jit_compile)
+
+    def _batch_size(self, numbers: int) -> int:
+        """Examples of so many numbers each that leave memory."""
         require(
-            self._form.bytes + 4 * numbers,
+            self._bytes + 4 * numbers,
             f"the posterior of {self._subset.size:,} weights",
             "use hessian_structure='diag' or fewer weights",
         )
-        return int(np.clip(_NUMBERS // max(numbers, 1), 1, _LARGEST))
+        return int(np.clip(NUMBERS // max(numbers, 1), 1, _LARGEST))
 
     def _batches(self, data: Source, size: int) -> Iterator[Batch]:
         return batches(data, size, self._flat.dtype, one_shape=True).parts
@@ -238,41 +306,12 @@ class GatheredCurvature:
     def _scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
         return self._likelihood.curvature(self._kind, sigma) / temperature
 
-    def _statistics(
-        self, theta: tf.Tensor, state: Any, batch: Batch, key: tf.Tensor
-    ) -> tuple[list[Tensors], tf.Tensor]:
-        along = cotangents(self._kind, self._likelihood.unit, batch.y, key)
-        outputs, parts = self._jacobian(theta, state, batch.x, along)
-        return self._form.statistics(parts, batch.weights), self._sums(outputs, batch)
-
-    def _hessian(
-        self, theta: tf.Tensor, state: Any, batch: Batch, key: tf.Tensor
-    ) -> tuple[list[Tensors], tf.Tensor]:
-        def loss(values: tf.Tensor) -> tf.Tensor:
-            everywhere = self._subset.scatter(values, theta)
-            outputs = self._jacobian.outputs(everywhere, state, batch.x)
-            log_prob = self._likelihood.unit.log_prob(batch.y, outputs)
-            return -tf.reduce_sum(batch.weights * log_prob)
-
-        h = hessian(loss, self._subset.gather(theta), self._jacobian.map)
-        outputs = self._jacobian.outputs(theta, state, batch.x)
-        return [(0.5 * (h + tf.transpose(h)),)], self._sums(outputs, batch)
-
-    def _sums(self, outputs: tf.Tensor, batch: Batch) -> tf.Tensor:
+    def _sums_of(self, outputs: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Sums over the examples by their weights: log p(y | f) in nats, numbers in y, and 1."""
         log_prob = self._likelihood.unit.log_prob(batch.y, outputs)
         log_prob, num = tf.reduce_sum(batch.weights * log_prob), tf.reduce_sum(batch.weights)
-        return tf.stack([tf.cast(v, tf.float64) for v in (log_prob, num * self._outputs, num)])
-
-    def _function_moments(
-        self, theta: tf.Tensor, state: Any, x: Any, factors: list[Tensors]
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        def each_output(outputs: tf.Tensor) -> tf.Tensor:
-            b, f = rows(outputs).shape
-            return tf.tile(tf.eye(f, dtype=outputs.dtype)[:, tf.newaxis], [1, b, 1])
-
-        outputs, parts = self._jacobian(theta, state, x, each_output)
-        return outputs, self._form.variance(parts, factors)
+        count = num * rows(outputs).shape[1]
+        return tf.stack([tf.cast(v, tf.float64) for v in (log_prob, count, num)])
 
 
 def _head(x: Any, y: Any) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
@@ -10,8 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.graphs import Compiled
+from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.jacobian import rows
 from tfbdl.inference.laplace.joint_rows import JointRows
 from tfbdl.inference.laplace.links import mean_of_classes
+from tfbdl.inference.laplace.output_parts import output_parts
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.predictive import Prediction
@@ -21,7 +25,7 @@ from tfbdl.predictive.moments import of_one
 from tfbdl.probability import tfp
 
 _NUMBERS = 10_000_000
-"""Numbers that the draws of some examples may take: 80 MB."""
+"""Numbers that the draws of some examples may take: 40 MB; or covariances that are kept: 80 MB."""
 
 
 def default_link(likelihood: Likelihood) -> str:
@@ -31,127 +35,209 @@ def default_link(likelihood: Likelihood) -> str:
     return "probit" if isinstance(likelihood, (Categorical, Bernoulli)) else "mc"
 
 
+def has_joint_density(likelihood: Likelihood) -> bool:
+    """Whether p(y | x) is exact, for an output or more, and so the density of all it holds."""
+    parts = likelihood.parts if isinstance(likelihood, JointRows) else [likelihood]
+    return any(default_link(part) == "exact" for part in parts)
+
+
 def predictions(
     likelihood: Likelihood,
-    mean: np.ndarray,
-    covariance: np.ndarray,
+    batches: Iterable[tuple[tf.Tensor, list[Outputs]]],
     *,
     link_approx: str | None,
-    **options: Any,
-) -> Any:
-    """`prediction`, by the default link for None; one for each of several outputs."""
-    if not isinstance(likelihood, JointRows):
-        link = link_approx or default_link(likelihood)
-        return prediction(likelihood, mean, covariance, link_approx=link, **options)
-    ends = np.cumsum(likelihood.outputs.sizes)[:-1]
-    rows = np.split(covariance, ends, axis=1)
-    blocks = [np.split(part, ends, axis=2)[k] for k, part in enumerate(rows)]
-    parts = zip(likelihood.parts, likelihood.outputs.parts(mean), blocks, strict=True)
-    each = [predictions(*part, link_approx=link_approx, **options) for part in parts]
-    return keras.tree.pack_sequence_as(likelihood.joint.likelihoods, each)
-
-
-def prediction(
-    likelihood: Likelihood,
-    mean: np.ndarray,
-    covariance: np.ndarray,
-    *,
-    link_approx: str,
     num_samples: int,
     seed: int,
     return_samples: bool,
-) -> Prediction:
-    """The predictive distribution of y for normal f.
+) -> Any:
+    """The predictive distribution of y for normal f; one for each of several outputs.
 
     Args:
         likelihood: p(y | f).
-        mean: the mean of f, shape (N, ...) with F numbers each.
-        covariance: the covariance of f at each x, shape (N, F, F).
-        link_approx: "exact", "probit", "bridge" or "mc".
-        num_samples: S, draws of f, from which all comes that `link_approx` does not give.
+        batches: of one batch of examples after the other the mean of f, shape (B, ...), and of each
+            output the covariances.
+        link_approx: "probit", "bridge" or "mc"; None for the default of each output.
+        num_samples: S, draws of f, from which all comes that the link does not give.
         seed: the seed of the draws.
         return_samples: whether the prediction keeps them.
     """
-    draws = _draw(mean, covariance, num_samples, seed)
-    if link_approx == "exact":
-        outputs = np.concatenate(list(draws), axis=1) if return_samples else None
-        return _exact(likelihood, mean, covariance, num_samples, outputs)
-    kept, moments = [], []
-    for values in draws:
-        moments.append(_moments(likelihood, values))
-        if return_samples:
-            kept.append(values)
-    average, aleatoric, epistemic, entropy = map(np.concatenate, zip(*moments, strict=True))
-    if link_approx != "mc":
-        average = mean_of_classes(likelihood, link_approx, mean, covariance)
-    moments_of_y: dict[str, Any] = {
-        "mean": _single(average),
-        "aleatoric_variance": _single(aleatoric),
-        "epistemic_variance": _single(epistemic),
-        "expected_entropy": _single(entropy),
-    }
-    check_finite(None, likelihood, **moments_of_y)
-    if not likelihood.has_entropy:
-        moments_of_y["expected_entropy"] = None
-    return Prediction(
-        **moments_of_y,
-        num_samples=num_samples,
-        likelihood=likelihood,
-        outputs=np.concatenate(kept, axis=1) if return_samples else None,
-    )
+    key = random.key_of(seed, "outputs")
+    answers: list[Answer] = []
+    for mean, laws in batches:
+        parts = output_parts(likelihood, mean.shape[1:])
+        answers = answers or [
+            _answer(
+                link_approx or default_link(part.likelihood),
+                part.likelihood,
+                Draws(
+                    part.likelihood, num_samples, random.fold_in(key, number), kept=return_samples
+                ),
+            )
+            for number, part in enumerate(parts)
+        ]
+        for part, law, answer in zip(parts, laws, answers, strict=True):
+            answer.add(part.take(rows(mean)), law)
+    each = [answer.prediction() for answer in answers]
+    if not isinstance(likelihood, JointRows):
+        return each[0]
+    return keras.tree.pack_sequence_as(likelihood.joint.likelihoods, each)
 
 
-def _draw(
-    mean: np.ndarray, covariance: np.ndarray, num_samples: int, seed: int
-) -> Iterator[np.ndarray]:
-    """Values of f, shape (S, n, ...), independent between examples, of one part after the other."""
-    size = max(_NUMBERS // (num_samples * covariance.shape[1]), 1)
-    for number, start in enumerate(range(0, len(mean), size)):
-        part = slice(start, start + size)
-        values, vectors = np.linalg.eigh(covariance[part])
-        root = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis]
-        key = random.fold_in(random.key_of(seed, "outputs"), number)
-        noise = random.normal(key, [num_samples, *values.shape], "float64").numpy()
-        deviations = np.einsum("nij,snj->sni", root, noise)
-        yield _single(mean[part] + deviations.reshape(num_samples, *mean[part].shape))
+class Draws:
+    """Draws of f, independent between examples.
+
+    Args:
+        likelihood: p(y | f).
+        num_samples: S.
+        key: the key of their noise.
+        kept: whether they are kept.
+    """
+
+    def __init__(
+        self, likelihood: Likelihood, num_samples: int, key: tf.Tensor, *, kept: bool
+    ) -> None:
+        self.num_samples, self.kept = num_samples, kept
+        self._likelihood, self._key, self._number = likelihood, key, 0
+        self._step = Compiled(self._of_some)
+
+    def of(self, mean: tf.Tensor, law: Outputs) -> Iterator[tuple[tuple[tf.Tensor, ...], Any]]:
+        """Of some examples after the others `_moments`, and f, (S, n, ...), or None."""
+        positions = law.num_positions // len(mean)
+        numbers = self.num_samples * len(rows(mean)[0])
+        size = max(_NUMBERS // numbers, 1)
+        for start in range(0, len(mean), size):
+            stop = min(start + size, len(mean))
+            some = law.rows(slice(start * positions, stop * positions)).rooted()
+            key = random.fold_in(self._key, self._number)
+            self._number += 1
+            yield self._step(mean[start:stop], some, key)
+
+    def _of_some(
+        self, mean: tf.Tensor, law: Outputs, key: tf.Tensor
+    ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor | None]:
+        shapes = enumerate(law.noise_shapes(self.num_samples))
+        noises = [random.normal(random.fold_in(key, k), shape, mean.dtype) for k, shape in shapes]
+        deviations = tf.reshape(law.draws(noises), [self.num_samples, *mean.shape])
+        values = tf.cast(mean + deviations, tf.float32)
+        return _moments(self._likelihood, values), values if self.kept else None
 
 
-def _moments(likelihood: Likelihood, draws: np.ndarray) -> tuple[np.ndarray, ...]:
+class Answer:
+    """The prediction of one output, from one batch after the other.
+
+    Args:
+        likelihood: p(y | f).
+        link_approx: "exact", "probit", "bridge" or "mc".
+        draws: the draws of f.
+    """
+
+    def __init__(self, likelihood: Likelihood, link_approx: str, draws: Draws) -> None:
+        self._likelihood, self._link_approx, self._draws = likelihood, link_approx, draws
+        self._moments: list[tuple[np.ndarray, ...]] = []
+        self._kept: list[np.ndarray] = []
+
+    def add(self, mean: tf.Tensor, law: Outputs) -> None:
+        """Takes in a batch: the mean of f, shape (B, ...), and its covariances."""
+        moments = []
+        for some, values in self._draws.of(mean, law):
+            moments.append([v.numpy() for v in some])
+            self._keep(values)
+        average, *others = map(np.concatenate, zip(*moments, strict=True))
+        if self._link_approx != "mc":
+            f = mean.numpy().astype(np.float64)
+            average = mean_of_classes(self._likelihood, self._link_approx, f, law)
+        self._moments.append(tuple(_single(v) for v in (average, *others)))
+
+    def prediction(self) -> Prediction:
+        """The prediction of all examples."""
+        average, aleatoric, epistemic, entropy = self._all()
+        moments: dict[str, Any] = {
+            "mean": average,
+            "aleatoric_variance": aleatoric,
+            "epistemic_variance": epistemic,
+            "expected_entropy": entropy,
+        }
+        check_finite(None, self._likelihood, **moments)
+        if not self._likelihood.has_entropy:
+            moments["expected_entropy"] = None
+        return Prediction(
+            **moments,
+            num_samples=self._draws.num_samples,
+            likelihood=self._likelihood,
+            outputs=self._outputs(),
+        )
+
+    def _keep(self, values: tf.Tensor | None) -> None:
+        if values is not None:
+            self._kept.append(values.numpy())
+
+    def _all(self) -> list[np.ndarray]:
+        return [np.concatenate(values) for values in zip(*self._moments, strict=True)]
+
+    def _outputs(self) -> np.ndarray | None:
+        return np.concatenate(self._kept, axis=1) if self._draws.kept else None
+
+
+class ExactAnswer(Answer):
+    """The prediction under normal noise on normal f."""
+
+    def __init__(self, likelihood: Likelihood, link_approx: str, draws: Draws) -> None:
+        super().__init__(likelihood, link_approx, draws)
+        self._covariances: list[np.ndarray] | None = []
+
+    def add(self, mean: tf.Tensor, law: Outputs) -> None:
+        variance = tf.reshape(law.diagonal(), mean.shape)
+        self._moments.append((mean.numpy().astype(np.float64), variance.numpy()))
+        self._keep_covariance(rows(mean).shape[1], law)
+        for _, values in self._draws.of(mean, law) if self._draws.kept else ():
+            self._keep(values)
+
+    def _keep_covariance(self, size: int, law: Outputs) -> None:
+        """Keeps what the joint density is made of, as long as it is small."""
+        if self._covariances is not None and law.num_outputs == size:
+            self._covariances.append(law.dense().numpy())
+            if size * size * sum(map(len, self._covariances)) <= _NUMBERS:
+                return
+        self._covariances = None
+
+    def prediction(self) -> ClosedFormPrediction:
+        assert isinstance(self._likelihood, Normal)
+        noise = float(self._likelihood.scale) ** 2
+        mean, variance = self._all()
+        size = int(np.prod(mean.shape[1:]))
+        joint = None
+        if self._covariances is not None:
+            lower = np.linalg.cholesky(np.concatenate(self._covariances) + noise * np.eye(size))
+            joint = tfp.distributions.MultivariateNormalTriL(mean.reshape(len(mean), -1), lower)
+        entropy = size * (HALF_LOG_2PI_E + 0.5 * np.log(noise))
+        return ClosedFormPrediction(
+            mean=_single(mean),
+            aleatoric_variance=_single(np.full_like(mean, noise)),
+            epistemic_variance=_single(variance),
+            expected_entropy=_single(np.full(len(mean), entropy)),
+            num_samples=self._draws.num_samples,
+            likelihood=self._likelihood,
+            outputs=self._outputs(),
+            joint=joint,
+            marginal=tfp.distributions.Normal(tf.constant(mean), np.sqrt(variance + noise)),
+        )
+
+
+def _answer(link_approx: str, likelihood: Likelihood, draws: Draws) -> Answer:
+    kind = ExactAnswer if link_approx == "exact" else Answer
+    return kind(likelihood, link_approx, draws)
+
+
+def _moments(likelihood: Likelihood, draws: tf.Tensor) -> tuple[tf.Tensor, ...]:
     """E[y], its mean noise, its variance over draws, and the mean entropy given f."""
-    one = of_one(tf.constant(draws.reshape(-1, *draws.shape[2:])), likelihood)
+    one = of_one(tf.reshape(draws, [-1, *draws.shape[2:]]), likelihood)
+    bounded = isinstance(likelihood, (Bernoulli, Categorical))  # no square of it overflows
     mean, variance, entropy = (
-        v.numpy().reshape(len(draws), -1, *v.shape[1:]).astype(np.float64)
+        tf.cast(tf.reshape(v, [*draws.shape[:2], *v.shape[1:]]), v.dtype if bounded else tf.float64)
         for v in (one.mean, one.variance, one.entropy)
     )
-    with np.errstate(over="ignore", invalid="ignore"):  # `check_finite` refuses these
-        return mean.mean(axis=0), variance.mean(axis=0), mean.var(axis=0), entropy.mean(axis=0)
-
-
-def _exact(
-    likelihood: Likelihood,
-    mean: np.ndarray,
-    covariance: np.ndarray,
-    num_samples: int,
-    outputs: np.ndarray | None,
-) -> Prediction:
-    """Normal noise on normal f."""
-    assert isinstance(likelihood, Normal)
-    noise = float(likelihood.scale) ** 2
-    size = covariance.shape[-1]
-    variance = np.diagonal(covariance, axis1=1, axis2=2).reshape(mean.shape)
-    lower = np.linalg.cholesky(covariance + noise * np.eye(size))
-    entropy = size * (HALF_LOG_2PI_E + 0.5 * np.log(noise))
-    return ClosedFormPrediction(
-        mean=_single(mean),
-        aleatoric_variance=_single(np.full_like(mean, noise)),
-        epistemic_variance=_single(variance),
-        expected_entropy=_single(np.full(len(mean), entropy)),
-        num_samples=num_samples,
-        likelihood=likelihood,
-        outputs=outputs,
-        joint=tfp.distributions.MultivariateNormalTriL(mean.reshape(len(mean), -1), lower),
-        marginal=tfp.distributions.Normal(tf.constant(mean), np.sqrt(variance + noise)),
-    )
+    average, aleatoric, expected = (tf.reduce_mean(v, axis=0) for v in (mean, variance, entropy))
+    return average, aleatoric, tf.math.reduce_variance(mean, axis=0), expected
 
 
 def _single(values: Any) -> np.ndarray:

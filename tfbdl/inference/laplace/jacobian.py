@@ -8,7 +8,8 @@ none is ever written out. All other weights get theirs from one pass for each ex
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
@@ -17,8 +18,10 @@ import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.graphs import has_loops
-from tfbdl.inference.laplace.layer_rules import has_rule, part_of
+from tfbdl.inference.laplace.heads import Head, found_heads
+from tfbdl.inference.laplace.layer_rules import has_rule, inputs_of, outputs_of, part_of
 from tfbdl.inference.laplace.output_fisher import Link
+from tfbdl.inference.laplace.output_parts import OutputPart
 from tfbdl.inference.laplace.parts import Factored, Part, Whole
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.recording import Call, recorded
@@ -38,23 +41,31 @@ class Forms(NamedTuple):
         T.
     biases: places of the biases of such layers.
     has_loops: whether there are loops in the network's graph.
+    heads: the layers whose z the outputs are, if all weights are theirs; else none.
     """
 
     positions: dict[int, int]
     biases: list[int]
     has_loops: bool
+    heads: list[Head]
 
-    def as_array(self) -> np.ndarray:
-        """Rows (place, T), T = 0 for biases, behind a row that says whether there are loops."""
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Rows (place, T), T = 0 for biases, behind a row that says whether there are loops.
+
+        And a row for each head.
+        """
         rows = [(-1, int(self.has_loops)), *self.positions.items(), *((p, 0) for p in self.biases)]
-        return np.array(rows, np.int64)
+        heads = np.array(self.heads, np.int64).reshape(-1, len(Head._fields))
+        return {"forms": np.array(rows, np.int64), "heads": heads}
 
     @classmethod
-    def of_array(cls, rows: np.ndarray) -> Forms:
-        """The forms from the `rows` of `as_array`."""
-        (_, has_loops), *others = ((int(place), int(t)) for place, t in rows)
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Forms:
+        """The forms from `arrays`."""
+        (_, has_loops), *others = ((int(place), int(t)) for place, t in arrays["forms"])
         positions = {place: t for place, t in others if t}
-        return cls(positions, [place for place, t in others if not t], bool(has_loops))
+        biases = [place for place, t in others if not t]
+        heads = [Head(*map(int, row[:-1]), bool(row[-1])) for row in arrays["heads"]]
+        return cls(positions, biases, bool(has_loops), heads)
 
 
 class Jacobian:
@@ -67,14 +78,16 @@ class Jacobian:
         forms: the forms of their gradients, as `found_forms` has them.
 
     Attributes:
+        subset: the weights.
         positions: as in `Forms`.
         biases: as in `Forms`.
+        heads: as in `Forms`.
     """
 
     def __init__(
         self, flat: FlatModel, subset: WeightSubset, link: Link, forms: Forms | None = None
     ) -> None:
-        self._flat, self._subset, self._link = flat, subset, link
+        self._flat, self.subset, self._link = flat, subset, link
         self._weights = [flat.model.trainable_variables[i] for i in subset.index]
         self._layers = [subset.owners[i] for i in subset.index]
         pairs = zip(self._layers, self._weights, strict=True)
@@ -82,7 +95,9 @@ class Jacobian:
         if forms is not None:
             self._take(forms)
 
-    def found_forms(self, theta: tf.Tensor, state: State, x: Any) -> Forms:
+    def found_forms(
+        self, theta: tf.Tensor, state: State, x: Any, parts: Sequence[OutputPart]
+    ) -> Forms:
         """The forms, which this object then goes by.
 
         What is known of layers is held against automatic differentiation; weights that are used
@@ -92,18 +107,23 @@ class Jacobian:
             theta: weights, shape (D,).
             state: the variables that are not trained.
             x: a few examples.
+            parts: the outputs, one by one.
         """
         check = tf.function(self._check, autograph=False).get_concrete_function(theta, state, x)
-        errors = check(*tf.nest.flatten([theta, state, x]))
+        errors, of_heads = check(*tf.nest.flatten([theta, state, x]))
         agreeing = [place for place, (error, _) in errors.items() if error < AGREES]
         biases = [p for p in agreeing if self._weights[p] is self._layers[p].bias]
         positions = {p: int(errors[p][1]) for p in agreeing if p not in biases}
-        forms = Forms(positions, biases, has_loops(check.graph))
+        heads: list[Head] = []
+        if len(agreeing) == len(self._weights):
+            of_layers = self._layers_as_heads(biases)
+            heads = found_heads(of_layers, *keras.tree.map_structure(np.asarray, of_heads), parts)
+        forms = Forms(positions, biases, has_loops(check.graph), heads)
         self._take(forms)
         return forms
 
     def _take(self, forms: Forms) -> None:
-        self.positions, self.biases, self._has_loops = forms
+        self.positions, self.biases, self._has_loops, self.heads = forms
         self._ruled = sorted([*self.positions, *self.biases])
 
     def outputs(self, theta: tf.Tensor, state: State, x: Any) -> tf.Tensor:
@@ -140,6 +160,21 @@ class Jacobian:
             parts |= self._whole(others, theta, state, x, directions)
         return outputs, [parts[place] for place in range(len(self._weights))]
 
+    def at_heads(
+        self, theta: tf.Tensor, state: State, x: Any
+    ) -> tuple[tf.Tensor, list[dict[int, tf.Tensor]]]:
+        """The outputs, and of each head the inputs of its weights, by place, (B T, I)."""
+        outputs, calls = self._forward(theta, state, x)
+        of_layer = {id(call.layer): call for call in calls}
+        inputs = []
+        for head in self.heads:
+            call = of_layer[id(self._layers[head.places[0]])]
+            a = inputs_of(call)
+            a = tf.reshape(a, [-1, a.shape[2]])
+            of_weights = {head.kernel: a, head.bias: tf.ones_like(a[:, :1])}
+            inputs.append({place: a for place, a in of_weights.items() if place >= 0})
+        return outputs, inputs
+
     def map(self, function: Callable[[Any], Any], over: Any, dtypes: Any) -> Any:
         """`function` of each slice of `over`, all at once unless the network has loops."""
         if self._has_loops:
@@ -153,10 +188,10 @@ class Jacobian:
             k: K.
             written_out: whether J is for all weights, and not only where it has no better form.
         """
-        total = 4 * k * self._subset.size if written_out else 0
-        for place, size in enumerate(self._subset.sizes):
+        total = 4 * k * self.subset.size if written_out else 0
+        for place, size in enumerate(self.subset.sizes):
             if place in self.positions:
-                positions, outputs = self.positions[place], self._subset.shapes[place][-1]
+                positions, outputs = self.positions[place], self.subset.shapes[place][-1]
                 total += positions * (size // outputs + k * outputs)
                 total += k * size if positions > 1 or written_out else 0
             else:
@@ -189,7 +224,7 @@ class Jacobian:
         """The parts of any weights, from a pass for each example and direction."""
         k, b, _ = directions.shape
         weights = self._flat.unflatten(theta)
-        chosen = [weights[self._subset.index[place]] for place in places]
+        chosen = [weights[self.subset.index[place]] for place in places]
 
         def row(pair: tuple[Any, tf.Tensor]) -> list[tf.Tensor]:
             example, direction = pair
@@ -207,24 +242,50 @@ class Jacobian:
         parts = self.map(row, pairs, [w.dtype for w in chosen])
         return {p: Whole(tf.reshape(j, [b, k, -1])) for p, j in zip(places, parts, strict=True)}
 
-    def _check(self, theta: tf.Tensor, state: State, x: Any) -> dict[int, tuple[Any, Any]]:
-        """The error of each rule, summed over x, and its position."""
+    @property
+    def widths_of_heads(self) -> list[int]:
+        """I, the inputs of the kernel of each head."""
+        return [
+            self.subset.sizes[h.kernel] // h.outputs if h.kernel >= 0 else 1 for h in self.heads
+        ]
+
+    def _layers_as_heads(self, biases: list[int]) -> dict[int, Head]:
+        """Each layer as if it were a head, by the place of its first weight."""
+        found: dict[int, Head] = {}
+        for place, layer in enumerate(self._layers):
+            places = [p for p, other in enumerate(self._layers) if other is layer]
+            kernel = next((p for p in places if p not in biases), -1)
+            bias = next((p for p in places if p in biases), -1)
+            if place == places[0]:
+                found[place] = Head(kernel, bias, 0, 0, outputs_of(layer) or 0, False)
+        return found
+
+    def _check(self, theta: tf.Tensor, state: State, x: Any) -> tuple[Any, Any]:
+        """The error of each rule, summed over x, and its positions; what `found_heads` takes.
+
+        That is: outputs, a direction in their space, and the gradient along it in z of each layer
+        that is called once, by the place of its first weight.
+        """
         with tf.GradientTape() as tape:
             weights = self._flat.unflatten(theta)
             tape.watch(weights)
             outputs, calls = self._forward(flatten(weights), state, x)
             values = tf.reshape(outputs, [-1])
-            some_direction = tf.cos(tf.range(values.shape[0], dtype=values.dtype))
+            some_direction = 0.5 + tf.cos(tf.range(values.shape[0], dtype=values.dtype))
             along = tf.reduce_sum(values * some_direction)
         sources = [c.z for c in calls], weights
         of_calls, of_weights = tape.gradient(along, sources, unconnected_gradients="zero")
         errors = {}
         for place, part in self._by_rule(calls, [g[tf.newaxis] for g in of_calls]).items():
-            truth = tf.reshape(of_weights[self._subset.index[place]], [-1])
+            truth = tf.reshape(of_weights[self.subset.index[place]], [-1])
             error = tf.norm(tf.reduce_sum(part.dense(), axis=[0, 1]) - truth)
             error = tf.math.divide_no_nan(error, tf.norm(truth))
             errors[place] = error, part.a.shape[1]
-        return errors
+        first = {id(layer): place for place, layer in reversed(list(enumerate(self._layers)))}
+        number = Counter(id(call.layer) for call in calls)
+        pairs = zip(calls, of_calls, strict=True)
+        once = {first[id(c.layer)]: rows(g) for c, g in pairs if number[id(c.layer)] == 1}
+        return errors, (rows(outputs), tf.reshape(some_direction, rows(outputs).shape), once)
 
 
 def check_last(

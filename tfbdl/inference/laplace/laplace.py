@@ -207,9 +207,17 @@ class Laplace(EvidenceMethod):
         if self.pred_type == "nn":
             return super().predictive(x, request)
         self._fitted("predict")
+        likelihood = self._scaled.of_links(self.sigma_noise)
+        batches = self._fitted("predict").covariances(
+            x,
+            self._posterior_factors,
+            request.batch_size,
+            jointly=glm.has_joint_density(likelihood),
+            kept=(request.num_samples, request.seed) if request.return_samples else None,
+        )
         return glm.predictions(
-            self._scaled.of_links(self.sigma_noise),
-            *self.function_moments(x, batch_size=request.batch_size),
+            likelihood,
+            batches,
             link_approx=self.link_approx,
             num_samples=request.num_samples,
             seed=request.seed,

@@ -23,6 +23,17 @@ def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
     return weight is layer.kernel or weight is layer.bias
 
 
+def outputs_of(layer: keras.layers.Layer) -> int | None:
+    """O, the length of the last axis of the z of a layer; None if channels are first."""
+    last = getattr(layer, "data_format", "channels_last") == "channels_last"
+    return int(layer.kernel.shape[-1]) if last else None
+
+
+def inputs_of(call: Call) -> tf.Tensor:
+    """The inputs of the kernel at each position of a call, shape (B, T, I)."""
+    return _multiplied(call.layer, tf.cast(call.x, call.z.dtype))  # of integers, as from look-ups
+
+
 def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Factored:
     """J of the kernel or the bias of a layer; several calls are positions like pixels.
 
@@ -36,8 +47,7 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Factored:
     g = tf.transpose(g, [1, 0, 2, 3])
     if weight is layer.bias:
         return Factored(tf.ones_like(g[:, 0, :1, :1]), tf.reduce_sum(g, axis=2, keepdims=True))
-    inputs = [tf.cast(c.x, c.z.dtype) for c, _ in calls]  # of integers, as from look-ups
-    return Factored(tf.concat([_multiplied(layer, x) for x in inputs], axis=1), g)
+    return Factored(tf.concat([inputs_of(c) for c, _ in calls], axis=1), g)
 
 
 def _multiplied(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:

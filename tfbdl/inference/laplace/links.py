@@ -8,6 +8,7 @@ import numpy as np
 import scipy.special
 
 from tfbdl.arguments import option
+from tfbdl.inference.laplace.covariance import Outputs
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood
 
 LINKS = ("probit", "bridge", "mc")
@@ -28,7 +29,7 @@ def check_link(likelihood: Likelihood, link_approx: str | None, pred_type: str =
 
 
 def mean_of_classes(
-    likelihood: Likelihood, link_approx: str, mean: np.ndarray, covariance: np.ndarray
+    likelihood: Likelihood, link_approx: str, mean: np.ndarray, law: Outputs
 ) -> np.ndarray:
     """Class probabilities, of the shape (N, ...) of `mean`.
 
@@ -40,23 +41,19 @@ def mean_of_classes(
             vary as a Dirichlet's do, the rare classes most; where they do not, it may be off by
             0.3 however little they vary.
         mean: the mean of the logits, shape (N, ...).
-        covariance: theirs, shape (N, F, F).
+        law: their covariances at each position: for "probit" variances are enough.
 
     Raises:
         ValueError: if the likelihood is not one of classes, or not one that "bridge" takes.
     """
-    variance = np.diagonal(covariance, axis1=1, axis2=2).reshape(mean.shape)
     check_link(likelihood, link_approx)
     if link_approx == "probit":
+        variance = law.diagonal().numpy().reshape(mean.shape)
         shrunk = mean / np.sqrt(1.0 + math.pi / 8.0 * variance)
         one_of = isinstance(likelihood, Categorical)
         return scipy.special.softmax(shrunk, axis=-1) if one_of else scipy.special.expit(shrunk)
-    if mean.ndim == 2:
-        return _bridge(mean, covariance)
-    raise ValueError(
-        f"link_approx={link_approx!r} is not for {type(likelihood).__name__} with outputs of shape "
-        f"{mean.shape[1:]}; use 'mc'"
-    )
+    classes = mean.shape[-1]
+    return _bridge(mean.reshape(-1, classes), law.dense().numpy()).reshape(mean.shape)
 
 
 def _bridge(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:

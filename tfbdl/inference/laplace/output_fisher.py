@@ -7,12 +7,14 @@ never indefinite for the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import singledispatch
 
 import tensorflow as tf
 
 from tfbdl import likelihoods
+from tfbdl.inference.laplace.information import Independent, Information, OfClasses
 from tfbdl.likelihoods import Likelihood
 
 Link = Callable[[tf.Tensor], tf.Tensor]
@@ -38,47 +40,58 @@ def information_root(likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor) -
 @singledispatch
 def fisher_root(likelihood: Likelihood, outputs: tf.Tensor) -> tf.Tensor | None:
     """R with R R^T = E_y[-d^2 log p(y | f) / df^2]; None for families that are not known here."""
+    known = information(likelihood, outputs)
+    if known is None:
+        return None
+    size = num_of_position(outputs.shape)
+    places = math.prod(outputs.shape[1:]) // size
+    r = tf.reshape(known.root(), [-1, places, size, size])
+    blocks = tf.einsum("btij,ts->btisj", r, tf.eye(places, dtype=r.dtype))
+    return tf.reshape(blocks, [-1, places * size, places * size])
+
+
+@singledispatch
+def information(likelihood: Likelihood, outputs: tf.Tensor) -> Information | None:
+    """E_y[-d^2 log p(y | f) / df^2] at each position; None for families that are not known here.
+
+    Args:
+        likelihood: a likelihood of logits, where it has classes.
+        outputs: the outputs of the network, shape (B, ..., O), whose R positions are along all axes
+            but the last.
+    """
     return None
 
 
-@fisher_root.register
-def _(likelihood: likelihoods.Categorical, outputs: tf.Tensor) -> tf.Tensor:
-    """diag(p) - p p^T = R R^T with R = diag(sqrt p) - p sqrt(p)^T, for each softmax."""
-    p = tf.nn.softmax(outputs)
-    root = tf.sqrt(p)
-    r = tf.linalg.diag(root) - p[..., :, tf.newaxis] * root[..., tf.newaxis, :]
-    classes = outputs.shape[-1]
-    places = tf.size(outputs[0]) // classes
-    r = tf.reshape(r, [-1, places, classes, classes])
-    blocks = tf.einsum("btij,ts->btisj", r, tf.eye(places, dtype=r.dtype))
-    return tf.reshape(blocks, [-1, places * classes, places * classes])
+@information.register
+def _(likelihood: likelihoods.Categorical, outputs: tf.Tensor) -> OfClasses:
+    p = _positions(tf.nn.softmax(outputs))
+    return OfClasses(p, tf.ones_like(p[:, 0]))
 
 
-@fisher_root.register
-def _(likelihood: likelihoods.Bernoulli, outputs: tf.Tensor) -> tf.Tensor:
-    p = tf.sigmoid(outputs)
-    return _diagonal(tf.sqrt(p * tf.sigmoid(-outputs)))
+@information.register
+def _(likelihood: likelihoods.Bernoulli, outputs: tf.Tensor) -> Independent:
+    return Independent(_positions(tf.sigmoid(outputs) * tf.sigmoid(-outputs)))
 
 
-@fisher_root.register
-def _(likelihood: likelihoods.ContinuousBernoulli, outputs: tf.Tensor) -> tf.Tensor:
-    return _diagonal(tf.sqrt(likelihood.variance(outputs)))
+@information.register
+def _(likelihood: likelihoods.ContinuousBernoulli, outputs: tf.Tensor) -> Independent:
+    return Independent(_positions(likelihood.variance(outputs)))
 
 
-@fisher_root.register
-def _(likelihood: likelihoods.Poisson, outputs: tf.Tensor) -> tf.Tensor:
-    return _diagonal(tf.exp(0.5 * outputs))
+@information.register
+def _(likelihood: likelihoods.Poisson, outputs: tf.Tensor) -> Independent:
+    return Independent(_positions(tf.exp(outputs)))
 
 
-@fisher_root.register(likelihoods.Normal)
-@fisher_root.register(likelihoods.LogNormal)
-def _(likelihood: likelihoods.Normal | likelihoods.LogNormal, outputs: tf.Tensor) -> tf.Tensor:
+@information.register(likelihoods.Normal)
+@information.register(likelihoods.LogNormal)
+def _(likelihood: likelihoods.Normal | likelihoods.LogNormal, outputs: tf.Tensor) -> Independent:
     """1 / sigma^2 for the mean, 2 / sigma^2 for sigma."""
     return _of_location_and_scale(likelihood, outputs, 1.0, 2.0)
 
 
-@fisher_root.register
-def _(likelihood: likelihoods.StudentT, outputs: tf.Tensor) -> tf.Tensor:
+@information.register
+def _(likelihood: likelihoods.StudentT, outputs: tf.Tensor) -> Independent:
     """(Lange, Little, Taylor 1989, appendix B)."""
     df = likelihood.df
     return _of_location_and_scale(likelihood, outputs, (df + 1) / (df + 3), 2 * df / (df + 3))
@@ -89,14 +102,19 @@ def _of_location_and_scale(
     outputs: tf.Tensor,
     of_location: float,
     of_scale: float,
-) -> tf.Tensor:
-    """A root of the information of_location / scale^2 and of_scale / scale^2, uncorrelated."""
-    scale = likelihood.distribution(outputs).scale
+) -> Independent:
+    """The information of_location / scale^2 and of_scale / scale^2, uncorrelated."""
+    precision = 1.0 / likelihood.distribution(outputs).scale ** 2
     if likelihood.scale != "predicted":
-        return _diagonal(tf.zeros_like(outputs) + of_location**0.5 / scale)
-    raw = tf.split(outputs, 2, axis=-1)[1]
-    roots = [of_location**0.5 / scale, of_scale**0.5 / scale * tf.sigmoid(raw)]
-    return _diagonal(tf.concat(roots, axis=-1))
+        return Independent(_positions(tf.zeros_like(outputs) + of_location * precision))
+    slope = tf.sigmoid(tf.split(outputs, 2, axis=-1)[1])
+    both = [of_location * precision, of_scale * precision * slope**2]
+    return Independent(_positions(tf.concat(both, axis=-1)))
+
+
+def _positions(values: tf.Tensor) -> tf.Tensor:
+    """Values of shape (B, ..., O) as (R, O); of shape (B,) as (B, 1)."""
+    return tf.reshape(values, [-1, num_of_position(values.shape)])
 
 
 def _observed_root(likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
@@ -113,8 +131,9 @@ def _observed_root(likelihood: Likelihood, y: tf.Tensor, outputs: tf.Tensor) -> 
     return vectors * tf.sqrt(tf.maximum(values, 0.0))[:, tf.newaxis]
 
 
-def _diagonal(root: tf.Tensor) -> tf.Tensor:
-    return tf.linalg.diag(tf.reshape(root, [-1, tf.size(root[0])]))
+def num_of_position(shape: tf.TensorShape) -> int:
+    """O, the numbers of each position of outputs of a shape (B, ..., O), or (B,)."""
+    return shape[-1] if shape.rank > 1 else 1
 
 
 def in_logits(likelihood: Likelihood) -> tuple[Likelihood, Link]:

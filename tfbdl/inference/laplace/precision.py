@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -16,13 +16,15 @@ from tfbdl.inference.laplace.blocks import (
     LowRankBlock,
 )
 from tfbdl.inference.laplace.blocks.base import Tensors
+from tfbdl.inference.laplace.covariance import Covariance
+from tfbdl.inference.laplace.information import Information
 from tfbdl.inference.laplace.jacobian import Jacobian
 from tfbdl.inference.laplace.parts import Part
 from tfbdl.inference.weight_subset import WeightSubset
 
+Total: TypeAlias = list[Tensors | None] | None
+"""Statistics of some of the data, by block; None of none."""
 STRUCTURES = ("full", "kron", "diag", "lowrank")
-JOINT = ("full", "lowrank")
-"""Structures that have one block for all weights."""
 
 
 class Precision:
@@ -31,10 +33,18 @@ class Precision:
     Args:
         subset: the weights.
         blocks: each with the places of its weights in the subset; in their order.
+
+        is_joint: whether there is one block for all weights.
+
+    Attributes:
+        size: P.
+        bytes: memory that the blocks take.
     """
 
-    def __init__(self, subset: WeightSubset, blocks: Sequence[tuple[Block, Sequence[int]]]) -> None:
-        self._blocks = blocks
+    def __init__(
+        self, subset: WeightSubset, blocks: Sequence[tuple[Block, Sequence[int]]], is_joint: bool
+    ) -> None:
+        self._blocks, self.is_joint = blocks, is_joint
         self._sizes = [block.size for block, _ in blocks]
         self.size = subset.size
         self.bytes = sum(block.bytes for block, _ in blocks)
@@ -43,15 +53,53 @@ class Precision:
         """Statistics of H in a batch; runs in a graph."""
         return [b.statistics([parts[p] for p in places], weights) for b, places in self._blocks]
 
-    def add(self, total: list[Tensors] | None, statistics: Sequence[Tensors]) -> list[Tensors]:
+    def statistics_at(
+        self, inputs: Mapping[int, tf.Tensor], information: Information, weights: tf.Tensor
+    ) -> list[Tensors | None]:
+        """Statistics of H at R positions of a head; None for blocks that have no part in it.
+
+        Args:
+            inputs: the inputs of each of its weights, by the place in the subset, shape (R, I).
+            information: that of y about its outputs.
+            weights: those of the positions, shape (R,).
+        """
+        weights = tf.cast(weights, tf.float64)
+        information = information.scaled(weights)
+        return [
+            b.statistics_at(_at(inputs, places), information, weights)
+            if _has(inputs, places)
+            else None
+            for b, places in self._blocks
+        ]
+
+    def covariances_at(
+        self, inputs: Mapping[int, tf.Tensor], factors: Sequence[Tensors]
+    ) -> list[Covariance]:
+        """The covariances of the outputs of a head whose sum is J (c H + diag(delta))^-1 J^T.
+
+        Args:
+            inputs: as in `statistics_at`.
+            factors: those of `factors`.
+        """
+        return [
+            b.covariance_at(_at(inputs, places), f)
+            for (b, places), f in zip(self._blocks, factors, strict=True)
+            if _has(inputs, places)
+        ]
+
+    def add(self, total: Total, statistics: Sequence[Tensors | None]) -> Total:
         """The statistics of both."""
         before = [None] * len(statistics) if total is None else total
         blocks = [block for block, _ in self._blocks]
-        return [b.add(t, s) for b, t, s in zip(blocks, before, statistics, strict=True)]
+        return [
+            t if s is None else b.add(t, s)
+            for b, t, s in zip(blocks, before, statistics, strict=True)
+        ]
 
-    def finish(self, total: Sequence[Tensors]) -> None:
+    def finish(self, total: Sequence[Tensors | None]) -> None:
         """Takes the statistics of all data."""
         for (block, _), statistics in zip(self._blocks, total, strict=True):
+            assert statistics is not None
             block.finish(statistics)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -109,16 +157,24 @@ def precision_of(structure: str, subset: WeightSubset, jacobian: Jacobian, rank:
     """
     places = range(len(subset.index))
     if structure == "full":
-        return Precision(subset, [(FullBlock(subset.size), places)])
+        return Precision(subset, [(FullBlock(subset.sizes), places)], True)
     if structure == "lowrank":
-        return Precision(subset, [(LowRankBlock(subset.size, rank), places)])
+        return Precision(subset, [(LowRankBlock(subset.sizes, rank), places)], True)
 
     def block_of(place: int) -> Block:
         size = subset.sizes[place]
         if structure == "kron" and place in jacobian.positions:
             return KroneckerBlock(size, size // subset.shapes[place][-1])
         if structure == "kron" and place in jacobian.biases:
-            return FullBlock(size)
+            return FullBlock([size])
         return DiagonalBlock(size)
 
-    return Precision(subset, [(block_of(place), [place]) for place in places])
+    return Precision(subset, [(block_of(place), [place]) for place in places], False)
+
+
+def _at(inputs: Mapping[int, tf.Tensor], places: Sequence[int]) -> list[tf.Tensor | None]:
+    return [inputs.get(place) for place in places]
+
+
+def _has(inputs: Mapping[int, tf.Tensor], places: Sequence[int]) -> bool:
+    return any(place in inputs for place in places)

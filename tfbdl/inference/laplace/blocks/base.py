@@ -8,9 +8,13 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.inference.laplace.covariance import Covariance
+from tfbdl.inference.laplace.information import Information
 from tfbdl.inference.laplace.parts import Part
 
 Tensors: TypeAlias = tuple[tf.Tensor, ...]
+Inputs: TypeAlias = Sequence[tf.Tensor | None]
+"""The inputs of each of a block's weight tensors, None of those of another head."""
 
 
 class Block:
@@ -49,6 +53,18 @@ class Block:
         """Statistics of H in a batch, from J of the block, and the weights of the examples."""
         raise NotImplementedError
 
+    def statistics_at(
+        self, inputs: Inputs, information: Information, weights: tf.Tensor
+    ) -> Tensors:
+        """Statistics of H at R positions of a head, where J is a x I; in a graph, in float64.
+
+        Args:
+            inputs: the inputs a of each of the block's weight tensors, shape (R, I).
+            information: that of y about the head's outputs, by the weights.
+            weights: those of the positions, shape (R,).
+        """
+        raise NotImplementedError
+
     def add(self, total: Tensors | None, statistics: Tensors) -> Tensors:
         """The statistics of both, in float64."""
         wide = tuple(tf.cast(s, tf.float64) for s in statistics)
@@ -68,6 +84,15 @@ class Block:
 
     def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:
         """J (c H + diag(delta))^-1 J^T of each example, shape (B, K, K); in a graph."""
+        raise NotImplementedError
+
+    def covariance_at(self, inputs: Inputs, factors: Tensors) -> Covariance:
+        """J (c H + diag(delta))^-1 J^T at R positions of a head, (R, O, O); in a graph.
+
+        Args:
+            inputs: as in `statistics_at`.
+            factors: those of `factors`.
+        """
         raise NotImplementedError
 
     def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tfbdl.inference.laplace.blocks.base import Block, Tensors
+from tfbdl.inference.laplace.blocks.base import Block, Inputs, Tensors
+from tfbdl.inference.laplace.covariance import Diagonal
+from tfbdl.inference.laplace.information import Information
 from tfbdl.inference.laplace.parts import Part, sum_of_squares, variance
 
 
@@ -23,6 +25,12 @@ class DiagonalBlock(Block):
     def statistics(self, parts: Sequence[Part], weights: tf.Tensor) -> Tensors:
         return (sum_of_squares(parts[0].weighted(weights)),)
 
+    def statistics_at(
+        self, inputs: Inputs, information: Information, weights: tf.Tensor
+    ) -> Tensors:
+        (a,) = inputs
+        return (tf.reshape(tf.matmul(a**2, information.diagonal(), transpose_a=True), [-1]),)
+
     def finish(self, total: Tensors) -> None:
         (self.h,) = total
 
@@ -34,6 +42,10 @@ class DiagonalBlock(Block):
 
     def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:
         return variance(parts[0], tf.cast(factors[0], parts[0].dtype))
+
+    def covariance_at(self, inputs: Inputs, factors: Tensors) -> Diagonal:
+        (a,) = inputs
+        return Diagonal(tf.matmul(a**2, tf.reshape(factors[0], [a.shape[1], -1])))
 
     def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:
         return noise * tf.sqrt(factors[0])

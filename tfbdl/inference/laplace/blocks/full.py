@@ -11,7 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.inference.laplace.blocks.base import Block, Tensors, rows
+from tfbdl.inference.laplace.blocks.base import Block, Inputs, Tensors, rows
+from tfbdl.inference.laplace.covariance import Dense, InBasis
+from tfbdl.inference.laplace.information import Information
 from tfbdl.inference.laplace.parts import Factored, Part
 
 ROUNDING = 1e-13
@@ -19,9 +21,17 @@ ROUNDING = 1e-13
 
 
 class FullBlock(Block):
-    """H as a matrix, shape (p, p). The weights may be several tensors."""
+    """H as a matrix, shape (p, p).
+
+    Args:
+        sizes: the numbers of elements of the weight tensors, of one or more.
+    """
 
     fields = ("h",)
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__(sum(sizes))
+        self._sizes = list(sizes)
 
     @property
     def bytes(self) -> int:
@@ -35,6 +45,11 @@ class FullBlock(Block):
             return (tf.concat([tf.concat([_product(p, q) for q in thin], 1) for p in thin], 0),)
         j = tf.reshape(rows(counted, tf.float64), [-1, self.size])
         return (tf.matmul(j, j, transpose_a=True),)
+
+    def statistics_at(
+        self, inputs: Inputs, information: Information, weights: tf.Tensor
+    ) -> Tensors:
+        return (hessian_at(inputs, information, self._sizes),)
 
     def finish(self, total: Tensors) -> None:
         (self.h,) = total
@@ -60,6 +75,16 @@ class FullBlock(Block):
             white = tf.reshape(white, j.shape)
         return tf.matmul(white, white, transpose_b=True)
 
+    def covariance_at(self, inputs: Inputs, factors: Tensors) -> Dense | InBasis:
+        """S_n = W_n^T W_n with W_n = L^-1 (a_n x I); of a bias alone the same for all n."""
+        columns = tf.split(factors[0], self._sizes, axis=1)
+        own = [(a, w) for a, w in zip(inputs, columns, strict=True) if a is not None]
+        if len(own) == 1 and own[0][0].shape[1] == 1:
+            (a, w), *_ = own
+            return InBasis(tf.transpose(w), tf.repeat(a**2, self.size, axis=1))
+        white = tf.add_n([_times_inputs(a, w) for a, w in own])
+        return Dense(tf.matmul(white, white, transpose_a=True))
+
     def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:
         return tf.matmul(noise, factors[0])
 
@@ -81,6 +106,26 @@ class FullBlock(Block):
                 "are at no mode; train on, raise prior_precision, or use curvature='ggn'"
             )
         return tf.linalg.cholesky(precision + 2.0 * rounding * tf.eye(self.size, dtype=tf.float64))
+
+
+def hessian_at(inputs: Inputs, information: Information, sizes: Sequence[int]) -> tf.Tensor:
+    """Sum_n (a_n x I) Lambda_n (a_n x I)^T over all inputs, shape (p, p)."""
+
+    def product(p: int, q: int) -> tf.Tensor:
+        a, b = inputs[p], inputs[q]
+        if a is None or b is None:
+            return tf.zeros([sizes[p], sizes[q]], tf.float64)
+        return information.around(a, b)
+
+    places = range(len(sizes))
+    return tf.concat([tf.concat([product(p, q) for q in places], axis=1) for p in places], axis=0)
+
+
+def _times_inputs(a: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+    """W (a_n x I), shape (R, P, O), for W of shape (P, I O)."""
+    number, inputs = w.shape[0], a.shape[1]
+    turned = tf.transpose(tf.reshape(w, [number, inputs, -1]), [1, 0, 2])  # (I, P, O)
+    return tf.reshape(tf.matmul(a, tf.reshape(turned, [inputs, -1])), [-1, number, turned.shape[2]])
 
 
 def _thin(parts: Sequence[Part]) -> list[Factored]:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.inference.laplace.blocks.base import Block, Tensors
+from tfbdl.inference.laplace.blocks.base import Block, Inputs, Tensors
+from tfbdl.inference.laplace.covariance import InBasis
+from tfbdl.inference.laplace.information import Information
 from tfbdl.inference.laplace.parts import Factored, Part, variance
 
 
@@ -44,6 +46,13 @@ class KroneckerBlock(Block):
         a, g = tf.reshape(a, [-1, self.inputs]), tf.reshape(g, [-1, self.outputs])
         return tf.matmul(a, a, transpose_a=True), tf.matmul(g, g, transpose_a=True), count
 
+    def statistics_at(
+        self, inputs: Inputs, information: Information, weights: tf.Tensor
+    ) -> Tensors:
+        (a,) = inputs
+        counted = a * weights[:, tf.newaxis]
+        return tf.matmul(counted, a, transpose_a=True), information.sum(), tf.reduce_sum(weights)
+
     def finish(self, total: Tensors) -> None:
         a, g, count = total
         values_a, vectors_a = np.linalg.eigh(a)
@@ -64,6 +73,11 @@ class KroneckerBlock(Block):
         vectors_a, vectors_g, inverse = (tf.cast(f, part.a.dtype) for f in factors)
         turned = Factored(_turned(part.a, vectors_a), _turned(part.g, vectors_g))
         return variance(turned, tf.reshape(inverse, [-1]))
+
+    def covariance_at(self, inputs: Inputs, factors: Tensors) -> InBasis:
+        (a,) = inputs
+        vectors_a, vectors_g, inverse = factors
+        return InBasis(vectors_g, tf.matmul(tf.matmul(a, vectors_a) ** 2, inverse))
 
     def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:
         vectors_a, vectors_g, inverse = factors

@@ -7,27 +7,31 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.inference.laplace.blocks.base import Block, Tensors, rows
+from tfbdl.inference.laplace.blocks.base import Block, Inputs, Tensors, rows
+from tfbdl.inference.laplace.blocks.full import hessian_at
+from tfbdl.inference.laplace.covariance import Dense
+from tfbdl.inference.laplace.information import Information
 from tfbdl.inference.laplace.parts import Part
 
 
 class LowRankBlock(Block):
     """H = V V^T with V of shape (p, k), by one pass of an incremental singular value decomposition.
 
-    Each batch's rows of J are set beside V, and the k largest singular values kept (Brand 2002).
+    Each batch's rows of J are set beside V, and the k largest singular values kept (Brand 2002);
+    where they are more than p, H of the batch comes in their place.
     It is exact where H has no higher rank than k (it has at most N K), and else never larger than
     H, so that the posterior's variances are never too small.
 
     Args:
-        size: p.
+        sizes: the numbers of elements of the weight tensors, p together.
         rank: k.
     """
 
     fields = ("v",)
 
-    def __init__(self, size: int, rank: int) -> None:
-        super().__init__(size)
-        self.rank = rank
+    def __init__(self, sizes: Sequence[int], rank: int) -> None:
+        super().__init__(sum(sizes))
+        self._sizes, self.rank = list(sizes), rank
 
     @property
     def bytes(self) -> int:
@@ -36,9 +40,27 @@ class LowRankBlock(Block):
 
     def statistics(self, parts: Sequence[Part], weights: tf.Tensor) -> Tensors:
         j = rows([part.weighted(weights) for part in parts], tf.float64)
-        return (tf.transpose(tf.reshape(j, [-1, self.size])),)
+        return self._of_rows(tf.reshape(j, [-1, self.size]))
+
+    def statistics_at(
+        self, inputs: Inputs, information: Information, weights: tf.Tensor
+    ) -> Tensors:
+        root = information.root()  # (R, O, K)
+        if root.shape[0] * root.shape[2] >= self.size:
+            return (hessian_at(inputs, information, self._sizes),)
+        number = root.shape[0] * root.shape[2]
+        columns = [
+            tf.zeros([number, size], tf.float64)
+            if a is None
+            else tf.reshape(tf.einsum("ni,nok->nkio", a, root), [number, size])
+            for a, size in zip(inputs, self._sizes, strict=True)
+        ]
+        return self._of_rows(tf.concat(columns, axis=1))
 
     def add(self, total: Tensors | None, statistics: Tensors) -> Tensors:
+        """The k directions of both; square statistics are H itself."""
+        if statistics[0].shape[0] == statistics[0].shape[1]:
+            return self._add_hessian(total, statistics[0])
         beside = statistics[0] if total is None else tf.concat([total[0], statistics[0]], axis=1)
         if beside.shape[1] <= self.rank:
             return (beside,)
@@ -70,11 +92,41 @@ class LowRankBlock(Block):
         known = tf.einsum("bkp,pr->bkr", j, m / tf.sqrt(u))
         return tf.matmul(j, j, transpose_b=True) - tf.matmul(known, known, transpose_b=True)
 
+    def covariance_at(self, inputs: Inputs, factors: Tensors) -> Dense:
+        scales, m, u = factors
+        of_prior, known = [], []
+        columns = zip(
+            inputs,
+            tf.split(scales, self._sizes),
+            tf.split(scales[:, tf.newaxis] * m / tf.sqrt(u), self._sizes),
+            strict=True,
+        )
+        for a, scale, directions in columns:
+            if a is not None:
+                of_prior.append(tf.matmul(a**2, tf.reshape(scale**2, [a.shape[1], -1])))
+                known.append(tf.matmul(a, tf.reshape(directions, [a.shape[1], -1])))
+        root = tf.reshape(tf.add_n(known), [known[0].shape[0], -1, m.shape[1]])  # (R, O, k)
+        of_data = tf.matmul(root, root, transpose_b=True)
+        return Dense(tf.linalg.diag(tf.add_n(of_prior)) - of_data)
+
     def sample(self, noise: tf.Tensor, factors: Tensors) -> tf.Tensor:
         """D^-1/2 (I + M M^T)^-1/2 noise; that root is I - M diag(1 / (u + sqrt u)) M^T."""
         scales, m, u = factors
         shrunk = tf.matmul(tf.matmul(noise, m) / (u + tf.sqrt(u)), m, transpose_b=True)
         return (noise - shrunk) * scales
+
+    def _of_rows(self, j: tf.Tensor) -> Tensors:
+        """J^T, or H = J^T J where that is smaller."""
+        if j.shape[0] < self.size:
+            return (tf.transpose(j),)
+        return (tf.matmul(j, j, transpose_a=True),)
+
+    def _add_hessian(self, total: Tensors | None, h: tf.Tensor) -> Tensors:
+        if total is not None:
+            h = h + tf.matmul(total[0], total[0], transpose_b=True)
+        values, vectors = np.linalg.eigh(h)
+        values, vectors = np.maximum(values[-self.rank :], 0.0), vectors[:, -self.rank :]
+        return (tf.constant(vectors * np.sqrt(values)),)
 
     @staticmethod
     def _inner(z: tf.Tensor) -> tf.Tensor:
