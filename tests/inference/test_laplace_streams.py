@@ -204,9 +204,8 @@ def test_any_weights_some_directions_at_once(structure: str, name: str) -> None:
     """Weights of all layers, whose J is made of few outputs after the others."""
     likelihood, last, y = CASES[name]
     model = network(last)
-    settings = {"subset_of_weights": "all", "hessian_structure": structure, "rank": None}
-    if structure == "lowrank":
-        settings["rank"] = 200
+    rank = 200 if structure == "lowrank" else None
+    settings: Any = {"subset_of_weights": "all", "hessian_structure": structure, "rank": rank}
     whole = fitted(model, likelihood, y, **settings)
     mean, covariance = whole.function_moments(NEW)
     for numbers, directions in ((1, 1), (3000, 5), (10**7, 256)):

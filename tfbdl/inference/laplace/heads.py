@@ -35,6 +35,12 @@ class Head(NamedTuple):
     outputs: int
     of_softmax: bool
 
+    @classmethod
+    def of_numbers(cls, row: np.ndarray) -> Head:
+        """The head whose fields are the numbers of a row."""
+        kernel, bias, start, stop, outputs, of_softmax = (int(value) for value in row)
+        return cls(kernel, bias, start, stop, outputs, bool(of_softmax))
+
     @property
     def places(self) -> list[int]:
         """The places of its weights in the subset."""

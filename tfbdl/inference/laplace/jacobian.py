@@ -64,7 +64,7 @@ class Forms(NamedTuple):
         (_, has_loops), *others = ((int(place), int(t)) for place, t in arrays["forms"])
         positions = {place: t for place, t in others if t}
         biases = [place for place, t in others if not t]
-        heads = [Head(*map(int, row[:-1]), bool(row[-1])) for row in arrays["heads"]]
+        heads = [Head.of_numbers(row) for row in arrays["heads"]]
         return cls(positions, biases, bool(has_loops), heads)
 
 
@@ -117,7 +117,8 @@ class Jacobian:
         heads: list[Head] = []
         if len(agreeing) == len(self._weights):
             of_layers = self._layers_as_heads(biases)
-            heads = found_heads(of_layers, *keras.tree.map_structure(np.asarray, of_heads), parts)
+            outputs, direction, of_layers_z = keras.tree.map_structure(np.asarray, of_heads)
+            heads = found_heads(of_layers, outputs, direction, of_layers_z, parts)
         forms = Forms(positions, biases, has_loops(check.graph), heads)
         self._take(forms)
         return forms

@@ -13,7 +13,7 @@ from tfbdl.inference.laplace.information import Information
 from tfbdl.inference.laplace.parts import Part
 
 Tensors: TypeAlias = tuple[tf.Tensor, ...]
-Inputs: TypeAlias = Sequence[tf.Tensor | None]
+Inputs: TypeAlias = Sequence[Any]
 """The inputs of each of a block's weight tensors, None of those of another head."""
 
 

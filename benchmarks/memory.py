@@ -1,0 +1,176 @@
+"""Peak memory and CPU seconds of large networks, each case in a process of its own.
+
+    python benchmarks/memory.py                    # writes results/memory/README.md
+    python benchmarks/memory.py --cases "1,000 classes"
+
+The memory is the most that the process held, TensorFlow's import within it; the seconds are those
+of all its threads, and of the clock.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TFBDL_QUIET", "1")
+
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
+
+import argparse
+import json
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers as L
+
+from tfbdl.inference import Laplace
+
+ROOT = Path(__file__).parents[1]
+Steps = list[dict[str, Any]]
+RNG = np.random.default_rng(0)
+
+
+@contextmanager
+def measured(steps: Steps, name: str) -> Iterator[None]:
+    """Adds a step, with its seconds and the most memory that the process has held by its end."""
+    clock, cpu = time.perf_counter(), time.process_time()
+    yield
+    clock, cpu = time.perf_counter() - clock, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    steps.append({"step": name, "seconds": clock, "cpu_seconds": cpu, "gigabytes": peak})
+
+
+def classes(structure: str) -> Callable[[Steps], None]:
+    """Laplace over 10,000 examples of 2,048 given features and 1,000 classes."""
+
+    def case(steps: Steps) -> None:
+        x = RNG.standard_normal((10_000, 2048), dtype=np.float32)
+        y = RNG.integers(0, 1000, len(x))
+        model = keras.Sequential([keras.Input((2048,)), L.Dense(1000)])
+        laplace = Laplace(model, "categorical", hessian_structure=structure)
+        with measured(steps, "fit to 10,000"):
+            laplace.fit(x, y)
+        x = RNG.standard_normal((10_000, 2048), dtype=np.float32)
+        with measured(steps, "predict 10,000"):
+            tfbdl.predict(laplace, x, verbose=0)
+
+    return case
+
+
+def u_net(side: int = 128, num_classes: int = 20) -> keras.Model:
+    """A U-Net of three scales with a class for each pixel."""
+
+    def block(h: Any, units: int) -> Any:
+        h = L.Conv2D(units, 3, padding="same", use_bias=False)(h)
+        return L.ReLU()(L.BatchNormalization()(h))
+
+    inputs = keras.Input((side, side, 3))
+    wide = block(inputs, 32)
+    middle = block(L.MaxPooling2D()(wide), 64)
+    deep = block(L.MaxPooling2D()(middle), 128)
+    up = L.Conv2DTranspose(64, 3, strides=2, padding="same")(deep)
+    up = block(L.Concatenate()([up, middle]), 64)
+    up = L.Conv2DTranspose(32, 3, strides=2, padding="same")(up)
+    up = block(L.Concatenate()([up, wide]), 32)
+    return keras.Model(inputs, L.Conv2D(num_classes, 1, name="head")(up), name="u_net")
+
+
+def pixels(structure: str) -> Callable[[Steps], None]:
+    """Laplace of the last layer of a U-Net with outputs of 128 x 128 x 20."""
+
+    def case(steps: Steps) -> None:
+        x = RNG.standard_normal((32, 128, 128, 3), dtype=np.float32)
+        y = RNG.integers(0, 20, x.shape[:-1])
+        laplace = Laplace(u_net(), "categorical", hessian_structure=structure)
+        with measured(steps, "fit to 32"):
+            laplace.fit(x, y)
+        with measured(steps, "predict 8"):
+            tfbdl.predict(laplace, x[:8], verbose=0)
+
+    return case
+
+
+CASES: dict[str, Callable[[Steps], None]] = {
+    "1,000 classes of 2,048 features, Kronecker": classes("kron"),
+    "1,000 classes of 2,048 features, diagonal": classes("diag"),
+    "U-Net of 128 x 128 x 20, Kronecker": pixels("kron"),
+    "U-Net of 128 x 128 x 20, diagonal": pixels("diag"),
+    "U-Net of 128 x 128 x 20, full": pixels("full"),
+}
+
+
+def in_a_process(name: str) -> Steps:
+    """The steps of a case."""
+    command = [sys.executable, __file__, "--alone", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def report(results: dict[str, Steps]) -> str:
+    """A page with a table."""
+    rows = [
+        f"| {name} | {s['step']} | {s['gigabytes']:.2f} | {s['cpu_seconds']:.0f} "
+        f"| {s['seconds']:.0f} |"
+        for name, steps in results.items()
+        for s in steps
+    ]
+    versions = f"TensorFlow {tf.__version__}, Keras {keras.__version__}"
+    machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
+    return "\n".join(
+        [
+            "# Memory of large networks",
+            "",
+            f"`python benchmarks/memory.py`: {versions}, {machine}. The peak is the most memory "
+            "that the process held by the end of the step, imports within it; other work may have "
+            "run beside it.",
+            "",
+            "| case | step | peak, GB | CPU seconds | seconds |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--cases", nargs="*", default=[], help="words in the names of those to run")
+    p.add_argument("--alone", help=argparse.SUPPRESS)
+    p.add_argument("--savedir", type=Path, default=ROOT / "results" / "memory")
+    return p
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs cases and writes the page."""
+    args = parser().parse_args(argv)
+    if args.alone:
+        steps: Steps = []
+        CASES[args.alone](steps)
+        print(json.dumps(steps))
+        return
+    args.savedir.mkdir(parents=True, exist_ok=True)
+    file = args.savedir / "memory.json"
+    results = json.loads(file.read_text()) if args.cases and file.exists() else {}
+    for name in CASES:
+        if not args.cases or any(word in name for word in args.cases):
+            results[name] = in_a_process(name)
+            print(name, *results[name], sep="\n  ", flush=True)
+    results = {name: results[name] for name in CASES if name in results}
+    file.write_text(json.dumps(results, indent=1) + "\n")
+    (args.savedir / "README.md").write_text(report(results))
+
+
+if __name__ == "__main__":
+    main()
