@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from tfbdl.keras_private import copy_lambda, own_variables, pair_layers
+from tfbdl.lora import lora_of, set_lora
 
 
 def describe(layer: Any) -> str:
@@ -85,20 +86,6 @@ def copy_state(
             raise ValueError(f"nothing takes up {lost[0]}")
     except Exception as error:
         raise _not_again(layer, error) from error
-
-
-def lora_of(layer: Any) -> tuple[int | None, float | None]:
-    """Rank and scale of a layer's low-rank factors; None, None where it has none."""
-    enabled = getattr(layer, "lora_enabled", False)
-    return (layer.lora_rank, layer.lora_alpha) if enabled else (None, None)
-
-
-def set_lora(layer: Any, rank: int | None, alpha: float | None) -> None:
-    """Gives a built layer the factors that it lacks, made by a layer whose config is silent."""
-    if rank is not None:
-        if not layer.lora_enabled:
-            layer.enable_lora(rank)
-        layer.lora_alpha = alpha  # Keras takes the rank for it when it builds a layer
 
 
 def _copy_variables(old: Any, new: Any, dtype: str | None) -> set[int]:

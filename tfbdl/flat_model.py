@@ -189,8 +189,8 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
     for v in copy.trainable_variables:
         if v.dtype != dtype:
             raise ValueError(
-                f"dtype={dtype!r}: the weight {v.path!r} stays in {v.dtype}; make the model in "
-                f"{dtype} throughout"
+                f"dtype={dtype!r}: the weight {v.path!r} stays in {v.dtype}; take "
+                f"dtype={v.dtype!r}, or make the model in {dtype} throughout"
             )
     return copy
 

@@ -79,7 +79,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
             ("dtype='float16' is unknown", {"dtype": "float16"}),
             ("prior_precision=inf must be positive", {"prior_precision": np.inf}),
             (
-                "subset_of_weights='first' must be 'all', 'last_layer', or a list",
+                "subset_of_weights='first' must be 'all', 'last_layer', 'lora', or a list",
                 {"subset_of_weights": "first"},
             ),
             (

@@ -12,8 +12,9 @@ from tfbdl import layers as bayes
 from tfbdl import posteriors
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
 from tfbdl.convert.selection import Layer
-from tfbdl.copying import copy_layer, copy_state, describe, lora_of, set_lora
+from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import own_variables
+from tfbdl.lora import lora_of, set_lora
 
 # Keras' layers, and the Bayesian ones whose arguments have the same names.
 COUNTERPARTS: dict[type[Layer], type[Layer]] = {

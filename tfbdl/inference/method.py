@@ -12,6 +12,8 @@ import numpy as np
 from tfbdl import arguments
 from tfbdl.arguments import optional, positive_integer
 from tfbdl.as_call import arguments_of, as_call
+from tfbdl.keras_private import walk
+from tfbdl.lora import is_factor, lora_of, read_factors, set_lora, write_factors
 from tfbdl.models import WeightEnsemble
 from tfbdl.npz_file import FORMAT, check_format
 from tfbdl.predictive import Prediction, predict
@@ -49,6 +51,11 @@ class Method(keras.layers.Layer, abc.ABC):
     def is_fitted(self) -> bool:
         """Whether `fit` has found a posterior."""
         return self._result is not None
+
+    @property
+    def _saved_network(self) -> Any:
+        """The network; None of a method of densities."""
+        return getattr(self, "model", None)
 
     @property
     def input(self) -> Any:
@@ -112,9 +119,13 @@ class Method(keras.layers.Layer, abc.ABC):
         if self.is_fitted:  # copies of methods that are not come here too
             for name, array in self.fitted_arrays().items():
                 store[name.replace("/", "|")] = array
+            if isinstance(self._saved_network, keras.Model):
+                write_factors(self._saved_network, store)
 
     def load_own_variables(self, store: Any) -> None:
-        names = list(store.keys())
+        if isinstance(self._saved_network, keras.Model):
+            read_factors(self._saved_network, store)
+        names = [name for name in store.keys() if not is_factor(name)]  # noqa: SIM118
         if names:
             self.restore({name.replace("|", "/"): np.asarray(store[name]) for name in names})
 
@@ -125,6 +136,8 @@ class Method(keras.layers.Layer, abc.ABC):
         """The arguments of the constructor, but for those named, as files hold them."""
         kept = [name for name in arguments_of(type(self)) if name not in names]
         config = {name: self._serialized(name, getattr(self, name)) for name in kept}
+        if isinstance(self._saved_network, keras.Model):  # whose layers forget their factors' scale
+            config["lora"] = [lora_of(layer) for layer in walk(self._saved_network)]
         return {"format": FORMAT, "name": self.name, **config}
 
     @classmethod
@@ -132,10 +145,13 @@ class Method(keras.layers.Layer, abc.ABC):
         config = dict(config)
         check_format(config.pop("format", FORMAT))
         deserialize = keras.saving.deserialize_keras_object
+        factors = config.pop("lora", [])
         made = {
             name: deserialize(value) if isinstance(value, dict) else value
             for name, value in config.items()
         }
+        for layer, lora in zip(walk(made["model"]) if factors else (), factors, strict=True):
+            set_lora(layer, *lora)
         return cls(**made)
 
     def __repr__(self) -> str:

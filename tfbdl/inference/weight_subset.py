@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -18,7 +20,8 @@ class WeightSubset:
 
     Args:
         flat: the model.
-        chosen: "all", "last_layer", or names of layers, or of weights as "dense/kernel".
+        chosen: "all", "last_layer", "lora" for the factors of LoRA, or names of layers, or of
+            weights as "dense/kernel".
 
     Attributes:
         index: their places in `model.trainable_variables`.
@@ -40,6 +43,8 @@ class WeightSubset:
         paths = list(flat.shapes)
         if word == "all":
             self.index = list(range(len(paths)))
+        elif word == "lora":
+            self.index = self._factors(flat)
         elif word == "last_layer":
             last = {id(layer) for layer in heads or [self.last_layer]}
             self.index = [i for i, o in enumerate(self.owners) if id(o) in last]
@@ -51,6 +56,16 @@ class WeightSubset:
         self.size = sum(self.sizes)
         starts = np.cumsum([0, *flat.sizes])
         self._places = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in self.index])
+
+    def _factors(self, flat: FlatModel) -> list[int]:
+        pairs = zip(self.owners, flat.model.trainable_variables, strict=True)
+        factors = [i for i, (layer, v) in enumerate(pairs) if _is_factor(layer, v)]
+        if not factors:
+            raise ValueError(
+                "subset_of_weights='lora': no layer of the model trains factors of LoRA; call its "
+                "enable_lora first"
+            )
+        return factors
 
     def take(self, theta: np.ndarray) -> np.ndarray:
         """The weights of theta, shape (D,), that are in the subset, shape (P,)."""
@@ -75,8 +90,12 @@ class WeightSubset:
         return tf.split(values, self.sizes)
 
 
+def _is_factor(layer: Any, variable: keras.Variable) -> bool:
+    return getattr(layer, "lora_enabled", False) and variable.name.startswith("lora_")
+
+
 def _named(names: Sequence[str], flat: FlatModel) -> list[int]:
-    wanted = "'all', 'last_layer', or a list of names of layers or weights"
+    wanted = "'all', 'last_layer', 'lora', or a list of names of layers or weights"
     names = words("subset_of_weights", names, wanted)
     if not names:
         raise ValueError(f"subset_of_weights=[] must be {wanted}")

@@ -9,12 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.copying import lora_of, set_lora
 from tfbdl.draws import accept_draws
 from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.keras_private import walk
 from tfbdl.keras_private_training import compiled_with
+from tfbdl.lora import lora_of, set_lora
 
 
 class Reweighted(keras.Model):

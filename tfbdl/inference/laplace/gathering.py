@@ -17,14 +17,15 @@ from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.followed import Followed
+from tfbdl.inference.laplace.forms import Forms, check_last
 from tfbdl.inference.laplace.head_pass import HeadPass
-from tfbdl.inference.laplace.jacobian import Forms, Jacobian, check_last, rows
+from tfbdl.inference.laplace.jacobian import Jacobian, rows
 from tfbdl.inference.laplace.network_pass import NUMBERS, NetworkPass
 from tfbdl.inference.laplace.output_parts import OutputPart, output_parts
 from tfbdl.inference.laplace.precision import Precision, precision_of
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.weight_subset import WeightSubset
-from tfbdl.keras_private import settings_of, walk
 from tfbdl.memory import require
 from tfbdl.models.reweighted import floats
 from tfbdl.sources import NO_TARGETS, Source
@@ -75,11 +76,10 @@ class GatheredCurvature:
         rank: int,
         jit_compile: bool | None,
     ) -> None:
-        self._model, self._flat = model, flat
+        self._flat, self._followed = flat, Followed(model, flat)
         self._subset, self._likelihood = subset, likelihood
         self._structure, self._kind, self._rank = structure, kind, rank
         self._jit_compile = jit_compile
-        self._settings: list[tuple[keras.layers.Layer, Any]] | None = None
         self._compile()
 
     def gather(self, data: Source, batch_size: int | None) -> None:
@@ -92,7 +92,8 @@ class GatheredCurvature:
         Raises:
             ValueError: if the data do not fit the network or its likelihood, or it not into memory.
         """
-        self._follow_model()
+        if self._followed.take_up():
+            self._compile()
         theta = tf.constant(self._flat.theta.numpy())
         state = [tf.constant(v.numpy()) for v in self._flat.state]
         few = self._first(theta, state, data)
@@ -149,29 +150,6 @@ class GatheredCurvature:
         state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
         self._take(tf.constant(arrays["theta"]), state, precision, arrays["sums"])
 
-    def _follow_model(self) -> None:
-        """Takes up weights and settings of layers that have changed since."""
-        settings, before = _settings_of_layers(self._model), self._note_settings()
-        if self._flat.model is not self._model:  # it is a copy, in another precision
-            if settings != before:
-                raise ValueError(
-                    f"model={self._model.name} has layers whose settings have changed; make a new "
-                    "Laplace"
-                )
-            self._flat.model.set_weights(self._model.get_weights())
-        elif settings != before:
-            self._settings = settings
-            self._compile()
-
-    def _note_settings(self) -> list[tuple[keras.layers.Layer, Any]]:
-        """The settings that programs are made under, from the first use on.
-
-        Not before, since layers that are being loaded do not have all of theirs.
-        """
-        if self._settings is None:
-            self._settings = _settings_of_layers(self._model)
-        return self._settings
-
     def _compile(self) -> None:
         self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link)
         self._forms = None
@@ -203,7 +181,7 @@ class GatheredCurvature:
         self, x: Source, factors: list[Tensors], batch_size: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean, shape (N, ...), and covariance at each x, (N, F, F), of the linearised outputs."""
-        self._note_settings()
+        self._followed.note_settings()
         size = self._batch_size(self._network.numbers_of_whole())
         means, covariances = [], []
         for batch in self._batches(x, min(size, batch_size or size)):
@@ -233,7 +211,7 @@ class GatheredCurvature:
                 has; None if none are kept. Where that is much they are of the weights, the same
                 for all examples.
         """
-        self._note_settings()
+        self._followed.note_settings()
         heads = self._heads
         one_position = heads is not None and all(h.positions == 1 for h in self._jacobian.heads)
         few = math.prod(self._shape) <= _FEW_OUTPUTS
@@ -316,7 +294,3 @@ class GatheredCurvature:
 
 def _head(x: Any, y: Any) -> tuple[Any, Any]:
     return keras.tree.map_structure(lambda a: a[:_FEW], (x, y))
-
-
-def _settings_of_layers(model: keras.Model) -> list[tuple[keras.layers.Layer, Any]]:
-    return [(layer, settings_of(layer)) for layer in walk(model)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -18,8 +18,17 @@ import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.graphs import has_loops
+from tfbdl.inference.laplace.forms import Forms
 from tfbdl.inference.laplace.heads import Head, found_heads
-from tfbdl.inference.laplace.layer_rules import has_rule, inputs_of, outputs_of, part_of
+from tfbdl.inference.laplace.layer_rules import (
+    Values,
+    columns,
+    has_rule,
+    inputs_of,
+    kernel_and_bias,
+    outputs_of,
+    part_of,
+)
 from tfbdl.inference.laplace.output_fisher import Link
 from tfbdl.inference.laplace.output_parts import OutputPart
 from tfbdl.inference.laplace.parts import Factored, Part, Whole
@@ -32,40 +41,6 @@ State: TypeAlias = Sequence[tf.Tensor]
 AGREES = 0.05
 """Relative difference up to which a rule is what automatic differentiation gives; wrong rules are
 off by about 1, and half precision by 0.01."""
-
-
-class Forms(NamedTuple):
-    """The form in which the gradients of a network's weights come, found out on a few examples.
-
-    positions: the positions of the kernels whose part is `Factored`, by their place in the subset:
-        T.
-    biases: places of the biases of such layers.
-    has_loops: whether there are loops in the network's graph.
-    heads: the layers whose z the outputs are, if all weights are theirs; else none.
-    """
-
-    positions: dict[int, int]
-    biases: list[int]
-    has_loops: bool
-    heads: list[Head]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Rows (place, T), T = 0 for biases, behind a row that says whether there are loops.
-
-        And a row for each head.
-        """
-        rows = [(-1, int(self.has_loops)), *self.positions.items(), *((p, 0) for p in self.biases)]
-        heads = np.array(self.heads, np.int64).reshape(-1, len(Head._fields))
-        return {"forms": np.array(rows, np.int64), "heads": heads}
-
-    @classmethod
-    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Forms:
-        """The forms from `arrays`."""
-        (_, has_loops), *others = ((int(place), int(t)) for place, t in arrays["forms"])
-        positions = {place: t for place, t in others if t}
-        biases = [place for place, t in others if not t]
-        heads = [Head.of_numbers(row) for row in arrays["heads"]]
-        return cls(positions, biases, bool(has_loops), heads)
 
 
 class Jacobian:
@@ -115,7 +90,7 @@ class Jacobian:
         biases = [p for p in agreeing if self._weights[p] is self._layers[p].bias]
         positions = {p: int(errors[p][1]) for p in agreeing if p not in biases}
         heads: list[Head] = []
-        if len(agreeing) == len(self._weights):
+        if len(agreeing) == len(self._weights) and not self._has_factors():
             of_layers = self._layers_as_heads(biases)
             outputs, direction, of_layers_z = keras.tree.map_structure(np.asarray, of_heads)
             heads = found_heads(of_layers, outputs, direction, of_layers_z, parts)
@@ -155,11 +130,16 @@ class Jacobian:
             return tape.gradient(along, [c.z for c in calls], unconnected_gradients="zero")
 
         gradients = self.map(back, directions, [c.z.dtype for c in calls]) if calls else []
-        parts: dict[int, Part] = {**self._by_rule(calls, gradients)}
+        values = self._values(theta, state)
+        parts: dict[int, Part] = {**self._by_rule(calls, gradients, values)}
         others = [place for place in range(len(self._weights)) if place not in parts]
         if others:
             parts |= self._whole(others, theta, state, x, directions)
         return outputs, [parts[place] for place in range(len(self._weights))]
+
+    def columns(self, place: int) -> int:
+        """O of a weight in `positions`, seen as a matrix (I, O)."""
+        return columns(self._layers[place], self._weights[place])
 
     def at_heads(
         self, theta: tf.Tensor, state: State, x: Any
@@ -192,7 +172,7 @@ class Jacobian:
         total = 4 * k * self.subset.size if written_out else 0
         for place, size in enumerate(self.subset.sizes):
             if place in self.positions:
-                positions, outputs = self.positions[place], self.subset.shapes[place][-1]
+                positions, outputs = self.positions[place], self.columns(place)
                 total += positions * (size // outputs + k * outputs)
                 total += k * size if positions > 1 or written_out else 0
             else:
@@ -210,13 +190,22 @@ class Jacobian:
             _set_number(c.z, outputs.shape[0])
         return outputs, [c for c in own if c.z.shape[0] == outputs.shape[0]]
 
-    def _by_rule(self, calls: list[Call], gradients: list[tf.Tensor]) -> dict[int, Factored]:
+    def _values(self, theta: tf.Tensor, state: State) -> Values:
+        """All variables of the network, by their identities."""
+        trained, model = self._flat.unflatten(theta), self._flat.model
+        pairs = [*zip(model.trainable_variables, trained, strict=True)]
+        pairs += zip(model.non_trainable_variables, state, strict=True)
+        return {id(v): value for v, value in pairs}
+
+    def _by_rule(
+        self, calls: list[Call], gradients: list[tf.Tensor], values: Values
+    ) -> dict[int, Factored]:
         parts: dict[int, Factored] = {}
         for place in self._ruled:
             pairs = zip(calls, gradients, strict=True)
             own = [pair for pair in pairs if pair[0].layer is self._layers[place]]
             if own:
-                parts[place] = part_of(self._weights[place], own)
+                parts[place] = part_of(self._weights[place], own, values)
         return parts
 
     def _whole(
@@ -250,6 +239,11 @@ class Jacobian:
             self.subset.sizes[h.kernel] // h.outputs if h.kernel >= 0 else 1 for h in self.heads
         ]
 
+    def _has_factors(self) -> bool:
+        """Whether weights of the subset are neither kernels nor biases."""
+        pairs = zip(self._layers, self._weights, strict=True)
+        return not all(any(w is own for own in kernel_and_bias(layer)) for layer, w in pairs)
+
     def _layers_as_heads(self, biases: list[int]) -> dict[int, Head]:
         """Each layer as if it were a head, by the place of its first weight."""
         found: dict[int, Head] = {}
@@ -277,7 +271,9 @@ class Jacobian:
         sources = [c.z for c in calls], weights
         of_calls, of_weights = tape.gradient(along, sources, unconnected_gradients="zero")
         errors = {}
-        for place, part in self._by_rule(calls, [g[tf.newaxis] for g in of_calls]).items():
+        values = self._values(theta, state)
+        of_rules = self._by_rule(calls, [g[tf.newaxis] for g in of_calls], values)
+        for place, part in of_rules.items():
             truth = tf.reshape(of_weights[self.subset.index[place]], [-1])
             error = tf.norm(tf.reduce_sum(part.dense(), axis=[0, 1]) - truth)
             error = tf.math.divide_no_nan(error, tf.norm(truth))
@@ -287,19 +283,6 @@ class Jacobian:
         pairs = zip(calls, of_calls, strict=True)
         once = {first[id(c.layer)]: rows(g) for c, g in pairs if number[id(c.layer)] == 1}
         return errors, (rows(outputs), tf.reshape(some_direction, rows(outputs).shape), once)
-
-
-def check_last(
-    flat: FlatModel, taken: keras.layers.Layer, layers: list[keras.layers.Layer], x: Any
-) -> None:
-    """Raises ValueError unless the network calls `taken` last of `layers`."""
-    with recorded(layers) as calls:
-        flat(flat.theta, x)
-    if calls[-1].layer is not taken:
-        raise ValueError(
-            f"subset_of_weights='last_layer' would take {taken.name!r}, but the last to be called "
-            f"is {calls[-1].layer.name!r}; name the layer"
-        )
 
 
 def _set_number(tensor: tf.Tensor, num: int) -> None:

@@ -47,12 +47,14 @@ class Laplace(EvidenceMethod):
             are at `fit` are the mean; BatchNormalization keeps its statistics.
         likelihood: p(y | f(x)), as `likelihoods.get` takes it; by default that of the model's loss.
             Networks that end in a softmax or sigmoid are linearised before it.
-        subset_of_weights: "last_layer", "all", or names of layers, or of weights as
-            "dense/kernel". All other weights stay as they are.
+        subset_of_weights: "last_layer", "all", "lora" for the factors of LoRA (Yang et al. 2024,
+            "Bayesian Low-rank Adaptation for Large Language Models"), or names of layers, or of
+            weights as "dense/kernel". All other weights stay as they are.
         hessian_structure: "full", all correlations; "kron", one Kronecker product for each kernel
-            of a dense layer or convolution (Ritter et al. 2018), all correlations of its bias, and
-            none for other weights (of LSTM, BatchNormalization, Embedding and so on); "diag"; or
-            "lowrank", the `rank` directions in which H is largest.
+            of a dense layer, einsum or convolution (Ritter et al. 2018) and for each factor of
+            LoRA in these, all correlations of their biases, and none for other weights (of LSTM,
+            BatchNormalization, Embedding and so on); "diag"; or "lowrank", the `rank` directions
+            in which H is largest.
         prior_precision: delta: a number; shape (L,), one for each weight tensor of `paths`; or
             shape (P,), one for each weight, not under "kron".
         sigma_noise: standard deviation of normal noise; by default that of the likelihood. It can

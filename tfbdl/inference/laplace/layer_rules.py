@@ -1,10 +1,14 @@
-"""Layers whose weight gradients are products of inputs and output gradients."""
+"""Layers whose weight gradients are products of inputs and output gradients.
+
+A layer is seen as z = W^T a + b at each of T positions, with a of I numbers and z of O. The factors
+A and B of LoRA are two such layers, one behind the other: u = alpha / r A^T a, and B^T u.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -12,21 +16,91 @@ import tensorflow as tf
 from tfbdl.inference.laplace.parts import Factored
 from tfbdl.recording import Call
 
-LINEAR = (keras.layers.Dense, keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
+LINEAR = (
+    keras.layers.Dense,
+    keras.layers.EinsumDense,
+    keras.layers.Conv1D,
+    keras.layers.Conv2D,
+    keras.layers.Conv3D,
+)
 """Layers that are an `activation` of a function linear in kernel and bias; no subclasses."""
+Values = Mapping[int, tf.Tensor]
+"""Values of variables, by their identities."""
+
+
+class Axes(NamedTuple):
+    """The axes of an einsum by their letters, where it is a product of matrices.
+
+    positions: axes of inputs and outputs alone, the first of examples.
+    inputs: axes of the kernel that are summed over, which come first in it.
+    outputs: all others of the kernel.
+    x: the inputs' axes.
+    y: the outputs' axes.
+    """
+
+    positions: str
+    inputs: str
+    outputs: str
+    x: str
+    y: str
+
+    @classmethod
+    def of(cls, layer: keras.layers.EinsumDense) -> Axes | None:
+        """The axes of a layer; None where it is no product of matrices."""
+        if "." in layer.equation:
+            return None
+        (x, kernel), y = layer.equation.split("->")[0].split(","), layer.equation.split("->")[1]
+        inputs = "".join(c for c in kernel if c in x)
+        outputs = "".join(c for c in kernel if c not in x)
+        positions = "".join(c for c in x if c not in kernel)
+        is_product = kernel == inputs + outputs and sorted(y) == sorted(positions + outputs)
+        first = x[:1] == y[:1] == positions[:1]
+        return cls(positions, inputs, outputs, x, y) if is_product and first and outputs else None
 
 
 def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
-    """Whether this weight is kernel or bias of a dense layer, or a convolution without groups."""
+    """Whether a weight's gradient is known: kernels, biases and factors of LoRA.
+
+    Of dense layers, einsums that are products of matrices, and convolutions without groups.
+    """
     if type(layer) not in LINEAR or getattr(layer, "groups", 1) != 1:
         return False
-    return weight is layer.kernel or weight is layer.bias
+    if isinstance(layer, keras.layers.EinsumDense):
+        axes = Axes.of(layer)
+        if axes is None or (weight is layer.bias and layer.bias_axes != axes.outputs):
+            return False
+    return any(weight is own for own in (*kernel_and_bias(layer), *_factors(layer)))
+
+
+def kernel_and_bias(layer: Any) -> list[Any]:
+    """The kernel, unless LoRA adds to it, and the bias."""
+    adapted = bool(_factors(layer))
+    return [w for w in (None if adapted else layer.kernel, layer.bias) if w is not None]
+
+
+def _factors(layer: Any) -> tuple[Any, ...]:
+    """A and B of LoRA, where a layer has them."""
+    enabled = getattr(layer, "lora_enabled", False)
+    return (layer.lora_kernel_a, layer.lora_kernel_b) if enabled else ()
 
 
 def outputs_of(layer: keras.layers.Layer) -> int | None:
-    """O, the length of the last axis of the z of a layer; None if channels are first."""
+    """O of a layer, where these are the last axis of z; None elsewhere."""
+    if isinstance(layer, keras.layers.EinsumDense):
+        axes = Axes.of(layer)
+        if axes is None or axes.y != axes.positions + axes.outputs or len(axes.outputs) != 1:
+            return None
     last = getattr(layer, "data_format", "channels_last") == "channels_last"
     return int(layer.kernel.shape[-1]) if last else None
+
+
+def columns(layer: keras.layers.Layer, weight: Any) -> int:
+    """O of a weight with a rule, seen as a matrix (I, O)."""
+    last = int(weight.shape[-1])
+    if not isinstance(layer, keras.layers.EinsumDense) or weight is _last(_factors(layer)):
+        return last
+    axes = Axes.of(layer)
+    return last * math.prod(weight.shape[len(axes.inputs) if axes else 0 : -1])
 
 
 def inputs_of(call: Call) -> tf.Tensor:
@@ -34,24 +108,48 @@ def inputs_of(call: Call) -> tf.Tensor:
     return _multiplied(call.layer, tf.cast(call.x, call.z.dtype))  # of integers, as from look-ups
 
 
-def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]]) -> Factored:
-    """J of the kernel or the bias of a layer; several calls are positions like pixels.
+def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]], values: Values) -> Factored:
+    """J of a weight; several calls are positions like pixels.
 
     Args:
         weight: a weight with `has_rule(weight)`.
         calls: the calls of its layer, each with the gradients of K directions in its z, (K,
             *z.shape).
+        values: those of all variables of the layer.
     """
     layer = calls[0][0].layer
     g = tf.concat([_back(layer, g) for _, g in calls], axis=2)
     g = tf.transpose(g, [1, 0, 2, 3])
     if weight is layer.bias:
         return Factored(tf.ones_like(g[:, 0, :1, :1]), tf.reduce_sum(g, axis=2, keepdims=True))
-    return Factored(tf.concat([inputs_of(c) for c, _ in calls], axis=1), g)
+    a = tf.concat([inputs_of(c) for c, _ in calls], axis=1)
+    factors = _factors(layer)
+    if not factors:
+        return Factored(a, g)
+    first, second = (tf.cast(values[id(factor)], g.dtype) for factor in factors)
+    scale = layer.lora_alpha / layer.lora_rank
+    b, k, t, _ = g.shape
+    rank, last = second.shape
+    g = tf.reshape(g, [b, k, -1, last])
+    if weight is factors[0]:
+        g = scale * tf.matmul(g, second, transpose_b=True)
+        return Factored(a, tf.reshape(g, [b, k, t, -1]))
+    u = scale * tf.einsum("bti,io->bto", a, tf.reshape(first, [a.shape[2], -1]))
+    return Factored(tf.reshape(u, [b, -1, rank]), g)
+
+
+def _last(values: Sequence[Any]) -> Any:
+    return values[-1] if values else None
 
 
 def _multiplied(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
     """The inputs of the kernel at each position, shape (B, T, I); patches of images."""
+    if isinstance(layer, keras.layers.EinsumDense):
+        axes = Axes.of(layer)
+        assert axes is not None
+        x = _transposed(x, axes.x, axes.positions + axes.inputs)
+        positions = math.prod(x.shape[1 : len(axes.positions)])
+        return tf.reshape(x, [x.shape[0], positions, math.prod(x.shape[len(axes.positions) :])])
     if not isinstance(layer, keras.layers.Dense):
         size = math.prod(layer.kernel.shape[:-1])
         each = tf.reshape(tf.eye(size, dtype=x.dtype), [*layer.kernel.shape[:-1], size])
@@ -71,7 +169,14 @@ def _convolved(layer: Any, x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 def _back(layer: keras.layers.Layer, g: tf.Tensor) -> tf.Tensor:
     """Gradients in z, shape (K, B, T, O)."""
     k, b = g.shape[:2]
-    g = _channels_last(layer, tf.reshape(g, [k * b, *g.shape[2:]]))
+    g = tf.reshape(g, [k * b, *g.shape[2:]])
+    if isinstance(layer, keras.layers.EinsumDense):
+        axes = Axes.of(layer)
+        assert axes is not None
+        g = _transposed(g, axes.y, axes.positions + axes.outputs)
+        positions = math.prod(g.shape[1 : len(axes.positions)])
+        return tf.reshape(g, [k, b, positions, math.prod(g.shape[len(axes.positions) :])])
+    g = _channels_last(layer, g)
     return tf.reshape(g, [k, b, math.prod(g.shape[1:-1]), g.shape[-1]])
 
 
@@ -79,3 +184,7 @@ def _channels_last(layer: keras.layers.Layer, values: tf.Tensor) -> tf.Tensor:
     if getattr(layer, "data_format", "channels_last") == "channels_last":
         return values
     return keras.ops.moveaxis(values, 1, -1)
+
+
+def _transposed(values: tf.Tensor, axes: str, wanted: str) -> tf.Tensor:
+    return tf.transpose(values, [axes.index(c) for c in wanted])

@@ -164,7 +164,7 @@ def precision_of(structure: str, subset: WeightSubset, jacobian: Jacobian, rank:
     def block_of(place: int) -> Block:
         size = subset.sizes[place]
         if structure == "kron" and place in jacobian.positions:
-            return KroneckerBlock(size, size // subset.shapes[place][-1])
+            return KroneckerBlock(size, size // jacobian.columns(place))
         if structure == "kron" and place in jacobian.biases:
             return FullBlock([size])
         return DiagonalBlock(size)

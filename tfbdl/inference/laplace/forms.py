@@ -1,0 +1,60 @@
+"""The forms of the gradients of a network's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from tfbdl.flat_model import FlatModel
+from tfbdl.inference.laplace.heads import Head
+from tfbdl.recording import recorded
+
+
+class Forms(NamedTuple):
+    """The form in which the gradients of a network's weights come, found out on a few examples.
+
+    positions: the positions of the kernels whose part is `Factored`, by their place in the subset:
+        T.
+    biases: places of the biases of such layers.
+    has_loops: whether there are loops in the network's graph.
+    heads: the layers whose z the outputs are, if all weights are theirs; else none.
+    """
+
+    positions: dict[int, int]
+    biases: list[int]
+    has_loops: bool
+    heads: list[Head]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Rows (place, T), T = 0 for biases, behind a row that says whether there are loops.
+
+        And a row for each head.
+        """
+        rows = [(-1, int(self.has_loops)), *self.positions.items(), *((p, 0) for p in self.biases)]
+        heads = np.array(self.heads, np.int64).reshape(-1, len(Head._fields))
+        return {"forms": np.array(rows, np.int64), "heads": heads}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Forms:
+        """The forms from `arrays`."""
+        (_, has_loops), *others = ((int(place), int(t)) for place, t in arrays["forms"])
+        positions = {place: t for place, t in others if t}
+        biases = [place for place, t in others if not t]
+        heads = [Head.of_numbers(row) for row in arrays["heads"]]
+        return cls(positions, biases, bool(has_loops), heads)
+
+
+def check_last(
+    flat: FlatModel, taken: keras.layers.Layer, layers: list[keras.layers.Layer], x: Any
+) -> None:
+    """Raises ValueError unless the network calls `taken` last of `layers`."""
+    with recorded(layers) as calls:
+        flat(flat.theta, x)
+    if calls[-1].layer is not taken:
+        raise ValueError(
+            f"subset_of_weights='last_layer' would take {taken.name!r}, but the last to be called "
+            f"is {calls[-1].layer.name!r}; name the layer"
+        )
