@@ -11,12 +11,10 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.models.functional import Functional
 from keras.src.random.seed_generator import make_default_seed
 from keras.src.saving.saving_lib import _walk_saveable
-from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
 from tfbdl.snapshots import PLAIN, snapshot
 
 __all__ = [
-    "batches_of",
     "build_all",
     "copy_lambda",
     "drop_seed_generator",
@@ -140,16 +138,6 @@ def build_all(model: keras.Model, batch: tuple[Any, Any]) -> None:
     """
     with model.distribute_strategy.scope():
         model._symbolic_build(data_batch=batch)
-
-
-def batches_of(data: keras.utils.PyDataset) -> Iterator[Any]:
-    """The batches of a `PyDataset` in their order, made by the workers that it asks for."""
-    adapter = PyDatasetAdapter(data)
-    adapter.on_epoch_begin()
-    try:
-        yield from adapter.get_numpy_iterator()
-    finally:
-        adapter.on_epoch_end()
 
 
 def is_graph(layer: keras.layers.Layer) -> bool:

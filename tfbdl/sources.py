@@ -14,7 +14,7 @@ from tfbdl.arguments import optional, positive_integer
 from tfbdl.example_weights import ClassWeights, sample_weights
 from tfbdl.examples import examples, map_arrays
 from tfbdl.frames import as_inputs, is_frame
-from tfbdl.keras_private import batches_of
+from tfbdl.keras_private_data import batches_of
 
 
 class Element(NamedTuple):
@@ -111,7 +111,7 @@ class Source:
             yield self._element(self.x, self.y, self.sample_weight, dtype)
             return
         count = 0
-        for data in itertools.islice(self._raw(), self.steps):
+        for data in itertools.islice(self.batches(), self.steps):
             yield self._of_batch(data, count, dtype, needs_y=needs_y)
             count += 1
         if self.steps is not None and count < self.steps:
@@ -123,6 +123,8 @@ class Source:
         Raises:
             ValueError: as `elements`, or if there is none.
         """
+        if self.kind == PY_DATASET and self.number:
+            return self._of_batch(self.x[0], 0, dtype)  # which begins no epoch
         if self._once is None:
             return next(self.elements(dtype), None) or _no_batches()
         taken = list(itertools.islice(self._once, 1)) or _no_batches()
@@ -147,7 +149,12 @@ class Source:
             None if weights[0] is None else np.concatenate(weights),
         )
 
-    def _raw(self) -> Iterator[Any]:
+    def batches(self) -> Iterator[Any]:
+        """The batches as they are.
+
+        Raises:
+            ValueError: if a generator is to give its batches again.
+        """
         if self.kind != GENERATOR:
             return batches_of(self.x) if self.kind == PY_DATASET else iter(self.x)
         if self._spent:
@@ -163,16 +170,17 @@ class Source:
         self, data: Any, number: int, dtype: tf.DType | None, *, needs_y: bool = True
     ) -> Element:
         x, y, weights = unpacked(data)
+        where = f" of batch {number}"
         if not needs_y:
-            y = weights = None
-        return self._element(x, y, weights, dtype, f" of batch {number}")
+            return Element(*_checked(x, None, dtype, where), None)
+        return self._element(x, y, weights, dtype, where)
 
     def _element(
         self, x: Any, y: Any, weights: Any, dtype: tf.DType | None, where: str = ""
     ) -> Element:
         x, y = _checked(x, y, dtype, where)
         num = num_examples((x,))
-        if self.class_weight is not None and y is not None:
+        if self.class_weight is not None:
             if weights is not None:
                 raise ValueError("class_weight is given beside weights in x; leave it out")
             weights = self.class_weight(y).numpy()

@@ -166,12 +166,11 @@ class FeedTest(tf.test.TestCase):
         def of(*arrays: Any) -> Any:
             return lambda epoch, context: tf.data.Dataset.from_tensor_slices(arrays)
 
-        self.refuse("^x is a tf.data.Dataset, .*function", batches(1, None))
         self.refuse("^num_data=41 is for a function x", X, Y)
         self.refuse("^num_data=None must be a positive integer", from_arrays, num_data=None)
         self.refuse("^y is given, but x is a function", from_arrays, Y)
         self.refuse("^x gives a list; let it make", lambda epoch, context: [X, Y])
-        self.refuse("^x gives examples that are neither", of(X, Y, X[:, 0]))
+        self.refuse("^x gives examples that are neither", of(X, Y, Y, Y))
         self.refuse("^x gives examples that are neither", of({"a": X}, Y))
         self.refuse("^x gives fewer examples .* single examples, not batches", batches)
         self.refuse(

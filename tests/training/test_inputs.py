@@ -94,7 +94,7 @@ class ArgumentTest(InputCase):
                 self.refuse("^epochs=", epochs=epochs)
 
     def test_batch_size(self) -> None:
-        for batch_size in (0, -5, 4.0, "4", False, None):
+        for batch_size in (0, -5, 4.0, "4", False):
             with self.subTest(batch_size=batch_size):
                 self.refuse("^batch_size=", batch_size=batch_size)
 

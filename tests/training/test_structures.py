@@ -98,9 +98,9 @@ def variational() -> keras.Model:
 def test_methods_that_train_take_dictionaries(
     make: Callable[[], Any],
 ) -> None:
-    batches = tf.data.Dataset.from_tensor_slices((BOTH, Y)).batch(7)
+    batches = tf.data.Dataset.from_tensor_slices((BOTH, Y)).batch(24)
     of_arrays = make().fit(BOTH, Y, epochs=2, verbose=0)
     of_batches = make().fit(batches, epochs=2, verbose=0)
-    np.testing.assert_array_equal(of_arrays.sample(2), of_batches.sample(2))
+    np.testing.assert_allclose(of_arrays.sample(2), of_batches.sample(2), 1e-4, 1e-5)
     means = [tfbdl.predict(p, BOTH, 2, seed=0, verbose=0).mean for p in (of_arrays, of_batches)]
-    np.testing.assert_array_equal(*means)
+    np.testing.assert_allclose(*means, rtol=1e-3, atol=1e-4)

@@ -20,7 +20,7 @@ from tfbdl.keras_private import own_variables, walk
 from tfbdl.memory import require
 from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.reweighted import floats
-from tfbdl.sources import Source, num_examples
+from tfbdl.sources import ENDLESS, GENERATOR, Source, kind_of, length_of
 
 
 class PathMoments(NamedTuple):
@@ -107,7 +107,7 @@ class SWAG(TrainingMethod):
                 f"start={self.start} and every={self.every} leave less than two points of the "
                 "path; train longer"
             )
-        self._training.x = None if callable(x) else x
+        self._training.x = x if _can_read_again(x) else None
         return moments
 
     @property
@@ -145,7 +145,8 @@ class SWAG(TrainingMethod):
         Args:
             num_samples: draws; the paper's 30.
             x: training inputs, from which the statistics of BatchNormalization are taken anew for
-                each draw; by default those of `fit`, which a file does not hold.
+                each draw; by default those of `fit`, which a file does not hold, nor does a method
+                that was fitted to a generator, a function, or data without an end.
             batch_size: examples at a time while they are.
             seed: the seed of the draws.
 
@@ -167,10 +168,10 @@ class SWAG(TrainingMethod):
                     f"x=None: layer={layers[0].name!r} keeps statistics of its inputs, which "
                     "differ for each draw; give training inputs to ensemble"
                 )
-            x = Source(x, model=self.model).whole(self._flat.dtype, needs_y=False).x
-            self._flat.check_inputs(x)
+            data = Source(x, model=self.model)
+            self._flat.check_inputs(data.first(self._flat.dtype).x)
             with _left_as_it_was(self.model):
-                states = _statistics(self.model, thetas, x, batch_size)
+                states = _statistics(self.model, thetas, data, batch_size)
         ensemble = WeightEnsemble(self.model, thetas, states)
         ensemble.take_loss(self.model)
         return ensemble
@@ -258,16 +259,31 @@ def _left_as_it_was(model: keras.Model) -> Iterator[None]:
             layer.momentum = momentum
 
 
-def _statistics(model: keras.Model, thetas: np.ndarray, x: Any, batch_size: int) -> np.ndarray:
+def _can_read_again(x: Any) -> bool:
+    """Whether x is arrays, or batches of which there is an end and a beginning."""
+    is_generator = callable(x) or kind_of(x) == GENERATOR
+    return not is_generator and (kind_of(x) is None or length_of(x) != ENDLESS)
+
+
+def _statistics(
+    model: keras.Model, thetas: np.ndarray, data: Source, batch_size: int
+) -> np.ndarray:
     """The statistics of BatchNormalization at each theta: means over the batches of x, (K, E)."""
     flat, layers = FlatModel(model), _normalizations(model)
     states = []
     for theta in thetas:
         flat.assign(tf.cast(theta, flat.dtype))
-        for i, start in enumerate(range(0, num_examples((x, None)), batch_size)):
-            rows = slice(start, start + batch_size)
+        for i, x in enumerate(_parts(data, flat.dtype, batch_size)):
             for layer in layers:
                 layer.momentum = i / (i + 1.0)
-            flat.model(keras.tree.map_structure(lambda a, r=rows: a[r], x), training=True)
+            flat.model(x, training=True)
         states.append(floats(flat.state).numpy())
     return np.stack(states)
+
+
+def _parts(data: Source, dtype: tf.DType, batch_size: int) -> Iterator[Any]:
+    """The inputs, at most so many at a time."""
+    for element in data.elements(dtype, needs_y=False):
+        for start in range(0, element.size, batch_size):
+            rows = slice(start, start + batch_size)
+            yield keras.tree.map_structure(lambda a, r=rows: a[r], element.x)

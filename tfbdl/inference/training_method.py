@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import keras
-import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import optional
 from tfbdl.inference.method import Method
 from tfbdl.keras_private_training import inner_optimizer
-from tfbdl.sources import Source
 from tfbdl.training.checks import check_callbacks
-from tfbdl.training.feed import DataOfEpoch
 from tfbdl.training.loop import train
+from tfbdl.training.streams import DataOfEpoch
 
 M = TypeVar("M", bound="TrainingMethod")
 
@@ -53,8 +51,13 @@ class TrainingMethod(Method):
         y: Any = None,
         *,
         epochs: int,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        validation_data: Any = None,
+        validation_steps: int | None = None,
         num_data: int | None = None,
-        batch_size: int = 100,
+        batch_size: int | None = None,
+        steps_per_epoch: int | None = None,
         savedir: str | os.PathLike[str] | None = None,
         columns: Sequence[str] | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -64,13 +67,18 @@ class TrainingMethod(Method):
         """Trains by `tfbdl.train`, where more is said of the arguments; returns the object itself.
 
         Args:
-            x: examples, shape (N, ...), or a structure of such arrays; or a `tf.data.Dataset` of
-                batches (x, y), which is read into memory; or, for data that memory does not hold,
-                a function of the epoch.
+            x: examples, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`; or
+                batches (x, y) or (x, y, weights): a `tf.data.Dataset`, a `keras.utils.PyDataset`, a
+                generator; or a function of the epoch.
             y: targets, shape (N, ...); None if x gives them, or the model needs none.
             epochs: number of the last epoch of each network.
+            sample_weight: the weights of the examples, shape (N,).
+            class_weight: weights by class in their place, as in Keras' `fit`.
+            validation_data: (x, y) or (x, y, weights), or batches, to evaluate after each epoch.
+            validation_steps: the number of batches to take of these; None for all.
             num_data: N, if x is a function.
-            batch_size: examples a step.
+            batch_size: examples a step, by default 100; data sets have their own.
+            steps_per_epoch: batches of an epoch; by default all of a data set.
             savedir: folder of the run: its log, its checkpoints, and what is kept on the way. A
                 stopped call goes on where it was. None writes nothing.
             columns: the columns of the log.
@@ -85,15 +93,18 @@ class TrainingMethod(Method):
         """
         folder = optional(arguments.path, "savedir", savedir)
         check_callbacks(callbacks)
-        if isinstance(x, tf.data.Dataset):
-            x, y, _ = Source(x, y).whole(tf.as_dtype(self.dtype))
         run = partial(
             train,
             x=x,
             y=y,
             epochs=epochs,
+            sample_weight=sample_weight,
+            class_weight=class_weight,
+            validation_data=validation_data,
+            validation_steps=validation_steps,
             num_data=num_data,
             batch_size=batch_size,
+            steps_per_epoch=steps_per_epoch,
             columns=columns,
             changed=changed,
             jit_compile=self.jit_compile,

@@ -66,8 +66,7 @@ class VAE(keras.Model):
             also if `encoder` or `decoder` gives another one.
     """
 
-    bound = OfCall(lambda: None)
-    _losses = OfCall(list)
+    bound, _losses, takes_weights = OfCall(lambda: None), OfCall(list), False
 
     def __init__(
         self,
@@ -176,6 +175,7 @@ class VAE(keras.Model):
         training: bool = True,
     ) -> tf.Tensor:
         """-elbo of the last call, as the mean over the batch."""
+        vae_bounds.refuse_weights(sample_weight)
         log_likelihood, kl = self.bound
         self.add_loss(-tf.reduce_mean(log_likelihood))
         self.elbo_tracker.update_state(log_likelihood - kl)

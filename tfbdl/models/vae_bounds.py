@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -70,3 +70,9 @@ def in_batches(
         for i in range(0, len(x), BATCH)
     ]
     return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
+
+
+def refuse_weights(sample_weight: Any) -> None:
+    """Raises ValueError for weights of examples, whose part in the KL is not weighed."""
+    if sample_weight is not None:
+        raise ValueError("sample_weight is given, but the bound of a VAE knows no weights")

@@ -12,6 +12,7 @@ from tfbdl.arguments import optional, positive_integer, shown, verbosity
 from tfbdl.examples import check_finite
 from tfbdl.keras_private import takes_training, walk
 from tfbdl.model_arguments import keras_model
+from tfbdl.sources import ENDLESS, kind_of, length_of
 
 _TRAIN_STEP = keras.Model.train_step
 
@@ -20,7 +21,7 @@ def check(
     model: keras.Model,
     *,
     epochs: int,
-    batch_size: int,
+    batch_size: int | None,
     seed: int,
     columns: Any,
     callbacks: Any,
@@ -32,7 +33,7 @@ def check(
     if not model.compiled:
         raise ValueError(f"model={model.name} is not compiled; call model.compile(optimizer, loss)")
     positive_integer("epochs", epochs)
-    positive_integer("batch_size", batch_size)
+    optional(positive_integer, "batch_size", batch_size)
     arguments.seed("seed", seed)
     optional(check_columns, "columns", columns)
     check_callbacks(callbacks)
@@ -61,22 +62,46 @@ def check_columns(name: str, columns: Any) -> list[str]:
     return names
 
 
-def check_function(y: Any, num_data: int | None) -> int:
-    """N of a function x; ValueError unless it is given, and no y."""
+def check_function(y: Any, sample_weight: Any, num_data: int | None) -> int:
+    """N of a function x; ValueError unless it is given, and no y and no weights."""
     if y is not None:
         raise ValueError("y is given, but x is a function; let it give examples (x, y)")
+    if sample_weight is not None:
+        raise ValueError(
+            "sample_weight is given, but x is a function; let it give examples (x, y, weight)"
+        )
     return positive_integer("num_data", num_data, ": the examples that x gives in an epoch")
 
 
-def check_no_data_set(x: Any, num_data: int | None) -> None:
-    """Raises ValueError for a data set in the place of arrays, or a length beside them."""
-    if isinstance(x, tf.data.Dataset):
+def check_data(x: Any, num_data: int | None) -> None:
+    """Raises ValueError if there are no data, or those that have a length beside one."""
+    if x is None:
+        raise ValueError("x=None: give examples")
+    if num_data is not None and not callable(x):
         raise ValueError(
-            "x is a tf.data.Dataset, whose order a resumed run could not find again; give a "
-            "function of the epoch and a tf.distribute.InputContext that makes one"
+            f"num_data={shown(num_data)} is for a function x; arrays have a length, and the "
+            "batches of data sets are counted by steps_per_epoch"
         )
-    if num_data is not None:
-        raise ValueError(f"num_data={shown(num_data)} is for a function x; arrays have a length")
+
+
+def check_batches(x: Any, batch_size: int | None, steps_per_epoch: int | None) -> None:
+    """Raises ValueError unless batches have their own size, and an end or `steps_per_epoch`."""
+    if batch_size is not None:
+        raise ValueError(
+            f"batch_size={batch_size} is for arrays, but x is {kind_of(x)}, which has its own"
+        )
+    optional(positive_integer, "steps_per_epoch", steps_per_epoch)
+    if steps_per_epoch is None and length_of(x) == ENDLESS:
+        raise ValueError(f"x is {kind_of(x)} without an end; give steps_per_epoch")
+
+
+def check_takes_weights(model: keras.Model) -> None:
+    """Raises ValueError for weights of examples where the model has no use for them."""
+    if not getattr(model, "takes_weights", True):
+        raise ValueError(
+            f"sample_weight is given, but the bound of model={model.name} knows no weights; leave "
+            "it out, or repeat examples"
+        )
 
 
 def check_told_of_training(model: keras.Model) -> None:

@@ -1,25 +1,25 @@
-"""The sources of an epoch's batches: arrays on the device, or data sets read as they go."""
+"""The sources of an epoch's batches: arrays on the device, or batches read as they go."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfbdl import likelihoods
+from tfbdl.arguments import optional
+from tfbdl.example_weights import ClassWeights, sample_weights
 from tfbdl.examples import structure_of_arrays
 from tfbdl.model_arguments import output_on
 from tfbdl.random import word
-from tfbdl.sources import num_examples
+from tfbdl.sources import Source, kind_of, num_examples
 from tfbdl.training import checks, workers
+from tfbdl.training.checksum import checksum
+from tfbdl.training.streams import Batches, Step, Stream, on_device
 
-DataOfEpoch: TypeAlias = Callable[[int, tf.distribute.InputContext], tf.data.Dataset]
-Step: TypeAlias = Callable[..., Any]
+BATCH_SIZE = 100
 
 
 class Arrays:
@@ -29,14 +29,15 @@ class Arrays:
 
     Args:
         strategy: over whose replicas the batches are shared out.
-        data: (x,) or (x, y), of N examples each; x an array or a structure of arrays.
+        data: (x,), (x, y) or (x, y, weights), of N examples each; arrays or structures of arrays.
         batch_size: examples a step, over all replicas.
         seed: the seed of the order.
 
     Attributes:
-        num_data: N.
         first: a batch of one example.
         on_device: True, since steps need nothing from outside of the device.
+        number: the number of batches in an epoch.
+        settings: what a run is taken up by.
 
     Raises:
         ValueError: if another worker has other arrays.
@@ -53,11 +54,13 @@ class Arrays:
         seed: int,
     ) -> None:
         if workers.are_several(strategy):
-            workers.check_alike(strategy, {"the checksum of x and y": _checksum(data)})
+            workers.check_alike(strategy, {"the checksum of x and y": checksum(data)})
         self.strategy = strategy
-        self.data = keras.tree.map_structure(_on_device, data)
+        self.data = keras.tree.map_structure(on_device, data)
         self.num_data = num_examples(data)
         self.batch_size = batch_size
+        self.number = self.num_data // batch_size
+        self.settings = {"num_data": self.num_data, "batch_size": batch_size}
         self.seed = seed
         self.first = _rows(self.data, slice(1))
 
@@ -66,6 +69,11 @@ class Arrays:
         order = tf.range(self.num_data)
         seed = tf.constant([word(self.seed), number], tf.int64)
         return tf.random.experimental.stateless_shuffle(order, seed)
+
+    @property
+    def like(self) -> tf.Tensor:
+        """What `epoch` gives, for graphs to be made for."""
+        return self.epoch(1)
 
     def on_replicas(self, function: Step, epoch: tf.Tensor, step: tf.Tensor) -> Any:
         """The results of `function` for its part of a batch, on each replica."""
@@ -86,134 +94,118 @@ class Arrays:
         return keras.tree.map_structure(lambda array: tf.gather(array, rows), self.data)
 
 
-class Stream:
-    """Examples that are read as they are needed, from a data set for each epoch and worker.
+Feed: TypeAlias = Arrays | Stream | Batches
 
-    Args:
-        strategy: over whose replicas the batches are shared out.
-        data: gives the examples, x or (x, y), that this worker has in an epoch.
-        num_data: N, of all workers.
-        batch_size: examples a step, over all replicas.
 
-    Attributes:
-        first: the first batch of a replica here.
-        on_device: False, since data are read between the steps.
+class Examples(NamedTuple):
+    """What a run is to train on, as `tfbdl.train` is given it."""
+
+    x: Any
+    y: Any
+    sample_weight: Any
+    class_weight: Mapping[int, float] | None
+    num_data: int | None
+    batch_size: int | None
+    steps_per_epoch: int | None
+
+
+def feed_of(model: keras.Model, data: Examples, *, epochs: int, seed: int) -> Feed:
+    """The examples of a run, checked: all of arrays, and of others the first batch.
 
     Raises:
-        ValueError: if `data` gives something else, no whole batch, or all workers the same.
+        ValueError: unless the model can be trained on them.
     """
-
-    on_device = False
-
-    def __init__(
-        self,
-        strategy: tf.distribute.Strategy,
-        data: DataOfEpoch,
-        *,
-        num_data: int,
-        batch_size: int,
-    ) -> None:
-        self.strategy = strategy
-        self.data = data
-        self.num_data = num_data
-        self.batch_size = batch_size
-        try:
-            batch = next(self.epoch(1))
-        except (StopIteration, tf.errors.OutOfRangeError):
-            raise ValueError(
-                f"x gives fewer examples than its part of batch_size={batch_size}; let it give "
-                "single examples, not batches"
-            ) from None
-        self.first = keras.tree.map_structure(
-            lambda part: strategy.experimental_local_results(part)[0], batch
+    checks.check_data(data.x, data.num_data)
+    if data.steps_per_epoch is not None and kind_of(data.x) is None:
+        raise ValueError(
+            f"steps_per_epoch={data.steps_per_epoch} is for data sets and generators; leave it out"
         )
-        if workers.are_several(strategy):
-            self._check_shared_out()
-
-    def epoch(self, number: int) -> Any:
-        """An iterator over the batches of the replicas on this worker."""
-        return iter(self.strategy.distribute_datasets_from_function(partial(self._batches, number)))
-
-    def on_replicas(self, function: Step, epoch: Any, step: tf.Tensor) -> Any:
-        """The results of `function` for its part of a batch, on each replica."""
-        return self.strategy.run(function, next(epoch))
-
-    def _batches(self, number: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        try:
-            examples = self.data(number, context)
-        except (StopIteration, tf.errors.OutOfRangeError) as error:  # of a data set: its end
-            raise RuntimeError(
-                f"x raised {type(error).__name__} for epoch {number}: {error}"
-            ) from error
-        if not isinstance(examples, tf.data.Dataset):
-            raise ValueError(f"x gives a {type(examples).__name__}; let it make a tf.data.Dataset")
-        spec = examples.element_spec
-        if not isinstance(spec, tuple):
-            examples, spec = examples.map(lambda x: (x,)), (spec,)
-        leaves = tf.nest.flatten(spec)
-        if len(spec) > 2 or not all(isinstance(leaf, tf.TensorSpec) for leaf in leaves):
-            raise ValueError("x gives examples that are neither x nor (x, y), of tensors")
-        size = context.get_per_replica_batch_size(self.batch_size)
-        return examples.batch(size, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
-
-    def _check_shared_out(self) -> None:
-        checksum = np.array([_checksum(self.first)])
-        if len(np.unique(workers.of_all(self.strategy, checksum))) == 1:
-            raise ValueError(
-                "x gives all workers the same examples; let each have its own, as by "
-                "data.shard(context.num_input_pipelines, context.input_pipeline_id)"
-            )
-
-
-Feed: TypeAlias = Arrays | Stream
-
-
-def feed_of(
-    model: keras.Model, x: Any, y: Any, *, num_data: int | None, batch_size: int, seed: int
-) -> Feed:
-    """The examples of a run, checked.
-
-    Raises:
-        ValueError: unless x is an array, a structure of arrays or a function, and the model can be
-            trained on it.
-    """
     strategy = model.distribute_strategy
-    if callable(x):
-        num_data = checks.check_function(y, num_data)
-        batch_size = checks.check_batch_size(strategy, batch_size, num_data)
-        feed: Feed = Stream(strategy, x, num_data=num_data, batch_size=batch_size)
-        data = keras.tree.map_structure(lambda part: part.numpy(), feed.first)
-        checks.check_examples(model, *data)
-    else:
-        checks.check_no_data_set(x, num_data)
-        if x is None:
-            raise ValueError("x=None: give examples")
-        x = structure_of_arrays("x", x)
-        data = (x,) if y is None else (x, structure_of_arrays("y", y, text=False))
-        checks.check_examples(model, *data)
-        batch_size = checks.check_batch_size(strategy, batch_size, num_examples(data))
-        feed = Arrays(strategy, data, batch_size=batch_size, seed=seed)
+    class_weight = optional(lambda _, value: ClassWeights(value), "class_weight", data.class_weight)
+    if callable(data.x):
+        num_data = checks.check_function(data.y, data.sample_weight, data.num_data)
+        batch_size = _batch_size(strategy, data.batch_size, num_data)
+        stream = Stream(
+            strategy, data.x, num_data=num_data, batch_size=batch_size, class_weight=class_weight
+        )
+        return _checked(model, stream)
+    if kind_of(data.x) is not None:
+        checks.check_batches(data.x, data.batch_size, data.steps_per_epoch)
+        weights = {"sample_weight": data.sample_weight, "class_weight": data.class_weight}
+        source = Source(data.x, data.y, **weights, steps=data.steps_per_epoch, model=model)
+        return _checked(model, Batches(strategy, source, epochs=epochs, seed=seed))
+    arrays = _arrays_of(model, data, class_weight)
+    batch_size = _batch_size(strategy, data.batch_size, num_examples(arrays))
+    feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
+    return _fitting(model, feed, arrays)
+
+
+def _arrays_of(
+    model: keras.Model, data: Examples, class_weight: ClassWeights | None
+) -> tuple[Any, ...]:
+    """(x,), (x, y) or (x, y, weights), checked; the weights in the structure of y, as Keras'."""
+    x, y = structure_of_arrays("x", Source(data.x, model=model).x), data.y
+    if y is None:
+        if data.sample_weight is not None:
+            raise ValueError("sample_weight is given without y, whose likelihood it weighs; give y")
+        if class_weight is not None:
+            raise ValueError("class_weight is given without y, which has the classes; give y")
+        checks.check_examples(model, x)
+        return (x,)
+    y = structure_of_arrays("y", y, text=False)
+    checks.check_examples(model, x, y)
+    if class_weight is not None:
+        if data.sample_weight is not None:
+            raise ValueError("class_weight and sample_weight are both given; leave one out")
+        return x, y, class_weight(y).numpy()
+    if data.sample_weight is None:
+        return x, y
+    return x, y, _weights_like(y, data.sample_weight, num_examples((x,)))
+
+
+def _weights_like(y: Any, values: Any, num: int) -> Any:
+    """Weights for each output, or the same for all of them."""
+    if not keras.tree.is_nested(y):
+        return sample_weights(values, num)
+    if isinstance(values, (Mapping, tuple)) or (
+        isinstance(values, list) and any(hasattr(part, "shape") for part in values)
+    ):
+        try:
+            keras.tree.assert_same_structure(y, values)
+        except (ValueError, TypeError):
+            raise ValueError(
+                "sample_weight has another structure than y; give one array for all outputs, or "
+                "one for each"
+            ) from None
+        return keras.tree.map_structure(lambda part: sample_weights(part, num), values)
+    weights = sample_weights(values, num)
+    return keras.tree.map_structure(lambda _: weights, y)
+
+
+def _checked(model: keras.Model, feed: Stream | Batches) -> Feed:
+    """The feed, if its first batch is such as the model takes."""
+    first = keras.tree.map_structure(lambda part: part.numpy(), feed.first)
+    checks.check_examples(model, *first[:2])
+    for weights in keras.tree.flatten(first[2:]):
+        sample_weights(weights, num_examples(first), " of batch 0")
+    return _fitting(model, feed, first)
+
+
+def _fitting(model: keras.Model, feed: Feed, data: tuple[Any, ...]) -> Feed:
+    """The feed, if the model has outputs for its inputs, and a loss for its targets and weights."""
     checks.check_has_targets(model, data)
+    if len(data) > 2:
+        checks.check_takes_weights(model)
     output = output_on(model, _rows(feed.first[0], slice(1)))
-    for targets in data[1:]:
+    for targets in data[1:2]:
         likelihoods.check_targets(model, targets, output)
     return feed
 
 
+def _batch_size(strategy: tf.distribute.Strategy, batch_size: int | None, num_data: int) -> int:
+    batch_size = BATCH_SIZE if batch_size is None else batch_size
+    return checks.check_batch_size(strategy, batch_size, num_data)
+
+
 def _rows(data: Any, rows: slice) -> Any:
     return keras.tree.map_structure(lambda array: array[rows], data)
-
-
-def _checksum(data: Any) -> int:
-    parts = keras.tree.flatten(data)
-    return zlib.crc32(b"".join(map(_bytes, parts)))
-
-
-def _bytes(part: Any) -> bytes:
-    array = np.asarray(part)
-    return repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
-
-
-def _on_device(array: np.ndarray) -> tf.Tensor:
-    dtype = keras.config.floatx() if array.dtype.kind == "f" else array.dtype
-    return tf.constant(array, dtype)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments
@@ -24,12 +23,14 @@ from tfbdl.keras_private import build_all
 from tfbdl.tensorflow_private import gradients_die
 from tfbdl.training import checks, workers
 from tfbdl.training.description import PARTS
-from tfbdl.training.feed import DataOfEpoch, feed_of
+from tfbdl.training.feed import Examples, feed_of
 from tfbdl.training.kl_schedule import KLSchedule
 from tfbdl.training.observer import Observer
 from tfbdl.training.progress import Progress
 from tfbdl.training.run import Run, open_run
 from tfbdl.training.steps import Steps
+from tfbdl.training.streams import DataOfEpoch
+from tfbdl.training.validation import Validation
 
 
 class TrainingError(RuntimeError):
@@ -39,11 +40,16 @@ class TrainingError(RuntimeError):
 def train(
     model: keras.Model,
     x: Any | DataOfEpoch,
-    y: np.ndarray | None = None,
+    y: Any = None,
     *,
     epochs: int,
+    sample_weight: Any = None,
+    class_weight: Mapping[int, float] | None = None,
+    validation_data: Any = None,
+    validation_steps: int | None = None,
     num_data: int | None = None,
-    batch_size: int = 100,
+    batch_size: int | None = None,
+    steps_per_epoch: int | None = None,
     savedir: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -54,25 +60,39 @@ def train(
 ) -> dict[str, list[float]]:
     """Trains a compiled model; returns the value of each column after each epoch of this call.
 
-    The examples are shuffled anew each epoch by `seed` and the epoch's number. A last batch that
-    is not full is left out (other examples each epoch), so that no shape is compiled twice. Under
-    a `tf.distribute` strategy, the one the model was made in, each replica takes its share of
-    every batch. Where several workers call this, the chief alone writes and prints.
+    Arrays are shuffled anew each epoch by `seed` and the epoch's number. A last batch that is not
+    full is left out (other examples each epoch), so that no shape is compiled twice. Data sets and
+    generators have their own batches, all of which are used. Under a `tf.distribute` strategy, the
+    one the model was made in, each replica takes its share of every batch. Where several workers
+    call this, the chief alone writes and prints.
 
     Args:
         model: compiled, with its loss in `compile` or of its own.
         x: examples, shape (N, ...), or a structure of such arrays, as the model takes them: a
-            dictionary, a list or a tuple; or a function of the epoch's number and a
-            `tf.distribute.InputContext` that gives a `tf.data.Dataset` of single examples, x or
-            (x, y), in the order of that epoch: those of one worker, where there are several.
-        y: targets, shape (N, ...), or None for a model that needs none (VAE).
+            dictionary, a list or a tuple; or a `pandas.DataFrame`, whose columns go to inputs of
+            their names, if there are several. Or batches x, (x, y) or (x, y, weights): a
+            `tf.data.Dataset` in its own order, a `keras.utils.PyDataset` in an order by `seed` and
+            epoch, a generator. Or a function of the epoch's number and a
+            `tf.distribute.InputContext` that gives a `tf.data.Dataset` of single examples, x,
+            (x, y) or (x, y, weight), in the order of that epoch: those of one worker, where there
+            are several.
+        y: targets, shape (N, ...), or None if x has them or the model needs none (VAE).
         epochs: number of the last epoch.
+        sample_weight: the weights of the examples, shape (N,), as in Keras' `fit`: of several
+            outputs one for all, or one for each. The loss is divided by the number of examples.
+        class_weight: weights by class in their place, as in Keras' `fit`.
+        validation_data: (x, y) or (x, y, weights), or batches as x: what `model.evaluate` says of
+            them after each epoch goes to callbacks, log and history, as "val_loss" and so on.
+        validation_steps: the number of batches to take of these; None for all.
         num_data: N, the examples of an epoch over all workers, if x is a function.
-        batch_size: examples a step, over all replicas; N if that is less.
+        batch_size: examples a step, over all replicas; by default 100, and N if that is less. Data
+            sets and generators have their own.
+        steps_per_epoch: batches of an epoch, of which the next epoch goes on; by default all of a
+            data set. A generator needs it, and whatever has no end or known length.
         savedir: folder for `train.log` and `checkpoint.npz`. A run found there with the same N,
-            batch size and seed, and of the same layers, loss and optimizer with the same settings,
-            goes on behind its last checkpoint as if it had not stopped; a finished one is left as
-            it is. None writes nothing.
+            batch size (or steps of an epoch) and seed, and of the same layers, loss and optimizer
+            with the same settings, goes on behind its last checkpoint as if it had not stopped; a
+            finished one is left as it is. None writes nothing.
         columns: the columns of the log. By default the loss, the compiled metrics, and the terms of
             the layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's
             batches.
@@ -83,7 +103,7 @@ def train(
         changed: what is other than in the run found in `savedir`, on purpose: any of "model",
             "loss" and "optimizer". The model must have weights of the same shapes; an optimizer
             begins anew.
-        seed: the seed of the order of arrays.
+        seed: the seed of the order of arrays, and of the batches of a `PyDataset`.
         jit_compile: whether XLA compiles the steps; by default unless they convolve on a CPU, where
             XLA is slow. Under several replicas it never does.
         verbose: 0 for silence, 1 for the lines of the log and, in a terminal, a progress bar.
@@ -122,17 +142,23 @@ def train(
         workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))),
         _python_raises(savedir),
     ):
-        feed = feed_of(model, x, y, num_data=num_data, batch_size=batch_size, seed=seed)
+        given = (sample_weight, class_weight, num_data, batch_size, steps_per_epoch)
+        feed = feed_of(model, Examples(x, y, *given), epochs=epochs, seed=seed)
+        validation = None
+        if validation_data is not None:
+            validation = Validation(
+                model, validation_data, batch_size=batch_size, steps=validation_steps
+            )
+        elif validation_steps is not None:
+            raise ValueError("validation_steps is given without validation_data; leave it out")
         with gradients_die():
             build_all(model, keras.tree.map_structure(lambda part: part[:1], feed.first))
         schedules = [c for c in callbacks if isinstance(c, KLSchedule)]
         others = [c for c in callbacks if not isinstance(c, KLSchedule)]
         called = keras.callbacks.CallbackList(others, model=model, epochs=epochs)
         steps = Steps(model, feed, jit_compile, schedules)
-        unknown = [name for name in columns or () if name not in steps.names]
-        if unknown:
-            raise ValueError(f"columns has {unknown[0]!r}; this model has {', '.join(steps.names)}")
-        settings = {"num_data": feed.num_data, "batch_size": feed.batch_size, "seed": seed}
+        steps.check_columns(columns, with_validation=validation is not None)
+        settings = {**feed.settings, "seed": seed}
         workers.check_alike(strategy, {**settings, "epochs": epochs})
         with (
             Progress(epochs, steps.number, verbose * workers.is_chief(strategy)) as progress,
@@ -141,7 +167,14 @@ def train(
             ) as run,
         ):
             return _train(
-                model, steps, run, progress, epochs=epochs, columns=columns, callbacks=called
+                model,
+                steps,
+                run,
+                progress,
+                epochs=epochs,
+                columns=columns,
+                callbacks=called,
+                validation=validation,
             )
 
 
@@ -154,6 +187,7 @@ def _train(
     epochs: int,
     columns: Sequence[str] | None,
     callbacks: keras.callbacks.CallbackList,
+    validation: Validation | None,
 ) -> dict[str, list[float]]:
     history: dict[str, list[float]] = {}
     model.stop_training = False
@@ -166,6 +200,8 @@ def _train(
             progress.at(epoch - 1, step)
         logs = steps.means()
         seconds = time.perf_counter() - started
+        if validation is not None:
+            logs |= validation.logs()
         callbacks.on_epoch_end(epoch - 1, logs)
         values = {name: logs[name] for name in columns or logs}
         run.end(epoch, seconds, values)

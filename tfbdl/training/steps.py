@@ -45,7 +45,7 @@ class Steps:
     ) -> None:
         self.model = model
         self.feed = feed
-        self.number = feed.num_data // feed.batch_size
+        self.number = feed.number
         self.schedules = schedules
         if schedules:
             kl_term.schedule(model)
@@ -65,12 +65,21 @@ class Steps:
         self._watched = [v for v in weights if _is_finite(v)]  # not a mask of infinities, say
         self._finite = tf.function(self._weights_are_finite).get_concrete_function()
         run = Compiled(self._run_steps, False if each else jit_compile, autograph=True)
-        self._run = run.graph(feed.epoch(1), scalar, scalar, scalar)
+        self._run = run.graph(feed.like, scalar, scalar, scalar)
 
     @property
     def names(self) -> list[str]:
         """The names of `means`."""
         return [*self._metrics(), *self._names]
+
+    def check_columns(self, columns: Sequence[str] | None, *, with_validation: bool) -> None:
+        """Raises ValueError for the name of a column that there is none of."""
+        known = self.names
+        if with_validation:
+            known = [*known, *(f"val_{name}" for name in self._metrics())]
+        for name in columns or ():
+            if name not in known:
+                raise ValueError(f"columns has {name!r}; this model has {', '.join(known)}")
 
     def epoch(self, number: int) -> Iterator[int]:
         """Trains on the batches of an epoch, yielding the number of steps done now and then.

@@ -97,6 +97,11 @@ WEIGHTED: dict[str, tuple[Any, Any]] = {
     **STEPS,
 }
 """How much examples count."""
+HELD_OUT: dict[str, tuple[Any, Any]] = {
+    "validation_data": (None, (X[:3], LABELS[:3])),
+    "validation_steps": (None, Wrong(2)),
+}
+"""Data to evaluate on while a model trains."""
 
 
 def is_true(value: Any) -> bool:

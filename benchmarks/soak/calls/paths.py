@@ -11,7 +11,7 @@ import keras
 
 import tfbdl
 from soak.calls.answers import DRAWS, answered, drawn
-from soak.calls.case import LABELS, TARGETS, Case, Made, N, Wrong, X, folder
+from soak.calls.case import LABELS, TARGETS, WEIGHTS, Case, Made, N, Wrong, X, folder
 from soak.calls.networks import classifier, network, normalised
 from tfbdl import inference, likelihoods, optimizers
 
@@ -201,6 +201,11 @@ def _trainings() -> Iterator[Case]:
                 "epochs": (4, 3),
                 "num_data": (None, Wrong(3)),
                 "batch_size": (3, 2),
+                "sample_weight": (None, WEIGHTS),
+                "class_weight": (None, {0: 2.0}),
+                "validation_data": (None, Wrong((X, LABELS[:2]))),
+                "validation_steps": (None, Wrong(2)),
+                "steps_per_epoch": (None, Wrong(2)),
                 "savedir": (None, Made(folder)),
                 "columns": (None, Wrong(["speed"])),
                 "callbacks": ((), Wrong("many")),

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 import tfbdl
-from soak.calls.case import LABELS, Case, Made, N, Wrong, X, folder, shaped
+from soak.calls.case import HELD_OUT, LABELS, WEIGHTS, Case, Made, N, Wrong, X, folder, shaped
 from soak.calls.networks import (
     dropout_network,
 )
@@ -57,6 +57,8 @@ def cases() -> Iterator[Case]:
     how = {
         "epochs": (2, 1),
         "batch_size": (3, 2),
+        **HELD_OUT,
+        "steps_per_epoch": (None, Wrong(2)),
         "savedir": (None, Made(folder)),
         "columns": (None, ("loss",)),
         "callbacks": ((), callback),
@@ -69,11 +71,13 @@ def cases() -> Iterator[Case]:
         "x": (X, X[::-1]),
         "y": (LABELS, (LABELS + 1) % 3),
         "num_data": (None, N),
+        "sample_weight": (None, WEIGHTS),
+        "class_weight": (None, {0: 2.0}),
         "seed": (0, 1),
     }
     yield Case("tfbdl.train", tfbdl.train, _train, {**arrays, **how}, slow=True)
     stream = {**arrays, "x": (_of_epoch, lambda *_: _of_epoch(*_).map(lambda x, y: (2.0 * x, y)))}
-    stream |= {"y": (None, LABELS), "num_data": (N, N - 3)}
+    stream |= {"y": (None, LABELS), "num_data": (N, N - 3), "sample_weight": (None, Wrong(WEIGHTS))}
     del stream["seed"]
     yield Case("tfbdl.train, a function", tfbdl.train, _train, {**stream, **how}, slow=True)
     path = (Made(lambda: folder() / "train.log"), Made(lambda: folder() / "other" / "train.log"))

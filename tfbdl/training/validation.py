@@ -1,0 +1,68 @@
+"""Validation data, on which Keras evaluates the model after each epoch, as in its `fit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbdl.arguments import optional, positive_integer
+from tfbdl.sources import ENDLESS, GENERATOR, Source, kind_of, length_of, unpacked
+from tfbdl.training import checks, workers
+
+
+class Validation:
+    """Held-out data, and what `model.evaluate` says of them: "val_loss" and metrics.
+
+    Args:
+        model: the model that is trained.
+        data: (x, y) or (x, y, weights) of arrays, x alone for a model without targets, or a
+            `tf.data.Dataset`, a `keras.utils.PyDataset` or a generator of batches. A generator is
+            read once, into memory, and its examples are those of every epoch.
+        batch_size: examples of arrays at a time.
+        steps: the number of batches to take of a data set; None for all.
+
+    Raises:
+        ValueError: if it is none of these, or several workers train.
+    """
+
+    def __init__(
+        self, model: keras.Model, data: Any, *, batch_size: int | None, steps: int | None
+    ) -> None:
+        optional(positive_integer, "validation_steps", steps)
+        if workers.are_several(model.distribute_strategy):
+            raise ValueError("validation_data is for one worker; evaluate after the training")
+        self.model = model
+        try:
+            self._given = self._arguments(data, batch_size, steps)
+        except ValueError as error:
+            raise ValueError(f"validation_data: {error}") from error
+
+    def logs(self) -> dict[str, float]:
+        """The values at the weights as they are, by names that begin with "val_"."""
+        values = self.model.evaluate(**self._given, verbose=0, return_dict=True)
+        flat: dict[str, Any] = {}
+        for name, value in values.items():
+            flat |= value if isinstance(value, dict) else {name: value}
+        return {f"val_{name}": float(value) for name, value in flat.items()}
+
+    def _arguments(self, data: Any, batch_size: int | None, steps: int | None) -> dict[str, Any]:
+        """The arguments of `evaluate`."""
+        if kind_of(data) is None:
+            if steps is not None:
+                raise ValueError(f"validation_steps={steps} is for data sets and generators")
+            x, y, weights = unpacked(data)
+            data = Source(x, y, sample_weight=weights, model=self.model)
+        elif kind_of(data) == GENERATOR:
+            data = Source(data, steps=steps)
+        else:
+            if steps is None and length_of(data) == ENDLESS:
+                raise ValueError("they have no end; give validation_steps")
+            return {"x": data, "steps": steps}
+        floatx = tf.as_dtype(keras.config.floatx())
+        has_targets = data.first(floatx).y is not None
+        x, y, weights = data.whole(floatx, needs_y=has_targets)
+        checks.check_examples(self.model, x, y)
+        checks.check_has_targets(self.model, (x, y) if has_targets else (x,))
+        return {"x": x, "y": y, "sample_weight": weights, "batch_size": batch_size}
