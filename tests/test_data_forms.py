@@ -115,12 +115,22 @@ def test_laplace_of_other_forms(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("structure", "curvature"),
-    [("full", "ggn"), ("kron", "ggn"), ("diag", "ef"), ("lowrank", "ggn"), ("full", "hessian")],
+    ("structure", "curvature", "subset"),
+    [
+        ("full", "ggn", "all"),
+        ("kron", "ggn", "all"),
+        ("diag", "ef", "all"),
+        ("lowrank", "ggn", "last_layer"),
+        ("full", "hessian", "all"),
+        ("full", "ggn", "last_layer"),
+        ("kron", "ggn", "last_layer"),
+        ("diag", "ggn", "last_layer"),
+    ],
 )
-def test_weights_of_laplace_count_as_repeats(structure: str, curvature: str) -> None:
+def test_weights_of_laplace_count_as_repeats(structure: str, curvature: str, subset: str) -> None:
     """The exact Hessian has a prior that makes it positive definite."""
-    settings = {"prior_precision": 100.0} if curvature == "hessian" else {}
+    settings: Any = {"subset_of_weights": subset}
+    settings |= {"prior_precision": 100.0} if curvature == "hessian" else {}
     weighted = laplace(
         {"x": X, "y": LABELS, "sample_weight": WEIGHTS}, structure, curvature, **settings
     )
