@@ -171,8 +171,8 @@ class FeedTest(tf.test.TestCase):
         self.refuse("^y is given, but x is a function", from_arrays, Y)
         self.refuse("^x gives a list; let it make", lambda epoch, context: [X, Y])
         self.refuse("^x gives examples that are neither", of(X, Y, Y, Y))
-        self.refuse("^x gives examples that are neither", of({"a": X}, Y))
         self.refuse("^x has examples of shape .4,., which model=.* does not take", of({"a": X}, Y))
+        self.refuse("^x gives fewer examples .* single examples, not batches", batches)
         self.refuse(
             "^y has the label 7; outputs of 3 classes need labels from 0 to 2$",
             of(X, np.where(Y == 1, 7, Y)),
