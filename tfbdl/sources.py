@@ -263,8 +263,10 @@ def _checked(x: Any, y: Any, dtype: tf.DType | None, where: str = "") -> tuple[A
 
 
 def _examples(name: str, leaf: Any, dtype: tf.DType | None, *, text: bool = False) -> Any:
-    if isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor)):
+    if isinstance(leaf, tf.RaggedTensor):
         return leaf
+    if isinstance(leaf, tf.SparseTensor):
+        raise ValueError(f"{name} is a SparseTensor, which has no rows; give tf.sparse.to_dense")
     wanted = "numbers or strings" if text else "numbers"
     wanted += ", or a tf.data.Dataset as x"
     return examples(name, leaf, None if dtype is None else dtype.name, text=text, wanted=wanted)

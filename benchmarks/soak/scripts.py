@@ -92,8 +92,8 @@ SCRIPTS = {
             "uci.by_training.SCALES": (1.0,),
             "uci.by_training.RATES": (0.01,),
             "uci.by_training.LENGTHSCALES": (0.1,),
-            "uci.published.RMSE": {"made": (1.0,)},
-            "uci.published.LOG_LIKELIHOOD": {"made": (-1.0,)},
+            "uci.published.RMSE": {"made": (1.0,) * 5},
+            "uci.published.LOG_LIKELIHOOD": {"made": (-1.0,) * 5},
         },
     ),
     "bayes_by_backprop.mnist": Script(

@@ -67,6 +67,11 @@ class MadeFileTest(MushroomTestCase):
         with self.assertRaisesRegex(DataError, "^directory='.*elsewhere' has no agaricus"):
             mushrooms(self.folder / "elsewhere")
 
+    def test_a_file_of_another_size_is_not_read(self) -> None:
+        self.write(self.folder, ROWS * 100_000)
+        with self.assertRaisesRegex(DataError, "bytes and the published file 373,704"):
+            mushrooms(self.folder)
+
     def test_other_ends_of_lines_are_the_same_file(self) -> None:
         self.write(self.folder, ROWS, end="\r\n")
         self.assertEqual(len(mushrooms(self.folder).x), len(ROWS))

@@ -58,6 +58,7 @@ class BootstrapTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         ({"level": 1.0}, "^level="),
         ({"num_resamples": 0}, "^num_resamples="),
+        ({"num_resamples": 10**7}, "^num_resamples=.* 100"),
         ({"seed": 0.5}, "^seed="),
     )
     def test_arguments_are_checked(self, arguments: Any, message: str) -> None:

@@ -191,7 +191,8 @@ class DebiasedTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(np.mean(plain), 0.05)
 
     def test_one_example_says_nothing(self) -> None:
-        self.assertTrue(np.isnan(metrics.debiased_calibration_error([0], [[0.7, 0.3]])))
+        with self.assertRaisesRegex(ValueError, "num_bins=15 leaves no bin with two of 1 examples"):
+            metrics.debiased_calibration_error([0], [[0.7, 0.3]])
 
 
 if __name__ == "__main__":

@@ -288,6 +288,12 @@ def test_no_metrics_and_no_compilation() -> None:
     likelihoods.check_metrics(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
 
 
+def test_several_outputs() -> None:
+    joint = likelihoods.Joint({"a": PREDICTED})
+    with pytest.raises(ValueError, match=r"^likelihood=Joint\(.* is of several outputs; give"):
+        metrics.OfMean(keras.metrics.RootMeanSquaredError(), joint)
+
+
 def test_empirical_bayes() -> None:
     model = network(2, PREDICTED, metrics=["mse"])
     callback = EmpiricalBayes(Laplace(model, PREDICTED), X, Y)

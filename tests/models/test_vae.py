@@ -504,6 +504,10 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
             model.fit(X, validation_data=(255 * X,), verbose=0)
         with self.assertRaisesRegex(ValueError, r"pixels in \[0, 1\]"):
             model.fit(tf.constant(255 * X), verbose=0)
+        numbers = tf.data.Dataset.range(3)
+        for data in ({"x": numbers}, {"x": X, "validation_data": numbers}):
+            with self.assertRaisesRegex(ValueError, r"^x has batches of shape \(\); give them of"):
+                model.fit(**data, verbose=0)
 
     @parameterized.parameters("elbo", "log_likelihood")
     def test_num_samples(self, method: Any) -> None:

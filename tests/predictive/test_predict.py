@@ -484,6 +484,13 @@ class BoundTest(tf.test.TestCase):
         with self.assertRaisesRegex(ValueError, "^likelihood=None: the model was not compiled"):
             tfbdl.elbo(classifier(compiled=False), X, LABELS)
 
+    def test_sparse_inputs(self) -> None:
+        sparse, model = tf.sparse.from_dense(X), linear()
+        posterior = tfbdl.inference.Laplace(tfbdl.to_deterministic(model)).fit(X, Y)
+        for asked in (model, posterior):
+            with self.assertRaisesRegex(ValueError, "^x is a SparseTensor, .* tf.sparse.to_dense"):
+                tfbdl.predict(asked, sparse)
+
     def test_functions_were_not_kept(self) -> None:
         got = tfbdl.predict(linear(), X, 2)
         with self.assertRaisesRegex(ValueError, "call predict with return_samples=True$"):

@@ -11,6 +11,8 @@ from tfbdl.data.published import TableError, find, read
 FILE = "agaricus-lepiota.data"
 SOURCE = "https://archive.ics.uci.edu/dataset/73/mushroom"
 MD5 = "9aaf236b8e254a8107e595473aec9cab"
+_MOST_BYTES = 1_000_000
+"""Of a file whose lines may end in any way."""
 
 
 class Mushrooms(NamedTuple):
@@ -42,6 +44,11 @@ def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
 
     """
     path = find((f"mushroom/{FILE}", FILE), directory, SOURCE)
+    if path.is_file() and path.stat().st_size > _MOST_BYTES:
+        raise TableError(
+            f"{path} has {path.stat().st_size:,} bytes and the published file 373,704; replace it "
+            f"by that of {SOURCE}"
+        )
     rows = read(path, SOURCE).split()
     digest = hashlib.md5(b"\n".join(rows), usedforsecurity=False).hexdigest()
     if digest != MD5:

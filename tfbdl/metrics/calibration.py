@@ -113,7 +113,7 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     errors are above 0 for a calibrated classifier; the square of this is 0 on average, but for the
     root's cut, as far as confidences within a bin are alike. Bins of one example are left out.
 
-    Arguments and errors as in `reliability`.
+    Arguments and errors as in `reliability`; a ValueError, too, if no bin has two examples.
     """
     num_bins = number_of_bins(num_bins)
     confidence, correct = top_class(*array_checks.classes(y, p))
@@ -125,7 +125,11 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
             a, c = hits[rows].mean(), confidence[rows].mean()
             total += n * ((a - c) ** 2 - a * (1.0 - a) / (n - 1))
             count += n
-    return math.sqrt(max(total / count, 0.0)) if count else math.nan
+    if not count:
+        raise ValueError(
+            f"num_bins={num_bins} leaves no bin with two of {len(hits)} examples; take fewer bins"
+        )
+    return math.sqrt(max(total / count, 0.0))
 
 
 def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:

@@ -55,6 +55,11 @@ class OfMean(keras.metrics.Metric):
         super().__init__(name=name, dtype=metric.dtype)
         self.metric = metric
         self.likelihood = likelihoods.get(likelihood)
+        if isinstance(self.likelihood, likelihoods.Joint):
+            raise ValueError(
+                f"likelihood={self.likelihood} is of several outputs; give that of the one output "
+                "whose metric this is"
+            )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.

@@ -37,6 +37,17 @@ def are_in_batches(data: Any) -> bool:
     return isinstance(data, (Iterator, keras.utils.PyDataset)) or hasattr(data, "element_spec")
 
 
+def check_spec(spec: Any, shape: tuple[int, ...] | None) -> None:
+    """Raises ValueError unless a data set is of batches of examples of a shape; None takes any."""
+    first = spec[0] if isinstance(spec, tuple) else spec
+    known = getattr(first, "shape", None)
+    if known is None or known.rank is None:
+        return
+    if known.rank < 2 or (shape is not None and not known[1:].is_compatible_with(shape)):
+        wanted = "(B, ...)" if shape is None else f"(B, {', '.join(map(str, shape))})"
+        raise ValueError(f"x has batches of shape {tuple(known)}; give them of shape {wanted}")
+
+
 def check(x: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) -> np.ndarray:
     """X as an array of examples of a shape, with values in [0, 1], where the likelihoods hold.
 
