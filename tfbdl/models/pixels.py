@@ -37,8 +37,9 @@ def are_in_batches(data: Any) -> bool:
     return isinstance(data, (Iterator, keras.utils.PyDataset)) or hasattr(data, "element_spec")
 
 
-def check_spec(spec: Any, shape: tuple[int, ...] | None) -> None:
-    """Raises ValueError unless a data set is of batches of examples of a shape; None takes any."""
+def check_spec(data: Any, shape: tuple[int, ...] | None) -> None:
+    """Raises ValueError where a data set says that its examples have another shape than this."""
+    spec = getattr(data, "element_spec", None)
     first = spec[0] if isinstance(spec, tuple) else spec
     known = getattr(first, "shape", None)
     if known is None or known.rank is None:

@@ -191,8 +191,7 @@ class VAE(keras.Model):
         for data in (x,) if held_out is None else (x, held_out):
             if not pixels.are_in_batches(data):
                 self.check_data(data)
-            elif hasattr(data, "element_spec"):
-                pixels.check_spec(data.element_spec, self.data_shape if self.built else None)
+            pixels.check_spec(data, self.data_shape if self.built else None)
         return super().fit(x, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
