@@ -420,7 +420,7 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_a_weight_that_does_not_change_its_type(self) -> None:
         model = keras.Sequential([keras.Input((3,)), Narrow(name="narrow")])
-        message = "^dtype='float64': the weight '.*narrow/scale' stays in float32; make the"
+        message = "^dtype='float64': the weight '.*narrow/scale' stays in float32; take"
         with self.assertRaisesRegex(ValueError, message):
             LogPosterior(model, 1.0, X, Y, likelihood=likelihoods.Normal(), dtype="float64")
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
+import two_replicas
 
 import tfbdl
 from tfbdl import inference, likelihoods
@@ -256,6 +257,19 @@ def test_resume(form: str, tmp_path: Path) -> None:
             given = RESUMED[form]()
             trained(network(), **given, epochs=epochs, savedir=tmp_path / name)
     assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("form", ["tf.data", "PyDataset", "generator"])
+def test_replicas_share_each_batch(form: str) -> None:
+    """The mean over both of their means is that over the batch."""
+    data, steps = (X, LABELS, WEIGHTS), N // BATCH
+    given: Any = {"epochs": 1, "steps_per_epoch": steps, "validation_data": (X, LABELS)}
+    alone = trained(network(random=False), FORMS[form](*data), **given)
+    with two_replicas.strategy().scope():
+        model = network(random=False)
+    shared = trained(model, FORMS[form](*data), **given)
+    for name in ("loss", "val_loss"):
+        np.testing.assert_allclose(shared[name], alone[name], 1e-5)
 
 
 def test_the_last_batch_counts() -> None:

@@ -245,9 +245,8 @@ class VAE(keras.Model):
         return self._shaped(x).numpy()
 
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
-        x = self.check_data(x)
+        x, num_samples = self.check_data(x), positive_integer("num_samples", num_samples)
         key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
-        num_samples = positive_integer("num_samples", num_samples)
         if not self.built:
             self.build(x.shape)
         of_batch = partial(vae_bounds.of_batch, self)
