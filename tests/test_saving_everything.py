@@ -62,6 +62,7 @@ ARGUMENTS = {
     "priors.MatrixNormal": {"row_covariance": COVARIANCE, "column_covariance": np.eye(3)},
     "priors.MultivariateNormal": {"covariance": np.kron(COVARIANCE, np.eye(3))},
 }
+OF_TWO_COLUMNS = ("Beta", "Expected", "Gamma", "NegativeBinomial", "NormalMixture")
 USUAL = {"num_data": N, "units": 3, "filters": 3, "kernel_size": 2, "rate": 0.5}
 INPUTS = {
     "Exchanged": (5, 2),
@@ -214,10 +215,13 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*(n for n in of("likelihoods") if n != "likelihoods.Joint"))
     def test_likelihoods(self, name: str) -> None:
         model, x = model_of(layers.BayesDense(3, num_data=N))
+        if name == "likelihoods.NormalMixture":
+            model.add(keras.layers.Dense(6))
         model.compile("sgd", make(name))
-        shape = {"likelihoods.Categorical": (N,), "likelihoods.Expected": (N, 1)}
-        value = 1.0 if name == "likelihoods.LogNormal" else 0.0
-        y = np.full(shape.get(name, (N, 2)), value, "float32")
+        columns = {f"likelihoods.{n}": (N, 1) for n in OF_TWO_COLUMNS}
+        shape = {"likelihoods.Categorical": (N,), **columns}.get(name, (N, 2))
+        value = {"likelihoods.LogNormal": 1.0, "likelihoods.Gamma": 1.0, "likelihoods.Beta": 0.5}
+        y = np.full(shape, value.get(name, 0.0), "float32")
         loaded = self.through_file(model)
         self.assertIsInstance(loaded.loss, CLASSES[name])
         self.assertEqual(loaded.loss.get_config(), model.loss.get_config())

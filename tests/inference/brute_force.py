@@ -45,6 +45,7 @@ CASES = {
     "heteroscedastic": (likelihoods.Normal("predicted"), 2, RNG.normal(size=(NUM, 1))),
     "student": (likelihoods.StudentT(5.0, 0.6), 1, RNG.normal(size=(NUM, 1))),
     "student_scale": (likelihoods.StudentT(5.0, "predicted"), 2, RNG.normal(size=(NUM, 1))),
+    "gamma": (likelihoods.Gamma(1.5), 1, RNG.gamma(1.5, size=(NUM, 1))),
     "grey": (likelihoods.ContinuousBernoulli(), 1, RNG.uniform(size=(NUM, 1))),
 }
 
@@ -153,6 +154,9 @@ def _support(likelihood: Any, size: Any) -> Any:
     if isinstance(likelihood, likelihoods.ContinuousBernoulli):
         nodes, weights = np.polynomial.legendre.leggauss(40)
         return 0.5 + 0.5 * nodes[:, None], 0.5 * weights
+    if isinstance(likelihood, likelihoods.Gamma):
+        y = np.exp(np.linspace(-200, 12, 8001))
+        return y[:, None], y * 212 / 8000
     y = np.tan(np.linspace(-np.pi / 2, np.pi / 2, 2002)[1:-1])
     return y[:, None], (1 + y**2) * np.pi / 2001
 

@@ -41,6 +41,13 @@ class OutputFisherTest(tf.test.TestCase, parameterized.TestCase):
         got = tf.matmul(root, root, transpose_b=True)
         self.assertAllClose(got, brute_force.information(likelihood, f), 1e-6, 1e-9)
 
+    def test_shapes_of_gamma_laws(self) -> None:
+        """Of moderate shapes: those of a random network put much mass below the least float."""
+        f = np.stack([RNG.normal(size=6), np.linspace(-0.5, 5.0, 6)], axis=-1)
+        root = fisher_root(likelihoods.Gamma(), tf.constant(f))
+        got = tf.matmul(root, root, transpose_b=True)
+        self.assertAllClose(got, brute_force.information(likelihoods.Gamma(), f), 1e-6, 1e-9)
+
     def test_of_each_position(self) -> None:
         """Classes at several places are independent of each other."""
         f = RNG.normal(size=(5, 2, 3))

@@ -2,6 +2,7 @@
 
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
+from tfbdl.likelihoods.beta import Beta
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.choice import LikelihoodLike as LikelihoodLike
 from tfbdl.likelihoods.choice import get
@@ -9,9 +10,12 @@ from tfbdl.likelihoods.choice import of_model as of_model
 from tfbdl.likelihoods.choice import required_likelihood as required_likelihood
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
 from tfbdl.likelihoods.expected import Expected
+from tfbdl.likelihoods.gamma import Gamma
 from tfbdl.likelihoods.joint import Joint
 from tfbdl.likelihoods.log_normal import LogNormal
+from tfbdl.likelihoods.negative_binomial import NegativeBinomial
 from tfbdl.likelihoods.normal import Normal
+from tfbdl.likelihoods.normal_mixture import NormalMixture
 from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.of_outputs import check_targets as check_targets
 from tfbdl.likelihoods.poisson import Poisson
@@ -20,13 +24,17 @@ from tfbdl.likelihoods.student_t import StudentT
 
 __all__ = [
     "Bernoulli",
+    "Beta",
     "Categorical",
     "ContinuousBernoulli",
     "Expected",
+    "Gamma",
     "Joint",
     "Likelihood",
     "LogNormal",
+    "NegativeBinomial",
     "Normal",
+    "NormalMixture",
     "Poisson",
     "StudentT",
     "get",

@@ -130,8 +130,7 @@ class Likelihood(keras.losses.Loss):
             match(y, [len(y), *(law.batch_shape + law.event_shape)[1:]])
         else:
             self._check_log_prob(y[:1], outputs[:1])
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise ValueError(f"y has the value {y[~np.isfinite(y)][0]:g}; give finite numbers")
+        check_finite(y)
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor | None:
         """Entropy of the prediction whose mean is `mean`, shape (B,), in nats.
@@ -247,6 +246,19 @@ def sum_over_example(values: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(values, axis=tf.range(1, tf.rank(values)))
 
 
+def check_finite(y: np.ndarray) -> None:
+    """Raises ValueError unless all targets are finite."""
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"y has the value {y[~np.isfinite(y)][0]:g}; give finite numbers")
+
+
+def check_numbers(y: Any, shape: tf.TensorShape) -> None:
+    """Raises ValueError unless targets are finite and of `shape`, but for the first axis."""
+    y = np.asarray(y)
+    match(y, [len(y), *shape[1:]])
+    check_finite(y)
+
+
 def check_range(y: Any, low: float, high: float) -> None:
     """Raises ValueError unless all targets are in [low, high]."""
     y = np.asarray(y)
@@ -263,8 +275,8 @@ def split_halves(outputs: tf.Tensor, family: str) -> tuple[tf.Tensor, tf.Tensor]
     """
     if outputs.shape[-1] is None or outputs.shape[-1] % 2:
         raise ValueError(
-            f"outputs has shape {tuple(outputs.shape)}; {family}('predicted') needs an even last "
-            "axis: means, and as many raw scales"
+            f"outputs has shape {tuple(outputs.shape)}; {family} needs an even last axis: "
+            "means, and as many raw scales"
         )
     loc, raw = tf.split(outputs, 2, axis=-1)
     return loc, raw

@@ -12,11 +12,15 @@ from tfbdl.identifiers import choose
 from tfbdl.keras_private_training import compiled_with
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.bernoulli import Bernoulli
+from tfbdl.likelihoods.beta import Beta
 from tfbdl.likelihoods.categorical import Categorical
 from tfbdl.likelihoods.continuous_bernoulli import ContinuousBernoulli
+from tfbdl.likelihoods.gamma import Gamma
 from tfbdl.likelihoods.joint import Joint
 from tfbdl.likelihoods.log_normal import LogNormal
+from tfbdl.likelihoods.negative_binomial import NegativeBinomial
 from tfbdl.likelihoods.normal import Normal
+from tfbdl.likelihoods.normal_mixture import NormalMixture
 from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.of_outputs import is_structure, joint_of, map_losses
 from tfbdl.likelihoods.poisson import Poisson
@@ -27,8 +31,8 @@ LikelihoodLike: TypeAlias = (
 )
 
 _FAMILIES = (
-    *(Bernoulli, Categorical, ContinuousBernoulli),
-    *(LogNormal, Normal, Poisson, StudentT),
+    *(Bernoulli, Beta, Categorical, ContinuousBernoulli, Gamma, LogNormal, NegativeBinomial),
+    *(Normal, NormalMixture, Poisson, StudentT),
 )
 _NAMES: dict[str, Callable[[], Any]] = {family().name: family for family in _FAMILIES}
 
@@ -38,8 +42,9 @@ def get(likelihood: LikelihoodLike) -> Likelihood:
 
     Args:
         likelihood: an object of `tfbdl.likelihoods`; the name of a family, which stands for its
-            defaults: "bernoulli", "categorical", "continuous_bernoulli", "log_normal", "normal",
-            "poisson", "student_t"; a config; or a cross-entropy of Keras, by object, function or
+            defaults: "bernoulli", "beta", "categorical", "continuous_bernoulli", "gamma",
+            "log_normal", "negative_binomial", "normal", "normal_mixture" (of two), "poisson",
+            "student_t"; a config; or a cross-entropy of Keras, by object, function or
             name, such as "sparse_categorical_crossentropy", which takes probabilities. "poisson" is
             `Poisson`, of log rates, and not Keras' loss of that name, of rates. A dictionary, list
             or tuple of these, for the outputs of one network, makes a `Joint`.

@@ -31,10 +31,14 @@ class LocationScale(NamedTuple):
         """The location and scale of a network's outputs, for a number or "predicted"."""
         outputs = wide(outputs)
         if isinstance(scale, str):
-            loc, raw = split_halves(outputs, family)
-            return cls(loc, positive(raw), _log_positive(raw))
+            return cls.of_raw(*split_halves(outputs, family))
         of_all = tf.zeros_like(outputs)
         return cls(outputs, of_all + scale, of_all + math.log(scale))
+
+    @classmethod
+    def of_raw(cls, loc: tf.Tensor, raw: tf.Tensor) -> LocationScale:
+        """That of locations and raw scales."""
+        return cls(loc, positive(raw), _log_positive(raw))
 
     def half_distance(self, y: tf.Tensor) -> tf.Tensor:
         """(y - loc) / 2, which does not overflow."""
@@ -87,7 +91,7 @@ class LocationScaleLikelihood(Likelihood):
         return self.log_prob(y, outputs) - sum_over_example(0.5 * variance / tf.square(scale))
 
     def _law(self, outputs: tf.Tensor) -> LocationScale:
-        return LocationScale.of(outputs, self.scale, type(self).__name__)
+        return LocationScale.of(outputs, self.scale, f"{type(self).__name__}('predicted')")
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}
@@ -97,4 +101,4 @@ class LocationScaleLikelihood(Likelihood):
 def _log_positive(raw: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
     """The logarithm of `positive(raw)`."""
     scale = positive(raw)
-    return tf.math.log(scale), lambda upstream: upstream * (tf.sigmoid(raw) / scale)
+    return tf.math.log(scale), lambda upstream: upstream * tf.sigmoid(raw) / scale

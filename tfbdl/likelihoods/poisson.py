@@ -74,10 +74,7 @@ class Poisson(Likelihood):
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
         super().check_targets(y, outputs)
-        y = np.asarray(y)
-        wrong = y[(y < 0) | (y != np.floor(y))]
-        if wrong.size:
-            raise ValueError(f"y has the value {wrong[0]:g}; give counts 0, 1, ...")
+        check_counts(y)
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
         """Lambda (1 - log lambda) + E[log k!], summed over the example, in nats.
@@ -96,6 +93,14 @@ class Poisson(Likelihood):
         less = inverse * tf.math.polyval([tf.constant(c, high.dtype) for c in _LESS], inverse)
         above = HALF_LOG_2PI_E + 0.5 * high - less
         return sum_over_example(tf.where(log_rate < _SUMMED_BELOW, below, above))
+
+
+def check_counts(y: Any) -> None:
+    """Raises ValueError unless all targets are counts."""
+    y = np.asarray(y)
+    wrong = y[~((y >= 0) & (y == np.floor(y)))]
+    if wrong.size:
+        raise ValueError(f"y has the value {wrong[0]:g}; give counts 0, 1, ...")
 
 
 def _log_prob(y: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:

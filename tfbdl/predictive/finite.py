@@ -9,8 +9,10 @@ from tfbdl import likelihoods
 from tfbdl.likelihoods import Likelihood
 
 _ALWAYS_FINITE = (
-    *(likelihoods.Bernoulli, likelihoods.Categorical, likelihoods.ContinuousBernoulli),
-    *(likelihoods.LogNormal, likelihoods.Normal, likelihoods.Poisson, likelihoods.StudentT),
+    *(likelihoods.Bernoulli, likelihoods.Beta, likelihoods.Categorical),
+    likelihoods.ContinuousBernoulli,
+    *(likelihoods.Gamma, likelihoods.LogNormal, likelihoods.NegativeBinomial, likelihoods.Normal),
+    *(likelihoods.NormalMixture, likelihoods.Poisson, likelihoods.StudentT),
 )
 """Laws whose moments and entropies are finite: an infinite one has overflowed."""
 

@@ -36,6 +36,16 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
         y = LABELS[:, None]
     elif kind is likelihoods.LogNormal:
         y = np.exp(TARGETS)
+    elif kind is likelihoods.NegativeBinomial:
+        y, outputs = LABELS[:, None], np.concatenate([outputs, outputs], axis=1)
+    elif kind is likelihoods.Gamma:
+        y = np.exp(TARGETS)
+    elif kind is likelihoods.Beta:
+        y = 1.0 / (1.0 + np.exp(-TARGETS))
+        outputs = np.concatenate([outputs, outputs], axis=1)
+    elif kind is likelihoods.NormalMixture:
+        columns = [k * outputs for k in range(3 * likelihood.num_components)]
+        outputs = np.concatenate(columns, axis=1)
     elif likelihood.scale == "predicted":
         outputs = np.concatenate([outputs, outputs], axis=1)
     log_prob = {
@@ -68,6 +78,10 @@ def cases() -> Iterator[Case]:
         "Bernoulli": {"from_logits": (True, False)},
         "ContinuousBernoulli": {},
         "Poisson": {},
+        "NegativeBinomial": {},
+        "Gamma": {"shape": (1.0, 0.5)},
+        "Beta": {},
+        "NormalMixture": {"num_components": (2, 3)},
         "Expected": {"likelihood": (likelihoods.Normal(0.5), likelihoods.Normal(2.0))},
     }
     for family, arguments in families.items():

@@ -16,6 +16,8 @@ import tensorflow as tf
 from tfbdl import likelihoods
 from tfbdl.inference.laplace.information import Independent, Information, OfClasses
 from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods.base import positive
+from tfbdl.likelihoods.stirling import trigamma_rest
 
 Link = Callable[[tf.Tensor], tf.Tensor]
 _SMALLEST = 1e-30
@@ -95,6 +97,17 @@ def _(likelihood: likelihoods.StudentT, outputs: tf.Tensor) -> Independent:
     """(Lange, Little, Taylor 1989, appendix B)."""
     df = likelihood.df
     return _of_location_and_scale(likelihood, outputs, (df + 1) / (df + 3), 2 * df / (df + 3))
+
+
+@information.register
+def _(likelihood: likelihoods.Gamma, outputs: tf.Tensor) -> Independent:
+    """The shape a for log means, psi'(a) - 1 / a for a, uncorrelated (Cox and Reid 1987)."""
+    if likelihood.shape != "predicted":
+        return Independent(_positions(tf.zeros_like(outputs) + likelihood.shape))
+    raw = tf.split(outputs, 2, axis=-1)[1]
+    a = positive(raw)
+    both = [a, trigamma_rest(a) * (tf.sigmoid(raw) / a) ** 2]
+    return Independent(_positions(tf.concat(both, axis=-1)))
 
 
 def _of_location_and_scale(
