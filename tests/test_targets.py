@@ -159,7 +159,7 @@ WAYS = {
         lambda: network(loss, units), 2, jit_compile=False
     ).fit(X, y, epochs=1, batch_size=N, verbose=0),
     "SWAG of a data set": lambda loss, units, y: SWAG(network(loss, units), jit_compile=False).fit(
-        batches(y), epochs=2, batch_size=N, verbose=0
+        batches(y), epochs=2, verbose=0
     ),
     "MCMC": lambda loss, units, y: MCMC(network(loss, units), 1.0).fit(X, y, verbose=0),
     "MAP": lambda loss, units, y: MAP(network(loss, units), 1.0).fit(X, y),

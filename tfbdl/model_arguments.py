@@ -49,6 +49,15 @@ def output_on(model: keras.Model, x: Any) -> Any:
         ) from None
 
 
+def symbolic_inputs(model: keras.Model) -> Any:
+    """The symbolic inputs, in their structure.
+
+    Raises:
+        AttributeError: if a subclassed model has none.
+    """
+    return model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+
+
 def only_input_shape(model: keras.Model) -> tuple[int | None, ...] | None:
     """The input shape that a subclassed model was built for, examples first; else None."""
     shape = (model.get_build_config() or {}).get("input_shape")

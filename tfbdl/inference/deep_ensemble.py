@@ -17,6 +17,7 @@ from tfbdl.inference.method import at_most
 from tfbdl.inference.training_method import Training, TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import is_graph, pair_layers, rebuild
+from tfbdl.model_arguments import symbolic_inputs
 from tfbdl.models import WeightEnsemble
 
 
@@ -129,7 +130,7 @@ class DeepEnsemble(TrainingMethod):
 
     @property
     def input(self) -> Any:
-        return self.network().input
+        return symbolic_inputs(self.network())
 
     def summary(self) -> WeightTable:
         """Means and standard deviations over the members, by weight tensor."""

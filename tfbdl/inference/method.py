@@ -14,6 +14,7 @@ from tfbdl.arguments import optional, positive_integer
 from tfbdl.as_call import arguments_of, as_call
 from tfbdl.keras_private import walk
 from tfbdl.lora import is_factor, lora_of, read_factors, set_lora, write_factors
+from tfbdl.model_arguments import symbolic_inputs
 from tfbdl.models import WeightEnsemble
 from tfbdl.npz_file import FORMAT, check_format
 from tfbdl.predictive import Prediction, predict
@@ -60,7 +61,7 @@ class Method(keras.layers.Layer, abc.ABC):
     @property
     def input(self) -> Any:
         """The symbolic inputs of the network, in their structure."""
-        return self.model.input
+        return symbolic_inputs(self.model)
 
     @abc.abstractmethod
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:

@@ -15,6 +15,7 @@ from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.keras_private import walk
 from tfbdl.keras_private_training import compiled_with
 from tfbdl.lora import lora_of, set_lora
+from tfbdl.model_arguments import symbolic_inputs
 
 
 class Reweighted(keras.Model):
@@ -83,8 +84,7 @@ class Reweighted(keras.Model):
     @property
     def input(self) -> Any:
         """The symbolic inputs of the network, in their structure."""
-        network = self._flat.model
-        return network.inputs[0] if isinstance(network, keras.Sequential) else network.input
+        return symbolic_inputs(self._flat.model)
 
     def take_loss(self, model: keras.Model) -> None:
         """Compiles with the loss of a compiled model, which says what the functions describe."""
