@@ -18,6 +18,7 @@ from tfbdl.likelihoods.base import (
     sum_over_example,
     wide,
 )
+from tfbdl.likelihoods.incomplete_gamma import upper_gamma
 from tfbdl.probability import tfp
 from tfbdl.tensorflow_private import custom_gradient
 
@@ -66,11 +67,11 @@ class Poisson(Likelihood):
         return tf.exp(wide(outputs))
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """P(Y <= y), right to 1e-6 in float32, however large the counts."""
         log_rate = wide(outputs)
-        y = tf.cast(y, log_rate.dtype)
-        return tf.where(
-            y < 0, tf.zeros_like(log_rate), _cdf(tf.floor(tf.maximum(y, 0.0)), log_rate)
-        )
+        y = tf.cast(y, tf.float64)
+        below = tf.zeros_like(log_rate)
+        return tf.where(y < 0, below, _cdf(tf.floor(tf.maximum(y, 0.0)), log_rate))
 
     def check_targets(self, y: Any, outputs: tf.Tensor) -> None:
         super().check_targets(y, outputs)
@@ -120,12 +121,16 @@ def _log_prob(y: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
 
 
 def _cdf(k: tf.Tensor, log_rate: tf.Tensor) -> tf.Tensor:
-    """P(Y <= k) for k = 0, 1, ...; in its derivative all terms but one cancel."""
+    """P(Y <= k) for k = 0, 1, ... in float64; in its derivative all terms but one cancel."""
 
     @custom_gradient
     def of_rate(log_rate: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         finite = tf.minimum(log_rate, math.log(log_rate.dtype.max) - 1e-3)
-        p = tf.math.igammac(k + 1.0, tf.exp(finite))
-        return p, lambda upstream: -upstream * tf.exp(_log_prob(k, finite) + finite)
+        p = upper_gamma(k + 1.0, tf.cast(log_rate, k.dtype))
+        count = tf.cast(k, log_rate.dtype)
+        return (
+            tf.cast(p, log_rate.dtype),
+            lambda upstream: -upstream * tf.exp(_log_prob(count, finite) + finite),
+        )
 
     return of_rate(log_rate)
