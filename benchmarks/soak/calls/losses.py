@@ -48,11 +48,14 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
         outputs = np.concatenate(columns, axis=1)
     elif likelihood.scale == "predicted":
         outputs = np.concatenate([outputs, outputs], axis=1)
+    mean, variance = likelihood.mean(outputs), likelihood.variance(outputs)
+    if kind is likelihoods.LogNormal:  # documented: they overflow, at large scales
+        mean, variance = (tf.minimum(v, v.dtype.max) for v in (mean, variance))
     log_prob = {
         "loss": likelihood(y, outputs),
         "log_prob": shaped(likelihood.log_prob(y, outputs), N),
-        "mean": shaped(likelihood.mean(outputs), N, 3 if kind is likelihoods.Categorical else 1),
-        "variance": likelihood.variance(outputs),
+        "mean": shaped(mean, N, 3 if kind is likelihoods.Categorical else 1),
+        "variance": variance,
         "config": likelihood.get_config(),
     }
     likelihood.check(tf.constant(outputs))
