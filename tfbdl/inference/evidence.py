@@ -168,7 +168,9 @@ class EvidenceMethod(Method):
         data = Source(x, y, model=self).whole()
         before = self.prior_precision
         try:
-            best = hyperparameters.likeliest(grid, lambda d: self._predict_under(d, data.x), data)
+            best = hyperparameters.likeliest(
+                grid, lambda d: self._predict_under(d, Source(data.x)), data
+            )
         except Exception:
             self.prior_precision = before
             raise
@@ -184,7 +186,7 @@ class EvidenceMethod(Method):
         if noise:
             self.sigma_noise = float(noise[0])
 
-    def _predict_under(self, delta: float, x: Any) -> Prediction:
+    def _predict_under(self, delta: float, x: Source) -> Prediction:
         self.prior_precision = delta
         return self.predictive(x, Request(return_samples=True))
 

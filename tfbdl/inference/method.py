@@ -19,6 +19,7 @@ from tfbdl.models import WeightEnsemble
 from tfbdl.npz_file import FORMAT, check_format
 from tfbdl.predictive import Prediction, predict
 from tfbdl.predictive.predict import Request
+from tfbdl.sources import Source
 
 
 class NotFittedError(ValueError):
@@ -84,7 +85,7 @@ class Method(keras.layers.Layer, abc.ABC):
         self._fitted("export")
         return self.ensemble(num_samples, seed=seed)
 
-    def predictive(self, x: Any, request: Request) -> Prediction:
+    def predictive(self, x: Source, request: Request) -> Prediction:
         """The predictive distribution of this posterior, for `tfbdl.predict`."""
         self._fitted("predict")
         drawn = self.functions(request.num_samples, request.seed)

@@ -63,7 +63,7 @@ def temme_coefficients(orders: int, powers: int) -> np.ndarray:
         mu.append((2 * mu[n - 1] / (n + 1) - products) / 2)
     inverse = [Fraction(1)]  # of mu / eta
     for n in range(1, size):
-        inverse.append(-sum(mu[i + 1] * inverse[n - i] for i in range(1, n + 1)))
+        inverse.append(-sum((mu[i + 1] * inverse[n - i] for i in range(1, n + 1)), Fraction(0)))
     rows = [inverse[1:]]
     for _ in range(1, orders):
         c = rows[-1]

@@ -132,7 +132,7 @@ def _of_posterior(posterior: Predictive, data: Source, request: Request) -> np.n
     logs = []
     for batch in _labelled(data, request.batch_size):
         inputs, targets = _that_count(batch)
-        prediction = posterior.predictive(inputs, request)
+        prediction = posterior.predictive(Source(inputs), request)
         if isinstance(prediction, Prediction):
             logs.append(prediction.log_prob(keras.ops.convert_to_numpy(targets)))
         else:

@@ -41,7 +41,7 @@ class Request(NamedTuple):
 class Predictive(Protocol):
     """An object with a predictive distribution of its own, such as a method of inference."""
 
-    def predictive(self, x: Any, request: Request) -> Prediction:
+    def predictive(self, x: Source, request: Request) -> Prediction:
         """The answer of `predict`."""
         ...
 

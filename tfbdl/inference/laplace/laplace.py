@@ -204,7 +204,7 @@ class Laplace(EvidenceMethod):
             )
         return super().functions(num_samples, seed)
 
-    def predictive(self, x: Any, request: Request) -> Any:
+    def predictive(self, x: Source, request: Request) -> Any:
         """The predictive distribution; samples of "glm" are independent between examples."""
         if self.pred_type == "nn":
             return super().predictive(x, request)

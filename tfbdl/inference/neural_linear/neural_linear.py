@@ -181,7 +181,7 @@ class NeuralLinear(EvidenceMethod):
         variance = leverage[:, np.newaxis] * self._noise.variance(self._posterior)
         return mean, variance[:, :, np.newaxis] * np.eye(self._outputs)
 
-    def predictive(self, x: Any, request: Request) -> ClosedFormPrediction:
+    def predictive(self, x: Source, request: Request) -> ClosedFormPrediction:
         """The predictive distribution of y at x, exact: normal, or Student's t of unknown noise.
 
         Functions are drawn only if they are kept. Under unknown noise each has its own.
