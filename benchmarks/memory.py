@@ -32,7 +32,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers as L
 
-from tfbdl.inference import Laplace
+from tfbdl.inference import SWAG, Laplace
 
 ROOT = Path(__file__).parents[1]
 Steps = list[dict[str, Any]]
@@ -99,12 +99,33 @@ def pixels(structure: str) -> Callable[[Steps], None]:
     return case
 
 
+def dense_25_million() -> keras.Model:
+    """A network of 25 million weights."""
+    widths = [2500, 5000, 2000]
+    model = keras.Sequential([keras.Input((1000,)), *(L.Dense(w, "relu") for w in widths)])
+    model.compile(keras.optimizers.SGD(1e-3), "mse")
+    return model
+
+
+def path_of_25_million(steps: Steps) -> None:
+    """SWAG of 25 million weights at rank 20, beside the training alone."""
+    model = dense_25_million()
+    x = RNG.standard_normal((200, 1000), dtype=np.float32)
+    y = RNG.standard_normal((200, 2000), dtype=np.float32)
+    with measured(steps, "train, 2 epochs"):
+        tfbdl.train(model, x, y, epochs=2, verbose=0)
+    swag = SWAG(model, rank=20)
+    with measured(steps, "SWAG.fit, 24 epochs, rank 20"):
+        swag.fit(x, y, epochs=24, verbose=0)
+
+
 CASES: dict[str, Callable[[Steps], None]] = {
     "1,000 classes of 2,048 features, Kronecker": classes("kron"),
     "1,000 classes of 2,048 features, diagonal": classes("diag"),
     "U-Net of 128 x 128 x 20, Kronecker": pixels("kron"),
     "U-Net of 128 x 128 x 20, diagonal": pixels("diag"),
     "U-Net of 128 x 128 x 20, full": pixels("full"),
+    "SWAG of 25 million weights": path_of_25_million,
 }
 
 

@@ -1,6 +1,7 @@
 """SWAG: moments of the path, the law of the draws, statistics of BatchNormalization, resuming."""
 
 import tempfile
+import tracemalloc
 from typing import Any
 
 import keras
@@ -44,6 +45,17 @@ def fitted(
     return swag.fit(X, y, epochs=epochs, batch_size=5, callbacks=callbacks, verbose=0)
 
 
+class _Peak(keras.callbacks.Callback):
+    """The most memory that NumPy's arrays take in a training, in bytes."""
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        tracemalloc.start()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+
+
 class MomentsTest(tf.test.TestCase, parameterized.TestCase):
     def assert_moments(self, swag: Any, thetas: Any, rank: Any) -> None:
         """Of all points, and the deviations of the last from the means until then."""
@@ -51,7 +63,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(swag.variance, thetas.var(axis=0), 1e-9, 1e-18)
         last = range(len(thetas) - rank, len(thetas))
         by_hand = [thetas[i] - thetas[: i + 1].mean(axis=0) for i in last]
-        self.assertAllClose(swag.deviations, by_hand, 1e-9, 1e-12)
+        self.assertAllClose(swag.deviations, by_hand, 1e-6, 1e-12)  # which are in float32
 
     @parameterized.parameters((1, 4), (2, 3), (1, 20))
     def test_moments_of_the_path(self, every: Any, rank: Any) -> None:
@@ -68,6 +80,28 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
         thetas = np.asarray(path.ensemble().members, np.float64)
         self.assertGreater(thetas[:, -1].std(), 1e-3)
         self.assert_moments(swag, thetas, 4)
+
+    @parameterized.parameters(3, 6)
+    def test_memory_is_that_of_the_deviations(self, num_points: Any) -> None:
+        """A path as long as the rank, and one twice as long; beside TensorFlow's own arrays."""
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(300_000)])
+        model.add(keras.layers.Dense(1))
+        model.compile(keras.optimizers.SGD(1e-6), "mse")
+        swag, path = SWAG(model, rank=3), _Peak()
+        swag.fit(X, Y, epochs=num_points, callbacks=[path], verbose=0)
+        held = swag.deviations.nbytes
+        self.assertEqual(held, 4 * 3 * 1_500_001)
+        moments = 2 * 8 * 1_500_001
+        self.assertBetween(path.peak, held + moments, 1.05 * (held + moments))
+
+    def test_large_arrays_are_added_up_in_parts(self) -> None:
+        """The same numbers as of small ones."""
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(300_000)])
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        y = RNG.normal(size=(40, 300_000)).astype("float32")
+        path = WeightSnapshots()
+        swag = SWAG(model, rank=2).fit(X, y, epochs=3, callbacks=[path], verbose=0)
+        self.assert_moments(swag, np.asarray(path.arrays()[0], np.float64), 2)
 
     def test_fit_again_begins_a_path_of_its_own(self) -> None:
         """The network trains on from where it is; what was gathered before does not count."""
