@@ -4,6 +4,7 @@ import gc
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ from absl.testing import parameterized
 from tensorflow.python.framework.func_graph import FuncGraph
 
 import tfbdl
+from tfbdl import tensorflow_private
 from tfbdl.graphs import Compiled
 from tfbdl.inference import MAP, MCMC, Laplace, LogPosterior
 from tfbdl.models import VAE, WeightEnsemble
@@ -164,6 +166,13 @@ class CustomGradientTest(tf.test.TestCase):
             self.assertEqual(float(outer(x)), 6.0)
             del outer
             gc.collect()
+
+    def test_some_die_while_others_are_let_go(self) -> None:
+        """Cycles of graphs are collected at any moment, also between two gradients."""
+        listed = custom_gradients() | {"CustomGradient-gone"}
+        with mock.patch.object(tensorflow_private, "custom_gradients", return_value=listed):
+            tensorflow_private.let_gradients_die(set())
+        self.assertNotIn("CustomGradient-gone", custom_gradients())
 
 
 if __name__ == "__main__":

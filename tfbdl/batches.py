@@ -81,7 +81,7 @@ def batches(
 
 
 def padded_size(size: int) -> int:
-    """The least power of two that is no less: so many sizes of batches are ever computed with.
+    """The least power of two that is at least `size`, so that few sizes are compiled.
 
     A service that is asked for any number of examples then compiles at most 11 programs for batches
     of up to 1,000, and computes at most twice what it is asked for.

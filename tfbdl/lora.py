@@ -47,7 +47,7 @@ def read_factors(network: keras.Model, store: MutableMapping[str, Any]) -> None:
 
 
 def is_factor(name: str) -> bool:
-    """Whether something in a store is of `write_factors`."""
+    """Whether `write_factors` wrote what a store has under this name."""
     return name.startswith(_PREFIX)
 
 

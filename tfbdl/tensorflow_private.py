@@ -81,14 +81,17 @@ def let_gradients_die(older: set[str]) -> None:
     that the graph, and those around it, may be the ones that keep them.
     """
     for name in custom_gradients() - older:
-        function = _gradients[name]["type"]
+        entry = _gradients.get(name)
+        if entry is None:  # it has died meanwhile
+            continue
+        function = entry["type"]
         graph = _graph_of(function)
         if graph is None:
             continue
         while isinstance(graph, FuncGraph):
             graph._tfbdl_gradients = [*getattr(graph, "_tfbdl_gradients", ()), function]
             graph = graph.outer_graph
-        _gradients[name]["type"] = _weakly(function, name)
+        entry["type"] = _weakly(function, name)
 
 
 @contextmanager

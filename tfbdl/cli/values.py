@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def parsed(check: Callable[[str, Any], T], word: str, value: Any) -> T:
-    """The value that a check of `tfbdl.arguments` makes of it, for argparse.
+    """The value of a flag after a check of `tfbdl.arguments`.
 
     Raises:
         argparse.ArgumentTypeError: with its message, to which argparse adds the flag.

@@ -66,11 +66,7 @@ class BayesLinear(BayesLayer):
     def pre_activation(self, x: tf.Tensor, training: bool, draw: tf.Tensor | None) -> tf.Tensor:
         """linear(x, W) + b with W and b sampled, drawn, or at their means."""
         if training and draw is None:
-            if self.estimator.draws_outputs and self.seed.is_in_use():
-                raise ValueError(
-                    f"estimator='local_reparameterization' draws outputs, and layer={self.name!r} "
-                    "is called twice in a forward pass, whose outputs share weights; use 'flipout'"
-                )
+            self._check_may_be_called()
             y, kl = self.estimator(x, self.linear, self.kernel, self.bias, self.seed.of_pass())
         else:
             (w, *b), kl = self.weights_at(draw)
@@ -87,3 +83,10 @@ class BayesLinear(BayesLayer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }
+
+    def _check_may_be_called(self) -> None:
+        if self.estimator.draws_outputs and self.seed.is_in_use():
+            raise ValueError(
+                f"estimator='local_reparameterization' draws outputs, and layer={self.name!r} is "
+                "called twice in a forward pass, whose outputs share weights; use 'flipout'"
+            )

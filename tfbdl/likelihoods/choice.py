@@ -67,7 +67,7 @@ def get(likelihood: LikelihoodLike) -> Likelihood:
 
 
 def of_model(model: keras.Model, given: LikelihoodLike | None) -> Likelihood | None:
-    """That which is given, or that of the loss the model was compiled with; None if neither says.
+    """The likelihood given, or that of the compiled loss; None if neither says.
 
     Raises:
         ValueError: if `given` is no likelihood.

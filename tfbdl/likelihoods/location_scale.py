@@ -1,4 +1,4 @@
-"""The base of the laws of y, or log y, = loc + scale t: t, from numbers of any size."""
+"""The base of laws of loc + scale t: t from y of any size, without overflow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LocationScale(NamedTuple):
 
     @classmethod
     def of_raw(cls, loc: tf.Tensor, raw: tf.Tensor) -> LocationScale:
-        """That of locations and raw scales."""
+        """From locations and raw scales, whose softplus are the scales."""
         return cls(loc, positive(raw), _log_positive(raw))
 
     def half_distance(self, y: tf.Tensor) -> tf.Tensor:
@@ -56,7 +56,7 @@ class LocationScale(NamedTuple):
     def cdf(
         self, y: tf.Tensor, of_standard: Callable[[tf.Tensor], tf.Tensor], limit: float
     ) -> tf.Tensor:
-        """P(Y <= y) for that of t, which is 0 or 1 where |t| > limit."""
+        """P(Y <= y), from the distribution function of t, 0 or 1 where |t| > limit."""
         y = tf.cast(y, self.loc.dtype)
         beyond = self.is_beyond(limit, y)
         p = of_standard(self.standardised(tf.where(beyond, self.loc, y)))
@@ -86,7 +86,7 @@ class LocationScaleLikelihood(Likelihood):
         return 2 if self.scale == "predicted" else 1
 
     def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        """That of laws whose log probability is quadratic in f, with 1 / scale^2."""
+        """E[log p], exact: the log probability is quadratic in f, with the factor 1 / scale^2."""
         scale = self._law(outputs).scale
         return self.log_prob(y, outputs) - sum_over_example(0.5 * variance / tf.square(scale))
 

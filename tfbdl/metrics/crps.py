@@ -17,7 +17,7 @@ def of_normal(y: tf.Tensor, mean: tf.Tensor, stddev: tf.Tensor) -> tf.Tensor:
 
 
 def of_samples(y: tf.Tensor, samples: tf.Tensor, axis: int, fair: bool = False) -> tf.Tensor:
-    """The score of the law that S samples make, of the shape of y; they are along an axis.
+    """The score of the empirical law of S samples along an axis, of the shape of y.
 
     Sorted samples x_(1) <= ... <= x_(S) have E|X - X'| = 2 / S^2 sum_i (2 i - S - 1) x_(i); for
     two different ones (`fair`) S (S - 1) is in the place of S^2.

@@ -27,7 +27,7 @@ _output_on = apart()(output_on)
 
 
 def known_likelihood(model: keras.Model, given: LikelihoodLike | None) -> Likelihood | None:
-    """That which is given, or that of the loss the model was compiled with; None if neither says.
+    """The likelihood given, or that of the compiled loss; None if neither says.
 
     Raises:
         ValueError: if `given` is no likelihood, or a metric of Keras' own compares y with outputs

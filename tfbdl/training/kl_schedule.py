@@ -58,7 +58,7 @@ class KLSchedule(keras.callbacks.Callback, abc.ABC):
             self.model.train_function = self._steps.inner
 
     def _scheduled(self, iterator: Any) -> AbstractContextManager[None]:
-        """Multiplies the factor, where this callback has been asked for it just before."""
+        """Has the step use the factor, if this callback was just asked for one."""
         factor, self._factor_of_next = self._factor_of_next, None
         if factor is None or _is_single_batch(iterator):
             return nullcontext()

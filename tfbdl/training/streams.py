@@ -185,7 +185,7 @@ class Batches:
         return self.strategy.run(function, next(epoch))
 
     def _next_one(self, number: int) -> bool:
-        """Whether there was one to read over."""
+        """Reads over a batch; says whether there was one."""
         return next(self.like, None) is not None
 
     def _from(self, start: int) -> Any:

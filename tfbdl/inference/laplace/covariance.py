@@ -81,7 +81,7 @@ class Dense(NamedTuple):
         return self.rooted().root_times(noise)
 
     def rooted(self) -> Root:
-        """The same as the square of a root, which is dear."""
+        """The same law as a `Root`, by a decomposition, which is dear."""
         values, vectors = tf.linalg.eigh(self.matrices)
         return Root(vectors * tf.sqrt(tf.maximum(values, 0.0))[:, tf.newaxis])
 

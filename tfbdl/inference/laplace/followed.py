@@ -23,7 +23,7 @@ class Followed:
         self._settings: list[tuple[keras.layers.Layer, Any]] | None = None
 
     def take_up(self) -> bool:
-        """Takes up new weights; whether layers have other settings, so that programs are stale.
+        """Takes up the weights as they are now; says whether settings have made programs stale.
 
         Raises:
             ValueError: if they have and the network is a copy.

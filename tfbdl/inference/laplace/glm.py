@@ -36,7 +36,7 @@ def default_link(likelihood: Likelihood) -> str:
 
 
 def has_joint_density(likelihood: Likelihood) -> bool:
-    """Whether p(y | x) is exact, for an output or more, and so the density of all it holds."""
+    """Whether p(y | x) of an output is exact, so that all its elements have a joint density."""
     parts = likelihood.parts if isinstance(likelihood, JointRows) else [likelihood]
     return any(default_link(part) == "exact" for part in parts)
 
@@ -101,7 +101,7 @@ class Draws:
         self._step = Compiled(self._of_some)
 
     def of(self, mean: tf.Tensor, law: Outputs) -> Iterator[tuple[tuple[tf.Tensor, ...], Any]]:
-        """Of some examples after the others `_moments`, and f, (S, n, ...), or None."""
+        """`_moments` of a few examples at a time; with their f, (S, n, ...), or None."""
         positions = law.num_positions // len(mean)
         numbers = self.num_samples * len(rows(mean)[0])
         size = max(_NUMBERS // numbers, 1)

@@ -163,7 +163,7 @@ def _wide(values: Any) -> Any:
 
 
 def _certain(part: OutputPart, outputs: tf.Tensor) -> Outputs:
-    """The covariances of an output that no weight has a part in."""
+    """The covariances, all 0, of an output that depends on no random weight."""
     numbers = tf.zeros(
         [len(outputs) * (part.stop - part.start) // part.last, part.last], tf.float64
     )

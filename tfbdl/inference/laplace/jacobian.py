@@ -286,7 +286,7 @@ class Jacobian:
 
 
 def _set_number(tensor: tf.Tensor, num: int) -> None:
-    """Tells it the number of examples, where operations on strings have lost that."""
+    """Sets the static number of examples, which operations on strings lose."""
     if tensor.shape.rank and tensor.shape[0] is None:
         tensor.set_shape([num, *tensor.shape[1:]])
 

@@ -103,7 +103,7 @@ class NetworkPass:
     def whole_laws(
         self, theta: tf.Tensor, state: State, x: Any, factors: list[Tensors]
     ) -> tuple[tf.Tensor, list[Outputs]]:
-        """The outputs, and the covariance of each of them, of which all is one position."""
+        """The outputs, and the covariance of each of them, taken as one position."""
         outputs, matrices = self.whole(theta, state, x, factors)
         spans = [slice(part.start, part.stop) for part in self._parts]
         return outputs, [Outputs([Dense(matrices[:, s, s])]) for s in spans]
