@@ -53,6 +53,7 @@ UCI = {
 WITHOUT_MODES = {
     "uncertainty": ("uncertainty", ""),
     "posterior_table": ("posterior_inference.table", ""),
+    "posterior_cycles": ("posterior_inference.cycles", ""),
     "posterior_trajectories": ("posterior_inference.trajectories", ""),
     "posterior_symmetries": ("posterior_inference.symmetries", ""),
     "pruning": (

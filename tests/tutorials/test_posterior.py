@@ -23,6 +23,7 @@ from tfbdl.models import WeightEnsemble
 from tutorials.posterior_inference import __main__ as script
 from tutorials.posterior_inference import (
     bands,
+    cycles,
     distances,
     laplace_steps,
     methods,
@@ -198,6 +199,45 @@ class TableTest(tf.test.TestCase):
         for record in (*actual["hmc"], *actual["sghmc"]):
             self.assertGreater(record["accuracy"], 0.6)
             self.assertGreater(record["agreement"], 0.7)
+
+
+@pytest.mark.usefixtures("without_xla")
+class CyclesTest(tf.test.TestCase):
+    def test_equal_rates_and_as_many_samples(self) -> None:
+        """By the epochs that are kept: each second one, or those in the second half of a cycle."""
+        problem = problems.two_classes(20, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            for cyclical in (False, True):
+                run = running.Run(40, 0, 0, 0, Path(folder, f"{cyclical}"))
+                posterior = cycles.sampled("SGHMC", 0.5, cyclical, problem, run)
+                files = Path(folder, f"{cyclical}", "samples").glob("*.npz")
+                kept = sorted(int(path.stem.split("_")[1]) for path in files)
+                later = range(9, 41)
+                expected = [e for e in later if ((e - 1) % 4 >= 2 if cyclical else e % 2 == 0)]
+                self.assertEqual(kept, expected)
+                self.assertLen(posterior.sample(), 16)
+                log = tfbdl.read_log(Path(folder, f"{cyclical}", "train.log"))
+                self.assertAllClose(max(log.learning_rates), 0.5 * problem.rate)
+
+    def test_all_of_it_goes_on_where_it_was(self) -> None:
+        flags = ["--data", "digits", "--N", "100", "--n_epochs", "10", "--samples", "20"]
+        with tempfile.TemporaryDirectory() as folder:
+            flags += ["--seeds", "2", "--S", "5", "--savedir", folder]
+            with (
+                mock.patch.object(cycles, "CHAINS", {4: 2}),
+                mock.patch.object(cycles, "RATES", {"SGHMC": (0.3,)}),
+                mock.patch.object(running, "STEPS_AN_EPOCH", 100),
+            ):
+                tutorial_runs.run(cycles, *flags)
+                records = Path(folder, "cycles.jsonl")
+                first = records.read_text().splitlines(keepends=True)
+                records.write_text(first[0])
+                with mock.patch.object(reference, "sampled", side_effect=OSError):
+                    tutorial_runs.run(cycles, *flags)
+            self.assertLen(first, 4)
+            self.assertEqual(records.read_text().splitlines(keepends=True), first)
+            self.assertTrue(Path(folder, "cycles.png").exists())
+            self.assertIn("| SGHMC | 0.3, cyclical | 2 |", Path(folder, "cycles.md").read_text())
 
 
 @pytest.mark.usefixtures("without_xla")

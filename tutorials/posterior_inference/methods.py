@@ -59,13 +59,16 @@ def markov_chains(problem: Problem, kernel: Kernel, thinning: int, run: Run) -> 
 
 
 def stochastic_gradients(
-    problem: Problem, optimizer: keras.optimizers.Optimizer, run: Run
+    problem: Problem, optimizer: keras.optimizers.Optimizer, run: Run, thinning: int = 1
 ) -> SGMCMC:
-    """The weights along a run of a sampler of `tfbdl.optimizers`, which has the prior."""
+    """The weights along a run of a sampler of `tfbdl.optimizers`, which has the prior.
+
+    Of those that are kept, `thinning` leaves out all but each so many-th.
+    """
     network = problem.network(run.seed)
     network.compile(optimizer, problem.likelihood)
     burn_in = int(BURN_IN * run.epochs)
-    every = max((run.epochs - burn_in) // KEPT, 1)
+    every = thinning * max((run.epochs - burn_in) // KEPT, 1)
     sampler = SGMCMC(network, start=burn_in, every=every, seed=run.seed)
     return sampler.fit(*repeated(problem), **settings(problem, run))
 

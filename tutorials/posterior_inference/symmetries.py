@@ -159,14 +159,19 @@ def on_curve(units: Units) -> np.ndarray:
 
 def measure_relu(of: LogPosterior, found: MCMC, args: argparse.Namespace) -> dict[str, float]:
     mode = mode_of(of, args)
-    thin = Units.of(found.theta[:: max(args.samples // 25, 1)])
-    u = on_curve(thin)
+    units = thinned(found, 250)
+    u = on_curve(units)
     return {
         "mode: |log balance|, median": float(np.median(np.abs(balance(mode)))),
-        "samples: sd of log balance": float(balance(thin).std()),
+        "samples: sd of log balance": float(balance(units).std()),
         "samples: mean place on the curve (1/2)": float(u.mean()),
         "samples: sd of that place (0.289)": float(u.std()),
     }
+
+
+def thinned(found: MCMC, kept: int) -> Units:
+    """So many samples of each chain, at equal distances, if there are as many."""
+    return Units.of(found.theta[:: max(len(found.theta) // kept, 1)])
 
 
 def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -> Figure:
@@ -197,9 +202,8 @@ def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -
     axes[1, 0].set_xticks([0.2, 0.5, 1, 2, 5], ["1/5", "1/2", "1", "2", "5"])
     axes[1, 0].minorticks_off()
     axes[1, 0].legend(fontsize=8)
-    thin = Units.of(relu.theta[:: max(args.samples // 25, 1)])
     mode = mode_of(of, args)
-    for some, style, label in ((thin, "C0.", "samples"), (mode, "C3o", "the mode")):
+    for some, style, label in ((thinned(relu, 25), "C0.", "samples"), (mode, "C3o", "the mode")):
         size = np.hypot(some.w, some.b).ravel()
         axes[1, 1].loglog(np.abs(some.v).ravel(), size, style, markersize=3, alpha=0.6, label=label)
     axes[1, 1].plot([1e-2, 4], [1e-2, 4], "k--", linewidth=1, label="equal")
@@ -210,12 +214,12 @@ def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -
         xlim=(1e-2, 10),
         ylim=(1e-2, 10),
     )
-    axes[1, 1].legend(fontsize=8, loc="lower left")
-    u = on_curve(thin).ravel()
+    axes[1, 1].legend(fontsize=8, loc="lower right")
+    u = on_curve(thinned(relu, 250)).ravel()
     axes[1, 2].hist(u, np.linspace(0, 1, 11).tolist(), density=True, color="C0", alpha=0.7)
     axes[1, 2].axhline(1.0, color="black", linestyle="--", label="uniform")
     axes[1, 2].set(
-        title=f"{len(u)} units of samples: places on their curves",
+        title=f"{len(u):,} units of samples: places on their curves",
         xlabel="probability of a smaller a, by p(log a)",
         ylabel="density",
     )

@@ -106,7 +106,7 @@ def figure(rows: dict[str, dict[str, float]]) -> Figure:
     circle = np.linspace(0, 2 * np.pi, 200)
     plane.plot(np.cos(circle), np.sin(circle), "k:", linewidth=1)
     plane.set(
-        title=f"{steps} steps of {h} from (1, 0); dotted: equal energy",
+        title=f"{steps} steps of {h}; dotted: equal energy",
         xlabel="w",
         ylabel="v",
         aspect="equal",
@@ -114,7 +114,7 @@ def figure(rows: dict[str, dict[str, float]]) -> Figure:
     over.legend(fontsize=8, loc="upper left")
     over.set(title="energy gained on the way", xlabel="step", ylabel="H - H at the start")
     of_chains.set(
-        title="chains; on the bars, the variance found (truth 1)",
+        title="chains; above bars: the variance (truth: 1)",
         ylabel="trajectories accepted, percent",
         xlabel="dimension",
         ylim=(0, 110),
