@@ -85,6 +85,8 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(prediction.stddev, law.std(), 1e-6)
         self.assertAllClose(prediction.epistemic_variance, variance, 1e-6)
         self.assertAllClose(prediction.log_prob(Y_NEW), law.logpdf(Y_NEW).sum(1), 1e-9)
+        with self.assertRaisesRegex(ValueError, "^y=.* is no array; give real numbers"):
+            prediction.log_prob(keras.Input((1,)))
         self.assertAllClose(prediction.entropy, law.entropy().sum(1), 1e-9)
         entropy = np.full(6, 2 * scipy.stats.norm(scale=SIGMA).entropy())
         self.assertAllClose(prediction.expected_entropy, entropy, 1e-6)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 import scipy.stats
 import tensorflow as tf
@@ -56,6 +57,7 @@ class BootstrapTest(tf.test.TestCase, parameterized.TestCase):
         self.assertNotEqual((low, high), other)
 
     @parameterized.parameters(
+        ({"arrays": ([1.0, 2.0], keras.Input((4,)))}, r"^arrays\[1\]=.* is no array; give numbers"),
         ({"level": 1.0}, "^level="),
         ({"num_resamples": 0}, "^num_resamples="),
         ({"num_resamples": 10**7}, "^num_resamples=.* 100"),
@@ -63,7 +65,7 @@ class BootstrapTest(tf.test.TestCase, parameterized.TestCase):
     )
     def test_arguments_are_checked(self, arguments: Any, message: str) -> None:
         with self.assertRaisesRegex(ValueError, message):
-            metrics.confidence_interval(np.mean, [np.ones(3)], **arguments)
+            metrics.confidence_interval(**{"metric": np.mean, "arrays": [np.ones(3)], **arguments})
 
     def test_examples_are_checked(self) -> None:
         with self.assertRaisesRegex(ValueError, "^metric="):

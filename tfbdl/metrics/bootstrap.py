@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tfbdl import arguments
 from tfbdl.arguments import function, number, positive_integer, shown
+from tfbdl.examples import as_array
 from tfbdl.metrics import array_checks
 
 _MOST = 100_000
@@ -53,7 +54,10 @@ def confidence_interval(
     generator = arguments.generator("seed", seed)
     if not isinstance(arrays, (list, tuple)) or not arrays:
         raise ValueError(f"arrays={shown(arrays)} must be a tuple of what the metric takes")
-    examples = [np.asarray(array) for array in arrays]
+    examples = [
+        as_array(f"arrays[{k}]", array, "numbers or strings", text=True)
+        for k, array in enumerate(arrays)
+    ]
     for k, array in enumerate(examples):
         if array.ndim == 0 or len(array) == 0:
             raise ValueError(f"arrays[{k}] has shape {array.shape}; give some examples")

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import number
+from tfbdl.examples import as_array
 from tfbdl.likelihoods.base import match
 from tfbdl.predictive import Prediction
 from tfbdl.probability import tfp
@@ -47,7 +48,7 @@ class ClosedFormPrediction(Prediction):
             ValueError: if y does not fit, or the joint distribution was not kept.
         """
         joint = self._known_joint("log_prob")
-        y = match(tf.constant(np.asarray(y), joint.dtype), tf.TensorShape(self.mean.shape))
+        y = match(tf.constant(as_array("y", y), joint.dtype), tf.TensorShape(self.mean.shape))
         return joint.log_prob(tf.reshape(y, [len(self.mean), -1])).numpy()
 
     def _known_joint(self, asked: str) -> tfp.distributions.Distribution:
