@@ -6,6 +6,7 @@ unshare --mount python -m soak.full_disk 5 0     # on a small disk of its own; n
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import resource
 import shutil
@@ -122,6 +123,7 @@ def _small_disk(disk: Path) -> Callable[[random.Random], Any]:
     def fault(chance: random.Random) -> Iterator[None]:
         ballast = disk / "ballast"
         if chance.random() < 0.25:
+            gc.collect()  # memory maps of runs that have ended keep the disk writable
             _mount("-o", "remount,ro", disk)
         else:
             with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
