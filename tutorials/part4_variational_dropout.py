@@ -181,9 +181,7 @@ def noise_levels(layers: dict[str, VariationalDropout], args: argparse.Namespace
         if high > 3.0:
             ax.axvline(3.0, color="black", linestyle="--", linewidth=1)
             ax.axvspan(3.0, high, color="0.92", zorder=0)
-        if args.kl == "kingma":
-            ax.axvline(np.log(args.initial_alpha), color="C3", linestyle=":", linewidth=1.5)
-    start = "; dotted: the start" if args.kl == "kingma" else ""
+    start = f"; at the start {np.log(args.initial_alpha):.3f}" if args.kl == "kingma" else ""
     clipped = "; the last bins hold what is clipped at ±8" if max(-low, high) >= 8.0 else ""
     grey = "; grey: dropped" if high > 3.0 else ""
     ax.set_xlabel(rf"$\log\,\alpha$ of a weight{start}{grey}{clipped}")

@@ -22,6 +22,8 @@ Data = tuple[np.ndarray, np.ndarray]
 LINE = np.linspace(-5, 5, 201, dtype="float32")[:, None]
 WIDEST = 1.5
 """Standard deviation of the widest bell that is drawn."""
+SHOWN = 20
+"""Each so many-th point of the regression is drawn."""
 CLASS_COLOURS = np.array([[0.12, 0.47, 0.71], [1.0, 0.5, 0.05], [0.17, 0.63, 0.17]])
 
 
@@ -45,7 +47,7 @@ def side_by_side(
     axes[1, 0].set_title("one function")
     axes[1, 1].set_title("a distribution over functions")
     for ax in axes[1]:
-        ax.set(xlabel="x", ylabel="y", ylim=(-4, 4))
+        ax.set(xlabel="x", ylabel="y", ylim=(-3.5, 2.5))
         ax.legend(fontsize=8, loc="lower left")
     return figure
 
@@ -74,14 +76,14 @@ def draw_network(ax: Axes, kernels: list[np.ndarray]) -> None:
 
 
 def draw_weight(ax: Axes, x: float, y: float, mean: float, stddev: float) -> None:
-    """A number; or a bell, as wide as it is uncertain and of one area, mean and deviation."""
+    """A number; or a bell of one area, as wide as the root of its deviation, and both numbers."""
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     if stddev == 0:
         ax.text(x, y, f"{mean:.2f}", ha="center", va="center", fontsize=9, bbox=box, zorder=1)
         return
     z = np.linspace(-3, 3, 61)
-    width = 0.008 + 0.05 * min(stddev / WIDEST, 1.0)
-    bell = y + 0.012 / width * np.exp(-0.5 * z**2)
+    width = 0.006 + 0.06 * min(stddev / WIDEST, 1.0) ** 0.5
+    bell = y + 0.0055 / width * np.exp(-0.5 * z**2)
     ax.fill_between(x + width * z, y, bell, color="C0", alpha=0.6, zorder=2, linewidth=0)
     text = f"{mean:.2f} ± {stddev:.2f}"
     ax.text(x, y, text, ha="center", va="top", fontsize=8, bbox=box, zorder=1)
@@ -96,8 +98,9 @@ def regression(
     """A normal likelihood: the predictive distribution, and the two parts of its spread."""
     prediction = tfbdl.predict(model, LINE, num_samples, seed=0)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    plots.predictive_bands(LINE, prediction, data, 0.9, left)
-    left.set(title="predictive distribution", ylim=(-4, 4))
+    some = tuple(part[::SHOWN] for part in data)
+    plots.predictive_bands(LINE, prediction, some, 0.9, left)
+    left.set(title=f"predictive distribution, and {len(some[0])} of the points", ylim=(-4, 4))
     left.legend(fontsize=8, loc="upper left")
     right.plot(LINE, prediction.aleatoric_stddev, color="C1", label="aleatoric: noise in y")
     right.plot(LINE, prediction.epistemic_stddev, color="C0", label="epistemic: functions differ")
@@ -196,5 +199,5 @@ def posterior_predictive(chains: MCMC, data: Data, seed: int) -> Figure:
     right.plot(LINE, after.mean, color="C0", label="predictive mean")
     right.plot(*data, ".", color="C3", markersize=5, label="data")
     right.set(title="after data: the posterior predictive", xlabel="x", ylabel="y", ylim=(-6, 6))
-    right.legend(fontsize=8, loc="lower right")
+    right.legend(fontsize=8, loc="upper left")
     return figure
