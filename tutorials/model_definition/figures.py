@@ -98,9 +98,9 @@ def regression(
     """A normal likelihood: the predictive distribution, and the two parts of its spread."""
     prediction = tfbdl.predict(model, LINE, num_samples, seed=0)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    some = tuple(part[::SHOWN] for part in data)
-    plots.predictive_bands(LINE, prediction, some, 0.9, left)
-    left.set(title=f"predictive distribution, and {len(some[0])} of the points", ylim=(-4, 4))
+    x, y = data[0][::SHOWN], data[1][::SHOWN]
+    plots.predictive_bands(LINE, prediction, (x, y), 0.9, left)
+    left.set(title=f"predictive distribution, and {len(x)} of the points", ylim=(-4, 4))
     left.legend(fontsize=8, loc="upper left")
     right.plot(LINE, prediction.aleatoric_stddev, color="C1", label="aleatoric: noise in y")
     right.plot(LINE, prediction.epistemic_stddev, color="C0", label="epistemic: functions differ")
