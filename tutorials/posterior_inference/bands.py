@@ -76,7 +76,7 @@ def regression(problem: Problem, posteriors: Mapping[str, Posterior], num_sample
         for end in reference:
             ax.plot(LINE, end, "k--", linewidth=0.8)
         ax.plot([], [], "k--", linewidth=0.8, label=f"{100 * LEVEL:g} % by {REFERENCE}")
-        ax.set(title=name, ylim=(-4, 4))
+        ax.set(title=name, xlabel="x", ylabel="y", ylim=(-2.6, 2.6))
         ax.label_outer()
     axes.flat[0].legend(fontsize=7, loc="lower left", ncols=2)
     return figure

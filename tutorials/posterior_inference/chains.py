@@ -61,6 +61,9 @@ def figure(runs: Mapping[str, MCMC]) -> Figure:
             ax.set_ylabel(quantity)
     for ax in axes[:-1].flat:
         ax.set_xlabel("")
-    for ax in axes.flat[1:]:
+    lines, labels = axes.flat[0].get_legend_handles_labels()
+    for ax in axes.flat:
         ax.get_legend().remove()
+    names = [f"chain {label}" for label in labels]
+    figure.legend(lines, names, loc="outside upper center", ncols=len(names), fontsize=8)
     return figure

@@ -103,13 +103,14 @@ def measure() -> dict[str, float]:
 def figure() -> Figure:
     """The lecture's picture, with the truth beside it."""
     four = steps()
-    figure, axes = plt.subplots(1, 4, figsize=(15, 3.6), layout="constrained")
+    figure, grid = plt.subplots(2, 2, figsize=(10, 6.6), layout="constrained")
+    axes = grid.ravel()
     top = four.log_joint.max()
     parabola = top - 0.5 * ((GRID - four.mode) / four.stddev) ** 2
     for ax in axes[:2]:
         ax.plot(GRID, four.log_joint, color="black", label="log p(y, w | x)")
         ax.plot(four.mode, top, "o", color="C3", label=f"w* = {four.mode:.2f}")
-        ax.set(ylim=(top - 12, top + 1), ylabel="nats")
+        ax.set(ylim=(top - 12, top + 1.5), ylabel="nats")
     axes[1].plot(GRID, parabola, color="C0", label=f"parabola, 1 / H = {four.stddev:.2f}$^2$")
     axes[2].plot(GRID, four.density, color="black", label="p(w | y, x)")
     normal = scipy.stats.norm.pdf(GRID, four.mode, four.stddev)
