@@ -35,7 +35,7 @@ class DrawnModel(keras.layers.Layer):
     """
 
     def __init__(self, model: keras.Model) -> None:
-        super().__init__()
+        super().__init__(autocast=False)
         self.model = model
         accept_draws(self)
 

@@ -40,6 +40,7 @@ class FlatModel:
         shapes: the shapes of the weights, by the names of the layers inside the model that they are
             in and their own, as "dense/kernel"; a name that is taken gets a number.
         size: D.
+        inference: the arguments of a call in inference mode.
 
     Raises:
         ValueError: if the model is not built, has nothing to train, or holds a layer that draws
@@ -63,7 +64,7 @@ class FlatModel:
         self.shapes = _by_path(model)
         self.sizes = [math.prod(shape) for shape in self.shapes.values()]
         self.size = sum(self.sizes)
-        self._inference = {"training": False} if takes_training(model) else {}
+        self.inference = {"training": False} if takes_training(model) else {}
         self.dtype = tf.as_dtype(model.trainable_variables[0].dtype)
 
     @property
@@ -88,7 +89,7 @@ class FlatModel:
     def __call__(self, theta: tf.Tensor, x: Any, state: Sequence[tf.Tensor] | None = None) -> Any:
         """The outputs for x with the weights theta, shape (D,), and the `state`, now or given."""
         state = self.state if state is None else state
-        return self.model.stateless_call(self.unflatten(theta), state, x, **self._inference)[0]
+        return self.model.stateless_call(self.unflatten(theta), state, x, **self.inference)[0]
 
     def assign(self, theta: tf.Tensor) -> None:
         """Puts theta into the model."""
@@ -115,7 +116,7 @@ class FlatModel:
     def _calls(self, x: Any) -> list[Call]:
         """Calls of all layers for x, inner ones before those that they are in."""
         with recorded(walk(self.model)) as calls:
-            self.model(x, **self._inference)
+            self.model(x, **self.inference)
         return calls
 
 

@@ -162,7 +162,7 @@ def test_posteriors(name: str) -> None:
     each = [head(ensemble.network, n) for n in LAWS]
     trainable = ensemble.network.trainable_variables
     outputs: dict[str, list[Any]] = {n: [] for n in LAWS}
-    for theta in np.asarray(ensemble.members):
+    for theta in map(ensemble.theta, range(3)):
         for v, part in zip(
             trainable,
             np.split(theta, np.cumsum([int(np.prod(v.shape)) for v in trainable])[:-1]),

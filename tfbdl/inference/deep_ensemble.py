@@ -19,13 +19,29 @@ from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import is_graph, pair_layers, rebuild
 from tfbdl.model_arguments import symbolic_inputs
 from tfbdl.models import WeightEnsemble
+from tfbdl.models.alike import Alike
 
 
 class Members(NamedTuple):
-    """Weights of the members, shape (K, D), and their other state, (K, E)."""
+    """Weights of the members, and what else they have for themselves.
+
+    theta: the weights, shape (K, D).
+    states: the values of other variables that differ, shape (K, Q).
+    own_states: their places among the floating ones; None for all.
+    """
 
     theta: np.ndarray
     states: np.ndarray
+    own_states: np.ndarray | None = None
+
+    def ensemble(self, network: keras.Model, number: int) -> WeightEnsemble:
+        """The first so many."""
+        places = None if self.own_states is None else self.own_states.tolist()
+        differ = places is None or len(places) > 0
+        states = self.states[:number] if differ else None
+        ensemble = WeightEnsemble(network, self.theta[:number], states, own_states=places)
+        ensemble.take_loss(network)
+        return ensemble
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -75,7 +91,7 @@ class DeepEnsemble(TrainingMethod):
         self._network: keras.Model | None = None
 
     def _trained(self, training: Training) -> Members:
-        networks = []
+        alike = Alike()
         for k in range(self.num_members):
             network = self._make(self.seed + k)
             if network.built:
@@ -83,10 +99,11 @@ class DeepEnsemble(TrainingMethod):
             folder = training.savedir and training.savedir / f"member_{k}"
             seed = self.seed + k
             training.run(network, savedir=folder, callbacks=training.callbacks, seed=seed)
-            networks.append(network)
-        alike = WeightEnsemble.of(networks)
-        self._network = networks[0]
-        return Members(alike.members.numpy(), alike.states.numpy())
+            alike.add(network)
+        self._network = alike.first
+        theta, _ = alike.members(whole=True)
+        states, own_states = alike.states()
+        return Members(theta, states, np.array(own_states, np.int64))
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
         """The weights of the first members, shape (num_samples, D); by default of all.
@@ -112,11 +129,7 @@ class DeepEnsemble(TrainingMethod):
         """
         members = self._fitted("ensemble")
         arguments.seed("seed", seed)
-        number = at_most(len(members.theta), num_samples)
-        network = self.network()
-        ensemble = WeightEnsemble(network, members.theta[:number], members.states[:number])
-        ensemble.take_loss(network)
-        return ensemble
+        return members.ensemble(self.network(), at_most(len(members.theta), num_samples))
 
     def network(self) -> keras.Model:
         """A network of the architecture of all members, compiled; with the weights of one.

@@ -71,12 +71,6 @@ class WeightSubset:
         """The weights of theta, shape (D,), that are in the subset, shape (P,)."""
         return theta[self._places]
 
-    def put(self, values: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Theta, shape (D,), with each of n `values`, shape (n, P), in its place, (n, D)."""
-        thetas = np.tile(theta.astype(values.dtype), (len(values), 1))
-        thetas[:, self._places] = values
-        return thetas
-
     def gather(self, theta: tf.Tensor) -> tf.Tensor:
         """Like `take`, for tensors."""
         return tf.gather(theta, self._places)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -11,9 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import shown
+from tfbdl.examples import as_array
 from tfbdl.flat_model import FlatModel
-from tfbdl.keras_private import own_variables, walk
-from tfbdl.models.reweighted import Reweighted, floats, integers, network_of
+from tfbdl.models.alike import Alike
+from tfbdl.models.reweighted import Reweighted, floating, network_of, parts_of
+from tfbdl.models.shared_part import SharedPart
 from tfbdl.programs import Programs
 
 
@@ -24,12 +26,26 @@ class WeightEnsemble(Reweighted):
     Draw number s is member s modulo K, whatever the seed, so that `tfbdl.predict` takes each once.
     Called without a draw it gives the mean of the members' outputs.
 
+    What members have in common is kept once, and what lies before the first layer with weights of
+    their own is computed once for all: of an ensemble of last layers, the features.
+
     Args:
-        model: the network, built; its weights are not used.
-        members: theta_1 .. theta_K, shape (K, D), in the order of `model.trainable_variables`.
+        model: the network, built; its weights are those that members share, as they are now.
+        members: theta_1 .. theta_K, shape (K, D), in the order of `model.trainable_variables`; or,
+            with `own_weights`, the P numbers of these, shape (K, P).
         states: other differences between members (statistics of BatchNormalization), shape (K, E)
             in the order of the floating `model.non_trainable_variables`; by default those of
             `model` for all.
+        own_weights: names of the weights, or of their layers, that members have for themselves;
+            None for all.
+        own_states: the places, among the floating `model.non_trainable_variables`, of those that
+            are in `states`; None for all.
+        theta: the weights that members share are taken from it, shape (D,), in the place of those
+            of `model`.
+
+    Attributes:
+        members: the weights that members have for themselves, shape (K, P), as `shapes` names them.
+        states: their other variables.
 
     Raises:
         ValueError: if `model` is not built or random, the shapes do not fit, or a number is not
@@ -41,18 +57,38 @@ class WeightEnsemble(Reweighted):
         model: keras.Model,
         members: Any,
         states: Any = None,
+        *,
+        own_weights: Sequence[str] | None = None,
+        own_states: Sequence[int] | None = None,
+        theta: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(model, **kwargs)
         self._programs = Programs(model)
-        own = self._own_state
-        states = own[None] if states is None else states
-        self.members = self._hold("members", members, self._flat.size, several=True)
-        self.states = self._hold("states", states, len(own), several=True)
+        self._weights = _Places(model.trainable_variables, self._named(own_weights))
+        self._states = _Places(floating(model), own_states)
+        if states is None:
+            states = self._states.own_row(self._own_state)[None]
+        self.members = self._hold("members", members, self._weights.size, several=True)
+        self.states = self._hold("states", states, self._states.size, several=True)
+        if theta is None:
+            shared = [np.asarray(v) for v in self._weights.shared]
+        else:
+            shared = self._weights.shared_parts(as_array("theta", theta), self._flat.size)
+        shared += [np.asarray(v) for v in self._states.shared]
+        variables = [*self._weights.shared, *self._states.shared]
+        self._shared = [
+            self._add(v.name, v.dtype, value) for v, value in zip(variables, shared, strict=True)
+        ]
+        varying = self._weights.own + (self._states.own if self.states.shape[0] > 1 else [])
+        self._num_varying = len(varying)
+        self._part = SharedPart(model, varying)
 
     @classmethod
     def of(cls, models: Sequence[keras.Model], **kwargs: Any) -> WeightEnsemble:
         """An ensemble of networks of equal architecture, with copies of their weights.
+
+        Weights that are the same in all are kept once.
 
         Raises:
             ValueError: if there is none, or they differ in their layers or in weights that are
@@ -60,31 +96,37 @@ class WeightEnsemble(Reweighted):
         """
         if not isinstance(models, (list, tuple)) or not models:
             raise ValueError(f"models={shown(models)} must be a list of models, at least one")
-        flats = [FlatModel(model) for model in models]
-        if len({tuple(flat.shapes.values()) for flat in flats}) > 1:
-            raise ValueError("models differ in the shapes of their weights; give equal networks")
-        first = models[0]
-        for k, other in enumerate(models[1:], start=1):
-            if _architecture(other) != _architecture(first):
-                raise ValueError(
-                    f"models[{k}] has other layers than models[0], or has adapted them to other "
-                    "data; give networks that differ in their weights alone"
-                )
-            pairs = zip(integers(first), integers(other), strict=True)
-            changed = next((v for v, w in pairs if not np.array_equal(v, w)), None)
-            if changed is not None:
-                raise ValueError(
-                    f"models[{k}] differs from models[0] in the integers of {changed.path}, which "
-                    "members share; give networks that are not quantized"
-                )
-        members = np.stack([flat.theta.numpy() for flat in flats])
-        states = np.stack([floats(flat.state).numpy() for flat in flats])
-        return cls(models[0], members, states, **kwargs)
+        alike = Alike()
+        for model in models:
+            alike.add(model)
+        members, own_weights = alike.members()
+        states, own_states = alike.states()
+        return cls(
+            models[0],
+            members,
+            states if own_states else None,
+            own_weights=own_weights,
+            own_states=own_states,
+            **kwargs,
+        )
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the weights that members have for themselves, by their path, in their order."""
+        items = list(self._flat.shapes.items())
+        return dict(items[i] for i in self._weights.places)
 
     @property
     def num_functions(self) -> int:
         """K, the number of members; further draws repeat them."""
         return self.members.shape[0]
+
+    def theta(self, k: int) -> np.ndarray:
+        """The weights of a member, shape (D,), in the order of `network.trainable_variables`."""
+        own = parts_of(tf.convert_to_tensor(self.members)[k], self._weights.shapes_of_own)
+        shared = [tf.convert_to_tensor(v.value) for v in self._shared]
+        parts = self._weights.merged(list(own), shared[: len(self._weights.shared)])
+        return np.concatenate([np.ravel(part) for part in parts])
 
     def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
         if draw is not None:
@@ -106,47 +148,106 @@ class WeightEnsemble(Reweighted):
         return tf.nest.map_structure(lambda total: total / self.num_functions, total)
 
     def _member(self, k: tf.Tensor, x: Any) -> Any:
-        theta = tf.convert_to_tensor(self.members)[k]
+        own: list[tf.Tensor] = []
+
+        def take(number: Any) -> list[tf.Tensor]:
+            own[:] = map(tf.identity, self._own_values(number))
+            return own[: self._num_varying]
+
+        def run() -> Any:
+            values = self._with_shared(own)
+            return self.network.stateless_call(*values, x, **self._flat.inference)[0]
+
+        with self._part.known(x, run, lambda: take(0)):
+            take(k)
+            return run()
+
+    def _own_values(self, k: Any) -> list[tf.Tensor]:
+        """The values that member k has for itself."""
+        row = tf.convert_to_tensor(self.members)[k]
         states = tf.convert_to_tensor(self.states)
-        last = self.states.shape[0] - 1  # one state may serve all members
-        return self._function(theta, states[tf.minimum(k, last)], x)
+        state = states[k if self.states.shape[0] > 1 else 0]
+        return [
+            *parts_of(row, self._weights.shapes_of_own),
+            *parts_of(state, self._states.shapes_of_own),
+        ]
+
+    def _with_shared(self, own: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """All weights, and all variables that are not trained."""
+        shared = [tf.convert_to_tensor(v.value) for v in self._shared]
+        number, size = len(self._weights.own), len(self._weights.shared)
+        weights = self._weights.merged(own[:number], shared[:size])
+        states = self._states.merged(own[number:], shared[size:])
+        return list(weights), self._restore(states)
 
     def get_config(self) -> dict[str, Any]:
-        sizes = {"num_members": self.num_functions, "num_states": self.states.shape[0]}
-        return {**super().get_config(), **sizes}
+        return {
+            **super().get_config(),
+            "num_members": self.num_functions,
+            "num_states": self.states.shape[0],
+            "own_weights": self._weights.places,
+            "own_states": self._states.places,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> WeightEnsemble:
         model = network_of(config)
-        flat = FlatModel(model)
-        members = np.zeros((config["num_members"], flat.size))
-        states = np.zeros((config["num_states"], int(floats(flat.state).shape[0])))
-        return cls(model, members, states, name=config["name"])
+        weights = _Places(model.trainable_variables, config.get("own_weights"))
+        states = _Places(floating(model), config.get("own_states"))
+        paths = list(FlatModel(model).shapes)
+        return cls(
+            model,
+            np.zeros((config["num_members"], weights.size)),
+            np.zeros((config["num_states"], states.size)),
+            own_weights=[paths[i] for i in weights.places],
+            own_states=states.places,
+            name=config["name"],
+        )
+
+    def _named(self, names: Sequence[str] | None) -> list[int] | None:
+        """The places of the weights that these names mean."""
+        if names is None:
+            return None
+        paths = list(self._flat.shapes)
+        meant = [path for n in names for path in ([n] if n in paths else self._flat.named(n))]
+        unknown = [n for n in names if n not in paths and not self._flat.named(n)]
+        if unknown or isinstance(names, str):
+            raise ValueError(
+                f"own_weights={shown(names)} must be names of layers or weights; the weights are "
+                + ", ".join(paths)
+            )
+        return [i for i, path in enumerate(paths) if path in meant]
 
 
-_OF_TRAINING = re.compile(
-    "name|seed|trainable|rate|stddev|dropout|recurrent_dropout|momentum|"
-    ".*_(initializer|regularizer|constraint)"
-)
+class _Places:
+    """Variables of a network: those that members have for themselves, and those that they share."""
 
+    def __init__(self, variables: Sequence[keras.Variable], own: Sequence[int] | None) -> None:
+        number = len(variables)
+        self.places = list(range(number)) if own is None else sorted(own)
+        self.shapes = [tuple(v.shape) for v in variables]
+        self.shapes_of_own = [self.shapes[i] for i in self.places]
+        self.size = sum(map(math.prod, self.shapes_of_own))
+        self.own = [variables[i] for i in self.places]
+        self._of_shared = [i for i in range(number) if i not in set(self.places)]
+        self.shared = [variables[i] for i in self._of_shared]
 
-def _architecture(model: keras.Model) -> list[tuple[str, str, str]]:
-    """The layers of a network, by the dependence of their outputs in inference mode."""
+    def own_row(self, row: np.ndarray) -> np.ndarray:
+        """The numbers of a row of all that are of own ones."""
+        parts = self._split(row)
+        return np.concatenate([np.zeros(0, row.dtype), *(parts[i] for i in self.places)])
 
-    def kept(config: Any) -> Any:
-        if isinstance(config, dict):
-            return {k: kept(v) for k, v in config.items() if not _OF_TRAINING.fullmatch(k)}
-        return [kept(c) for c in config] if isinstance(config, list) else config
+    def shared_parts(self, row: np.ndarray, size: int) -> list[np.ndarray]:
+        """The values of shared ones in a row of all, each in its shape."""
+        if row.shape != (size,):
+            raise ValueError(f"theta has shape {row.shape}; give ({size},)")
+        parts = self._split(row)
+        return [parts[i].reshape(self.shapes[i]) for i in self._of_shared]
 
-    configs = []
-    for layer in walk(model):
-        try:
-            config = {} if isinstance(layer, keras.Model) else layer.get_config()
-        except NotImplementedError:
-            config = {}
-        adapted = []
-        if hasattr(layer, "finalize_state"):  # what it computes with is no variable
-            adapted = [np.asarray(v).tolist() for v in own_variables(layer)]
-            adapted += layer.get_vocabulary() if hasattr(layer, "get_vocabulary") else []
-        configs.append((type(layer).__name__, repr(kept(config)), repr(adapted)))
-    return configs
+    def merged(self, own: Sequence[Any], shared: Sequence[Any]) -> Iterator[Any]:
+        """Values of all, from those of both kinds."""
+        values = dict(zip([*self.places, *self._of_shared], [*own, *shared], strict=True))
+        return (values[i] for i in range(len(values)))
+
+    def _split(self, row: np.ndarray) -> list[np.ndarray]:
+        return np.split(row, np.cumsum([math.prod(shape) for shape in self.shapes])[:-1])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -32,7 +33,7 @@ class Reweighted(keras.Model):
     """
 
     def __init__(self, model: keras.Model, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # the network casts what it is given itself
         self._flat = FlatModel(model)
         self._integers = [self._add(v.name, v.dtype, np.asarray(v)) for v in integers(model)]
         accept_draws(self)
@@ -109,22 +110,20 @@ class Reweighted(keras.Model):
 
     def _function(self, theta: tf.Tensor, state: tf.Tensor, x: Any) -> Any:
         """The outputs for x at weights (D,) and state (E,)."""
-        return self._flat(theta, x, self._restore(state))
+        shapes = [v.shape for v in floating(self.network)]
+        return self._flat(theta, x, self._restore(parts_of(state, shapes)))
 
-    def _restore(self, floats: tf.Tensor) -> list[tf.Tensor]:
-        """All variables that are not trained, the floating ones from one vector."""
+    def _restore(self, floats: Iterator[tf.Tensor]) -> list[tf.Tensor]:
+        """All variables that are not trained, the floating ones from these."""
         kept = dict(zip(map(id, integers(self.network)), self._integers, strict=True))
-        state, start = [], 0
+        state = []
         for source, variable in zip(
             self.network.non_trainable_variables, self._flat.state, strict=True
         ):
             if id(source) in kept:
                 state.append(tf.convert_to_tensor(kept[id(source)].value))
             elif variable.dtype.is_floating:
-                size = int(np.prod(variable.shape))
-                part = floats[start : start + size]
-                state.append(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
-                start += size
+                state.append(tf.cast(next(floats), variable.dtype))
             else:
                 state.append(variable)
         return state
@@ -160,6 +159,20 @@ def network_of(config: dict[str, Any]) -> keras.Model:
 def integers(model: keras.Model) -> list[keras.Variable]:
     """The weights that are in no theta and no state, such as those of quantized layers."""
     return [v for v in model.weights if "float" not in v.dtype]
+
+
+def floating(model: keras.Model) -> list[keras.Variable]:
+    """The variables that are not trained and no integers: those of a state."""
+    return [v for v in model.non_trainable_variables if "float" in v.dtype]
+
+
+def parts_of(row: tf.Tensor, shapes: Sequence[Sequence[int]]) -> Iterator[tf.Tensor]:
+    """The numbers of a row, one tensor after the other."""
+    start = 0
+    for shape in shapes:
+        stop = start + math.prod(shape)
+        yield tf.reshape(row[start:stop], shape)
+        start = stop
 
 
 def floats(state: Sequence[tf.Tensor]) -> tf.Tensor:

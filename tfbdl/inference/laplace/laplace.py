@@ -236,8 +236,9 @@ class Laplace(EvidenceMethod):
 
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         gathered = self._fitted("ensemble")
-        members = self._subset.put(self.sample(num_samples, seed=seed), gathered.theta.numpy())
-        ensemble = WeightEnsemble(self._flat.model, members, gathered.states)
+        members = self.sample(num_samples, seed=seed)
+        shared = {"own_weights": self.paths, "theta": gathered.theta}
+        ensemble = WeightEnsemble(self._flat.model, members, gathered.states, **shared)
         ensemble.compile(loss=self._scaled.of_network(self.sigma_noise))
         return ensemble
 

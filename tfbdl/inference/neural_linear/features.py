@@ -119,15 +119,24 @@ class Features:
             weights: the weights of the layer, shape (S, M, F).
             raw_scales: the raw scales that a `LearnedScale` appends, shape (S, F), if there is one.
         """
-        network = self._flat.model
-        members = self._subset.put(weights.reshape(len(weights), -1), self._known.theta.numpy())
+        network, theta = self._flat.model, self._known.theta.numpy()
+        members = weights.reshape(len(weights), -1)
+        own = self._subset.index
         if raw_scales is not None:
             inputs = keras.tree.map_structure(
                 lambda a: keras.Input(a.shape[1:], dtype=a.dtype.name), self._known.example
             )
             network = keras.Model(inputs, LearnedScale(dtype=network.dtype)(network(inputs)))
             members = np.concatenate([members, raw_scales], axis=1)
-        return WeightEnsemble(network, members, floats(self._known.state).numpy()[np.newaxis])
+            own, theta = [*own, len(self._flat.shapes)], np.append(theta, raw_scales[0])
+        paths = list(FlatModel(network).shapes)
+        return WeightEnsemble(
+            network,
+            members,
+            floats(self._known.state).numpy()[np.newaxis],
+            own_weights=[paths[i] for i in own],
+            theta=theta,
+        )
 
     @property
     def _known(self) -> Held:
