@@ -20,8 +20,8 @@ class BinarizeTest(tf.test.TestCase):
     def model(self, binarize: str = "dynamic") -> Any:
         model = VAE(1, (), binarize=binarize, seed=1)
         model.build((None, 1))
-        model.logits.kernel.assign([[0.0]])
-        model.logits.bias.assign([1.0])
+        model.outputs_layer.kernel.assign([[0.0]])
+        model.outputs_layer.bias.assign([1.0])
         model.mu.kernel.assign([[2.0]])
         model.sigma.kernel.assign([[0.0]])
         return model
@@ -63,7 +63,7 @@ class BinarizeTest(tf.test.TestCase):
     def test_bits_and_latent_noise_are_independent(self) -> None:
         """Of one training step: the mean of p(x | z) moves with z alone."""
         model, n = self.model(), 20_000
-        model.logits.kernel.assign([[1.0]])
+        model.outputs_layer.kernel.assign([[1.0]])
         model.mu.kernel.assign([[0.0]])
         y = model(np.full((n, 1), 0.5, "float32"), training=True).numpy()[:, 0]
         p = np.exp(model.bound.log_likelihood.numpy())

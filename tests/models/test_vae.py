@@ -65,7 +65,7 @@ def decode(model: Any, z: Any) -> Any:
     h = z
     for layer in model.decoder_hidden:
         h = np.tanh(dense(layer, h))
-    return dense(model.logits, h)
+    return dense(model.outputs_layer, h)
 
 
 def log_likelihood(model: Any, x: Any, logits: Any) -> Any:
@@ -109,8 +109,8 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         model = make(1, (3,), shape=(1,))
         model.decoder_hidden[0].kernel.assign(np.full((1, 3), 1e-3))
         model.decoder_hidden[0].bias.assign(np.zeros(3))
-        model.logits.kernel.assign(np.full((3, 1), 1e3 / 3))
-        model.logits.bias.assign(np.zeros(1))
+        model.outputs_layer.kernel.assign(np.full((3, 1), 1e3 / 3))
+        model.outputs_layer.bias.assign(np.zeros(1))
         n = 20_000
         x = np.full((n, 1), 1.0, "float32")
         mu, sigma = encode(model, x[:1])
@@ -164,12 +164,12 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
     def test_many_samples_lose_no_digits(self, num_samples: int) -> None:
         """784 pixels whose likelihood does not depend on z, and q = p: every sample is exact."""
         model = make(1, (4,), shape=(784,))
-        for layer in (model.logits, model.mu, model.sigma):
+        for layer in (model.outputs_layer, model.mu, model.sigma):
             layer.kernel.assign(tf.zeros_like(layer.kernel))
         model.mu.bias.assign([0.0])
         model.sigma.bias.assign([np.log(np.e - 1)])
         x = (np.random.default_rng(0).random((5, 784)) < 0.5).astype("float32")
-        expected = log_likelihood(model, x, model.logits.bias.numpy().astype(np.float64))
+        expected = log_likelihood(model, x, model.outputs_layer.bias.numpy().astype(np.float64))
         self.assertAllClose(model.elbo(x, num_samples), expected, atol=2e-3, rtol=0)
         self.assertAllClose(model.log_likelihood(x, num_samples), expected, atol=2e-3, rtol=0)
 
@@ -211,7 +211,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
     def test_saturated_logits(self, likelihood: Any) -> None:
         """Bounds, losses and gradients stay finite where float32 probabilities are 0 and 1."""
         model = make(likelihood=likelihood)
-        model.logits.bias.assign([1e4, -1e4, 200.0, -200.0, 50.0, -50.0])
+        model.outputs_layer.bias.assign([1e4, -1e4, 200.0, -200.0, 50.0, -50.0])
         with tf.GradientTape() as tape:
             model(BINARY, training=True)
             loss = -tf.reduce_mean(model.bound.log_likelihood) + sum(model.losses)
@@ -457,8 +457,8 @@ class FileTest(tf.test.TestCase, parameterized.TestCase):
 class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         *[
-            ({"likelihood": given}, "^likelihood=.* is not for pixels; .*'continuous_bernoulli'")
-            for given in ("normal", "binary_crossentropy", likelihoods.Bernoulli(from_logits=False))
+            ({"likelihood": given}, "^likelihood=.* takes probabilities, .* leave from_logits out")
+            for given in ("binary_crossentropy", likelihoods.Bernoulli(from_logits=False))
         ],
         ({"binarize": "static"}, "^binarize='static' is unknown; choose one of: dynamic$"),
         *[

@@ -38,6 +38,19 @@ class PictureTest(tf.test.TestCase):
         self.assertAllEqual(canvas[3], np.zeros(9))
         self.assertAllEqual(canvas[8:, 5:], np.zeros((3, 4)))
 
+    def test_colours_and_one_channel(self) -> None:
+        """White between coloured images; an axis of one channel changes nothing."""
+        colours = np.random.default_rng(3).uniform(size=(3, 3, 4, 3))
+        canvas = np.asarray(plots.image_grid(colours, 2).images[0].get_array())
+        self.assertAllClose(canvas[4:, :4], colours[2])
+        self.assertAllEqual(canvas[3], np.ones((9, 3)))
+        self.assertAllEqual(canvas[4:, 5:], np.ones((3, 4, 3)))
+        grey, same = (plots.image_grid(x, 2).images[0] for x in (IMAGES, IMAGES[..., None]))
+        self.assertAllEqual(np.asarray(grey.get_array()), np.asarray(same.get_array()))
+        axes = plots.reconstructions(colours, 1 - colours)
+        shown = np.asarray(axes[1].images[0].get_array())
+        self.assertAllClose(shown[:3, 5:9], 1 - colours[1])
+
     def test_reconstructions(self) -> None:
         axes = plots.reconstructions(IMAGES[:1], IMAGES[1:2])
         for ax, image in zip(axes, IMAGES, strict=False):
@@ -89,7 +102,10 @@ def prediction(units: int = 1, likelihood: Any = None) -> Any:
 
 
 REFUSED = {
-    "grid: shape": (lambda: plots.image_grid(IMAGES[..., None], 2), r"^images has shape \(5, 3, 4"),
+    "grid: shape": (
+        lambda: plots.image_grid(np.ones((5, 3, 4, 2)), 2),
+        r"^images has shape \(5, 3, 4, 2\); give shape \(n, height, width, 3\)$",
+    ),
     "grid: none": (lambda: plots.image_grid(IMAGES[:0], 2), r"^images has shape \(0, 3, 4\); give"),
     "grid: columns": (
         lambda: plots.image_grid(IMAGES, 0),

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,22 +23,16 @@ from tfbdl.draws import accept_draws, make_draw
 from tfbdl.identifiers import of_keras
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
-from tfbdl.models import pixels, vae_bounds
+from tfbdl.models import vae_bounds, vae_data
 from tfbdl.models.latent import Latent, kl_to_standard_normal
 from tfbdl.models.networks import build_network, build_stack, own_network
+from tfbdl.models.vae_bounds import ELBOTerms
 from tfbdl.programs import Programs
-
-
-class ELBOTerms(NamedTuple):
-    """The two parts of the ELBO at one z per example, each of shape (B,), in nats."""
-
-    log_likelihood: tf.Tensor
-    kl: tf.Tensor
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
 class VAE(keras.Model):
-    """`vae.compile("adam"); vae.fit(x)`, for x of shape (N, ...) with values in [0, 1].
+    """`vae.compile("adam"); vae.fit(x)`, for x of shape (N, ...): pixels, or any other numbers.
 
     `training=True` samples z, `training=False` has z = mu, a draw (`tfbdl.draws`) shares one
     noise vector between all x. The output is the mean of p(x | z), of the shape of x. `fit` and
@@ -49,15 +43,17 @@ class VAE(keras.Model):
         latent_dim: dimension of z.
         hidden_units: widths of the encoder's hidden layers; the decoder has them in reverse. They
             and `activation` are for those that are made here.
-        likelihood: `"bernoulli"` (the slides') or `"continuous_bernoulli"`, the density that
-            belongs to grey pixels, or such an object, of logits.
+        likelihood: of each element of x: `"bernoulli"` (the slides') or `"continuous_bernoulli"`,
+            the density that belongs to grey pixels, both for x in [0, 1]; or any of
+            `tfbdl.likelihoods` that is not one of classes, such as `Normal("predicted")`.
         binarize: `"dynamic"` draws x ~ Bernoulli(x) anew at each training step (and by fixed noise
             outside training), so that the Bernoulli likelihood is a proper one; None leaves x
             alone. For static binarisation give `tfbdl.data.binarize(x, seed)`.
         encoder: a Keras layer or model of your own, from x, (B, ...), to (B, 2 latent_dim): mu,
             then rho, where sigma = softplus(rho). None makes dense layers.
-        decoder: a Keras layer or model of your own, from z, (B, latent_dim), to the logits of x, in
-            any shape of as many numbers. None makes dense layers.
+        decoder: a Keras layer or model of your own, from z, (B, latent_dim), to what the likelihood
+            takes, logits or means, of the shape of x or flat; where it takes scales too, these
+            are the second half of a last axis twice as long. None makes dense layers.
         activation: the activation of the hidden layers.
         seed: as in Keras.
 
@@ -90,7 +86,7 @@ class VAE(keras.Model):
             )
         self.latent_dim = positive_integer("latent_dim", latent_dim)
         self.hidden_units = tuple(positive_integer("hidden_units", n) for n in hidden_units)
-        self.likelihood = pixels.likelihood_of(likelihood)
+        self.likelihood = vae_data.likelihood_of(likelihood, own_decoder=decoder is not None)
         self.binarize = binarize
         self.encoder = optional(own_network, "encoder", encoder)
         self.decoder = optional(own_network, "decoder", decoder)
@@ -118,6 +114,8 @@ class VAE(keras.Model):
     def build(self, input_shape: tuple[int, ...]) -> None:
         self.data_shape = tuple(input_shape[1:])
         size = math.prod(self.data_shape)
+        self._outputs_shape = vae_data.outputs_shape(self.likelihood, self.data_shape)
+        num_outputs = math.prod(self._outputs_shape)
         widths = (size, *self.hidden_units, self.latent_dim)
         if self.encoder is None or self.decoder is None:
             require(
@@ -131,10 +129,10 @@ class VAE(keras.Model):
         else:
             build_network("encoder", self.encoder, self.data_shape, 2 * self.latent_dim)
         if self.decoder is None:
-            self.logits = keras.layers.Dense(size, name="logits")
-            build_stack([*self.decoder_hidden, self.logits], widths[:0:-1])
+            self.outputs_layer = keras.layers.Dense(num_outputs, name="outputs")
+            build_stack([*self.decoder_hidden, self.outputs_layer], widths[:0:-1])
         else:
-            build_network("decoder", self.decoder, (self.latent_dim,), size)
+            build_network("decoder", self.decoder, (self.latent_dim,), num_outputs)
         self.built = True
 
     def encode(self, x: tf.Tensor, training: bool = False) -> Latent:
@@ -149,7 +147,7 @@ class VAE(keras.Model):
 
     def decode(self, z: tf.Tensor) -> tf.Tensor:
         """The mean of p(x | z), shape (B, ...), for z of shape (B, latent_dim)."""
-        return self._shaped(self.likelihood.mean(self._decode(z)))
+        return self.likelihood.mean(self._decode(z))
 
     def call(
         self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
@@ -161,10 +159,10 @@ class VAE(keras.Model):
         if key is not None:
             rows = tf.shape(z)[0] if draw is None else 1
             z += q.sigma * random.normal(key, [rows, self.latent_dim], z.dtype)
-        logits = self._decode(z, training)
-        self.bound = ELBOTerms(self.likelihood.log_prob(x, logits), kl_to_standard_normal(q))
+        outputs = self._decode(z, training)
+        self.bound = ELBOTerms(self.likelihood.log_prob(x, outputs), kl_to_standard_normal(q))
         self.add_loss(tf.reduce_mean(self.bound.kl))
-        return self._shaped(self.likelihood.mean(logits))
+        return self.likelihood.mean(outputs)
 
     def compute_loss(
         self,
@@ -186,27 +184,28 @@ class VAE(keras.Model):
     def fit(
         self, x: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
     ) -> keras.callbacks.History:
-        """Trains as `keras.Model.fit`, without targets; arrays are checked first."""
+        """Trains as `keras.Model.fit`, without targets.
+
+        Arrays are checked first, and the first batch of a data set that can be read again.
+        """
         held_out = validation_data[0] if isinstance(validation_data, tuple) else validation_data
         for data in (x,) if held_out is None else (x, held_out):
-            if not pixels.are_in_batches(data):
-                self.check_data(data)
-            pixels.check_spec(data, self.data_shape if self.built else None)
+            vae_data.check_fed(data, self.likelihood, self._known_shape)
         return super().fit(x, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Evaluates as `keras.Model.evaluate`, without targets; arrays are checked first."""
-        if not pixels.are_in_batches(x):
-            self.check_data(x)
+        """Evaluates as `keras.Model.evaluate`, without targets; checks as `fit`."""
+        vae_data.check_fed(x, self.likelihood, self._known_shape)
         return super().evaluate(x, *args, **kwargs)
 
     def check_data(self, x: Any) -> np.ndarray:
         """X as an array.
 
         Raises:
-            ValueError: unless it is (N, ...) of the model's shape with values in [0, 1].
+            ValueError: unless it is (N, ...) of the model's shape with values that the likelihood
+                has.
         """
-        return pixels.check(x, self.likelihood, self.data_shape if self.built else None)
+        return vae_data.check(x, self.likelihood, self._known_shape)
 
     def elbo(self, x: np.ndarray, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
         """The ELBO of each example with `num_samples` draws of z, shape (N,), in nats.
@@ -239,10 +238,10 @@ class VAE(keras.Model):
         if not self.built:
             raise ValueError(f"model={self.name} is not built; fit it, or call it on data, first")
         key = self.seed.at(make_draw(arguments.seed("seed", seed), 0))
-        logits = self._decode(random.normal(key, [n, self.latent_dim]))
+        outputs = self._decode(random.normal(key, [n, self.latent_dim]))
         law = self.likelihood
-        x = law.mean(logits) if mean else law.sample(random.fold_in(key, 1), logits)
-        return self._shaped(x).numpy()
+        x = law.mean(outputs) if mean else law.sample(random.fold_in(key, 1), outputs)
+        return x.numpy()
 
     def _estimate(self, x: np.ndarray, num_samples: int, seed: int) -> tuple[np.ndarray, ...]:
         x, num_samples = self.check_data(x), positive_integer("num_samples", num_samples)
@@ -254,28 +253,29 @@ class VAE(keras.Model):
         return vae_bounds.in_batches(bounds, x, key, num_samples)
 
     def target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-        """The target of the decoder: x, flat, or its binarisation."""
-        x = tf.cast(tf.reshape(x, [-1, math.prod(self.data_shape)]), tf.float32)
+        """The target of the decoder: x, or its binarisation."""
+        x = tf.cast(tf.reshape(x, [-1, *self.data_shape]), tf.float32)
         drawn = random.uniform(key, tf.shape(x)) < x
         return x if self.binarize is None else tf.cast(drawn, tf.float32)
 
     def log_prob(self, x: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
-        """Log p(x | z), shape (B,), in nats: x flat, (B, P), in [0, 1]; z (B, latent_dim)."""
+        """Log p(x | z), shape (B,), in nats, for x of shape (B, ...) and z (B, latent_dim)."""
         if tf.executing_eagerly():
-            x, z = pixels.check_with_codes(x, z, self)
+            x, z = vae_data.check_with_codes(x, z, self)
         return self.likelihood.log_prob(x, self._decode(z))
 
     def _decode(self, z: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """The logits of x, flat."""
+        """What the likelihood takes for x."""
         if self.decoder is not None:
             z = self.decoder(z, training=training)
-            return tf.reshape(tf.cast(z, tf.float32), [-1, math.prod(self.data_shape)])
-        for layer in (*self.decoder_hidden, self.logits):
-            z = layer(z)
-        return tf.cast(z, tf.float32)
+        else:
+            for layer in (*self.decoder_hidden, self.outputs_layer):
+                z = layer(z)
+        return tf.reshape(tf.cast(z, tf.float32), [-1, *self._outputs_shape])
 
-    def _shaped(self, flat: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(flat, [-1, *self.data_shape])
+    @property
+    def _known_shape(self) -> tuple[int, ...] | None:
+        return self.data_shape if self.built else None
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
@@ -16,11 +16,18 @@ BATCH = 1000
 """Examples at a time."""
 
 
+class ELBOTerms(NamedTuple):
+    """The two parts of the ELBO at one z per example, each of shape (B,), in nats."""
+
+    log_likelihood: tf.Tensor
+    kl: tf.Tensor
+
+
 class Decodes(Protocol):
     """The parts of a VAE that its bounds are made of."""
 
     def target(self, x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-        """What the decoder is to give, flat, from x, shape (B, ...)."""
+        """What the decoder is to give, from x, shape (B, ...)."""
         ...
 
     def encode(self, x: tf.Tensor) -> Latent:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfbdl.arguments import integer, positive_integer, words
+from tfbdl.examples import as_array
 from tfbdl.memory import require
 from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes, new_grid
@@ -19,10 +21,10 @@ _HINT = " (divide 8-bit pixels by 255)"
 
 
 def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: int = 1) -> Axes:
-    """Draws images in rows of `columns`, black ink on white.
+    """Draws images in rows of `columns`: in colour, or black ink on white.
 
     Args:
-        images: shape (n, height, width), values in [0, 1].
+        images: shape (n, height, width), or with a last axis of 1 or 3; values in [0, 1].
         columns: images in a row.
         ax: the axes to draw on; None makes a new pyplot figure.
         gap: pixels between images.
@@ -30,14 +32,15 @@ def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: in
     Raises:
         ValueError: if the images are no such array, or `columns` or `gap` is out of its range.
     """
-    images = checks.shaped("images", images, "n", "height", "width")
+    images = _images("images", images)
     checks.in_unit_interval("images", images, _HINT)
     columns, gap = positive_integer("columns", columns), integer("gap", gap, least=0)
-    n, height, width = images.shape
+    n, height, width, *colours = images.shape
     rows = -(-n // columns)
-    size = 8 * rows * (height + gap) * columns * (width + gap)
+    size = 8 * rows * (height + gap) * columns * (width + gap) * math.prod(colours)
     require(size, f"a picture with columns={columns} and gap={gap}", "take fewer")
-    canvas = np.zeros((rows * (height + gap) - gap, columns * (width + gap) - gap))
+    shape = rows * (height + gap) - gap, columns * (width + gap) - gap, *colours
+    canvas = np.ones(shape) if colours else np.zeros(shape)
     for i, image in enumerate(images):
         top, left = (i // columns) * (height + gap), (i % columns) * (width + gap)
         canvas[top : top + height, left : left + width] = image
@@ -54,15 +57,16 @@ def reconstructions(
     """Draws images on the left and their reconstructions on the right, in equal square grids.
 
     Args:
-        original: shape (n, height, width).
+        original: shape (n, height, width), or with a last axis of 1 or 3.
         reconstructed: their reconstructions, of the same shape.
         axes: two axes; None makes a new pyplot figure.
 
     Raises:
         ValueError: if the images are no such arrays.
     """
-    original = checks.shaped("original", original, "n", "height", "width")
-    reconstructed = checks.shaped("reconstructed", reconstructed, *original.shape)
+    original = _images("original", original)
+    reconstructed = _images("reconstructed", reconstructed)
+    checks.shaped("reconstructed", reconstructed, *original.shape)
     axes = new_grid(axes, 2, figsize=(8, 4.3))
     columns = int(np.ceil(np.sqrt(len(original))))
     both = {"original": original, "reconstructed": reconstructed}
@@ -71,6 +75,14 @@ def reconstructions(
     for ax, (title, images) in zip(axes, both.items(), strict=True):
         image_grid(images, columns, ax).set_title(title)
     return axes
+
+
+def _images(name: str, values: np.ndarray) -> np.ndarray:
+    """Grey images of shape (n, height, width), or coloured ones, (n, height, width, 3)."""
+    values = as_array(name, values)
+    if values.ndim == 4 and values.shape[-1] == 1:
+        values = values[..., 0]
+    return checks.shaped(name, values, "n", "height", "width", *[3] * (values.ndim == 4))
 
 
 def class_distributions(

@@ -48,7 +48,7 @@ def manifold(vae: VAE, size: int = 20, ax: Axes | None = None) -> Axes:
     Cells are the quantiles of N(0, I), so that each has the same prior probability.
 
     Args:
-        vae: trained on square or rectangular images, with `latent_dim=2`.
+        vae: trained on images, or rows of their pixels if they are square; with `latent_dim=2`.
         size: cells a side.
         ax: the axes to draw on; None makes a new pyplot figure.
 
@@ -69,14 +69,15 @@ def manifold(vae: VAE, size: int = 20, ax: Axes | None = None) -> Axes:
     z = norm.ppf((np.arange(size) + 0.5) / size)
     grid = np.stack(np.meshgrid(z, z[::-1]), axis=-1).reshape(-1, 2).astype("float32")
     images = np.asarray(vae.decode(grid))
-    side = round(images[0].size ** 0.5)
+    if images.ndim == 2:
+        side = round(images[0].size ** 0.5)
+        images = images.reshape(len(images), side, -1)
     ax = new_axes(ax, figsize=(7, 7))
-    image_grid(images.reshape(len(images), side, -1), size, ax, gap=0)
-    cell = side
+    image_grid(images, size, ax, gap=0)
     marked = [0, size // 4, size // 2, 3 * size // 4, size - 1]
-    centres = [(i + 0.5) * cell for i in marked]
-    ax.set_xticks(centres, [f"{z[i]:.1f}" for i in marked])
-    ax.set_yticks(centres, [f"{z[::-1][i]:.1f}" for i in marked])
+    height, width = images.shape[1:3]
+    ax.set_xticks([(i + 0.5) * width for i in marked], [f"{z[i]:.1f}" for i in marked])
+    ax.set_yticks([(i + 0.5) * height for i in marked], [f"{z[::-1][i]:.1f}" for i in marked])
     ax.set_xlabel(r"$z_1$")
     ax.set_ylabel(r"$z_2$")
     return ax
