@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from absl.testing import absltest, parameterized
-from soak import full_disk, fuzz, kills, memory, readers
+from soak import full_disk, fuzz, kills, memory, readers, versions
 
 
 class SoakTest(parameterized.TestCase):
@@ -31,6 +31,10 @@ class SoakTest(parameterized.TestCase):
                 actual = fuzz.by_hypothesis(reader, number, seed=0)
                 self.assertGreaterEqual(actual.total(), number // 2)
                 self.assertGreater(actual["refused"], 0)
+
+    def test_versions_have_tests_to_run(self) -> None:
+        """Pytest stops at the first path that is not there."""
+        self.assertEmpty([path for path in versions.TESTS if not (versions.ROOT / path).exists()])
 
     def test_a_reader_that_lets_errors_through_is_found(self) -> None:
         reader = readers.Reader(b"\0" * 9, lambda path: path.read_bytes()[8], ValueError, "a")

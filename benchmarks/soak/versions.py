@@ -40,7 +40,7 @@ TESTS = [
     "tests/test_cli_log.py",
     "tests/test_cli_model.py",
     "tests/test_convert.py",
-    "tests/test_serving.py",
+    "tests/serving",
     "tests/test_random.py",
     "tests/layers/test_contract.py",
     "tests/layers/test_saving.py",
@@ -143,7 +143,9 @@ def tested(folder: Path, tests: list[str]) -> str:
     (folder / "tests.log").write_text(process.stdout + process.stderr)
     if process.returncode:
         names = re.findall(r"^(?:FAILED|ERROR|SUBFAILED\S*) (\S+)", process.stdout, re.MULTILINE)
-        return f"failed: {', '.join(dict.fromkeys(names)) or process.stderr[-300:]}"
+        return (
+            f"failed: {', '.join(dict.fromkeys(names)) or (process.stdout + process.stderr)[-300:]}"
+        )
     return process.stdout.strip().splitlines()[-1].partition(" in ")[0]
 
 
