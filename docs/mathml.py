@@ -53,6 +53,8 @@ def of_tex(formula: str, display: str) -> str:
             node.set("stretchy", "false")
         elif node.tag == "mo" and node.text in ("\\{", "\\}"):
             node.text = node.text[1:]
+        elif node.text == "|":
+            node.attrib |= {"lspace": "0", "rspace": "0"}
         elif node.text in FUNCTIONS:
             node.tag = "mi"
             spaced(parent, node)

@@ -32,6 +32,7 @@ def mathml() -> ModuleType:
         (r"- \log q", "<mo>\N{MINUS SIGN}</mo><mi>log</mi>"),
         (r"\left[\sum_{n=1}^N x_n\right]", "<munderover><mo>∑</mo>"),
         (r"\operatorname{arg\,max}_w f", "</mrow><mi>w</mi></munder>"),
+        (r"|m| = 2", '<mo stretchy="false" lspace="0" rspace="0">|</mo><mo>=</mo>'),
         (r"x_n", "<msub><mi>x</mi><mi>n</mi></msub>"),
     ],
 )

@@ -28,8 +28,8 @@ FOLDER = Path(__file__).parents[1] / "docs" / "course" / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.md"))
 CODE = re.compile(r"^```python\n(.*?)^```$", flags=re.S | re.M)
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
-COLOURS, WIDTH = 64, 1000
-"""Of a figure that is kept: enough for lines and bands, and a third of the size."""
+COLOURS, WIDTH = 256, 1000
+"""Of a figure that is kept: enough for bands of ten classes, and half of the size."""
 
 
 def notebook(name: str) -> nbformat.NotebookNode:
