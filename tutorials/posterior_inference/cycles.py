@@ -37,7 +37,7 @@ from tutorials.records import Record, RecordFile
 
 CHAINS = {50: 4, 3: 16}
 """Chains of the reference, by hidden units."""
-RATES = {"SGHMC": (0.3, 1.0), "SGHMC Prec": (0.003, 0.01)}
+RATES = {"SGHMC": (0.3, 1.0, 3.0), "SGHMC Prec": (0.003, 0.01, 0.03)}
 """Of the samplers, in units of the problem's."""
 OPTIMIZERS: dict[str, Any] = {"SGHMC": SGHMC, "SGHMC Prec": PreconditionedSGHMC}
 COLUMNS = {"total_variation": "total variation", "agreement": "agreement", "nll": "NLL (nats)"}
@@ -112,7 +112,7 @@ def table(units: int, chains: Reference, records: Sequence[Record], y: np.ndarra
 def figure(found: dict[int, tuple[Reference, list[Record]]], y: np.ndarray) -> Figure:
     """Total variation from the chains: a dot a seed, a bar their mean."""
     drawn, axes = plt.subplots(
-        1, len(found), figsize=(12, 4), layout="constrained", sharey=True, squeeze=False
+        1, len(found), figsize=(12, 4.8), layout="constrained", sharey=True, squeeze=False
     )
     ways = [(name, rate) for name, rates in RATES.items() for rate in rates]
     for ax, (units, (chains, records)) in zip(axes.flat, found.items(), strict=True):
