@@ -35,7 +35,7 @@ from tutorials import (
 from tutorials.records import RecordFile
 
 KEEP_EPOCHS = {1000: 1000, 10000: 100}
-"""Until rates stand still, by N: 10,000 steps."""
+"""By N: 10,000 steps, after which the rates of N = 1,000 stand still."""
 SLIDES_ACCURACY = {
     "base": ("89.37 ± 0.32", "-"),
     "mc_dropout": ("90.07 ± 0.44", "90.17 ± 0.23"),
@@ -154,7 +154,7 @@ def vae(args: argparse.Namespace) -> None:
 
 
 def keep(args: argparse.Namespace) -> None:
-    """Learned keep probabilities until they stand still, and what seeds do to them."""
+    """Learned keep probabilities along a long training, and what seeds do to them."""
     record_file = RecordFile(args.savedir / "keep.jsonl", "N", "seed")
     lines = [
         "| N | epochs | seeds | layer | mean keep probability | standard error |",
