@@ -25,6 +25,8 @@ RUNS = {
     "part1_vae_continuous": ("part1_vae", "--likelihood continuous_bernoulli --k 1000"),
     "part1_vae_dynamic": ("part1_vae", "--binarize dynamic --k 1000"),
     "part1_vae_static": ("part1_vae", "--binarize static --k 1000"),
+    "convolutional_vae": ("convolutional_vae", ""),
+    "convolutional_vae_patches": ("convolutional_vae", "--data patches --zdim 64"),
     "part2_mc_dropout": ("part2_mc_dropout", ""),
     "part3_concrete_dropout": ("part3_concrete_dropout", ""),
     "part3_concrete_dropout_10000": ("part3_concrete_dropout", "--N 10000"),

@@ -42,6 +42,7 @@ class Script(NamedTuple):
 
 SCRIPTS = {
     "part1_vae": Script(f"{DIGITS} --n_epochs 12 --zdim 2 --k 5"),
+    "convolutional_vae": Script("--data digits --N 200 --n_epochs 12 --k 5"),
     "part2_mc_dropout": Script(f"{DIGITS} --n_epochs 12 --S 3"),
     "part3_concrete_dropout": Script(f"{DIGITS} --n_epochs 12 --S 3"),
     "part4_variational_dropout": Script(f"{DIGITS} --n_epochs 12 --S 3"),

@@ -16,10 +16,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import scipy.stats
 import tutorial_runs
 
 import tfbdl
-from tutorials import image_data, many_seeds, part4_sweeps, uncertainty
+from tfbdl.data.cifar10 import CIFAR10
+from tutorials import convolutional_vae, image_data, many_seeds, part4_sweeps, uncertainty
 from tutorials.records import RecordFile
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +72,29 @@ class TutorialTest(unittest.TestCase):
         self.run_script("part1_vae", "--zdim", "2", "--mode", "visualize")
         expected = {"manifold.png", "latent_train.png", "reconstruction_test.png"}
         self.assertLessEqual(expected, self.figures())
+
+    def test_convolutional_vae(self) -> None:
+        """Grey digits, and patches in colour with their rivals' bits."""
+        self.run_script("convolutional_vae", "--N", "300", "--k", "5")
+        self.assertEqual(list(tfbdl.read_log(self.savedir / "train.log").metrics), ["elbo", "kl"])
+        self.run_script("convolutional_vae", "--mode", "visualize")
+        expected = {"manifold.png", "latent.png", "reconstruction.png", "samples.png"}
+        self.assertLessEqual(expected, self.figures())
+        rng = np.random.default_rng(0)
+        walks = rng.normal(0, 12, (400, 32, 32, 3)).cumsum(axis=1).cumsum(axis=2) / 6
+        x = np.clip(128 + walks, 0, 255).astype("uint8")
+        data = CIFAR10(x[:300], np.zeros(300), x[300:], np.zeros(100))
+        self.savedir = self.savedir.with_name("patches")
+        with mock.patch("tutorials.convolutional_vae.cifar10", return_value=data):
+            self.run_script("convolutional_vae", "--data", "patches", "--zdim", "4", "--k", "5")
+        bits = self.metrics()["test_bits"]
+        self.assertEqual(list(bits), ["vae", "normal", "pixels"])
+        law = scipy.stats.multivariate_normal(np.zeros(4), np.diag([1.0, 2.0, 3.0, 4.0]))
+        draws = law.rvs(100_000, random_state=1)
+        self.assertAlmostEqual(convolutional_vae.of_normal(draws, draws), -law.entropy(), 2)
+        uniform = np.random.default_rng(1).random((200_000, 2)) * [0.5, 1.0]
+        self.assertAlmostEqual(convolutional_vae.of_pixels(uniform, uniform), np.log(2), 2)
+        self.assertLess(bits["pixels"], 8.5)
 
     def test_part2(self) -> None:
         self.run_script("part2_mc_dropout", "--S", "3")
