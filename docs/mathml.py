@@ -71,13 +71,13 @@ def children(root: Element) -> Iterator[tuple[Element, Element]]:
 
 
 def spaced(parent: Element, function: Element) -> None:
-    """Sets a named function off by thin spaces, as TeX does: not from brackets and operators."""
+    """Sets a named function off by thin spaces, as TeX does, but not from operators."""
     if parent.tag not in ("mrow", "math"):
         return
     at = list(parent).index(function)
     if at + 1 < len(parent) and parent[at + 1].text not in ("(", "[", "|"):
         parent.insert(at + 1, thin_space())
-    if at > 0 and parent[at - 1].tag not in ("mo", "mspace"):
+    if at > 0 and (parent[at - 1].tag not in ("mo", "mspace") or parent[at - 1].text in (")", "]")):
         parent.insert(at, thin_space())
 
 

@@ -28,6 +28,10 @@ def mathml() -> ModuleType:
         (r"\lVert m \rVert^2", '<mo stretchy="false">‖</mo><mn>2</mn>'),
         (r"\Big\{ x \Big\}", ">{</mo><mi>x</mi>"),
         (r"q \log q", '<mspace width="0.167em"></mspace><mi>log</mi><mspace width="0.167em">'),
+        (
+            r"q(z) \log q",
+            '<mo stretchy="false">)</mo><mspace width="0.167em"></mspace><mi>log</mi>',
+        ),
         (r"\log (q)", '<mi>log</mi><mo stretchy="false">(</mo>'),
         (r"- \log q", "<mo>\N{MINUS SIGN}</mo><mi>log</mi>"),
         (r"\left[\sum_{n=1}^N x_n\right]", "<munderover><mo>∑</mo>"),
