@@ -1,7 +1,9 @@
 """Deep ensembles: members are networks trained alone, from starts of their own."""
 
 import tempfile
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -118,6 +120,39 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
             resumed.fit(X, Y, epochs=3, savedir=folder, **FIT)
         whole = DeepEnsemble(build, 2, seed=1).fit(X, Y, epochs=3, **FIT)
         self.assertAllClose(resumed.ensemble().members, whole.ensemble().members, 1e-6)
+
+    def test_members_that_stay_in_their_folder(self) -> None:
+        """The same answers as of those in memory, by one network at a time; from a file too."""
+        held = DeepEnsemble(build_normalised, 3, seed=1).fit(X, Y, epochs=2, **FIT)
+        with tempfile.TemporaryDirectory() as folder:
+            runs, file = Path(folder) / "runs", Path(folder) / "e.keras"
+            stored = DeepEnsemble(build_normalised, 3, seed=1, in_memory=False)
+            stored.fit(X, Y, epochs=2, savedir=runs, **FIT)
+            stored.save(file)
+            self.assertLess(sum(a.size for a in stored.fitted_arrays().values()), 1000)
+            expected = tfbdl.predict(held, X, return_samples=True, verbose=0)
+            for posterior in (stored, tfbdl.load(file)):
+                with mock.patch.object(DeepEnsemble, "ensemble", None):
+                    got = tfbdl.predict(posterior, X, return_samples=True, batch_size=9, verbose=0)
+                    few = tfbdl.predict(posterior, X, 2, verbose=0)
+                    density = tfbdl.log_predictive_density(posterior, X, Y)
+                self.assertEqual((got.num_samples, few.num_samples), (3, 2))
+                for name in ("mean", "aleatoric_variance", "epistemic_variance", "outputs"):
+                    self.assertAllClose(getattr(got, name), getattr(expected, name), 1e-5, 1e-6)
+                self.assertAllClose(density, tfbdl.log_predictive_density(held, X, Y), 1e-5)
+                two = tfbdl.predict(held, X, 2, verbose=0)
+                self.assertAllClose(few.mean, two.mean, 1e-5, 1e-6)
+                self.assertAllClose(posterior.sample(), held.sample(), 1e-6)
+                self.assertAllClose(posterior.ensemble()(X), held.ensemble()(X), 1e-5, 1e-6)
+                for row, like in zip(posterior.summary().rows, held.summary().rows, strict=True):
+                    self.assertAllClose(row.stddev, like.stddev, 1e-4)
+            with self.assertRaisesRegex(ValueError, "^x is a generator, whose batches are gone"):
+                tfbdl.predict(stored, (x for x in [X]), verbose=0)
+            (runs / "member_1" / "checkpoint.npz").unlink()
+            with self.assertRaisesRegex(ValueError, "is gone, which holds member 1; put it back"):
+                tfbdl.predict(stored, X, verbose=0)
+        with self.assertRaisesRegex(ValueError, "^savedir=None: in_memory=False leaves the memb"):
+            DeepEnsemble(build, 2, in_memory=False).fit(X, Y, epochs=1, **FIT)
 
     def test_some_of_the_members(self) -> None:
         fitted = DeepEnsemble(build, 3).fit(X, Y, epochs=1, **FIT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ from tfbdl.arguments import boolean, function, integer, optional, positive_integ
 from tfbdl.compilation import compile_like
 from tfbdl.copying import copy_layer, copy_state
 from tfbdl.flat_model import FlatModel
+from tfbdl.inference.members import HeldMembers, Members, StoredMembers, members_of
 from tfbdl.inference.method import at_most
 from tfbdl.inference.training_method import Training, TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
@@ -20,28 +21,8 @@ from tfbdl.keras_private import is_graph, pair_layers, rebuild
 from tfbdl.model_arguments import symbolic_inputs
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.alike import Alike
-
-
-class Members(NamedTuple):
-    """Weights of the members, and what else they have for themselves.
-
-    theta: the weights, shape (K, D).
-    states: the values of other variables that differ, shape (K, Q).
-    own_states: their places among the floating ones; None for all.
-    """
-
-    theta: np.ndarray
-    states: np.ndarray
-    own_states: np.ndarray | None = None
-
-    def ensemble(self, network: keras.Model, number: int) -> WeightEnsemble:
-        """The first so many."""
-        places = None if self.own_states is None else self.own_states.tolist()
-        differ = places is None or len(places) > 0
-        states = self.states[:number] if differ else None
-        ensemble = WeightEnsemble(network, self.theta[:number], states, own_states=places)
-        ensemble.take_loss(network)
-        return ensemble
+from tfbdl.predictive.predict import Request
+from tfbdl.sources import Source
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -59,11 +40,15 @@ class DeepEnsemble(TrainingMethod):
             of frozen layers are common to all.
         num_members: K; the paper's 5.
         seed: member k has the Keras seed `seed + k`, of 32 bits.
+        in_memory: whether all members are held in memory. If not, they stay in the `savedir` of
+            `fit`, and `tfbdl.predict` reads one after the other, going through the inputs once for
+            each: memory for one member, whatever their number. Files of the ensemble name that
+            folder, which has to stay as it is.
         jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
 
     Raises:
         ValueError: if an argument is out of its range; in `fit` also if the networks are random, or
-            differ in more than their weights.
+            differ in more than their weights, or there is no `savedir` for members to stay in.
     """
 
     _result: Members | None
@@ -74,6 +59,7 @@ class DeepEnsemble(TrainingMethod):
         num_members: int = 5,
         *,
         seed: int = 0,
+        in_memory: bool = True,
         jit_compile: bool | None = None,
         name: str | None = None,
     ) -> None:
@@ -87,10 +73,15 @@ class DeepEnsemble(TrainingMethod):
         self.num_members = positive_integer("num_members", num_members)
         most = 2**32 - self.num_members
         self.seed = integer("seed", seed, "Keras' own seeds have 32 bits", least=0, most=most)
+        self.in_memory = boolean("in_memory", in_memory)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._network: keras.Model | None = None
 
     def _trained(self, training: Training) -> Members:
+        if not self.in_memory and training.savedir is None:
+            raise ValueError(
+                "savedir=None: in_memory=False leaves the members there; name a folder"
+            )
         alike = Alike()
         for k in range(self.num_members):
             network = self._make(self.seed + k)
@@ -99,11 +90,17 @@ class DeepEnsemble(TrainingMethod):
             folder = training.savedir and training.savedir / f"member_{k}"
             seed = self.seed + k
             training.run(network, savedir=folder, callbacks=training.callbacks, seed=seed)
-            alike.add(network)
+            alike.add(network, keep=self.in_memory)
         self._network = alike.first
-        theta, _ = alike.members(whole=True)
-        states, own_states = alike.states()
-        return Members(theta, states, np.array(own_states, np.int64))
+        if training.savedir is None or self.in_memory:
+            return HeldMembers.of_alike(alike)
+        return StoredMembers(training.savedir, self.num_members)
+
+    def predictive(self, x: Source, request: Request) -> Any:
+        members = self._fitted("predict")
+        if isinstance(members, StoredMembers):
+            return members.predict(self.network(), x, request)
+        return super().predictive(x, request)
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
         """The weights of the first members, shape (num_samples, D); by default of all.
@@ -114,12 +111,12 @@ class DeepEnsemble(TrainingMethod):
             ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
-        theta = self._fitted("sample").theta
+        members = self._fitted("sample")
         arguments.seed("seed", seed)
         number = self.num_members if num_samples is None else num_samples
-        if positive_integer("num_samples", number) > len(theta):
-            raise ValueError(f"num_samples={number} is more than the {len(theta)} members")
-        return theta[:number]
+        if positive_integer("num_samples", number) > len(members):
+            raise ValueError(f"num_samples={number} is more than the {len(members)} members")
+        return members.theta(self.network(), number)
 
     def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
         """The members, or the first of them, as one model, whose functions `tfbdl.predict` draws.
@@ -129,7 +126,9 @@ class DeepEnsemble(TrainingMethod):
         """
         members = self._fitted("ensemble")
         arguments.seed("seed", seed)
-        return members.ensemble(self.network(), at_most(len(members.theta), num_samples))
+        ensemble = members.ensemble(self.network(), at_most(len(members), num_samples))
+        ensemble.take_loss(self.network())
+        return ensemble
 
     def network(self) -> keras.Model:
         """A network of the architecture of all members, compiled; with the weights of one.
@@ -147,18 +146,19 @@ class DeepEnsemble(TrainingMethod):
 
     def summary(self) -> WeightTable:
         """Means and standard deviations over the members, by weight tensor."""
-        theta = self._fitted("summary").theta
+        members = self._fitted("summary")
         shapes = FlatModel(self.network()).shapes
-        remarks = [f"{len(theta)} members of {theta.shape[1]:,} weights"]
-        return WeightTable.of(repr(self), shapes, theta.mean(axis=0), theta.std(axis=0), remarks)
+        mean, stddev = members.moments(self.network())
+        remarks = [f"{len(members)} members of {len(mean):,} weights"]
+        return WeightTable.of(repr(self), shapes, mean, stddev, remarks)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
-        return self._fitted("fitted_arrays")._asdict()
+        return self._fitted("fitted_arrays").arrays()
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         assert isinstance(self.build_model, keras.Model)
         self._network = self.build_model
-        self._result = Members(**arrays)
+        self._result = members_of(arrays)
 
     def get_config(self) -> dict[str, Any]:
         made_by = self.build_model if self._network is None else self._network

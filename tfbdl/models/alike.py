@@ -23,9 +23,14 @@ class Alike:
         self.first: keras.Model | None = None
         self._weights: list[_Values] = []
         self._states: list[_Values] = []
+        self._number = 0
 
-    def add(self, network: keras.Model) -> None:
+    def add(self, network: keras.Model, *, keep: bool = True) -> None:
         """Takes up one more.
+
+        Args:
+            network: built.
+            keep: whether its weights are kept; else it is only looked at.
 
         Raises:
             ValueError: if it is random, or differs from the first in its layers or in weights that
@@ -39,6 +44,9 @@ class Alike:
             self._states = [_Values() for _ in floating(network)]
         elif self.first is not network:
             self._check(network, tuple(flat.shapes.values()))
+        self._number += 1
+        if not keep:
+            return
         for values, variable in zip(self._weights, network.trainable_variables, strict=True):
             values.add(np.asarray(variable))
         for values, variable in zip(self._states, floating(network), strict=True):
@@ -61,14 +69,13 @@ class Alike:
         return self._side_by_side([self._states[i] for i in own]), own
 
     def _side_by_side(self, columns: list[_Values]) -> np.ndarray:
-        number = self._weights[0].number
         if not columns:
-            return np.zeros((number, 0), np.float32)
+            return np.zeros((self._number, 0), np.float32)
         return np.concatenate([column.rows() for column in columns], axis=1)
 
     def _check(self, other: keras.Model, shapes: tuple[tuple[int, ...], ...]) -> None:
         assert self.first is not None
-        k = self._weights[0].number
+        k = self._number
         if shapes != self._shapes:
             raise ValueError("models differ in the shapes of their weights; give equal networks")
         if _architecture(other) != self._architecture:

@@ -99,10 +99,16 @@ class WeightEnsemble(Reweighted):
         alike = Alike()
         for model in models:
             alike.add(model)
+        return cls.of_alike(alike, **kwargs)
+
+    @classmethod
+    def of_alike(cls, alike: Alike, **kwargs: Any) -> WeightEnsemble:
+        """An ensemble of networks that have been taken up one by one."""
+        assert alike.first is not None
         members, own_weights = alike.members()
         states, own_states = alike.states()
         return cls(
-            models[0],
+            alike.first,
             members,
             states if own_states else None,
             own_weights=own_weights,

@@ -151,14 +151,36 @@ def _of_model(
             else:
                 of_calls = bar.watch(functions.moments(*of_batch))
             moments.append(reduce(merge, of_calls).first(batch.size))
+    return predictions(model, likelihood, outputs, moments, drawn, num_samples=num_samples)
+
+
+def predictions(
+    model: keras.Model,
+    likelihood: Likelihood | None,
+    outputs: Any,
+    moments: Sequence[Moments],
+    drawn: Sequence[Sequence[np.ndarray]],
+    *,
+    num_samples: int,
+) -> Any:
+    """The predictions of all outputs, in their structure.
+
+    Args:
+        model: the model, for messages.
+        likelihood: p(y | f(x)), if known.
+        outputs: outputs for any examples, for their structure.
+        moments: those of all functions, of each batch.
+        drawn: the outputs of all functions, shapes (S, B, ...), of each batch; none if not kept.
+        num_samples: S.
+    """
     of_outputs = of_each(likelihood, outputs)
     columns = zip(*(part.of_outputs() for part in moments), strict=True)
     samples = zip(*drawn, strict=True) if drawn else repeat(None, len(of_outputs))
-    predictions = [
+    each = [
         _prediction(model, *of_output, num_samples)
         for of_output in zip(of_outputs, columns, samples, strict=True)
     ]
-    return keras.tree.pack_sequence_as(outputs, predictions)
+    return keras.tree.pack_sequence_as(outputs, each)
 
 
 def _prediction(

@@ -67,9 +67,8 @@ def restore(
             has changed.
     """
     variables = _variables(model) if optimizer else model.variables
-    arrays = _read(path, content, _arrays_of_model)
-    if not optimizer:
-        arrays = arrays[: len(variables)]
+    number = None if optimizer else len(variables)
+    arrays = _read(path, content, lambda file: _arrays_of_model(file, number))
     if [a.shape for a in arrays] != [tuple(v.shape) for v in variables]:
         raise CheckpointError(
             f"{path} holds another model or optimizer ({len(arrays)} variables, this one has "
@@ -97,8 +96,10 @@ def read_states(path: str | os.PathLike[str], content: bytes | None = None) -> l
     return _read(path, content, _states)
 
 
-def _arrays_of_model(file: Any) -> list[np.ndarray]:
-    return [numbers(file, f"v{i}") for i in range(sum(n.startswith("v") for n in file.files))]
+def _arrays_of_model(file: Any, number: int | None) -> list[np.ndarray]:
+    """The first so many variables, or all."""
+    held = sum(name.startswith("v") for name in file.files)
+    return [numbers(file, f"v{i}") for i in range(held if number is None else min(number, held))]
 
 
 def _states(file: Any) -> list[State]:
