@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import shown
+from tfbdl.arguments import integer, shown
 from tfbdl.examples import as_array
 from tfbdl.flat_model import FlatModel
 from tfbdl.models.alike import Alike
@@ -66,7 +66,13 @@ class WeightEnsemble(Reweighted):
         super().__init__(model, **kwargs)
         self._programs = Programs(model)
         self._weights = _Places(model.trainable_variables, self._named(own_weights))
-        self._states = _Places(floating(model), own_states)
+        most = len(floating(model)) - 1
+        places = (
+            None
+            if own_states is None
+            else [integer("own_states", place, least=0, most=most) for place in own_states]
+        )
+        self._states = _Places(floating(model), places)
         if states is None:
             states = self._states.own_row(self._own_state)[None]
         self.members = self._hold("members", members, self._weights.size, several=True)

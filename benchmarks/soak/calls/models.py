@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 import tfbdl
-from soak.calls.case import LABELS, Case, Made, N, X, shaped
+from soak.calls.case import LABELS, Case, Made, N, Wrong, X, shaped
 from soak.calls.networks import (
     classifier,
     dropout_network,
@@ -230,6 +230,9 @@ def _reweighted() -> Iterator[Case]:
             "model": (model, Made(lambda: normalised("relu"))),
             "members": (members, 2.0 * members),
             "states": (None, np.ones((2, 8), "float32")),
+            "own_weights": (None, Wrong(["none such"])),
+            "own_states": (None, Wrong([0.5])),
+            "theta": (None, Wrong([1.0])),
         },
     )
     theta = {"model": (model, Made(lambda: normalised("relu"))), "mean": (members[0], members[1])}

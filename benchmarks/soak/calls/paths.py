@@ -177,6 +177,7 @@ def _ensembles() -> Iterator[Case]:
                 Made(lambda: lambda: network(keras.layers.Dense(3), loss=classifier().loss)),
             ),
             "num_members": (2, 1),
+            "in_memory": (True, Wrong("no")),
             **SEED_AND_NAME,
         },
         slow=True,
