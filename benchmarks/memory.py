@@ -99,6 +99,24 @@ def pixels(structure: str) -> Callable[[Steps], None]:
     return case
 
 
+def last_layers(steps: Steps) -> None:
+    """A hundred last layers of a ResNet50."""
+    body = keras.applications.ResNet50(
+        include_top=False, weights=None, input_shape=(64, 64, 3), pooling="avg"
+    )
+    model = keras.Model(body.input, L.Dense(100)(body.output))
+    x = RNG.standard_normal((64, 64, 64, 3), dtype=np.float32)
+    y = RNG.integers(0, 100, len(x))
+    with measured(steps, "the network"):
+        model(x[:1])
+    with measured(steps, "fit of the last layer to 64"):
+        laplace = Laplace(model, "categorical", hessian_structure="kron").fit(x, y)
+    with measured(steps, "ensemble(100)"):
+        ensemble = laplace.ensemble(100)
+    with measured(steps, "predict 64 by all 100"):
+        tfbdl.predict(ensemble, x, verbose=0)
+
+
 def dense_25_million() -> keras.Model:
     """A network of 25 million weights."""
     widths = [2500, 5000, 2000]
@@ -125,6 +143,7 @@ CASES: dict[str, Callable[[Steps], None]] = {
     "U-Net of 128 x 128 x 20, Kronecker": pixels("kron"),
     "U-Net of 128 x 128 x 20, diagonal": pixels("diag"),
     "U-Net of 128 x 128 x 20, full": pixels("full"),
+    "100 last layers of a ResNet50": last_layers,
     "SWAG of 25 million weights": path_of_25_million,
 }
 
@@ -138,6 +157,18 @@ def in_a_process(name: str) -> Steps:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def versions() -> dict[str, str]:
+    """What it was measured with."""
+    return {
+        "command": "python benchmarks/memory.py",
+        "tfbdl": tfbdl.__version__,
+        "TensorFlow": tf.__version__,
+        "Keras": keras.__version__,
+        "Python": platform.python_version(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+    }
+
+
 def report(results: dict[str, Steps]) -> str:
     """A page with a table."""
     rows = [
@@ -146,15 +177,14 @@ def report(results: dict[str, Steps]) -> str:
         for name, steps in results.items()
         for s in steps
     ]
-    versions = f"TensorFlow {tf.__version__}, Keras {keras.__version__}"
-    machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
+    known = versions()
     return "\n".join(
         [
             "# Memory of large networks",
             "",
-            f"`python benchmarks/memory.py`: {versions}, {machine}. The peak is the most memory "
-            "that the process held by the end of the step, imports within it; other work may have "
-            "run beside it.",
+            f"`{known.pop('command')}`: " + ", ".join(f"{k} {v}" for k, v in known.items()) + ". "
+            "The peak is the most memory that the process held by the end of the step, 0.75 GB of "
+            "imports within it; other work may have run beside it.",
             "",
             "| case | step | peak, GB | CPU seconds | seconds |",
             "|---|---|---|---|---|",
@@ -183,13 +213,14 @@ def main(argv: list[str] | None = None) -> None:
         return
     args.savedir.mkdir(parents=True, exist_ok=True)
     file = args.savedir / "memory.json"
-    results = json.loads(file.read_text()) if args.cases and file.exists() else {}
+    kept = args.cases and file.exists()
+    results = json.loads(file.read_text())["cases"] if kept else {}
     for name in CASES:
         if not args.cases or any(word in name for word in args.cases):
             results[name] = in_a_process(name)
             print(name, *results[name], sep="\n  ", flush=True)
     results = {name: results[name] for name in CASES if name in results}
-    file.write_text(json.dumps(results, indent=1) + "\n")
+    file.write_text(json.dumps({"measured with": versions(), "cases": results}, indent=1) + "\n")
     (args.savedir / "README.md").write_text(report(results))
 
 
