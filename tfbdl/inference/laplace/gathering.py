@@ -123,7 +123,9 @@ class GatheredCurvature:
     def sample(self, key: tf.Tensor, num_samples: int, factors: list[Tensors]) -> np.ndarray:
         """Draws of the weights of the subset under these factors, (num_samples, P), in float64."""
         noise = random.normal(key, (num_samples, self._subset.size), "float64")
-        return self.mean + self.precision.sample(noise, factors).numpy()
+        draws = self.precision.sample(noise, factors)
+        draws += self.mean
+        return draws
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The statistics, by name, for a file."""

@@ -24,8 +24,10 @@ from tfbdl.predictive.finite import check_finite
 from tfbdl.predictive.moments import of_one
 from tfbdl.probability import tfp
 
-_NUMBERS = 10_000_000
-"""Numbers that the draws of some examples may take: 40 MB; or covariances that are kept: 80 MB."""
+_DRAWN = 3_000_000
+"""Numbers that the draws of some examples may take: 12 MB, and each of their moments as much."""
+_KEPT = 10_000_000
+"""Numbers of covariances that are kept: 80 MB."""
 
 
 def default_link(likelihood: Likelihood) -> str:
@@ -104,7 +106,7 @@ class Draws:
         """`_moments` of a few examples at a time; with their f, (S, n, ...), or None."""
         positions = law.num_positions // len(mean)
         numbers = self.num_samples * len(rows(mean)[0])
-        size = max(_NUMBERS // numbers, 1)
+        size = max(_DRAWN // numbers, 1)
         for start in range(0, len(mean), size):
             stop = min(start + size, len(mean))
             some = law.rows(slice(start * positions, stop * positions)).rooted()
@@ -196,7 +198,7 @@ class ExactAnswer(Answer):
         """Keeps what the joint density is made of, as long as it is small."""
         if self._covariances is not None and law.num_outputs == size:
             self._covariances.append(law.dense().numpy())
-            if size * size * sum(map(len, self._covariances)) <= _NUMBERS:
+            if size * size * sum(map(len, self._covariances)) <= _KEPT:
                 return
         self._covariances = None
 

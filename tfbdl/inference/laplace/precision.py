@@ -25,6 +25,8 @@ from tfbdl.inference.weight_subset import WeightSubset
 Total: TypeAlias = list[Tensors | None] | None
 """Statistics of some of the data, by block; None of none."""
 STRUCTURES = ("full", "kron", "diag", "lowrank")
+_NUMBERS = 3_000_000
+"""Numbers of draws that are made at once: 24 MB, and as much for each step on the way."""
 
 
 class Precision:
@@ -131,8 +133,16 @@ class Precision:
         ]
         return tf.add_n([tf.cast(v, tf.float64) for v in variances])
 
-    def sample(self, noise: tf.Tensor, factors: Sequence[Tensors]) -> tf.Tensor:
+    def sample(self, noise: tf.Tensor, factors: Sequence[Tensors]) -> np.ndarray:
         """Draws of N(0, (c H + diag(delta))^-1), shape (n, P), from `noise` of that shape."""
+        draws = np.empty(noise.shape)
+        step = max(_NUMBERS // noise.shape[1], 1)
+        for start in range(0, len(draws), step):
+            rows = slice(start, start + step)
+            draws[rows] = self._some(noise[rows], factors).numpy()
+        return draws
+
+    def _some(self, noise: tf.Tensor, factors: Sequence[Tensors]) -> tf.Tensor:
         noises = tf.split(noise, self._sizes, axis=1)
         draws = [
             block.sample(z, f)
