@@ -1,0 +1,1 @@
+"""A pretrained network that knows when not to be trusted."""
