@@ -41,9 +41,10 @@ class ReadmeTest(unittest.TestCase):
                 if target.startswith("http"):
                     continue
                 path, _, anchor = target.partition("#")
-                self.assertTrue((page.parent / path).exists(), f"{page}: {target}")
+                there = page.parent / path if path else page
+                self.assertTrue(there.exists(), f"{page}: {target}")
                 if anchor:
-                    self.assertIn(anchor, anchors(page.parent / path), f"{page}: {target}")
+                    self.assertIn(anchor, anchors(there), f"{page}: {target}")
 
 
 if __name__ == "__main__":

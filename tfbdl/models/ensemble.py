@@ -134,7 +134,12 @@ class WeightEnsemble(Reweighted):
         return self.members.shape[0]
 
     def theta(self, k: int) -> np.ndarray:
-        """The weights of a member, shape (D,), in the order of `network.trainable_variables`."""
+        """The weights of member number k, shape (D,), in the order of `trainable_variables`.
+
+        Raises:
+            ValueError: if there is none of that number.
+        """
+        k = integer("k", k, least=0, most=self.num_functions - 1)
         own = parts_of(tf.convert_to_tensor(self.members)[k], self._weights.shapes_of_own)
         shared = [tf.convert_to_tensor(v.value) for v in self._shared]
         parts = self._weights.merged(list(own), shared[: len(self._weights.shared)])

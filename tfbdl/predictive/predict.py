@@ -111,6 +111,7 @@ def predict(
     verbose = verbosity("verbose", verbose)
     seed = make_default_seed() if seed is None else arguments.seed("seed", seed)
     jit_compile = optional(boolean, "jit_compile", jit_compile)
+    optional(positive_integer, "batch_size", batch_size)
     request = Request(num_samples, batch_size, seed, return_samples, jit_compile, verbose)
     if not isinstance(model, Predictive):
         keras_model("model", model)

@@ -253,3 +253,5 @@ def _reweighted() -> Iterator[Case]:
         lambda **given: _ensemble(models.WeightEnsemble.of(**given)),
         {"models": (several, Made(lambda: [normalised()]))},
     )
+    ensemble = models.WeightEnsemble(model, members)
+    yield Case("WeightEnsemble.theta", models.WeightEnsemble.theta, ensemble.theta, {"k": (0, 1)})
