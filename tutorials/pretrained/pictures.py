@@ -72,8 +72,16 @@ def handed_over(p: Mapping[str, np.ndarray], images: Images) -> tuple[np.ndarray
 
 def curves(answers: Answers, images: Images) -> Figure:
     """The errors that are left, against the pictures that are handed over."""
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), sharey=True, layout="constrained")
-    for ax, part in zip(axes, ("head", "tail"), strict=True):
+    parts = sorted({name.partition(",")[0] for name in answers})
+    figure, axes = plt.subplots(
+        1,
+        len(parts),
+        figsize=(1 + 5 * len(parts), 4.5),
+        sharey=True,
+        layout="constrained",
+        squeeze=False,
+    )
+    for ax, part in zip(axes[0], parts, strict=True):
         for name, p in answers.items():
             if name.startswith(part):
                 share, error = handed_over(p, images)
@@ -83,7 +91,7 @@ def curves(answers: Answers, images: Images) -> Figure:
         ax.set_title({"head": "a head on frozen features", "tail": "the last blocks too"}[part])
         ax.legend(fontsize=8)
         ax.grid(alpha=0.3)
-    axes[0].set_ylabel("errors among the others (%)")
+    axes[0, 0].set_ylabel("errors among the others (%)")
     figure.suptitle("a quarter of the pictures is of classes that the network does not know")
     return figure
 
