@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import threading
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -50,6 +54,40 @@ class RecordedTest(tf.test.TestCase):
             actual = attention(query=x, value=x, attention_mask=mask)
         self.assertAllClose(actual, expected)
         self.assertAllClose(calls[0].x, x)
+
+    def test_other_threads_hear_nothing_and_change_nothing(self) -> None:
+        """While one thread records, another calls and records the same layer."""
+        x = tf.constant([[1.0, 2.0]])
+        dense = keras.layers.Dense(3, "relu", kernel_initializer="ones", bias_initializer="ones")
+        expected = dense(-x)
+        heard: list[Any] = []
+
+        class Meets(keras.layers.Layer):
+            def call(self, x: tf.Tensor) -> tf.Tensor:
+                other = threading.Thread(target=elsewhere)
+                other.start()
+                other.join()
+                return dense(x)
+
+        def elsewhere() -> None:
+            heard.append(dense(-x))
+            with recorded([dense], before_activation=True) as calls:
+                heard.append(dense(-x))
+            heard.append(calls[0].z)
+            heard.append(inspect.signature(dense.call).parameters)
+
+        with recorded([dense], before_activation=True) as calls:
+            Meets()(-x)
+            with recorded([dense]) as inner:
+                dense(-x)
+        self.assertLen(calls, 2)
+        self.assertLen(inner, 1)
+        self.assertAllClose(heard[0], expected)
+        self.assertAllClose(heard[1], expected)
+        self.assertAllClose(heard[2], [[-2.0] * 3])
+        self.assertIn("inputs", heard[3])
+        self.assertNotIn("call", vars(dense))
+        self.assertIs(dense.activation, keras.activations.relu)
 
     def test_the_last_layer_behind_attention_by_name(self) -> None:
         """Its posterior is that of a Bayesian linear regression on its inputs."""

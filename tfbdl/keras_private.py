@@ -13,6 +13,7 @@ from keras.src.random.seed_generator import make_default_seed
 from keras.src.saving.saving_lib import _walk_saveable
 
 from tfbdl.snapshots import PLAIN, snapshot
+from tfbdl.threads import OfThreads
 
 __all__ = [
     "build_all",
@@ -61,7 +62,16 @@ def inherit_call_argument(layer: keras.layers.Layer, name: str) -> None:
 
 def own_attributes(layer: keras.layers.Layer) -> dict[str, Any]:
     """The attributes of `layer` but those in which Keras keeps its records."""
-    return {name: value for name, value in vars(layer).items() if name not in _OF_KERAS}
+    return {name: value for name, value in _held(layer).items() if name not in _OF_KERAS}
+
+
+def _held(layer: keras.layers.Layer) -> dict[str, Any]:
+    """All attributes, without what a thread has put in the place of functions."""
+    return {
+        name: value.own if isinstance(value, OfThreads) else value
+        for name, value in dict(vars(layer)).items()  # a copy: other threads may change them
+        if not isinstance(value, OfThreads) or value.is_attribute
+    }
 
 
 def drop_seed_generator(layer: keras.layers.Layer) -> None:
@@ -123,7 +133,7 @@ def settings_of(layer: keras.layers.Layer) -> dict[str, Any]:
     """
     settings = {
         name: value if name in _OF_KERAS else snapshot(value)
-        for name, value in vars(layer).items()
+        for name, value in _held(layer).items()
         if name not in _OF_TRAINING
         and not name.startswith(("_self_", "_of_call", "_tfbdl_"))
         and (name not in _OF_KERAS or isinstance(value, PLAIN) or callable(value))

@@ -1,15 +1,21 @@
-"""Records of the inputs of layers, and their outputs before the activation, while a model runs."""
+"""Records of the inputs of layers, and their outputs before the activation, while a model runs.
+
+Layers are listened to in the thread that asks: in all others they stay as they are, so that a model
+may be recorded while another thread trains it, or predicts.
+"""
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import keras
 
 from tfbdl.keras_private import walk
+from tfbdl.threads import Function, replaced
 
 
 class Call(NamedTuple):
@@ -31,8 +37,7 @@ def recorded(
 ) -> Iterator[list[Call]]:
     """The calls of these layers inside the context, in the order in which they ended.
 
-    Works for any model, since the layers themselves are listened to: while the context lasts, each
-    has a `call` of its own.
+    Works for any model, since the layers themselves are listened to.
 
     Args:
         layers: the layers.
@@ -40,31 +45,42 @@ def recorded(
             them have.
     """
     calls: list[Call] = []
-    layers = list({id(layer): layer for layer in layers}.values())
-    for layer in layers:
-        layer.__dict__["call"] = _listening(layer, calls, before_activation)
-    try:
+    make = functools.partial(_listening, calls=calls, before_activation=before_activation)
+    with each_call(layers, make):
         yield calls
-    finally:
-        for layer in layers:
-            del layer.__dict__["call"]
 
 
-def _listening(layer: keras.layers.Layer, calls: list[Call], before_activation: bool) -> Any:
-    own = layer.call
+@contextmanager
+def each_call(
+    layers: Iterable[keras.layers.Layer], make: Callable[[keras.layers.Layer, Function], Function]
+) -> Iterator[None]:
+    """A context in which each layer is called, in this thread, by what `make` gives.
+
+    Args:
+        layers: the layers.
+        make: from a layer and its `call` to what takes its place.
+    """
+    with ExitStack() as stack:
+        for layer in {id(layer): layer for layer in layers}.values():
+            stack.enter_context(replaced(layer, "call", functools.partial(make, layer)))
+        yield
+
+
+def _listening(
+    layer: keras.layers.Layer, own: Function, calls: list[Call], before_activation: bool
+) -> Function:
     first = next(iter(inspect.signature(own).parameters), "")
 
+    @functools.wraps(own)
     def call(*args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get(first)
         if not before_activation:
             output = own(*args, **kwargs)
             calls.append(Call(layer, x, output))
             return output
-        activation, layer.activation = layer.activation, keras.activations.linear
-        try:
+        activation = layer.activation
+        with replaced(layer, "activation", lambda _: keras.activations.linear):
             z = own(*args, **kwargs)
-        finally:
-            layer.activation = activation
         calls.append(Call(layer, x, z))
         return activation(z)
 

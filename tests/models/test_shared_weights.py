@@ -1,5 +1,7 @@
 """Ensembles whose members share weights: kept once, computed once, the same to the last digit."""
 
+import concurrent.futures
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -243,6 +245,30 @@ class PosteriorsTest(tf.test.TestCase, parameterized.TestCase):
                 WeightEnsemble(network, np.zeros((2, 10)), **arguments)
         with self.assertRaisesRegex(ValueError, r"^members has shape .* give \(K, 10\)$"):
             WeightEnsemble(network, np.zeros((2, 34)), own_weights=["head"])
+
+
+class ThreadsTest(tf.test.TestCase):
+    def test_two_ensembles_of_one_network_asked_at_once(self) -> None:
+        """Each traces the network while others do: none takes another's outputs for its own."""
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        self.addCleanup(sys.setswitchinterval, before)
+        body = [keras.layers.Dense(8, "relu") for _ in range(8)]
+        layers = [*body, keras.layers.Dense(3, name="last")]
+        network = keras.Sequential([keras.Input((3,)), *layers])
+        members = RNG.normal(size=(5, 27)).astype("float32")
+
+        def ensembles() -> list[WeightEnsemble]:
+            return [WeightEnsemble(network, k * members, own_weights=["last"]) for k in (1, 2)]
+
+        def asked(ensemble: WeightEnsemble) -> Any:
+            return tfbdl.predict(ensemble, X, 5, jit_compile=False, verbose=0).mean
+
+        expected = [asked(ensemble) for ensemble in ensembles()]
+        for _ in range(3):
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                self.assertAllClose(list(pool.map(asked, ensembles() * 2)), expected * 2)
+        self.assertEmpty([layer for layer in network.layers if "call" in vars(layer)])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.keras_private import own_variables, walk
+from tfbdl.recording import each_call
 
 _KEPT = "tfbdl_shared_parts"
 """The collection of a graph that holds what has been computed in it."""
@@ -51,7 +52,8 @@ class SharedPart:
         if graph is None or self._is_empty:
             yield
             return
-        with self._each_layer(_Replay(self._recorded(graph, x, run, own))):
+        replay = _Replay(self._recorded(graph, x, run, own))
+        with each_call(self._layers[1:], replay.listening):
             yield
 
     def _recorded(
@@ -67,24 +69,13 @@ class SharedPart:
             if part is self and all(a is b for a, b in zip(inputs, leaves, strict=True)):
                 return root
         record = _Record(self._varying)
-        with graph.as_default(), self._each_layer(record):
+        with graph.as_default(), each_call(self._layers[1:], record.listening):
             values = own()
             run()
         outputs = [leaf for out in record.root.outputs() for leaf in keras.tree.flatten(out)]
         root = _Call() if _depend(outputs, values) else record.root
         kept.append((self, leaves, root))
         return root
-
-    @contextmanager
-    def _each_layer(self, calls: _Record | _Replay) -> Iterator[None]:
-        """Each layer has a `call` of its own while the context lasts."""
-        for layer in self._layers[1:]:
-            layer.__dict__["call"] = calls.listening(layer, layer.call)
-        try:
-            yield
-        finally:
-            for layer in self._layers[1:]:
-                del layer.__dict__["call"]
 
 
 class _Call:
