@@ -52,10 +52,25 @@ def image_parser(name: str, description: str, **defaults: Any) -> argparse.Argum
         help="N training images and the next 100 of each class to test, or the whole data set",
     )
     flags.add_argument("--N", type=int, default=1000, help="training images, N / 10 of each class")
-    flags.add_argument("--batch_size", type=int, default=100, help="images a step")
-    flags.add_argument("--n_epochs", type=int, default=100, help="passes over the data")
+    _add_passes(flags, batch_size=100, n_epochs=100)
     flags.set_defaults(**defaults)
     return flags
+
+
+def photo_parser(
+    name: str, description: str, *, N: int, batch_size: int, n_epochs: int
+) -> argparse.ArgumentParser:
+    """Also the flags of tutorials on photographs."""
+    flags = parser(name, description)
+    flags.add_argument("--data_path", type=Path, help="folder of the data files")
+    flags.add_argument("--N", type=int, default=N, help="training images at most")
+    _add_passes(flags, batch_size=batch_size, n_epochs=n_epochs)
+    return flags
+
+
+def _add_passes(flags: argparse.ArgumentParser, *, batch_size: int, n_epochs: int) -> None:
+    flags.add_argument("--batch_size", type=int, default=batch_size, help="images a step")
+    flags.add_argument("--n_epochs", type=int, default=n_epochs, help="passes over the data")
 
 
 def toy_parser(name: str, description: str, *, N: int, S: int) -> argparse.ArgumentParser:

@@ -18,7 +18,6 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 
 import argparse
 import math
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -34,13 +33,11 @@ CLASSES = 10
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = commands.parser("convolutional_vae", __doc__.splitlines()[0])
+    parser = commands.photo_parser(
+        "convolutional_vae", __doc__.splitlines()[0], N=60_000, batch_size=128, n_epochs=30
+    )
     parser.add_argument("--data", choices=("mnist", "digits", "patches"), default="mnist")
-    parser.add_argument("--data_path", type=Path, help="folder of the data files")
-    parser.add_argument("--N", type=int, default=60_000, help="training images at most")
     parser.add_argument("--zdim", type=int, default=2, help="dimension of z")
-    parser.add_argument("--n_epochs", type=int, default=30, help="passes over the data")
-    parser.add_argument("--batch_size", type=int, default=128, help="images a step")
     parser.add_argument("--k", type=int, default=500, help="importance samples of the test bound")
     return parser
 

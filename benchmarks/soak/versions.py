@@ -135,6 +135,7 @@ def tested(folder: Path, tests: list[str]) -> str:
     process = subprocess.run(
         [*command, "-o", "addopts=", "-q", "--strict-markers", "--numprocesses", "2"],
         cwd=folder,
+        env=own_environment(),
         capture_output=True,
         text=True,
         timeout=60 * MINUTES,
@@ -152,8 +153,9 @@ def tested(folder: Path, tests: list[str]) -> str:
 def shown(folder: Path) -> str:
     """Whether the tour of the tutorials runs, as `make demo` does."""
     process = subprocess.run(
-        [str(folder / ".venv" / "bin" / "python"), "tutorials/demo.py", "--quick"],
+        [str(folder / ".venv" / "bin" / "python"), "-m", "tutorials.demo", "--quick"],
         cwd=folder,
+        env=own_environment(),
         capture_output=True,
         text=True,
         timeout=60 * MINUTES,
@@ -189,11 +191,16 @@ def run(*command: Any, cwd: Path) -> None:
     subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env={k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")},
+        env=own_environment(),
         capture_output=True,
         text=True,
         check=True,
     )
+
+
+def own_environment() -> dict[str, str]:
+    """Variables without those by which Python would find another checkout."""
+    return {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
 
 
 def commit() -> str:

@@ -17,7 +17,6 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 import argparse
 import resource
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,13 +39,11 @@ POINTS = ("softmax", "fine-tuned")
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = commands.parser("pretrained", __doc__.splitlines()[0])
+    parser = commands.photo_parser(
+        "pretrained", __doc__.splitlines()[0], N=12_000, batch_size=100, n_epochs=40
+    )
     parser.add_argument("--weights", required=True, help="a file, or a name of keras.applications")
-    parser.add_argument("--data_path", type=Path, help="folder of the data files")
     parser.add_argument("--size", type=int, default=96, help="pixels a side")
-    parser.add_argument("--N", type=int, default=12_000, help="training images")
-    parser.add_argument("--batch_size", type=int, default=100, help="images a step")
-    parser.add_argument("--n_epochs", type=int, default=40, help="of heads")
     parser.add_argument("--tail_epochs", type=int, default=10, help="of the last blocks")
     parser.add_argument("--K", type=int, default=5, help="members of an ensemble")
     parser.add_argument("--rank", type=int, default=4, help="of LoRA")
@@ -57,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def body(args: argparse.Namespace) -> tuple[keras.Model, Callable[[np.ndarray], np.ndarray]]:
+def body(args: argparse.Namespace) -> tuple[keras.Model, problem.Scale]:
     """The pretrained features, and how pixels are scaled for them."""
     if Path(args.weights).exists():
         network = efficientnet_lite0.body(args.size)
@@ -71,7 +68,7 @@ def body(args: argparse.Namespace) -> tuple[keras.Model, Callable[[np.ndarray], 
 
 
 def computed(
-    args: argparse.Namespace, network: keras.Model, scale: Any, images: problem.Images
+    args: argparse.Namespace, network: keras.Model, scale: problem.Scale, images: problem.Images
 ) -> dict[str, np.ndarray]:
     """What the network gives for all images, kept in the folder of the run."""
     path = args.savedir / f"{network.name}.npz"
@@ -130,15 +127,14 @@ def measured(args: argparse.Namespace, name: str, make: Any, x: Any, images: pro
     return {**found, "cpu_seconds": seconds, "peak_GB_so_far": round(memory, 2)}
 
 
-def main_of(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     network, scale = body(args)
-    images = problem.images(args.N, 0, args.data_path)
+    images = problem.images(args.N, args.data_path)
     records = RecordFile(args.savedir / "scores.jsonl", "part", "method")
-    settings = commands.configuration(args, "parts", "weights", "data_path", "S")
+    settings = commands.configuration(args, "parts", "weights", "data_path")
     args.savedir.mkdir(parents=True, exist_ok=True)
     if "heads" in args.parts:
         x = computed(args, network, scale, images)
-        args.features = x["train"].shape[1]
         for name, method in heads.METHODS.items():
             make = partial(method, args, x["train"], images.y_train)
             keep = partial(measured, args, f"head, {name}", make, x, images)
@@ -157,4 +153,4 @@ def main_of(args: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(parser(), main_of)
+    commands.run(parser(), run)

@@ -7,6 +7,7 @@ people have labelled each test image; where they disagree, a network should doub
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,12 +22,15 @@ KNOWN = ("airplane", "automobile", "bird", "cat", "dog", "ship")
 UNKNOWN = tuple(name for name in CLASSES if name not in KNOWN)
 NUM_DIGITS = 2000
 
+Scale = Callable[[np.ndarray], np.ndarray]
+"""From pixels of 8 bits to what a network takes."""
+
 
 class Images(NamedTuple):
     """Images of 8 bits, shape (N, 32, 32, 3), and what is known of them.
 
-    train, valid, test: of the known classes.
-    y_train, y_valid, y_test: numbers of the known classes.
+    train, test: of the known classes.
+    y_train, y_test: numbers of the known classes.
     unknown: test images of the other classes.
     digits: digits in colour.
     people: the entropy of the labels that people gave to each of `test`, in nats.
@@ -34,8 +38,6 @@ class Images(NamedTuple):
 
     train: np.ndarray
     y_train: np.ndarray
-    valid: np.ndarray
-    y_valid: np.ndarray
     test: np.ndarray
     y_test: np.ndarray
     unknown: np.ndarray
@@ -43,19 +45,17 @@ class Images(NamedTuple):
     people: np.ndarray
 
 
-def images(num_train: int, num_valid: int, directory: Path | None = None) -> Images:
-    """The first images of the known classes to train on, the next to validate with; all to test."""
+def images(num_train: int, directory: Path | None = None) -> Images:
+    """The first images of the known classes to train on, and all test images."""
     data = cifar10(directory=directory)
     numbers = np.full(len(CLASSES), -1)
     numbers[[CLASSES.index(name) for name in KNOWN]] = np.arange(len(KNOWN))
     y_train, y_test = numbers[data.y_train], numbers[data.y_test]
-    known = np.flatnonzero(y_train >= 0)[: num_train + num_valid]
-    chosen, held_out = known[:num_train], known[num_train:]
+    chosen = np.flatnonzero(y_train >= 0)[:num_train]
     tested = y_test >= 0
     counts = cifar10_human_counts(directory=directory)[tested]
     return Images(
         *(data.x_train[chosen], y_train[chosen]),
-        *(data.x_train[held_out], y_train[held_out]),
         *(data.x_test[tested], y_test[tested]),
         data.x_test[~tested],
         digits_in_colour(NUM_DIGITS, directory),
@@ -74,9 +74,8 @@ def digits_in_colour(number: int, directory: Path | None = None) -> np.ndarray:
     return np.round(255 * mixed).astype("uint8")
 
 
-def outputs(network: keras.Model, pixels: np.ndarray, scale: object, size: int) -> np.ndarray:
+def outputs(network: keras.Model, pixels: np.ndarray, scale: Scale, size: int) -> np.ndarray:
     """What a network gives for images that are enlarged to `size`, some at a time."""
-    assert callable(scale)
     parts = [
         network.predict_on_batch(
             keras.ops.image.resize(scale(pixels[i : i + 200]), (size, size), "bicubic")

@@ -17,7 +17,7 @@ import numpy as np
 import tfbdl
 from tfbdl.inference import SWAG, DeepEnsemble, Laplace
 from tfbdl.likelihoods import Categorical
-from tutorials.pretrained.heads import DECAY, dense
+from tutorials.pretrained.training import PRECISION, classes, compiled, settings
 
 CUT = "block_10_sum"
 RATE = 3e-4
@@ -36,7 +36,7 @@ def cut(body: keras.Model) -> tuple[keras.Model, keras.Model]:
 
 
 def tail(
-    args: argparse.Namespace, pretrained: keras.Model, num_data: int, **head: Any
+    args: argparse.Namespace, pretrained: keras.Model, num_data: int, dropout: float = 0.0
 ) -> keras.Model:
     """A copy of the tail with a softmax behind it, ready to be trained.
 
@@ -44,31 +44,29 @@ def tail(
         args: the flags.
         pretrained: the tail as ImageNet has left it.
         num_data: N.
-        **head: `dropout`, a rate of dropout before the softmax.
+        dropout: the rate of dropout before the softmax.
     """
     copy = keras.models.clone_model(pretrained)
     copy.set_weights(pretrained.get_weights())
     for layer in copy.layers:
         layer.trainable = not isinstance(layer, keras.layers.BatchNormalization)
     features = copy.output
-    if head.get("dropout"):
-        features = keras.layers.Dropout(head["dropout"], seed=args.seed)(features)
-    network = keras.Model(copy.input, dense(num_data)(features), name="fine_tuned")
-    return compiled(args, network, num_data)
+    if dropout:
+        features = keras.layers.Dropout(dropout, seed=args.seed)(features)
+    return ready(args, keras.Model(copy.input, classes(num_data)(features)), num_data)
 
 
-def compiled(args: argparse.Namespace, network: keras.Model, num_data: int) -> keras.Model:
-    """With Adam, whose rate falls to 0 over the epochs."""
-    steps = args.tail_epochs * (num_data // args.batch_size)
-    rate = keras.optimizers.schedules.CosineDecay(RATE, steps)
-    accuracy = ["sparse_categorical_accuracy"]
-    network.compile(keras.optimizers.Adam(rate), Categorical(), metrics=accuracy)
+def ready(args: argparse.Namespace, network: keras.Model, num_data: int) -> keras.Model:
+    """The network, compiled for as many epochs as all."""
+    return compiled(args, network, num_data=num_data, epochs=args.tail_epochs, rate=RATE)
+
+
+def trained(
+    args: argparse.Namespace, network: keras.Model, x: np.ndarray, y: np.ndarray
+) -> keras.Model:
+    """The network, trained."""
+    tfbdl.train(network, x, y, seed=args.seed, **settings(args, args.tail_epochs))
     return network
-
-
-def settings(args: argparse.Namespace) -> dict[str, Any]:
-    """How all methods train."""
-    return {"epochs": args.tail_epochs, "batch_size": args.batch_size, "verbose": 0}
 
 
 def fine_tuned(
@@ -76,9 +74,7 @@ def fine_tuned(
 ) -> keras.Model:
     """One network, beginning at the pretrained weights."""
     keras.utils.set_random_seed(args.seed)
-    network = tail(args, pretrained, len(x))
-    tfbdl.train(network, x, y, seed=args.seed, **settings(args))
-    return network
+    return trained(args, tail(args, pretrained, len(x)), x, y)
 
 
 def mc_dropout(
@@ -86,9 +82,8 @@ def mc_dropout(
 ) -> keras.Model:
     """The same with dropout before the softmax, drawn when it is asked."""
     keras.utils.set_random_seed(args.seed)
-    network = tail(args, pretrained, len(x), dropout=DROPPED)
-    tfbdl.train(network, x, y, seed=args.seed, **settings(args))
-    return tfbdl.convert.to_mc_dropout(network)
+    network = trained(args, tail(args, pretrained, len(x), DROPPED), x, y)
+    return tfbdl.to_mc_dropout(network)
 
 
 def bayes_by_backprop(
@@ -96,19 +91,17 @@ def bayes_by_backprop(
 ) -> keras.Model:
     """Distributions around the fine-tuned weights of all convolutions and the softmax."""
     plain = fine_tuned(args, pretrained, x, y)
-    network = tfbdl.convert.to_bayesian(
-        plain, num_data=len(x), initial_sigma=STDDEV, prior=DECAY**-0.5, estimator="flipout"
+    network = tfbdl.to_bayesian(
+        plain, num_data=len(x), initial_sigma=STDDEV, prior=PRECISION**-0.5, estimator="flipout"
     )
-    compiled(args, network, len(x))
-    tfbdl.train(network, x, y, seed=args.seed, **settings(args))
-    return network
+    return trained(args, ready(args, network, len(x)), x, y)
 
 
 def swag(args: argparse.Namespace, pretrained: keras.Model, x: np.ndarray, y: np.ndarray) -> SWAG:
     """The moments of a path at a constant rate, from the fine-tuned weights on."""
     network = fine_tuned(args, pretrained, x, y)
     network.compile(keras.optimizers.SGD(0.01, momentum=0.9), Categorical())
-    return SWAG(network, rank=10).fit(x, y, **settings(args) | {"epochs": 10})
+    return SWAG(network, rank=10).fit(x, y, **settings(args, args.tail_epochs))
 
 
 def laplace(
@@ -128,8 +121,7 @@ def lora_laplace(
     for layer in network.layers:
         if isinstance(layer, (keras.layers.Conv2D, keras.layers.Dense)):
             layer.enable_lora(args.rank)
-    network = compiled(args, network, len(x))
-    tfbdl.train(network, x, y, seed=args.seed, **settings(args))
+    trained(args, ready(args, network, len(x)), x, y)
     posterior = Laplace(network, subset_of_weights="lora", hessian_structure="kron")
     return posterior.fit(x, y).optimize_prior_precision()
 
@@ -139,7 +131,8 @@ def ensemble(
 ) -> DeepEnsemble:
     """Tails that differ in their softmax at the start, and in the order of the examples."""
     build = lambda: tail(args, pretrained, len(x))  # noqa: E731
-    return DeepEnsemble(build, args.K, seed=args.seed).fit(x, y, **settings(args))
+    members = DeepEnsemble(build, args.K, seed=args.seed)
+    return members.fit(x, y, **settings(args, args.tail_epochs))
 
 
 METHODS: dict[str, Method] = {
