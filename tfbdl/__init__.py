@@ -16,6 +16,7 @@ if not startup.is_command():
     from tfbdl import (
         conformal,
         data,
+        detection,
         inference,
         layers,
         likelihoods,
@@ -56,6 +57,7 @@ if not startup.is_command():
         "TrainingError",
         "conformal",
         "data",
+        "detection",
         "elbo",
         "export",
         "inference",

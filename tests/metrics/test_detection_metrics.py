@@ -18,9 +18,17 @@ IS_OUT = RNG.random(503) < 0.3
 SCORES = np.round(RNG.normal(IS_OUT * 0.7), 1)  # with ties
 STOPS = (0, 1, 8, 300, 503)
 
+
+def fpr_at_95(is_out: Any, scores: Any) -> Any:
+    """By scikit-learn's curve, on which examples in the distribution are what is found."""
+    fpr, tpr, _ = sklearn.metrics.roc_curve(~is_out, -scores, drop_intermediate=False)
+    return fpr[np.argmax(tpr >= 0.95)]
+
+
 CASES = {
     "auroc": (metrics.AUROC, sklearn.metrics.roc_auc_score, metrics.auroc),
     "aupr": (metrics.AUPR, sklearn.metrics.average_precision_score, metrics.aupr),
+    "false_positive_rate": (metrics.FalsePositiveRate, fpr_at_95, metrics.false_positive_rate),
 }
 
 
@@ -52,7 +60,11 @@ class DetectionMetricTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(metric.result(), expected, 1e-12)
 
     def test_undefined(self) -> None:
-        for cls, only_out in ((metrics.AUROC, math.nan), (metrics.AUPR, 1.0)):
+        for cls, only_out in (
+            (metrics.AUROC, math.nan),
+            (metrics.AUPR, 1.0),
+            (metrics.FalsePositiveRate, math.nan),
+        ):
             self.assertTrue(math.isnan(cls().result()))
             self.assertTrue(math.isnan(cls()([0, 0], [1.0, 2.0])))
             self.assertAllEqual(cls()([1, 1], [1.0, 2.0]), only_out)

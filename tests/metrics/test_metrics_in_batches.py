@@ -56,6 +56,16 @@ OF_RANKS = {
     "error_auroc": (metrics.ErrorAUROC, {}, by_certainty(metrics.error_auroc)),
     "error_aupr": (metrics.ErrorAUPR, {}, by_certainty(metrics.error_aupr)),
     "aurc": (metrics.AreaUnderRiskCoverage, {}, by_certainty(metrics.area_under_risk_coverage)),
+    "augrc": (
+        metrics.AreaUnderGeneralizedRiskCoverage,
+        {},
+        by_certainty(metrics.area_under_generalized_risk_coverage),
+    ),
+    "e_aurc": (
+        metrics.ExcessAreaUnderRiskCoverage,
+        {},
+        by_certainty(metrics.excess_area_under_risk_coverage),
+    ),
 }
 OF_LABELS = OF_SUMS | OF_RANKS
 OF_REFERENCE = {
@@ -70,6 +80,7 @@ METRICS = (
     metrics.SampleCRPS,
     metrics.AUROC,
     metrics.AUPR,
+    metrics.FalsePositiveRate,
 )
 
 
@@ -246,12 +257,15 @@ class WeightTest(BatchCase):
             metric.update_state(Y, P, np.ones(len(Y)))
 
 
+VALUES = {"num_bins": 7, "from_logits": True, "from_raw": True, "true_positive_rate": 0.5}
+
+
 class StateTest(BatchCase):
     @parameterized.parameters(*METRICS)
     def test_config_makes_the_same_metric(self, cls: Any) -> None:
         arguments: dict[str, Any] = {"name": "mine"}
         known = cls().get_config()
-        for argument, value in (("num_bins", 7), ("from_logits", True), ("from_raw", True)):
+        for argument, value in VALUES.items():
             if argument in known:
                 arguments[argument] = value
         metric = cls(**arguments)

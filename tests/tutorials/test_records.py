@@ -148,7 +148,9 @@ def test_kept_results_are_as_they_would_be_written(path: Path) -> None:
     objects = [json.loads(line) for line in lines]
     assert [json.dumps(line) for line in objects] == lines
     names = list(objects[0])
-    last = max(names.index(name) for name in ("method", "network", "split", "seed") if name in names)
+    last = max(
+        names.index(name) for name in ("method", "network", "split", "seed") if name in names
+    )
     keys = names[: last + 1]
     file = RecordFile(path, *keys)
     order = [tuple(record[key] for key in keys) for record in file.records()]

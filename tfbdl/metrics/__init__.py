@@ -31,7 +31,7 @@ from tfbdl.metrics.detection import (
     false_positive_rate,
     risk_coverage,
 )
-from tfbdl.metrics.detection_metrics import AUPR, AUROC
+from tfbdl.metrics.detection_metrics import AUPR, AUROC, FalsePositiveRate
 from tfbdl.metrics.of_mean import OfMean
 from tfbdl.metrics.quantile_calibration import (
     probability_integral_transform,
@@ -39,9 +39,11 @@ from tfbdl.metrics.quantile_calibration import (
 )
 from tfbdl.metrics.ranked_metrics import (
     AdaptiveCalibrationError,
+    AreaUnderGeneralizedRiskCoverage,
     AreaUnderRiskCoverage,
     ErrorAUPR,
     ErrorAUROC,
+    ExcessAreaUnderRiskCoverage,
 )
 from tfbdl.metrics.regression import (
     crps_normal,
@@ -66,13 +68,16 @@ __all__ = [
     "AUROC",
     "AdaptiveCalibrationError",
     "Agreement",
+    "AreaUnderGeneralizedRiskCoverage",
     "AreaUnderRiskCoverage",
     "BrierComponents",
     "BrierDecomposition",
     "BrierScore",
     "ErrorAUPR",
     "ErrorAUROC",
+    "ExcessAreaUnderRiskCoverage",
     "ExpectedCalibrationError",
+    "FalsePositiveRate",
     "IntervalCoverage",
     "MaximumCalibrationError",
     "NegativeLogLikelihood",

@@ -62,11 +62,9 @@ def false_positive_rate(
     Raises:
         ValueError: if the scores are empty, not finite, or no vectors, or the rate is out of range.
     """
-    rate = number("true_positive_rate", true_positive_rate, lambda v: 0 < v <= 1, "in (0, 1]")
-    inside = np.sort(array_checks.vector("scores_in", scores_in))
-    outside = array_checks.vector("scores_out", scores_out)
-    needed = math.ceil(rate * len(inside) - 1e-9)  # of a rate that is a share of N but for rounding
-    return float(np.mean(outside <= inside[max(needed, 1) - 1]))
+    rate = rate_in("true_positive_rate", true_positive_rate)
+    inside = array_checks.vector("scores_in", scores_in)
+    return passing(inside, array_checks.vector("scores_out", scores_out), rate)
 
 
 def error_auroc(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
@@ -141,8 +139,7 @@ def area_under_generalized_risk_coverage(
 
     Arguments and errors as in `error_auroc`.
     """
-    curve = risk_coverage(y, p, uncertainty)
-    return float(np.mean(curve.risk * curve.coverage))
+    return generalized_area(*_errors(y, p, uncertainty))
 
 
 def excess_area_under_risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
@@ -153,9 +150,7 @@ def excess_area_under_risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: Arr
 
     Arguments and errors as in `error_auroc`.
     """
-    errors, uncertainty = _errors(y, p, uncertainty)
-    best = risks(errors, errors.astype(np.float64))
-    return float(np.mean(risks(errors, uncertainty).risk - best.risk))
+    return excess_area(*_errors(y, p, uncertainty))
 
 
 def area_of_flags(flags: np.ndarray, scores: np.ndarray) -> float:
@@ -177,6 +172,33 @@ def risks(errors: np.ndarray, uncertainty: np.ndarray) -> RiskCoverage:
     expected = average_over_ties(errors, uncertainty)[np.argsort(uncertainty)]
     count = np.arange(1, len(errors) + 1)
     return RiskCoverage(count / len(errors), np.cumsum(expected) / count)
+
+
+def generalized_area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
+    """`area_under_generalized_risk_coverage` from flags of the errors; both of shape (N,)."""
+    curve = risks(errors, uncertainty)
+    return float(np.mean(curve.risk * curve.coverage))
+
+
+def excess_area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
+    """`excess_area_under_risk_coverage` from flags of the errors; both of shape (N,)."""
+    best = risks(errors, errors.astype(np.float64))
+    return float(np.mean(risks(errors, uncertainty).risk - best.risk))
+
+
+def passing(inside: np.ndarray, outside: np.ndarray, rate: float) -> float:
+    """`false_positive_rate` from checked scores and the rate."""
+    needed = math.ceil(rate * len(inside) - 1e-9)  # of a rate that is a share of N but for rounding
+    return float(np.mean(outside <= np.sort(inside)[max(needed, 1) - 1]))
+
+
+def rate_in(name: str, rate: float) -> float:
+    """`rate`, if it is in (0, 1].
+
+    Raises:
+        ValueError: if it is not.
+    """
+    return number(name, rate, lambda v: 0 < v <= 1, "in (0, 1]")
 
 
 def _errors(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

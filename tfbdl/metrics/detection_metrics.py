@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
 import numpy as np
 
 from tfbdl.metrics import tensor_checks
-from tfbdl.metrics.detection import area_of_flags, precision_of_flags
+from tfbdl.metrics.detection import area_of_flags, passing, precision_of_flags, rate_in
 from tfbdl.metrics.kept_scores import KeptScores
 
 
@@ -60,3 +61,31 @@ class AUPR(DetectionMetric):
 
     def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
         return precision_of_flags(flags, scores)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class FalsePositiveRate(DetectionMetric):
+    """`false_positive_rate` over batches, exact; arguments as in `KeptScores`, and the rate.
+
+    NaN until there are examples of both kinds.
+
+    Raises:
+        ValueError: if true_positive_rate is not in (0, 1].
+    """
+
+    def __init__(
+        self,
+        true_positive_rate: float = 0.95,
+        name: str = "false_positive_rate",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(name, dtype)
+        self.true_positive_rate = rate_in("true_positive_rate", true_positive_rate)
+
+    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
+        if flags.all() or not flags.any():
+            return math.nan
+        return passing(scores[~flags], scores[flags], self.true_positive_rate)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "true_positive_rate": self.true_positive_rate}

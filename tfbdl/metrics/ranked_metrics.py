@@ -11,7 +11,13 @@ from tfbdl.arguments import boolean
 from tfbdl.metrics import tensor_checks
 from tfbdl.metrics.bins import number_of_bins
 from tfbdl.metrics.calibration import adaptive_error
-from tfbdl.metrics.detection import area_of_flags, precision_of_flags, risks
+from tfbdl.metrics.detection import (
+    area_of_flags,
+    excess_area,
+    generalized_area,
+    precision_of_flags,
+    risks,
+)
 from tfbdl.metrics.kept_scores import KeptScores
 
 
@@ -125,3 +131,41 @@ class AreaUnderRiskCoverage(RankedMetric):
 
     def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
         return float(risks(~flags, -scores).risk.mean())
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class AreaUnderGeneralizedRiskCoverage(RankedMetric):
+    """`area_under_generalized_risk_coverage` over batches, of the uncertainty -max_c p_c.
+
+    Arguments as in `RankedMetric`.
+    """
+
+    def __init__(
+        self,
+        from_logits: bool = False,
+        name: str = "area_under_generalized_risk_coverage",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(from_logits, name, dtype)
+
+    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
+        return generalized_area(~flags, -scores)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class ExcessAreaUnderRiskCoverage(RankedMetric):
+    """`excess_area_under_risk_coverage` over batches, of the uncertainty -max_c p_c.
+
+    Arguments as in `RankedMetric`.
+    """
+
+    def __init__(
+        self,
+        from_logits: bool = False,
+        name: str = "excess_area_under_risk_coverage",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(from_logits, name, dtype)
+
+    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
+        return excess_area(~flags, -scores)

@@ -6,6 +6,7 @@ from soak.calls import (
     chains,
     commands,
     conformals,
+    detectors,
     figures,
     laplaces,
     layers,
@@ -24,12 +25,30 @@ from soak.calls.case import Case
 
 __all__ = ["BASES", "Case", "all_cases"]
 
-BASES = (*conformals.BASES, *weights.BASES, *losses.BASES, *training.BASES, *chains.BASES)
+BASES = (
+    *conformals.BASES,
+    *detectors.BASES,
+    *weights.BASES,
+    *losses.BASES,
+    *training.BASES,
+    *chains.BASES,
+)
 """Public classes that have to be derived from."""
 
 MODULES = (
     *(layers, weights, losses, samplers, scores, figures, sets),
-    *(training, predictions, conformals, models, chains, laplaces, neural_linears, paths, commands),
+    *(
+        training,
+        predictions,
+        conformals,
+        detectors,
+        models,
+        chains,
+        laplaces,
+        neural_linears,
+        paths,
+        commands,
+    ),
 )
 
 

@@ -118,7 +118,10 @@ OF_MEAN: dict[str, tuple[Any, Any]] = {
     "name": (None, "b"),
 }
 
-NAN = (metrics.AUROC, metrics.AUPR, metrics.ErrorAUROC, metrics.ErrorAUPR)
+NAN = (
+    *(metrics.AUROC, metrics.AUPR, metrics.FalsePositiveRate),
+    *(metrics.ErrorAUROC, metrics.ErrorAUPR),
+)
 """Metrics that have no value where all examples are of one kind, or their scores not finite."""
 
 
@@ -148,6 +151,7 @@ DATA: dict[str, tuple[Any, Any]] = {
     "OfMean": (REAL[:, None], np.stack([REAL - 0.1, REAL], axis=1)),
     "AUROC": (OUTSIDE, ENTROPY),
     "AUPR": (OUTSIDE, ENTROPY),
+    "FalsePositiveRate": ([0, 0, 1, 0, 0, 1], REAL[[0, 1, 1, 3, 5, 3]]),
     "IntervalCoverage": INTERVALS,
     "NormalCRPS": INTERVALS,
     "SampleCRPS": INTERVALS,
@@ -206,6 +210,7 @@ def _metrics() -> Iterator[Case]:
         "MaximumCalibrationError": bins,
         "BrierDecomposition": {**bins, "num_classes": (3, 4)},
         "NormalCRPS": {"from_raw": (True, False)},
+        "FalsePositiveRate": {"true_positive_rate": (0.95, 0.5)},
     }
     for name in metrics.__all__:
         kind = getattr(metrics, name)
