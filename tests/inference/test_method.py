@@ -33,6 +33,7 @@ from tfbdl.inference import (
     Laplace,
     LogPosterior,
     MeanFieldVI,
+    Mixture,
     NeuralLinear,
     NotFittedError,
     method,
@@ -75,6 +76,11 @@ def normalised(optimizer: Any = None) -> Any:
         keras.layers.Dense(1, name="last"),
     ]
     return compiled(keras.Sequential([keras.Input((2,)), *stack], name="net"), optimizer)
+
+
+def twin(model: Any) -> Any:
+    """One like it, with the same weights."""
+    return compiled(keras.models.clone_model(model))
 
 
 def nested(optimizer: Any = None) -> Any:
@@ -184,8 +190,13 @@ METHODS = {
         lambda m: DeepEnsemble(network, 2, seed=1, jit_compile=False), TRAINED
     ),
     "sgmcmc": Way(lambda m: SGMCMC(m, jit_compile=False), TRAINED, sampler),
+    "mixture": Way(
+        lambda m: Mixture([SWAG(one, rank=2, jit_compile=False) for one in (m, twin(m))]), TRAINED
+    ),
     "mean_field_vi": Way(lambda m: MeanFieldVI(m, jit_compile=False), TRAINED, ivon),
 }
+TRAIN_ON = ("swag", "sgmcmc", "mean_field_vi", "mixture")
+"""Those whose `fit` trains a network on from where it is."""
 ALL = parameterized.parameters(*METHODS)
 OF_DATA = [name for name, way in METHODS.items() if not way.trains]
 """Methods that go through the data as they are, in no order."""
@@ -199,6 +210,13 @@ def fitted(name: str) -> Any:
 
 def asked(posterior: Any, x: Any = X, seed: int = 3) -> Any:
     return tfbdl.predict(posterior, x, S, seed=seed, verbose=0)
+
+
+def networks_in(posterior: Any) -> Any:
+    """The networks that it was made of, or one of those that it has made."""
+    if isinstance(posterior, Mixture):
+        return [part.model for part in posterior.methods]
+    return [posterior.network() if isinstance(posterior, DeepEnsemble) else posterior.model]
 
 
 def state_of(model: Any) -> Any:
@@ -265,9 +283,10 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         before = state_of(model)
         posterior = way.make(model)
         self.assertIs(posterior.fit(X, Y, **way.fit), posterior)
-        trained = isinstance(posterior, (SWAG, SGMCMC, MeanFieldVI))
+        trained = isinstance(posterior, (SWAG, SGMCMC, MeanFieldVI, Mixture))
         learned = {"variables", "of the optimizer", "losses"} if trained else set()
-        seeds = {"random", "numpy"} if isinstance(posterior, DeepEnsemble) else set()
+        fresh = isinstance(posterior, (DeepEnsemble, Mixture))
+        seeds = {"random", "numpy"} if fresh else set()
         self.assert_same_state(before, state_of(model), learned | seeds)
         self.assertEqual(trained, not np.allclose(model.get_weights()[0], before["variables"][0]))
 
@@ -396,10 +415,10 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         """As the first one would be: all of its settings are in the file."""
         way = METHODS[name]
         other = copy.deepcopy(fitted(name))
-        model = other.build_model if isinstance(other, DeepEnsemble) else other.model
-        model.set_weights(network().get_weights())
-        if way.optimizer:
-            model.compile(way.optimizer(), model.loss)
+        for model in networks_in(other):
+            model.set_weights(network().get_weights())
+            if way.optimizer:
+                model.compile(way.optimizer(), model.loss)
         x, y = X[::2], Y[::2]
         fresh = way.made().fit(x, y, **way.fit)
         self.assert_same_prediction(asked(other.fit(x, y, **way.fit)), asked(fresh))
@@ -434,7 +453,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         if not way.trains:
             self.assert_same_prediction(asked(other.fit(X, Y, **way.fit)), asked(fitted(name)))
 
-    @parameterized.parameters(*(n for n in METHODS if n not in ("swag", "sgmcmc", "mean_field_vi")))
+    @parameterized.parameters(*(n for n in METHODS if n not in TRAIN_ON))
     def test_fitted_twice_is_fitted_once(self, name: str) -> None:
         """Whatever it was fitted to before; those that train a network on have tests of theirs."""
         way = METHODS[name]
@@ -458,8 +477,8 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         way = METHODS[name]
         posterior = way.made(normalised).fit(X, Y, **way.fit)
         before = asked(posterior)
-        model = posterior.network() if isinstance(posterior, DeepEnsemble) else posterior.model
-        model.set_weights([w + 0.5 for w in model.get_weights()])
+        for model in networks_in(posterior):
+            model.set_weights([w + 0.5 for w in model.get_weights()])
         self.assert_same_prediction(asked(posterior), before)
 
     @ALL

@@ -9,6 +9,7 @@ from tfbdl.inference.mcmc import MCMC, SamplingError, ess, rhat
 from tfbdl.inference.mcmc.kernels import HMC, MALA, MAMS, MCLMC, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.mean_field_vi import MeanFieldVI
 from tfbdl.inference.method import Method, NotFittedError
+from tfbdl.inference.mixture import Mixture
 from tfbdl.inference.neural_linear import NeuralLinear
 from tfbdl.inference.sgmcmc import SGMCMC
 from tfbdl.inference.swag import SWAG
@@ -32,6 +33,7 @@ __all__ = [
     "LogPosterior",
     "MeanFieldVI",
     "Method",
+    "Mixture",
     "NeuralLinear",
     "NotFittedError",
     "RandomWalk",

@@ -77,6 +77,27 @@ class WeightTable:
         ]
         return cls(title, tuple(rows), tuple(remarks))
 
+    @classmethod
+    def of_several(cls, title: str, tables: Sequence[WeightTable]) -> WeightTable:
+        """The table of several posteriors over the same weights: means over all of them.
+
+        The median of the standard deviations is the mean of their medians.
+        """
+        rows = []
+        for same in zip(*(table.rows for table in tables), strict=True):
+            spreads = [row.stddev for row in same if row.stddev is not None]
+            rows.append(
+                WeightRow(
+                    same[0].path,
+                    same[0].shape,
+                    float(np.mean([row.mean for row in same])),
+                    float(np.sqrt(np.mean(np.square([row.size for row in same])))),
+                    float(np.mean(spreads)) if len(spreads) == len(same) else None,
+                )
+            )
+        remarks = [f"{k}: {remark}" for k, table in enumerate(tables) for remark in table.remarks]
+        return cls(title, tuple(rows), tuple(remarks))
+
     def __str__(self) -> str:
         table = Table(box=None, pad_edge=False, header_style="")
         has_stddev = any(row.stddev is not None for row in self.rows)

@@ -145,6 +145,19 @@ class WeightEnsemble(Reweighted):
         parts = self._weights.merged(list(own), shared[: len(self._weights.shared)])
         return np.concatenate([np.ravel(part) for part in parts])
 
+    def state(self, k: int) -> np.ndarray:
+        """The other floating variables of member number k, shape (E,), in their order.
+
+        Raises:
+            ValueError: if there is none of that number.
+        """
+        k = integer("k", k, least=0, most=self.num_functions - 1)
+        row = tf.convert_to_tensor(self.states)[k if self.states.shape[0] > 1 else 0]
+        own = list(parts_of(row, self._states.shapes_of_own))
+        shared = [tf.convert_to_tensor(v.value) for v in self._shared[len(self._weights.shared) :]]
+        parts = [np.ravel(part) for part in self._states.merged(own, shared)]
+        return np.concatenate([np.zeros(0, np.float32), *parts])
+
     def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
         if draw is not None:
             return self._member(tf.cast(draw[1] % self.num_functions, tf.int32), x)

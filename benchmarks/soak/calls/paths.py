@@ -101,6 +101,21 @@ def kept_members() -> inference.DeepEnsemble:
     return actual.fit(X, LABELS, epochs=1, verbose=0)
 
 
+def _swag_of(seed: int = 0) -> inference.SWAG:
+    return inference.SWAG(descending(), rank=2, seed=seed, jit_compile=False)
+
+
+def _mixture(**given: Any) -> Any:
+    fitted = inference.Mixture(**given).fit(X, LABELS, **TRAINED)
+    return [fitted.sample(2), fitted.name]
+
+
+@cache
+def kept_mixture() -> inference.Mixture:
+    """That of two paths."""
+    return inference.Mixture([_swag_of(), _swag_of(1)]).fit(X, LABELS, **TRAINED)
+
+
 def _trained(make: Any, **given: Any) -> Any:
     posterior = make().fit(**given)
     files = sorted(p.name for p in Path(given["savedir"] or "/nowhere").rglob("*"))
@@ -182,6 +197,20 @@ def _ensembles() -> Iterator[Case]:
         },
         slow=True,
     )
+    yield Case(
+        "tfbdl.inference.Mixture",
+        inference.Mixture,
+        _mixture,
+        {
+            "methods": (
+                Made(lambda: [_swag_of(), _swag_of(1)]),
+                Made(lambda: [_swag_of(2)]),
+            ),
+            "name": ("one", "two"),
+        },
+        slow=True,
+    )
+    yield from drawn(inference.Mixture, kept_mixture, DRAWS, "sample", "ensemble")
     first = {"num_samples": (2, 1), "seed": (0, Wrong("abc"))}
     yield from drawn(inference.DeepEnsemble, kept_members, first, "sample", "ensemble")
 
