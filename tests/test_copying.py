@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -12,6 +13,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import tfbdl
+from tfbdl.copying import copy_layer
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.flat_model import in_precision
 from tfbdl.keras_private import walk
@@ -267,3 +269,47 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
 
 if __name__ == "__main__":
     tf.test.main()
+
+
+class Forgetful(keras.layers.Dense):
+    """A layer whose config lacks arguments that change what it computes."""
+
+    def __init__(self, units: int, power: int = 1, shifts: tuple[float, ...] = (), **kwargs: Any):
+        super().__init__(units, **kwargs)
+        self.power, self.shifts = power, shifts
+
+    def call(self, x: Any) -> Any:
+        return super().call(x) ** self.power + sum(self.shifts)
+
+
+class ForgottenTest(tf.test.TestCase, parameterized.TestCase):
+    """Arguments that a layer's own `get_config` leaves out."""
+
+    @parameterized.parameters(*CONVERSIONS)
+    def test_conversions(self, name: str) -> None:
+        inputs = keras.Input((3,))
+        x = keras.layers.Dropout(0.5, name="drop")(Forgetful(4, 2, (0.5, 1.5))(inputs))
+        model = keras.Model(inputs, keras.layers.Dense(2, name="head")(x))
+        x = RNG.normal(size=(5, 3)).astype("float32")
+        converted = tfbdl.to_deterministic(CONVERSIONS[name](model))
+        self.assertAllClose(model(x), converted(x), 1e-6)
+
+    def test_a_layer_that_is_converted_itself(self) -> None:
+        """Keras 3.12 forgets `output_padding`."""
+        padded = keras.layers.Conv2DTranspose(3, 2, strides=3, output_padding=2)
+        with mock.patch.object(type(padded), "get_config", without("output_padding")):
+            model = keras.Sequential([keras.Input((2, 2, 1)), padded, keras.layers.Flatten()])
+            converted = tfbdl.to_bayesian(model, num_data=9)
+            x = RNG.normal(size=(5, 2, 2, 1)).astype("float32")
+            self.assertAllClose(model(x), tfbdl.to_deterministic(converted)(x), 1e-6)
+
+    def test_a_layer_beside_those_that_are_converted(self) -> None:
+        """Keras forgets `sparse`."""
+        layer = keras.layers.CategoryEncoding(5, "one_hot", sparse=True)
+        self.assertTrue(copy_layer(layer).sparse)
+
+
+def without(lost: str) -> Any:
+    """The `get_config` of transposed convolutions without an argument."""
+    whole = keras.layers.Conv2DTranspose.get_config
+    return lambda layer: {k: v for k, v in whole(layer).items() if k != lost}

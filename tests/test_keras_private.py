@@ -140,7 +140,7 @@ class CompiledMetricsTest(tf.test.TestCase):
         model.compile("sgd", "mse")
         self.assertEqual(keras_private_training.compiled_metrics(model), [])
         metric, function = keras.metrics.MeanSquaredError(), keras.losses.mean_absolute_error
-        model.compile("sgd", "mse", metrics=["mae", metric], weighted_metrics=[[function]])
+        model.compile("sgd", "mse", metrics=["mae", metric], weighted_metrics=[function])
         for _ in range(2):
             self.assertEqual(
                 keras_private_training.compiled_metrics(model), ["mae", metric, function]

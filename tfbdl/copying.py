@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 import types
 from collections.abc import Sequence
@@ -16,6 +17,24 @@ from tfbdl.lora import lora_of, set_lora
 def describe(layer: Any) -> str:
     """A layer as messages name it."""
     return f"layer={layer.name!r} ({type(layer).__name__})"
+
+
+def config_of(layer: Any) -> dict[str, Any]:
+    """The config of a layer, and what the layer's own `get_config` forgets.
+
+    Arguments of the constructor that the config lacks, if the layer has a number, a word, a truth
+    value, or a tuple of these under the same name: in Keras 3.12 `output_padding` of transposed
+    convolutions, in 3.15 `sparse` of `CategoryEncoding`.
+    """
+    config, own = layer.get_config(), vars(layer)
+    arguments = inspect.signature(type(layer).__init__).parameters
+    lost = [name for name in arguments if name not in config and _is_plain(own.get(name))]
+    return {**config, **{name: own[name] for name in lost}}
+
+
+def _is_plain(value: Any) -> bool:
+    several = isinstance(value, tuple) and all(map(_is_plain, value))
+    return several or isinstance(value, bool | int | float | str)
 
 
 def copy_layer(layer: Any, dtype: str | None = None) -> Any:
@@ -34,7 +53,7 @@ def copy_layer(layer: Any, dtype: str | None = None) -> Any:
     if type(layer) is keras.layers.Lambda:
         return copy_lambda(layer, dtype)
     try:
-        config = layer.get_config()
+        config = config_of(layer)
         attributes = {name: getattr(layer, name, None) for name in config}
         functions = {n: a for n, a in attributes.items() if isinstance(a, types.FunctionType)}
         if dtype is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfbdl.copying import config_of
 from tfbdl.keras_private import own_variables
 from tfbdl.layers.base import BayesLayer
 from tfbdl.layers.bayes_conv_transpose import BayesConvTranspose
@@ -20,7 +21,7 @@ def arguments_of(layer: keras.layers.Layer) -> dict[str, Any]:
     Recurrent layers have them in their cells.
     """
     cell = getattr(layer, "cell", None)
-    config = layer.get_config()
+    config = config_of(layer)
     arguments = {name: getattr(layer, name, getattr(cell, name, config[name])) for name in config}
     return {**arguments, "dtype": layer.dtype_policy}
 
