@@ -63,6 +63,7 @@ def _of_rank(rank: int, x: np.ndarray) -> dict[str, Case]:
     return {
         name: Case(lambda name=name, args=args: getattr(L, name)(*args), (x,))
         for name, args in made.items()
+        if hasattr(L, name)
     }
 
 
@@ -71,7 +72,8 @@ def _on(x: np.ndarray, **layers: Callable[[], Any]) -> dict[str, Case]:
 
 
 def _plain(x: np.ndarray, *names: str) -> dict[str, Case]:
-    return {name: Case(getattr(L, name), (x,)) for name in names}
+    """Layers that take no arguments, those of them that this version of Keras has."""
+    return {name: Case(getattr(L, name), (x,)) for name in names if hasattr(L, name)}
 
 
 CASES: dict[str, Case] = {

@@ -40,6 +40,7 @@ TESTS = [
     "tests/test_cli_log.py",
     "tests/test_cli_model.py",
     "tests/test_convert.py",
+    "tests/test_copying.py",
     "tests/serving",
     "tests/test_random.py",
     "tests/layers/test_contract.py",
