@@ -28,8 +28,11 @@ RECORDS = (
     tfbdl.data.ImageData,
     tfbdl.data.RegressionData,
     tfbdl.metrics.BrierComponents,
+    tfbdl.metrics.DirichletMap,
+    tfbdl.metrics.IsotonicMap,
     tfbdl.metrics.Reliability,
     tfbdl.metrics.RiskCoverage,
+    tfbdl.metrics.VectorScaling,
 )
 """What functions give back, and nobody makes."""
 

@@ -53,6 +53,7 @@ OF_RANKS = {
         {"num_bins": 4},
         few_bins(metrics.adaptive_calibration_error),
     ),
+    "debiased": (metrics.DebiasedCalibrationError, {}, metrics.debiased_calibration_error),
     "error_auroc": (metrics.ErrorAUROC, {}, by_certainty(metrics.error_auroc)),
     "error_aupr": (metrics.ErrorAUPR, {}, by_certainty(metrics.error_aupr)),
     "aurc": (metrics.AreaUnderRiskCoverage, {}, by_certainty(metrics.area_under_risk_coverage)),
@@ -295,6 +296,7 @@ class StateTest(BatchCase):
         metrics.ExpectedCalibrationError,
         metrics.MaximumCalibrationError,
         metrics.AdaptiveCalibrationError,
+        metrics.DebiasedCalibrationError,
     )
     def test_num_bins_is_checked(self, cls: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^num_bins=0 must be a positive integer$"):

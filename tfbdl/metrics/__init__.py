@@ -32,6 +32,8 @@ from tfbdl.metrics.detection import (
     risk_coverage,
 )
 from tfbdl.metrics.detection_metrics import AUPR, AUROC, FalsePositiveRate
+from tfbdl.metrics.dirichlet_calibration import DirichletMap, apply_dirichlet, fit_dirichlet
+from tfbdl.metrics.isotonic import IsotonicMap, apply_isotonic, fit_isotonic
 from tfbdl.metrics.of_mean import OfMean
 from tfbdl.metrics.quantile_calibration import (
     probability_integral_transform,
@@ -41,6 +43,7 @@ from tfbdl.metrics.ranked_metrics import (
     AdaptiveCalibrationError,
     AreaUnderGeneralizedRiskCoverage,
     AreaUnderRiskCoverage,
+    DebiasedCalibrationError,
     ErrorAUPR,
     ErrorAUROC,
     ExcessAreaUnderRiskCoverage,
@@ -62,6 +65,11 @@ from tfbdl.metrics.scores import (
     negative_log_likelihood,
 )
 from tfbdl.metrics.temperature import apply_temperature, fit_temperature
+from tfbdl.metrics.vector_scaling import (
+    VectorScaling,
+    apply_vector_scaling,
+    fit_vector_scaling,
+)
 
 __all__ = [
     "AUPR",
@@ -73,12 +81,15 @@ __all__ = [
     "BrierComponents",
     "BrierDecomposition",
     "BrierScore",
+    "DebiasedCalibrationError",
+    "DirichletMap",
     "ErrorAUPR",
     "ErrorAUROC",
     "ExcessAreaUnderRiskCoverage",
     "ExpectedCalibrationError",
     "FalsePositiveRate",
     "IntervalCoverage",
+    "IsotonicMap",
     "MaximumCalibrationError",
     "NegativeLogLikelihood",
     "NormalCRPS",
@@ -87,9 +98,13 @@ __all__ = [
     "RiskCoverage",
     "SampleCRPS",
     "TotalVariation",
+    "VectorScaling",
     "adaptive_calibration_error",
     "agreement",
+    "apply_dirichlet",
+    "apply_isotonic",
     "apply_temperature",
+    "apply_vector_scaling",
     "area_under_generalized_risk_coverage",
     "area_under_risk_coverage",
     "aupr",
@@ -106,7 +121,10 @@ __all__ = [
     "excess_area_under_risk_coverage",
     "expected_calibration_error",
     "false_positive_rate",
+    "fit_dirichlet",
+    "fit_isotonic",
     "fit_temperature",
+    "fit_vector_scaling",
     "interval_coverage",
     "interval_score",
     "interval_width",

@@ -117,6 +117,24 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     """
     num_bins = number_of_bins(num_bins)
     confidence, correct = top_class(*array_checks.classes(y, p))
+    error = debiased_error(confidence, correct, num_bins)
+    if math.isnan(error):
+        raise ValueError(
+            f"num_bins={num_bins} leaves no bin with two of {len(correct)} examples; take fewer "
+            "bins"
+        )
+    return error
+
+
+def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:
+    """`adaptive_calibration_error` from the confidences and hits of `top_class`."""
+    gaps = average_over_ties(correct, confidence) - confidence
+    runs = np.array_split(gaps[np.argsort(confidence)], num_bins)
+    return float(sum(abs(run.sum()) for run in runs) / len(gaps))
+
+
+def debiased_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:
+    """`debiased_calibration_error` from `top_class`; NaN if no bin has two examples."""
     hits = average_over_ties(correct, confidence)
     order, total, count = np.argsort(confidence), 0.0, 0
     for rows in np.array_split(order, num_bins):
@@ -125,18 +143,7 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
             a, c = hits[rows].mean(), confidence[rows].mean()
             total += n * ((a - c) ** 2 - a * (1.0 - a) / (n - 1))
             count += n
-    if not count:
-        raise ValueError(
-            f"num_bins={num_bins} leaves no bin with two of {len(hits)} examples; take fewer bins"
-        )
-    return math.sqrt(max(total / count, 0.0))
-
-
-def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:
-    """`adaptive_calibration_error` from the confidences and hits of `top_class`."""
-    gaps = average_over_ties(correct, confidence) - confidence
-    runs = np.array_split(gaps[np.argsort(confidence)], num_bins)
-    return float(sum(abs(run.sum()) for run in runs) / len(gaps))
+    return math.sqrt(max(total / count, 0.0)) if count else math.nan
 
 
 def top_class(y: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

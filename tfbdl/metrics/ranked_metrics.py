@@ -10,7 +10,7 @@ import numpy as np
 from tfbdl.arguments import boolean
 from tfbdl.metrics import tensor_checks
 from tfbdl.metrics.bins import number_of_bins
-from tfbdl.metrics.calibration import adaptive_error
+from tfbdl.metrics.calibration import adaptive_error, debiased_error
 from tfbdl.metrics.detection import (
     area_of_flags,
     excess_area,
@@ -77,6 +77,33 @@ class AdaptiveCalibrationError(RankedMetric):
 
     def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
         return adaptive_error(scores, flags, self.num_bins)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_bins": self.num_bins}
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class DebiasedCalibrationError(RankedMetric):
+    """`debiased_calibration_error` over batches; arguments as in `RankedMetric`, and num_bins.
+
+    NaN while no bin has two examples.
+
+    Raises:
+        ValueError: if num_bins is no positive integer.
+    """
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "debiased_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(from_logits, name, dtype)
+        self.num_bins = number_of_bins(num_bins)
+
+    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
+        return debiased_error(scores, flags, self.num_bins)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_bins": self.num_bins}

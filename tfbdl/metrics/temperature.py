@@ -23,7 +23,7 @@ def apply_temperature(logits: ArrayLike, temperature: float) -> np.ndarray:
     """
     holds = "a positive number, such as fit_temperature gives"
     temperature = positive("temperature", temperature, holds)
-    return scipy.special.softmax(_matrix(logits) / temperature, axis=1)
+    return scipy.special.softmax(matrix(logits) / temperature, axis=1)
 
 
 def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
@@ -43,7 +43,7 @@ def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
             because all labels have the largest logit (T would go to 0), or labels' logits are on
             average no larger than others (T would go to infinity).
     """
-    z = _matrix(logits)
+    z = matrix(logits)
     y = array_checks.labels(y, "logits", z)
     below_top = z - z.max(axis=1, keepdims=True)
     largest_gap = -below_top.min() or 1.0
@@ -71,7 +71,12 @@ def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
     return float(largest_gap / root)
 
 
-def _matrix(logits: ArrayLike) -> np.ndarray:
+def matrix(logits: ArrayLike) -> np.ndarray:
+    """Logits in float64.
+
+    Raises:
+        ValueError: if they are not finite, or not of shape (N, C), C > 1.
+    """
     z = array_checks.real("logits", logits)
     if z.ndim != 2 or z.shape[1] < 2:
         raise ValueError(f"logits has shape {z.shape}; give shape (N, C) of two or more classes")

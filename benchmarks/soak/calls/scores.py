@@ -30,7 +30,14 @@ def _record(actual: Any) -> Any:
         }
     if isinstance(actual, metrics.RiskCoverage):
         return {"coverage": shaped(actual.coverage, N), "risk": shaped(actual.risk, N)}
+    if isinstance(actual, tuple) and hasattr(actual, "_asdict"):
+        return actual._asdict()
     return vars(actual) if hasattr(actual, "__dict__") else actual
+
+
+def _maps(name: str) -> tuple[Any, Any]:
+    fit = getattr(metrics, f"fit_{name}")
+    return fit(Y, P), fit(Y, Q)
 
 
 AREAS = ("area_under_risk_coverage", "area_under_generalized_risk_coverage")
@@ -101,6 +108,21 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
     "apply_temperature": {
         "logits": (LOGITS, LOGITS + REAL[:, None] * [0, 1, 2]),
         "temperature": (2.0, 1.0),
+    },
+    **{
+        f"fit_{name}": {"y": (Y, Y[[1, 0, 2, 3, 4, 5]]), values: (P, Q), **own}
+        for name, values, own in (
+            ("vector_scaling", "logits", {}),
+            ("dirichlet", "p", {"off_diagonal": (0.01, 1.0), "intercept": (0.01, 1.0)}),
+            ("isotonic", "p", {}),
+        )
+    },
+    "apply_vector_scaling": {
+        "logits": (LOGITS, LOGITS + REAL[:, None] * [0, 1, 2]),
+        "scaling": _maps("vector_scaling"),
+    },
+    **{
+        f"apply_{name}": {"p": (P, Q), "mapping": _maps(name)} for name in ("dirichlet", "isotonic")
     },
     "fit_temperature": {
         "y": (Y, np.array([0, 1, 0, 0, 1, 2])),
@@ -206,6 +228,7 @@ def _metrics() -> Iterator[Case]:
     bins = {"num_bins": (15, 2)}
     own: dict[str, dict[str, tuple[Any, Any]]] = {
         "AdaptiveCalibrationError": bins,
+        "DebiasedCalibrationError": {"num_bins": (2, 1)},
         "ExpectedCalibrationError": bins,
         "MaximumCalibrationError": bins,
         "BrierDecomposition": {**bins, "num_classes": (3, 4)},
