@@ -137,6 +137,21 @@ class PredictTest(CommandCase):
         self.assertEqual(code, 0)
         self.assertRegex(out, r"example +entropy +mutual information")
 
+    def test_positions_are_written_and_shown_by_their_mean(self) -> None:
+        inputs = keras.Input((D,))
+        h = keras.layers.Reshape((D, 1))(inputs)
+        model = keras.Model(inputs, layers.BayesDense(3, num_data=N, estimator="flipout")(h))
+        model.compile("sgd", likelihoods.Categorical())
+        model.save(self.model)
+        code, out, _ = self.run_command("predict", self.model, self.inputs)
+        self.assertEqual(code, 0)
+        entropy = tfbdl.predict(model, X, seed=0).entropy
+        with np.load(self.folder / "test_predicted.npz") as file:
+            self.assertAllClose(file["entropy"], entropy, 1e-4, 1e-5)
+        of_examples = entropy.mean(axis=1)
+        first = np.argmax(of_examples)
+        self.assertRegex(out, rf"\n +{first} +{of_examples[first]:.2f}")
+
     def test_nothing_is_overwritten_without_force(self) -> None:
         classifier().save(self.model)
         output = self.folder / "test_predicted.npz"

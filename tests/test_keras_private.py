@@ -343,3 +343,28 @@ class BatchesSeenTest(tf.test.TestCase):
 
 if __name__ == "__main__":
     tf.test.main()
+
+
+def test_masks_travel_on_tensors() -> None:
+    """As layers hand them on, in eager calls and graphs."""
+    tokens = np.array([[1, 2, 0]])
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Embedding(5, 2, mask_zero=True)])
+    np.testing.assert_array_equal(keras_private.keras_mask(model(tokens)), tokens != 0)
+    masks = tf.function(lambda x: keras_private.keras_mask(model(x)))
+    np.testing.assert_array_equal(masks(tf.constant(tokens)), tokens != 0)
+    outputs = tf.zeros([1, 3])
+    assert keras_private.keras_mask(outputs) is None
+    keras_private.set_keras_mask(outputs, tf.constant([[True, False, True]]))
+    np.testing.assert_array_equal(keras_private.keras_mask(outputs), [[True, False, True]])
+
+
+def test_losses_are_reduced_as_keras_does() -> None:
+    values, weights = tf.constant([1.0, 2.0, 4.0]), np.array([1.0, 0.0, 2.0])
+    for reduction, expected in (
+        ("sum", 9.0),
+        ("sum_over_batch_size", 3.0),
+        (None, [1.0, 0.0, 8.0]),
+    ):
+        loss = keras.losses.MeanSquaredError(reduction=reduction)
+        got = keras_private_training.reduced(loss, values, weights)
+        np.testing.assert_allclose(got, expected)

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 from keras.src.backend.common.global_state import get_global_attribute
+from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.models.functional import Functional
 from keras.src.random.seed_generator import make_default_seed
@@ -22,12 +23,14 @@ __all__ = [
     "forward_pass",
     "inherit_call_argument",
     "is_graph",
+    "keras_mask",
     "make_default_seed",
     "own_attributes",
     "own_variables",
     "pair_layers",
     "rebuild",
     "serialize_shared",
+    "set_keras_mask",
     "set_loss",
     "settings_of",
     "takes_call_argument",
@@ -72,6 +75,11 @@ def _held(layer: keras.layers.Layer) -> dict[str, Any]:
         for name, value in dict(vars(layer)).items()  # a copy: other threads may change them
         if not isinstance(value, OfThreads) or value.is_attribute
     }
+
+
+def keras_mask(outputs: Any) -> Any:
+    """The mask that layers have handed on with a tensor; None if there is none."""
+    return get_keras_mask(outputs)
 
 
 def drop_seed_generator(layer: keras.layers.Layer) -> None:

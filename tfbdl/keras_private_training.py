@@ -7,11 +7,19 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src.losses.loss import reduce_weighted_values
 
 
 def compiled_with(model: keras.Model) -> dict[str, Any]:
     """The arguments of `model.compile`, as they were given."""
     return dict(model._compile_config.config)
+
+
+def reduced(loss: keras.losses.Loss, values: tf.Tensor, sample_weight: Any) -> tf.Tensor:
+    """What a loss makes of its values, shape (B,), and the weights of examples, or None."""
+    return reduce_weighted_values(
+        values, sample_weight=sample_weight, reduction=loss.reduction, dtype=loss.dtype
+    )
 
 
 def inner_optimizer(optimizer: Any) -> Any:

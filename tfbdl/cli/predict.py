@@ -80,7 +80,7 @@ def _predict(args: argparse.Namespace) -> int:
             "entropy": prediction.entropy,
             "mutual_information": prediction.mutual_information,
         }
-        ranking, name = prediction.entropy, "entropy"
+        ranking, name = _of_examples(prediction.entropy), "entropy"
     try:
         write_arrays(output, answers)
     except OSError as error:
@@ -142,6 +142,7 @@ def _table(answers: dict[str, np.ndarray], ranking: np.ndarray) -> Table:
     mean = answers["mean"]
     if "entropy" in answers:
         columns = ["entropy", "mutual_information"]
+        answers = answers | {column: _of_examples(answers[column]) for column in columns}
         if mean.ndim == 2 and (mean.shape[1] == 1 or np.allclose(mean.sum(axis=1), 1.0, atol=1e-3)):
             columns = ["class", "probability", *columns]
             p = mean if mean.shape[1] > 1 else np.concatenate([1.0 - mean, mean], axis=1)
@@ -152,6 +153,11 @@ def _table(answers: dict[str, np.ndarray], ranking: np.ndarray) -> Table:
     for i in np.argsort(-ranking)[:5]:
         table.add_row(str(i), *(_cell(answers[column][i]) for column in columns))
     return table
+
+
+def _of_examples(values: np.ndarray) -> np.ndarray:
+    """The means over the positions of each example, shape (N,)."""
+    return values.reshape(len(values), -1).mean(axis=1)
 
 
 def _cell(value: np.ndarray) -> str:

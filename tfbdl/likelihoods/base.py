@@ -12,6 +12,19 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import first_line, optional, text
 from tfbdl.as_call import as_call
+from tfbdl.keras_private import keras_mask
+from tfbdl.keras_private_training import reduced
+from tfbdl.likelihoods.positions import (
+    are_of_positions,
+    mask_at_positions,
+    sum_counted,
+    sum_over_example,
+    sum_over_position,
+    weights_at_positions,
+    where_counted,
+    with_mask,
+)
+from tfbdl.likelihoods.targets import check_finite, match, wide
 from tfbdl.probability import tfp
 
 
@@ -21,6 +34,11 @@ class Likelihood(keras.losses.Loss):
     An example is one entry of the first axis: its log probability is the sum over all that it
     holds, so that Keras' mean loss is the negative log likelihood per example, in nats, and the
     layers' KL / N stands beside it on the same scale.
+
+    Outputs of shape (B, ..., D) describe a y at each position along the axes between, such as
+    pixels and tokens: entropies are of those, shape (B, ...). Where the outputs carry a mask of
+    Keras, as behind `Embedding(mask_zero=True)`, positions that it leaves out have no likelihood.
+    Weights of a loss may be of examples, (B,), or of positions.
 
     A family defines `distribution`, over the elements of y, from which the rest follows. Or it
     defines `log_prob`, `mean` and `variance`, which suffice to train, to predict and for all
@@ -82,8 +100,29 @@ class Likelihood(keras.losses.Loss):
         Raises:
             ValueError: if y has not the shape that the outputs describe.
         """
+        return sum_over_example(self.log_prob_at_positions(y, outputs))
+
+    def log_prob_at_positions(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Log p of y at each position, shape (B, ...), in nats; 0 where it does not count.
+
+        Raises:
+            ValueError: if y does not fit, or the family defines `log_prob` of examples alone.
+        """
+        if self._defines("log_prob"):
+            raise self._lack("log_prob_at_positions")
         outputs = wide(outputs)
-        return sum_over_example(self.log_prob_of_elements(tf.cast(y, outputs.dtype), outputs))
+        values = self.log_prob_of_elements(tf.cast(y, outputs.dtype), outputs)
+        return where_counted(self.counted(y, outputs), sum_over_position(values))
+
+    def counted(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor | None:
+        """Which positions of y have a likelihood, booleans of shape (B, ...); None if all do.
+
+        Those are the ones that a mask of Keras on the outputs leaves in.
+
+        Raises:
+            ValueError: if the mask is not one of positions.
+        """
+        return mask_at_positions(outputs)
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Log p of each element of y, in nats."""
@@ -104,8 +143,8 @@ class Likelihood(keras.losses.Loss):
         return self.distribution(outputs).variance()
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
-        """Entropy of y given the outputs, of each example, shape (B,), in nats."""
-        return sum_over_example(self._law_for("entropy", outputs).entropy())
+        """Entropy of y given the outputs, at each position, shape (B, ...), in nats."""
+        return sum_over_position(self._law_for("entropy", outputs).entropy())
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """P(Y <= y | outputs), elementwise in y."""
@@ -133,7 +172,7 @@ class Likelihood(keras.losses.Loss):
         check_finite(y)
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor | None:
-        """Entropy of the prediction whose mean is `mean`, shape (B,), in nats.
+        """Entropy of the prediction whose mean is `mean`, at each position, (B, ...), in nats.
 
         It is the mean's alone where the mean says all there is (classes); None elsewhere.
         """
@@ -142,6 +181,22 @@ class Likelihood(keras.losses.Loss):
     def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         """-log p(y_true | y_pred), shape (B,)."""
         return -self.log_prob(y_true, y_pred)
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
+        """The loss of a batch, with weights of examples, (B,), or positions, (B, ...)."""
+        if keras.tree.is_nested(y_pred):
+            return super().__call__(y_true, y_pred, sample_weight)
+        mask = keras_mask(y_pred)
+        y = keras.tree.map_structure(self._converted, y_true)
+        outputs = with_mask(self._converted(y_pred), mask)
+        if not are_of_positions(sample_weight):
+            return reduced(self, self.call(y, outputs), sample_weight)
+        logs = self.log_prob_at_positions(y, outputs)
+        weighted = weights_at_positions(sample_weight, logs) * logs
+        return reduced(self, -sum_over_example(weighted), None)
+
+    def _converted(self, values: Any) -> tf.Tensor:
+        return keras.ops.convert_to_tensor(values, dtype=self.dtype)
 
     def _defines(self, name: str) -> bool:
         """Whether the family has a method of its own in the place of the one here."""
@@ -197,74 +252,10 @@ def expected_in_natural_form(
 
     For log p(y | f) of this form: exact for A = exp, a lower bound where A is log(1 + exp(f)).
     """
-    half = 0.5 * variance
+    half, counted = 0.5 * variance, likelihood.counted(y, outputs)
     weights = tf.cast(match(tf.convert_to_tensor(y), half.shape), half.dtype)
-    return likelihood.log_prob(y, outputs + half) - sum_over_example(weights * half)
-
-
-def wide(outputs: Any) -> tf.Tensor:
-    """Outputs in at least float32, where densities are computed."""
-    outputs = tf.convert_to_tensor(outputs)
-    return tf.cast(outputs, tf.float32) if outputs.dtype.size < 4 else outputs
-
-
-def aligned(y: Any, shape: tf.TensorShape) -> Any:
-    """Y with one axis of length one more or less at the end, if that gives it the right rank."""
-    if tf.TensorShape(y.shape).rank is None:
-        return of_examples(y, shape)
-    if len(y.shape) == shape.rank - 1:
-        return y[..., None]
-    return y[..., 0] if len(y.shape) == shape.rank + 1 and y.shape[-1] == 1 else y
-
-
-def of_examples(y: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """Y of `shape`, where its rank is not known: Keras' graphs forget it if they meet several.
-
-    Raises:
-        ValueError: if the shape of an example is not known either.
-    """
-    if not shape[1:].is_fully_defined():
-        raise ValueError(f"y has several ranks; give all of shape {tuple(shape)}")
-    return tf.reshape(y, [-1, *shape[1:]])
-
-
-def match(y: Any, shape: Any) -> Any:
-    """Y, a tensor or array, of `shape`; they may differ by an axis of length one at the end.
-
-    Raises:
-        ValueError: if they differ otherwise; broadcasting (B,) against (B, 1) would give (B, B).
-    """
-    shape = tf.TensorShape(shape)
-    fitting = aligned(y, shape)
-    if not shape.is_compatible_with(fitting.shape):
-        raise ValueError(f"y has shape {tuple(y.shape)}; these outputs describe {tuple(shape)}")
-    return fitting
-
-
-def sum_over_example(values: tf.Tensor) -> tf.Tensor:
-    """The sum over all axes but the first, shape (B,)."""
-    return tf.reduce_sum(values, axis=tf.range(1, tf.rank(values)))
-
-
-def check_finite(y: np.ndarray) -> None:
-    """Raises ValueError unless all targets are finite."""
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"y has the value {y[~np.isfinite(y)][0]:g}; give finite numbers")
-
-
-def check_numbers(y: Any, shape: tf.TensorShape) -> None:
-    """Raises ValueError unless targets are finite and of `shape`, but for the first axis."""
-    y = np.asarray(y)
-    match(y, [len(y), *shape[1:]])
-    check_finite(y)
-
-
-def check_range(y: Any, low: float, high: float) -> None:
-    """Raises ValueError unless all targets are in [low, high]."""
-    y = np.asarray(y)
-    outside = y[~((y >= low) & (y <= high))]
-    if outside.size:
-        raise ValueError(f"y has the value {outside[0]:g}; give values in [{low:g}, {high:g}]")
+    at_half = with_mask(outputs + half, keras_mask(outputs))
+    return likelihood.log_prob(y, at_half) - sum_counted(counted, weights * half)
 
 
 def split_halves(outputs: tf.Tensor, family: str) -> tuple[tf.Tensor, tf.Tensor]:

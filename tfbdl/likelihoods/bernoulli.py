@@ -8,14 +8,8 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
-from tfbdl.likelihoods.base import (
-    Likelihood,
-    check_range,
-    expected_in_natural_form,
-    match,
-    sum_over_example,
-    wide,
-)
+from tfbdl.likelihoods.base import Likelihood, expected_in_natural_form
+from tfbdl.likelihoods.positions import sum_over_position
 from tfbdl.likelihoods.probabilities import (
     check_probabilities,
     log_of,
@@ -23,6 +17,7 @@ from tfbdl.likelihoods.probabilities import (
     logits_behind,
     refuse_activation,
 )
+from tfbdl.likelihoods.targets import check_range, match, wide
 from tfbdl.probability import tfp
 
 
@@ -87,7 +82,7 @@ class Bernoulli(Likelihood):
         if not self.from_logits:
             return self.entropy_of_mean(outputs)
         logits, (q, p) = wide(outputs), self._both(outputs)
-        return sum_over_example(q * tf.math.softplus(logits) + p * tf.math.softplus(-logits))
+        return sum_over_position(q * tf.math.softplus(logits) + p * tf.math.softplus(-logits))
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         q, _ = self._both(outputs)
@@ -112,7 +107,7 @@ class Bernoulli(Likelihood):
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor:
         p = tf.clip_by_value(wide(mean), 0.0, 1.0)
-        return sum_over_example(-p * log_of(p) - (1.0 - p) * log_of_rest(p))
+        return sum_over_position(-p * log_of(p) - (1.0 - p) * log_of_rest(p))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}

@@ -11,11 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.likelihoods.base import Likelihood, check_numbers, match, sum_over_example
+from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.gamma import log_gamma
 from tfbdl.likelihoods.location_scale import LocationScale
+from tfbdl.likelihoods.positions import sum_over_position
 from tfbdl.likelihoods.remainders import exp_remainder, log_remainder
 from tfbdl.likelihoods.stirling import HALF_LOG_2PI, digamma_rest, stirling_error, trigamma_rest
+from tfbdl.likelihoods.targets import check_numbers, match
 from tfbdl.tensorflow_private import custom_gradient
 
 _NEAR = 0.35
@@ -57,7 +59,7 @@ class Beta(Likelihood):
         return tf.sigmoid(logit) * tf.sigmoid(-logit) / (1.0 + precision)
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
-        return sum_over_example(_entropy(self._law(outputs)))
+        return sum_over_position(_entropy(self._law(outputs)))
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Samples a / (a + b) of two Gamma laws, kept from rounding to 0 and 1."""

@@ -10,7 +10,9 @@ import scipy.special
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.likelihoods.base import Likelihood, check_range, match, sum_over_example, wide
+from tfbdl.likelihoods.base import Likelihood
+from tfbdl.likelihoods.positions import sum_over_position
+from tfbdl.likelihoods.targets import check_range, match, wide
 from tfbdl.probability import tfp
 
 _EVEN = np.arange(2, 18, 2)
@@ -63,7 +65,7 @@ class ContinuousBernoulli(Likelihood):
         small, near, m = _split(wide(outputs))
         series = tf.square(near) * _powers(near, (1 - _EVEN) * _SERIES)
         exact = 1.0 + m * tf.exp(-m) / tf.math.expm1(-m) + _log_mass(m)
-        return sum_over_example(tf.where(small, series, exact))
+        return sum_over_position(tf.where(small, series, exact))
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """(exp(h y) - 1) / (exp(h) - 1) for logits h; near 0 by quadrature of the density."""

@@ -8,8 +8,11 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import shown
-from tfbdl.likelihoods.base import Likelihood, wide
+from tfbdl.keras_private import keras_mask
+from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.choice import LikelihoodLike, get
+from tfbdl.likelihoods.positions import with_mask
+from tfbdl.likelihoods.targets import wide
 from tfbdl.probability import tfp
 
 
@@ -93,7 +96,8 @@ class Expected(Likelihood):
                 "VariationalLastLayer"
             )
         variances = outputs.shape[-1] // kinds
-        return outputs[..., :-variances], outputs[..., -variances:]
+        mean = with_mask(outputs[..., :-variances], keras_mask(outputs))
+        return mean, outputs[..., -variances:]
 
     def get_config(self) -> dict[str, Any]:
         return {

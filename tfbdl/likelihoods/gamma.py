@@ -10,11 +10,13 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive as positive_number
-from tfbdl.likelihoods.base import Likelihood, check_numbers, match, sum_over_example
+from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.location_scale import LocationScale
 from tfbdl.likelihoods.log_normal import check_positive
+from tfbdl.likelihoods.positions import sum_over_position
 from tfbdl.likelihoods.remainders import exp_remainder
 from tfbdl.likelihoods.stirling import HALF_LOG_2PI, digamma_rest, stirling_error
+from tfbdl.likelihoods.targets import check_numbers, match
 from tfbdl.probability import tfp
 
 
@@ -77,7 +79,7 @@ class Gamma(Likelihood):
         log_mean, a, log_a = self._law(outputs)
         rest = digamma_rest(a, log_a)
         of_shape = stirling_error(a, log_a) - 0.5 * log_a + rest * tf.exp(-log_a) - rest
-        return sum_over_example(log_mean + of_shape + HALF_LOG_2PI)
+        return sum_over_position(log_mean + of_shape + HALF_LOG_2PI)
 
     def sample(self, key: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         log_mean, a, log_a = self._law(outputs)

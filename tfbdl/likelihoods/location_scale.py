@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfbdl.arguments import positive as positive_number
-from tfbdl.likelihoods.base import Likelihood, positive, split_halves, sum_over_example, wide
+from tfbdl.likelihoods.base import Likelihood, positive, split_halves
+from tfbdl.likelihoods.positions import sum_counted
+from tfbdl.likelihoods.targets import wide
 from tfbdl.tensorflow_private import custom_gradient
 
 MEANS_AND_SCALES = "means and raw scales"
@@ -87,8 +89,8 @@ class LocationScaleLikelihood(Likelihood):
 
     def expected_log_prob(self, y: tf.Tensor, outputs: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         """E[log p], exact: the log probability is quadratic in f, with the factor 1 / scale^2."""
-        scale = self._law(outputs).scale
-        return self.log_prob(y, outputs) - sum_over_example(0.5 * variance / tf.square(scale))
+        scale, counted = self._law(outputs).scale, self.counted(y, outputs)
+        return self.log_prob(y, outputs) - sum_counted(counted, 0.5 * variance / tf.square(scale))
 
     def _law(self, outputs: tf.Tensor) -> LocationScale:
         return LocationScale.of(outputs, self.scale, f"{type(self).__name__}('predicted')")

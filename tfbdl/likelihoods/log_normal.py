@@ -10,8 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.likelihoods.base import HALF_LOG_2PI_E, match, sum_over_example
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.likelihoods.location_scale import LocationScale, LocationScaleLikelihood
+from tfbdl.likelihoods.positions import sum_over_position
+from tfbdl.likelihoods.targets import match
 from tfbdl.probability import tfp
 from tfbdl.tensorflow_private import custom_gradient
 
@@ -67,7 +69,7 @@ class LogNormal(LocationScaleLikelihood):
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
         law = self._law(outputs)
-        return sum_over_example(law.loc + law.log_scale + HALF_LOG_2PI_E)
+        return sum_over_position(law.loc + law.log_scale + HALF_LOG_2PI_E)
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         law = self._law(outputs)

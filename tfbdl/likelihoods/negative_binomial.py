@@ -10,12 +10,13 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.likelihoods.base import Likelihood, check_numbers, match
+from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.gamma import log_gamma
 from tfbdl.likelihoods.location_scale import LocationScale
 from tfbdl.likelihoods.poisson import check_counts
 from tfbdl.likelihoods.remainders import log_remainder
 from tfbdl.likelihoods.stirling import HALF_LOG_2PI, digamma_rest, stirling_error
+from tfbdl.likelihoods.targets import check_numbers, match
 from tfbdl.probability import tfp
 from tfbdl.tensorflow_private import custom_gradient
 

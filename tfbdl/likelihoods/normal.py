@@ -8,8 +8,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.likelihoods.base import HALF_LOG_2PI_E, match, sum_over_example
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScaleLikelihood
+from tfbdl.likelihoods.positions import sum_over_position
+from tfbdl.likelihoods.targets import match
 from tfbdl.probability import tfp
 
 
@@ -54,7 +56,7 @@ class Normal(LocationScaleLikelihood):
         return tf.square(self._law(outputs).scale)
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
-        return sum_over_example(self._law(outputs).log_scale + HALF_LOG_2PI_E)
+        return sum_over_position(self._law(outputs).log_scale + HALF_LOG_2PI_E)
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         return self._law(outputs).cdf(y, lambda t: 0.5 * tf.math.erfc(-math.sqrt(0.5) * t), 40.0)

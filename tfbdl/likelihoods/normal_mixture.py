@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive_integer
-from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, check_numbers, match, wide
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood
 from tfbdl.likelihoods.location_scale import LocationScale
+from tfbdl.likelihoods.targets import check_numbers, match, wide
 
 _LEAST_LOG_WEIGHT = -2000.0
 """Below it a component moves no moment, not even if its mean is the largest float64."""

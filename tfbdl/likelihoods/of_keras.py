@@ -43,7 +43,12 @@ def of_loss(loss: Any) -> Likelihood | None:
         return None
     kind = loss if callable(loss) and not isinstance(loss, keras.losses.Loss) else type(loss)
     family = _OF_KERAS.get(kind)
-    return None if family is None else family(bool(getattr(loss, "from_logits", False)))
+    if family is None:
+        return None
+    from_logits = bool(getattr(loss, "from_logits", False))
+    if family is Bernoulli:
+        return Bernoulli(from_logits)
+    return Categorical(from_logits, getattr(loss, "ignore_class", None))
 
 
 def check_loss_targets(loss: Any, y: Any, outputs: tf.Tensor) -> None:
@@ -52,12 +57,9 @@ def check_loss_targets(loss: Any, y: Any, outputs: tf.Tensor) -> None:
     Args:
         loss: the value that was given to `compile`. Nothing is checked where `of_loss` knows no
             likelihood.
-        y: all targets, shape (N, ...); labels that the loss ignores (`ignore_class`) are as good.
+        y: all targets, shape (N, ...).
         outputs: the outputs of the network for any one example or more.
     """
     likelihood = of_loss(loss)
-    if likelihood is None:
-        return
-    ignored = getattr(keras.losses.get(loss), "ignore_class", None)
-    y = np.asarray(y)
-    likelihood.check_targets(y if ignored is None else np.where(y == ignored, 0, y), outputs)
+    if likelihood is not None:
+        likelihood.check_targets(np.asarray(y), outputs)

@@ -10,15 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.likelihoods.base import (
-    HALF_LOG_2PI_E,
-    Likelihood,
-    expected_in_natural_form,
-    match,
-    sum_over_example,
-    wide,
-)
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, expected_in_natural_form
 from tfbdl.likelihoods.incomplete_gamma import upper_gamma
+from tfbdl.likelihoods.positions import sum_over_position
+from tfbdl.likelihoods.targets import match, wide
 from tfbdl.probability import tfp
 from tfbdl.tensorflow_private import custom_gradient
 
@@ -93,7 +88,7 @@ class Poisson(Likelihood):
         inverse = tf.exp(-high)
         less = inverse * tf.math.polyval([tf.constant(c, high.dtype) for c in _LESS], inverse)
         above = HALF_LOG_2PI_E + 0.5 * high - less
-        return sum_over_example(tf.where(log_rate < _SUMMED_BELOW, below, above))
+        return sum_over_position(tf.where(log_rate < _SUMMED_BELOW, below, above))
 
 
 def check_counts(y: Any) -> None:

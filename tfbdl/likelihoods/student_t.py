@@ -11,8 +11,9 @@ import scipy.stats
 import tensorflow as tf
 
 from tfbdl.arguments import LARGEST_SCALE, number
-from tfbdl.likelihoods.base import match, sum_over_example
 from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScaleLikelihood
+from tfbdl.likelihoods.positions import sum_over_position
+from tfbdl.likelihoods.targets import match
 from tfbdl.probability import tfp
 
 _FAR = 1e9
@@ -71,7 +72,7 @@ class StudentT(LocationScaleLikelihood):
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
         of_standard = float(scipy.stats.t(self.df).entropy())
-        return sum_over_example(self._law(outputs).log_scale + of_standard)
+        return sum_over_position(self._law(outputs).log_scale + of_standard)
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         def of_standard(t: tf.Tensor) -> tf.Tensor:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfbdl import likelihoods
 from tfbdl.arguments import instance, text
 from tfbdl.likelihoods import LikelihoodLike
-from tfbdl.likelihoods.base import aligned
+from tfbdl.likelihoods.targets import aligned
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from tfbdl.arguments import number
 from tfbdl.examples import as_array
-from tfbdl.likelihoods.base import match
+from tfbdl.likelihoods.base import HALF_LOG_2PI_E
+from tfbdl.likelihoods.targets import match
 from tfbdl.predictive import Prediction
 from tfbdl.probability import tfp
 
@@ -30,12 +31,22 @@ class ClosedFormPrediction(Prediction):
 
     @property
     def entropy(self) -> np.ndarray:
-        """Entropy of p(y | x), shape (N,), in nats.
+        """Entropy of p(y | x) at each position, shape (N, ...), in nats.
 
         Raises:
-            ValueError: if the joint distribution of an example's outputs was not kept.
+            ValueError: if it takes the joint distribution of an example's outputs, which was not
+                kept.
         """
-        return self._known_joint("entropy").entropy().numpy()
+        if self.mean.ndim <= 2:
+            return self._known_joint("entropy").entropy().numpy()
+        if self.mean.shape[-1] == 1:
+            return self.marginal.entropy().numpy()[..., 0]
+        num, size = len(self.mean), self.mean.shape[-1]
+        covariance = self._known_joint("entropy").covariance().numpy()
+        blocks = covariance.reshape(num, -1, size, covariance.shape[-1] // size, size)
+        of_positions = np.einsum("ntctd->ntcd", blocks)
+        entropy = 0.5 * np.linalg.slogdet(of_positions)[1] + size * HALF_LOG_2PI_E
+        return entropy.reshape(self.mean.shape[:-1])
 
     def quantile(self, q: float) -> np.ndarray:
         """The exact quantile; arguments as in `Prediction.quantile`."""

@@ -22,7 +22,8 @@ class Moments(NamedTuple):
     mean: mean of E[y | f], shape (B, ...).
     squares: sum of the squared deviations of E[y | f] from that mean, (B, ...).
     variance: mean of Var[y | f], (B, ...); without a likelihood zeros of shape (B,).
-    entropy: mean of the entropy of y given f, (B,), in nats; zeros where it is unknown.
+    entropy: mean of the entropy of y given f at each position, (B, ...), in nats; zeros of shape
+        (B,) where it is unknown.
     """
 
     count: Any

@@ -32,15 +32,19 @@ class Prediction:
     function sees in the data, and the epistemic, which is how far the functions differ and which
     more data would take away.
 
+    Outputs of shape (N, ..., D), such as those of pixels, (N, H, W, C), or of tokens, (N, T, C),
+    have a y at each position along the axes between, as in Keras' losses: entropies and mutual
+    information are of those, shape (N, ...); that is (N,) where there is one y for an example.
+
     Attributes:
-        mean: E[y | x], shape (N, ...); for classes their probabilities, (N, C).
+        mean: E[y | x], shape (N, ...); for classes their probabilities, (N, ..., C).
         aleatoric_variance: mean over f of Var[y | f(x)], of the shape of `mean`; None where no
             likelihood is known.
         epistemic_variance: variance over the S functions of E[y | f(x)], of the shape of `mean`.
             The posterior's variance is S / (S - 1) times as large on average.
-        expected_entropy: mean over f of the entropy of p(y | f(x)), shape (N,), in nats: the
-            aleatoric uncertainty of classes. None where no likelihood is known, or its entropy is
-            not.
+        expected_entropy: mean over f of the entropy of p(y | f(x)) at each position, shape
+            (N, ...), in nats: the aleatoric uncertainty of classes. None where no likelihood is
+            known, or its entropy is not.
         num_samples: S, the number of functions; 0 for the mean weights alone.
         likelihood: p(y | f(x)), or None.
         outputs: the network's outputs for each function, shape (S, N, ...), if they were kept.
@@ -130,7 +134,7 @@ class Prediction:
 
     @property
     def entropy(self) -> np.ndarray:
-        """Entropy of the predictive distribution, shape (N,), in nats: the total uncertainty.
+        """Entropy of the prediction at each position, (N, ...), in nats: the total uncertainty.
 
         Raises:
             ValueError: if it has no closed form (mixtures of densities) or no likelihood is known.
@@ -146,7 +150,7 @@ class Prediction:
 
     @property
     def mutual_information(self) -> np.ndarray:
-        """I(y; f | x), shape (N,), in nats: the epistemic uncertainty of classes.
+        """I(y; f | x) at each position, (N, ...), in nats: the epistemic uncertainty of classes.
 
         `entropy` - `expected_entropy` (Houlsby et al. 2011, equation 2), and at least 0. It is that
         of the S functions, at most log S, and on average over draws smaller than the posterior's.
@@ -203,6 +207,9 @@ class Prediction:
 
     def log_prob(self, y: np.ndarray) -> np.ndarray:
         """Log p(y | x) of each example, shape (N,), in nats: the log of the mean over functions.
+
+        It is the joint log probability of all positions, as one function sees all of an example:
+        not the sum of theirs, of which `tfbdl.metrics.negative_log_likelihood` is the mean.
 
         Raises:
             ValueError: if the functions were not kept, no likelihood is known, or y does not fit.

@@ -211,12 +211,12 @@ class ExactAnswer(Answer):
         if self._covariances is not None:
             lower = np.linalg.cholesky(np.concatenate(self._covariances) + noise * np.eye(size))
             joint = tfp.distributions.MultivariateNormalTriL(mean.reshape(len(mean), -1), lower)
-        entropy = size * (HALF_LOG_2PI_E + 0.5 * np.log(noise))
+        entropy = np.full(mean.shape, HALF_LOG_2PI_E + 0.5 * np.log(noise))
         return ClosedFormPrediction(
             mean=_single(mean),
             aleatoric_variance=_single(np.full_like(mean, noise)),
             epistemic_variance=_single(variance),
-            expected_entropy=_single(np.full(len(mean), entropy)),
+            expected_entropy=_single(entropy.sum(axis=-1) if mean.ndim > 1 else entropy),
             num_samples=self._draws.num_samples,
             likelihood=self._likelihood,
             outputs=self._outputs(),

@@ -18,7 +18,7 @@ from tfbdl.inference.neural_linear.features import Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.likelihoods.base import match
+from tfbdl.likelihoods.targets import match
 from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive.closed_form import ClosedFormPrediction
