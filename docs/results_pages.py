@@ -19,7 +19,9 @@ FIGURES = "<!-- figures -->"
 TO_RESULTS = re.compile(r"\]\(((?:\.\./)*)\.\./results/")
 TO_DOCS = re.compile(r"\]\(\.\./docs/")
 TO_CODE = re.compile(r"\[([^\]]*)\]\(\.\./(?:tutorials|benchmarks)[^)]*\)")
-HEADING = re.compile(r"^##+ (.*)$", flags=re.M)
+HEADING = re.compile(r"^#+ (.*)$", flags=re.M)
+PAGE = re.compile(r"^\| \[[^\]]*\]\((\w+\.md)\)", flags=re.M)
+"""A page of figures, as the index of results lists them."""
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]*)\)")
 
 
@@ -38,29 +40,28 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     if uri.startswith("results/"):
         return TO_CODE.sub(r"\1", TO_DOCS.sub("](../", markdown))
     if uri == GALLERY:
-        markdown = markdown.replace(FIGURES, gallery((RESULTS / "README.md").read_text()))
+        pages = PAGE.findall((RESULTS / "README.md").read_text())
+        markdown = markdown.replace(FIGURES, "\n\n".join(map(gallery, pages)))
     return TO_RESULTS.sub(r"](\1results/", markdown)
 
 
-def gallery(results: str) -> str:
-    """The figures of the page of results under its headings, each leading to the words about it."""
-    sections = HEADING.split(results)[1:]
-    return "\n\n".join(
-        section(title, IMAGE.findall(body))
-        for title, body in zip(sections[::2], sections[1::2], strict=True)
-        if IMAGE.search(body)
-    )
-
-
-def section(title: str, images: list[tuple[str, str]]) -> str:
-    """Figures side by side, each with its words."""
-    anchor = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
-    shown = "\n".join(
-        f"- [![{words or name(path)}](../results/{path})](../results/README.md#{anchor})\n"
+def gallery(page: str) -> str:
+    """The figures of a page of results under its title, each leading to the words about it."""
+    title, *sections = HEADING.split((RESULTS / page).read_text())[1:]
+    shown = [
+        f"- [![{words or name(path)}](../results/{path})](../results/{page}#{anchor(heading)})\n"
         f"  {words or name(path)}"
-        for words, path in images
-    )
-    return f'## {title}\n\n<div class="gallery" markdown>\n\n{shown}\n\n</div>'
+        for heading, body in zip([title, *sections[1::2]], sections[::2], strict=True)
+        for words, path in IMAGE.findall(body)
+    ]
+    if not shown:
+        return ""
+    return "\n".join([f'## {title}\n\n<div class="gallery" markdown>\n', *shown, "\n</div>"])
+
+
+def anchor(heading: str) -> str:
+    """Where the page has a heading."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
 def name(path: str) -> str:

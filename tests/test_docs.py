@@ -24,6 +24,7 @@ from tfbdl.convert.random_layer import COUNTERPARTS
 
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
+RESULTS = [f"results/{path.name}" for path in sorted((ROOT / "results").glob("*.md"))]
 FENCED = re.compile(r"^```.*?^```$", flags=re.S | re.M)
 NOTEBOOKS = "course/notebooks/"
 """Pages whose code `tutorials/test_notebooks` runs."""
@@ -155,6 +156,12 @@ def test_every_flag_is_listed(command: str, capsys: pytest.CaptureFixture[str]) 
     assert flags == set(re.findall(r"--\w+", section))
 
 
+def test_index_of_results_lists_every_page() -> None:
+    index = (ROOT / "results" / "README.md").read_text()
+    pages = re.findall(r"^\| \[[^\]]*\]\(([\w/]+\.md)\)", index, flags=re.M)
+    assert {f"results/{page}" for page in pages} >= {*RESULTS} - {"results/README.md"}
+
+
 def test_nav_lists_every_page() -> None:
     nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
-    assert sorted(re.findall(r"\S+\.md", nav)) == sorted([*PAGES, "results/README.md"])
+    assert sorted(re.findall(r"\S+\.md", nav)) == sorted([*PAGES, *RESULTS])

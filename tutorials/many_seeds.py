@@ -36,12 +36,6 @@ from tutorials.records import RecordFile
 
 KEEP_EPOCHS = {1000: 1000, 10000: 100}
 """By N: 10,000 steps, after which the rates of N = 1,000 stand still."""
-SLIDES_ACCURACY = {
-    "base": ("89.37 ± 0.32", "-"),
-    "mc_dropout": ("90.07 ± 0.44", "90.17 ± 0.23"),
-    "concrete_dropout": ("90.23 ± 0.21", "90.20 ± 0.32"),
-    "variational_dropout": ("88.77 ± 0.53", "89.60 ± 0.56"),
-}
 
 
 def base(args: argparse.Namespace) -> keras.Model:
@@ -116,7 +110,7 @@ def accuracy(args: argparse.Namespace) -> None:
         ours = [spread([100.0 * record[column] for record in records]) for column in columns]
         if name == "base":
             ours[1] = ours[3] = "-"
-        naive, mc = SLIDES_ACCURACY[name]
+        naive, mc = slides_logs.ACCURACY[name]
         lines.append(f"| {name} | {naive} | {ours[0]} | {mc} | {ours[1]} | {ours[2]} | {ours[3]} |")
     run_files.write_table(args.savedir / "accuracy.md", lines)
 

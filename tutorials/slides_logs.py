@@ -1,4 +1,4 @@
-"""The logs of the slides, beside those of many seeds."""
+"""The logs of the slides beside those of many seeds, and their accuracies."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ MC_DROPOUT = {
     "acc": ".336 .686 .760 .831 .862 .891 .926 .936 .945 .950",
 }
 VAE = {"elbo": "-400.16 -218.88 -206.14 -202.25 -200.18 -197.61"}
+ACCURACY = {
+    "base": ("89.37 ± 0.32", "-"),
+    "mc_dropout": ("90.07 ± 0.44", "90.17 ± 0.23"),
+    "concrete_dropout": ("90.23 ± 0.21", "90.20 ± 0.32"),
+    "variational_dropout": ("88.77 ± 0.53", "89.60 ± 0.56"),
+}
+"""Test accuracies in percent, by the mean network and by drawn functions."""
 UNITS = {"acc": "fraction"}
 TITLES = {"log": "MC dropout", "vae": "VAE"}
 
