@@ -77,6 +77,7 @@ METRICS = (
     *(cls for cls, _, _ in OF_LABELS.values()),
     *(cls for cls, _ in OF_REFERENCE.values()),
     metrics.IntervalCoverage,
+    metrics.IntervalScore,
     metrics.NormalCRPS,
     metrics.SampleCRPS,
     metrics.AUROC,
@@ -151,6 +152,26 @@ class ExactTest(BatchCase):
         expected = metrics.interval_coverage(TARGETS[:, 0], lower[:, 0], upper[:, 0])
         got = self.feed(metrics.IntervalCoverage(), TARGETS[:, 0], outputs[:, ::2])
         self.assertAllClose(got, expected, 1e-12)
+
+    def test_interval_score(self) -> None:
+        lower, upper = MEANS - 1, MEANS + np.exp(SCALES)
+        outputs = np.concatenate([lower, upper], axis=1)
+        for level in (0.5, 0.95):
+            expected = metrics.interval_score(TARGETS, lower, upper, level)
+            got = self.feed(metrics.IntervalScore(level), TARGETS, outputs, graph=level > 0.5)
+            self.assertAllClose(got, expected, 1e-12)
+        outputs[3, 0] = math.nan
+        self.assertTrue(math.isnan(self.feed(metrics.IntervalScore(), TARGETS, outputs)))
+
+    def test_fair_crps(self) -> None:
+        """Unequal batches; of two samples, by hand."""
+        samples = RNG.normal(size=(3, *TARGETS.shape))
+        got = self.feed(metrics.SampleCRPS(fair=True), TARGETS, np.moveaxis(samples, 0, 1))
+        self.assertAllClose(got, metrics.crps_samples(TARGETS, samples, fair=True), 1e-12)
+        pair = np.array([[1.0, 4.0]])
+        self.assertAllClose(metrics.SampleCRPS(fair=True)([2.0], pair), (1 + 2 - 3) / 2)
+        with self.assertRaisesRegex(ValueError, "^fair=True needs two samples at least"):
+            metrics.SampleCRPS(fair=True).update_state([2.0], [[1.0]])
 
     def test_crps(self) -> None:
         stddev = np.exp(SCALES)
@@ -258,7 +279,14 @@ class WeightTest(BatchCase):
             metric.update_state(Y, P, np.ones(len(Y)))
 
 
-VALUES = {"num_bins": 7, "from_logits": True, "from_raw": True, "true_positive_rate": 0.5}
+VALUES = {
+    "num_bins": 7,
+    "from_logits": True,
+    "from_raw": True,
+    "true_positive_rate": 0.5,
+    "level": 0.5,
+    "fair": True,
+}
 
 
 class StateTest(BatchCase):

@@ -9,6 +9,7 @@ mpl.use("Agg")
 import keras
 import matplotlib.pyplot as plt
 import numpy as np
+import scipy.stats
 import tensorflow as tf
 
 import tfbdl
@@ -62,6 +63,31 @@ class CalibrationTest(FigureCase):
         curve = self.line(ax, "a, area")
         self.assertAllClose(curve[-1], [1.0, 100 * np.mean(P.argmax(-1) != LABELS)])
         self.assertIs(ax.figure, figure)
+
+
+class TransformTest(FigureCase):
+    def test_pit_histogram(self) -> None:
+        """Densities of the bins, and the band of the binomial law of a count."""
+        u = np.r_[RNG.beta(2, 2, size=(30, 3)).ravel(), 0.0, 1.0, 0.5, 0.5]
+        ax = plots.pit_histogram(u, num_bins=4)
+        self.assert_readable(ax)
+        count = [np.sum((u >= a) & ((u < a + 0.25) | (a == 0.75))) for a in (0, 0.25, 0.5, 0.75)]
+        heights = [bar.get_height() for bar in ax.containers[0]]
+        self.assertAllClose(heights, 4 * np.array(count) / u.size)
+        band = ax.patches[-1].get_bbox()
+        counts = scipy.stats.binom(u.size, 0.25).interval(0.95)
+        self.assertAllClose([band.y0, band.y1], 4 * np.array(counts) / u.size)
+
+    def test_quantile_calibration(self) -> None:
+        u = RNG.beta(2, 3, size=(40, 2))
+        ax = plots.quantile_calibration(u)
+        self.assert_readable(ax)
+        line = self.line(ax, "targets")
+        self.assertAllClose(line[:, 1], [np.mean(u <= q) for q in line[:-1, 0]] + [1.0])
+        error = metrics.quantile_calibration_error(u)
+        self.assertIn(f"{100 * error:.1f} %", ax.get_title())
+        with self.assertRaisesRegex(ValueError, "^pit ranges from 0 to 2; give values in"):
+            plots.quantile_calibration([0.0, 2.0])
 
 
 class HistogramTest(FigureCase):

@@ -45,6 +45,10 @@ def test_density_in_closed_form() -> None:
     expected = scipy.stats.norm(mean, np.sqrt(covariance[:, :, 0] + 0.09)).logpdf(Y)[:, 0]
     got = tfbdl.log_predictive_density(posterior, X, Y, batch_size=3)
     np.testing.assert_allclose(got, expected, 1e-5)
+    prediction = tfbdl.predict(posterior, X)
+    law = scipy.stats.norm(mean, np.sqrt(covariance[:, :, 0] + 0.09))
+    np.testing.assert_allclose(prediction.cdf(Y), law.cdf(Y), 1e-5)
+    np.testing.assert_allclose(prediction.quantile(0.2), law.ppf(0.2), 1e-5)
 
 
 def test_the_likelihood_is_the_posteriors_own() -> None:

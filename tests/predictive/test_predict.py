@@ -377,6 +377,31 @@ class IntervalTest(tf.test.TestCase, parameterized.TestCase):
         expected = scipy.stats.norm(moments.mean, moments.stddev).ppf(q)
         self.assertAllClose(moments.quantile(q), expected, 1e-5)
 
+    def test_cdf_of_the_mixture(self) -> None:
+        """The mean of SciPy's over functions; without them, of a normal law; q at quantiles."""
+        model, y = linear(0.1), np.linspace(-1, 1, N)
+        outputs = drawn(model, seed=1, num_samples=30)
+        kept = tfbdl.predict(model, X, 30, seed=1, return_samples=True)
+        expected = scipy.stats.norm(outputs[..., 0], 0.1).cdf(y).mean(axis=0)
+        for given in (y, y[:, None]):
+            self.assertAllClose(kept.cdf(given)[:, 0], expected, 1e-4, 1e-5)
+        for q in (0.01, 0.3, 0.9):
+            self.assertAllClose(kept.cdf(kept.quantile(q)), np.full((N, 1), q), 1e-4)
+        moments = tfbdl.predict(model, X, 30, seed=1)
+        expected = scipy.stats.norm(moments.mean[:, 0], moments.stddev[:, 0]).cdf(y)
+        self.assertAllClose(moments.cdf(y)[:, 0], expected, 1e-6)
+        unknown = tfbdl.predict(classifier(compiled=False), X, S, seed=1, return_samples=True)
+        middle = np.median(unknown.outputs, axis=0)
+        self.assertAllClose(unknown.cdf(middle + 1e-5), np.full(middle.shape, 0.5), 0, 0.51 / S)
+        for given, message in (
+            (y[:2], "^y has shape .2,.; these outputs describe"),
+            (y * np.nan, "^y is not finite"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                kept.cdf(given)
+        with self.assertRaisesRegex(ValueError, "^cdf is for real y, not for Categorical$"):
+            tfbdl.predict(classifier(), X, 2).cdf(y)
+
     @parameterized.parameters(0, 1, -0.1, 95, None)
     def test_quantile_is_of_a_probability(self, q: Any) -> None:
         with self.assertRaisesRegex(ValueError, r"^q=.* must be in \(0, 1\)$"):

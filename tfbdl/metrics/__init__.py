@@ -55,7 +55,7 @@ from tfbdl.metrics.regression import (
     interval_score,
     interval_width,
 )
-from tfbdl.metrics.regression_metrics import IntervalCoverage, NormalCRPS, SampleCRPS
+from tfbdl.metrics.regression_metrics import IntervalCoverage, IntervalScore, NormalCRPS, SampleCRPS
 from tfbdl.metrics.scores import (
     BrierComponents,
     BrierScore,
@@ -89,6 +89,7 @@ __all__ = [
     "ExpectedCalibrationError",
     "FalsePositiveRate",
     "IntervalCoverage",
+    "IntervalScore",
     "IsotonicMap",
     "MaximumCalibrationError",
     "NegativeLogLikelihood",

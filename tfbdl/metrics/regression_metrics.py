@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import boolean
+from tfbdl.arguments import boolean, number
 from tfbdl.metrics import array_checks, crps, tensor_checks
 
 
@@ -40,6 +40,46 @@ class IntervalCoverage(keras.metrics.Mean):
         )
         covered = tf.cast((lower <= y) & (y <= upper), width.dtype)
         _weighted(super(), tensor_checks.unless_nan(width, covered), sample_weight)
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class IntervalScore(keras.metrics.Mean):
+    """`interval_score` over batches, of central intervals.
+
+    Outputs, targets and `sample_weight` as in `IntervalCoverage`.
+
+    Args:
+        level: the probability that the intervals claim, in (0, 1).
+        name: the name in logs.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
+
+    Raises:
+        ValueError: if `level` is out of range.
+    """
+
+    def __init__(
+        self, level: float = 0.95, name: str = "interval_score", dtype: str = "float64"
+    ) -> None:
+        super().__init__(**array_checks.of_keras(name, dtype))
+        self.level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: targets, shape (B, D).
+            y_pred: intervals, shape (B, 2 D).
+            sample_weight: a weight an example, or None.
+        """
+        y, lower, upper = tensor_checks.halves(y_true, y_pred, "D lower ends, then D upper ends")
+        width = tensor_checks.refuse(
+            upper - lower, lower > upper, "y_pred has a lower end above its upper"
+        )
+        outside = tf.nn.relu(lower - y) + tf.nn.relu(y - upper)
+        _weighted(super(), width + 2.0 / (1.0 - self.level) * outside, sample_weight)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "level": self.level}
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -93,12 +133,20 @@ class SampleCRPS(keras.metrics.Mean):
     (B, S) for targets of shape (B,) or (B, 1). `sample_weight` is taken, as Keras' own metrics do.
 
     Args:
+        fair: whether the score is unbiased for the law that the samples come from (Ferro 2014),
+            which needs two of them; else it is that of the law that they make.
         name: the name in logs.
         dtype: the type of the sums; float64 by default, so that they are exact over many batches.
+
+    Raises:
+        ValueError: if `fair` is no truth value.
     """
 
-    def __init__(self, name: str = "sample_crps", dtype: str = "float64") -> None:
+    def __init__(
+        self, fair: bool = False, name: str = "sample_crps", dtype: str = "float64"
+    ) -> None:
         super().__init__(**array_checks.of_keras(name, dtype))
+        self.fair = boolean("fair", fair)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.
@@ -109,7 +157,12 @@ class SampleCRPS(keras.metrics.Mean):
             sample_weight: a weight an example, or None.
         """
         y, samples = tensor_checks.samples_of(y_true, y_pred)
-        _weighted(super(), crps.of_samples(y, samples, axis=1), sample_weight)
+        if self.fair and samples.shape[1] == 1:
+            raise ValueError("fair=True needs two samples at least; y_pred has one of each target")
+        _weighted(super(), crps.of_samples(y, samples, axis=1, fair=self.fair), sample_weight)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "fair": self.fair}
 
 
 def _weighted(mean: Any, values: tf.Tensor, sample_weight: Any) -> None:

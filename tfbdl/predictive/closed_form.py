@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import number
-from tfbdl.examples import as_array
+from tfbdl.examples import as_array, examples
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.likelihoods.targets import match
 from tfbdl.predictive import Prediction
@@ -51,6 +51,11 @@ class ClosedFormPrediction(Prediction):
     def quantile(self, q: float) -> np.ndarray:
         """The exact quantile; arguments as in `Prediction.quantile`."""
         return self.marginal.quantile(number("q", q, lambda v: 0 < v < 1, "in (0, 1)")).numpy()
+
+    def cdf(self, y: np.ndarray) -> np.ndarray:
+        """The exact distribution function; arguments as in `Prediction.cdf`."""
+        y = match(examples("y", y), self.mean.shape)
+        return self.marginal.cdf(tf.constant(y, self.marginal.dtype)).numpy()
 
     def log_prob(self, y: np.ndarray) -> np.ndarray:
         """Log p(y | x) of each example, shape (N,), in nats.

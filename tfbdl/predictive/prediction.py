@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfbdl.arguments import number
 from tfbdl.examples import examples
 from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods.targets import match
 
 if TYPE_CHECKING:
     import pandas
@@ -181,7 +182,8 @@ class Prediction:
         Without a likelihood it is the interval of E[y | f(x)].
 
         Raises:
-            ValueError: if `level` is not in (0, 1), or the likelihood is one of classes.
+            ValueError: if `level` is not in (0, 1), or the likelihood is one of classes or
+                counts.
         """
         level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
         self._check_real("interval")
@@ -195,7 +197,7 @@ class Prediction:
         of E[y | f(x)].
 
         Raises:
-            ValueError: if `q` is not in (0, 1), or the likelihood is one of classes.
+            ValueError: if `q` is not in (0, 1), or the likelihood is one of classes or counts.
         """
         q = number("q", q, lambda v: 0 < v < 1, "in (0, 1)")
         self._check_real("quantile")
@@ -204,6 +206,25 @@ class Prediction:
         if self.likelihood is None:
             return np.quantile(self.outputs, q, axis=0)
         return self._quantile_of_mixture(q)
+
+    def cdf(self, y: np.ndarray) -> np.ndarray:
+        """P(Y <= y), the inverse of `quantile`, shape (N, ...), elementwise.
+
+        At targets that come from the predicted distributions it is uniform on [0, 1], by which
+        `metrics.quantile_calibration_error` and `plots.pit_histogram` judge them.
+
+        Raises:
+            ValueError: if y does not fit, or the likelihood is one of classes or counts.
+        """
+        self._check_real("cdf")
+        y = match(examples("y", y).astype(np.float64), self.mean.shape)
+        if self.outputs is None:
+            return scipy.stats.norm.cdf(y, self.mean, self.stddev)
+        if self.likelihood is None:
+            return np.mean(self.outputs <= y, axis=0)
+        functions = tf.constant(self.outputs)
+        below = self.likelihood.cdf(tf.constant(y, functions.dtype), functions)
+        return np.asarray(np.mean(below, axis=0, dtype=np.float64))
 
     def log_prob(self, y: np.ndarray) -> np.ndarray:
         """Log p(y | x) of each example, shape (N,), in nats: the log of the mean over functions.

@@ -91,6 +91,8 @@ def _curves() -> dict[str, dict[str, tuple[Any, Any]]]:
             "data": (curve, other),
             "level": (0.95, 0.5),
         },
+        "pit_histogram": {"pit": (REAL, REAL**2), "num_bins": (10, 3)},
+        "quantile_calibration": {"pit": (REAL, REAL**2)},
         "reliability_diagram": {
             "y": (Y, OTHER),
             "p": (P, Q),

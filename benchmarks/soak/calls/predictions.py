@@ -142,6 +142,12 @@ def _methods() -> Iterator[Case]:
         slow=True,
     )
     yield Case(
+        "Prediction.cdf",
+        tfbdl.Prediction.cdf,
+        lambda y: shaped(_kept().cdf(y), N, 1),
+        {"y": (TARGETS, TARGETS + 1.0)},
+    )
+    yield Case(
         "Prediction.log_prob",
         tfbdl.Prediction.log_prob,
         lambda y: shaped(_kept().log_prob(y), N),

@@ -175,6 +175,7 @@ DATA: dict[str, tuple[Any, Any]] = {
     "AUPR": (OUTSIDE, ENTROPY),
     "FalsePositiveRate": ([0, 0, 1, 0, 0, 1], REAL[[0, 1, 1, 3, 5, 3]]),
     "IntervalCoverage": INTERVALS,
+    "IntervalScore": (REAL + 0.3, INTERVALS[1]),
     "NormalCRPS": INTERVALS,
     "SampleCRPS": INTERVALS,
 }
@@ -233,6 +234,8 @@ def _metrics() -> Iterator[Case]:
         "MaximumCalibrationError": bins,
         "BrierDecomposition": {**bins, "num_classes": (3, 4)},
         "NormalCRPS": {"from_raw": (True, False)},
+        "IntervalScore": {"level": (0.95, 0.5)},
+        "SampleCRPS": {"fair": (False, True)},
         "FalsePositiveRate": {"true_positive_rate": (0.95, 0.5)},
     }
     for name in metrics.__all__:
