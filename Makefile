@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo check test test-slow coverage durations lint types wheel docs notebooks results soak compatibility bench clean
+.PHONY: help demo check test test-slow coverage durations lint types wheel docs notebooks results soak compatibility bench gpu clean
 
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
@@ -19,6 +19,7 @@ help:
 	@echo "make soak     kills, full disks, damaged files, long runs: a report in results/soak"
 	@echo "make compatibility  models of others, asked for everything: a table in docs/compatibility.md"
 	@echo "make bench    this package and its peers at the same work, and how costs grow: into runs/"
+	@echo "make gpu      the lectures' networks on a GPU: where they lie, what they give, times beside the CPU"
 	@echo "make clean    remove the environment and what runs have written"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -123,6 +124,10 @@ bench: $(INSTALLED)
 	@$(BIN)/python benchmarks/predict.py
 	@$(BIN)/python benchmarks/startup.py
 	@$(BIN)/python benchmarks/growth.py
+
+gpu: $(INSTALLED)
+	@echo "==> trying the GPU beside the CPU (some 30 minutes), into runs/gpu/report.md"
+	@$(BIN)/python benchmarks/gpu.py
 
 clean:
 	rm -rf $(VENV) .venv-wheel .venv-bench build dist site runs *.egg-info

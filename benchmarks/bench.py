@@ -94,6 +94,12 @@ def version_of(peer: str) -> str:
     return f"{name} {subprocess.check_output([python_of(peer), '-c', code], text=True).strip()}"
 
 
+def environment(visible: str | None) -> dict[str, str]:
+    """Variables of a process that finds this checkout, and these GPUs (None: what we see)."""
+    chosen = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    return {**os.environ, "PYTHONPATH": str(ROOT), **chosen}
+
+
 def last_line(text: str) -> str:
     """Of what a program has written, without markup."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -103,11 +109,18 @@ def last_line(text: str) -> str:
 class Worker:
     """A package that waits for its turn at one work.
 
+    Args:
+        peer: one of `PACKAGES`.
+        name: of the work.
+        log: file for what the package prints.
+        visible: GPUs as `CUDA_VISIBLE_DEVICES` has them, by default none; None for those that this
+            process sees.
+
     Raises:
         Failed: if it cannot be installed or does not run.
     """
 
-    def __init__(self, peer: str, name: str, log: Path) -> None:
+    def __init__(self, peer: str, name: str, log: Path, visible: str | None = "") -> None:
         self._name, self._log, self._samples = name, log.open("w"), log.with_suffix(".npy")
         self._process = subprocess.Popen(
             [python_of(peer), PEERS / "worker.py", peer, name, self._samples],
@@ -115,7 +128,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+            env=environment(visible),
         )
         self.first = self._answer()["seconds"]
 
