@@ -43,6 +43,8 @@ BASES = {  # what others derive from
 }
 COVARIANCE = np.eye(4) + 0.5
 ARGUMENTS = {
+    "layers.BatchEnsembleWrapper": {"layer": lambda: keras.layers.Dense(3), "num_members": 2},
+    "layers.BayesBatchEnsembleWrapper": {"layer": lambda: keras.layers.Dense(3), "num_members": 2},
     "layers.BayesEinsumDense": {"equation": "ab,bc->ac", "output_shape": 3, "bias_axes": "c"},
     "layers.BayesEmbedding": {"input_dim": 5, "output_dim": 3},
     "layers.BayesWrapper": {"layer": lambda: keras.layers.Dense(3)},
@@ -191,6 +193,14 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         x = RNG.normal(size=(N, 4)).astype("float32")
         self.check(make(), x, make)
 
+    def test_batch_ensemble(self) -> None:
+        def make() -> Any:
+            network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+            return tfbdl.to_batch_ensemble(network, 3)
+
+        x = RNG.normal(size=(N, 4)).astype("float32")
+        self.check(make(), x, make)
+
     def test_normal_weights(self) -> None:
         def make() -> Any:
             network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
@@ -259,7 +269,8 @@ class CompletenessTest(tf.test.TestCase):
         tested = ("layers", "priors", "posteriors", "estimators", "likelihoods", "metrics")
         elsewhere = ("inference",)  # in tests/inference/test_method.py
         left = [n for n in CLASSES if n.split(".")[0] not in (*tested, "optimizers", *elsewhere)]
-        here = ["models.NormalWeights", "models.VAE", "models.WeightEnsemble"]
+        here = ["BatchEnsemble", "NormalWeights", "VAE", "WeightEnsemble"]
+        here = [f"models.{name}" for name in here]
         self.assertCountEqual(left, here, "give it a test here")
 
     def test_names_in_files_are_of_one_class_each(self) -> None:

@@ -140,6 +140,7 @@ POSTERIORS = {
     "MAP": functools.cache(mode),
     "MCMC": functools.cache(chains),
     "MeanFieldVI": functools.cache(mean_field_vi),
+    "Mixture": functools.cache(lambda: inference.Mixture([swag(), swag(1)])),
     "NeuralLinear": functools.cache(neural_linear),
     "SGMCMC": functools.cache(sgmcmc),
     "SWAG": functools.cache(swag),
@@ -174,6 +175,10 @@ def kept(posterior: Any) -> Any:
 
 DENSE = {
     "BayesDense": ((2, D), lambda **k: layers.BayesDense(2, num_data=N, **k)),
+    "BayesBatchEnsembleWrapper": (
+        (2, D),
+        lambda **k: layers.BayesBatchEnsembleWrapper(keras.layers.Dense(2), 2, num_data=N, **k),
+    ),
     "BayesEinsumDense": (
         (2, D),
         lambda **k: layers.BayesEinsumDense("ab,bc->ac", 2, num_data=N, **k),

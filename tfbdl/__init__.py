@@ -27,7 +27,7 @@ if not startup.is_command():
         posteriors,
         priors,
     )
-    from tfbdl.convert import prune, to_bayesian, to_deterministic, to_mc_dropout
+    from tfbdl.convert import prune, to_batch_ensemble, to_bayesian, to_deterministic, to_mc_dropout
     from tfbdl.kl_term import set_weight as set_kl_weight
     from tfbdl.loading import load
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
@@ -76,6 +76,7 @@ if not startup.is_command():
         "read_log",
         "set_kl_weight",
         "set_num_samples",
+        "to_batch_ensemble",
         "to_bayesian",
         "to_deterministic",
         "to_mc_dropout",

@@ -30,6 +30,8 @@ def exchange(
     rules: Mapping[type[Layer], Rule],
     layers: Selection = None,
     skip: Selection = None,
+    *,
+    compiled: bool = True,
 ) -> keras.Model:
     """A copy of `model`, compiled as it is, in which layers are exchanged by `rules`.
 
@@ -38,6 +40,7 @@ def exchange(
         rules: the exchange of layers, by their type; a subclass is another type.
         layers: the layers among them, by default all.
         skip: the layers among these that are copied all the same.
+        compiled: whether the copy is compiled, which one inside another model is not to be.
 
     Raises:
         ValueError: if there is nothing to exchange, a layer that is to be and cannot be, or a
@@ -69,7 +72,8 @@ def exchange(
         if isinstance(old, Layer):
             new.trainable = old.trainable
             rule.fill(old, new)
-    compile_like(model, converted)
+    if compiled:
+        compile_like(model, converted)
     return converted
 
 

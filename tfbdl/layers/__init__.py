@@ -1,5 +1,7 @@
 """Keras layers with random weights or activations."""
 
+from tfbdl.layers.batch_ensemble_wrapper import BatchEnsembleWrapper
+from tfbdl.layers.bayes_batch_ensemble_wrapper import BayesBatchEnsembleWrapper
 from tfbdl.layers.bayes_conv import BayesConv1D, BayesConv2D, BayesConv3D
 from tfbdl.layers.bayes_conv_transpose import (
     BayesConv1DTranspose,
@@ -21,6 +23,8 @@ from tfbdl.layers.variational_dropout import VariationalDropout
 from tfbdl.layers.variational_last_layer import VariationalLastLayer
 
 __all__ = [
+    "BatchEnsembleWrapper",
+    "BayesBatchEnsembleWrapper",
     "BayesConv1D",
     "BayesConv1DTranspose",
     "BayesConv2D",

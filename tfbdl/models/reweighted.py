@@ -16,10 +16,10 @@ from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.keras_private import walk
 from tfbdl.keras_private_training import compiled_with
 from tfbdl.lora import lora_of, set_lora
-from tfbdl.model_arguments import symbolic_inputs
+from tfbdl.models.of_network import OfNetwork
 
 
-class Reweighted(keras.Model):
+class Reweighted(OfNetwork):
     """f(theta, x) of one network at weights theta that are held here; the base of models of them.
 
     A subclass says by `call` which theta it takes. Beside theta a function has a state: the
@@ -77,36 +77,9 @@ class Reweighted(keras.Model):
         """Shapes of the network's weights, by their path, in the order of the members' columns."""
         return self._flat.shapes
 
-    @property
-    def inputs(self) -> list[keras.KerasTensor] | None:
-        """The symbolic inputs of the network, as a list; None where it has none."""
-        return getattr(self._flat.model, "inputs", None)
-
-    @property
-    def input(self) -> Any:
-        """The symbolic inputs of the network, in their structure."""
-        return symbolic_inputs(self._flat.model)
-
     def take_loss(self, model: keras.Model) -> None:
         """Compiles with the loss of a compiled model, which says what the functions describe."""
         self.compile(loss=model.loss, loss_weights=compiled_with(model).get("loss_weights"))
-
-    @property
-    def output(self) -> Any:
-        """The symbolic outputs of the network, in their structure; None where it has none."""
-        return getattr(self._flat.model, "output", None)
-
-    @property
-    def output_names(self) -> list[str] | None:
-        """The names of the network's outputs, as Keras counts them."""
-        return getattr(self._flat.model, "output_names", None)
-
-    def get_build_config(self) -> dict[str, Any] | None:
-        """The build config of the network, with the shape of its input."""
-        return self._flat.model.get_build_config()
-
-    def build_from_config(self, config: dict[str, Any]) -> None:
-        """Nothing: the network is built by its own config."""
 
     def _function(self, theta: tf.Tensor, state: tf.Tensor, x: Any) -> Any:
         """The outputs for x at weights (D,) and state (E,)."""

@@ -190,6 +190,12 @@ WRAPPER: dict[str, tuple[Any, Any]] = {
     "bias_posterior": (None, "point"),
     "activity_regularizer": (None, "l2"),
 }
+MEMBERS: dict[str, tuple[Any, Any]] = {
+    "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(3, "tanh"))),
+    "num_members": (2, 3),
+    "input_initializer": ("near_one", "random_sign"),
+    "output_initializer": ("ones", "random_sign"),
+}
 DROPOUT: dict[str, tuple[Any, Any]] = {
     "rate": (0.5, 0.2),
     "noise_shape": (None, (1, None)),
@@ -251,6 +257,15 @@ def _with_weights() -> Iterator[Case]:
     yield _case(layers.BayesEmbedding, _embedding, EMBEDDING)
     yield _case(layers.BayesEinsumDense, _einsum, EINSUM)
     yield _case(layers.BayesWrapper, _einsum, WRAPPER)
+    yield _case(layers.BatchEnsembleWrapper, _einsum, MEMBERS)
+    random = {
+        **BAYESIAN,
+        **MEMBERS,
+        "estimator": ("reparameterization", Wrong("flipout")),
+        "bias_prior": (None, Wrong(1.0)),
+        "bias_posterior": (None, Wrong("point")),
+    }
+    yield _case(layers.BayesBatchEnsembleWrapper, _einsum, random)
 
 
 def _others() -> Iterator[Case]:

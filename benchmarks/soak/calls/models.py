@@ -85,6 +85,10 @@ def _ensemble(actual: models.WeightEnsemble) -> Any:
     return {"y": shaped(actual(X), N, 3), "k": actual.num_functions, "members": actual.members}
 
 
+def _shared(actual: models.BatchEnsemble) -> Any:
+    return {"y": shaped(actual(X), N, 3), "k": actual.num_functions, "config": actual.get_config()}
+
+
 def _drawn_weights(**given: Any) -> Any:
     model = models.NormalWeights(**given)
     draws = [DrawnModel(model)(X, draw=make_draw(0, s)) for s in range(2)]
@@ -143,6 +147,23 @@ def _converting() -> Iterator[Case]:
         tfbdl.to_bayesian,
         lambda **given: _converted(tfbdl.to_bayesian(**given)),
         bayesian,
+        slow=True,
+    )
+    ensemble = {
+        "model": plain,
+        "num_members": (2, 3),
+        "initializer": (None, "tabm"),
+        "num_data": (10, 20),
+        "prior": (0.1, "laplace"),
+        "posterior": ("mean_field", "point"),
+        "layers": (None, "nowhere"),
+        "skip": (None, "nowhere"),
+    }
+    yield Case(
+        "tfbdl.to_batch_ensemble",
+        tfbdl.to_batch_ensemble,
+        lambda **given: _converted(tfbdl.to_batch_ensemble(**given).network),
+        ensemble,
         slow=True,
     )
     yield Case(
@@ -235,6 +256,13 @@ def _reweighted() -> Iterator[Case]:
             "theta": (None, Wrong([1.0])),
         },
     )
+    members_of = Made(lambda: tfbdl.to_batch_ensemble(classifier(), 2).network)
+    yield Case(
+        "tfbdl.models.BatchEnsemble",
+        models.BatchEnsemble,
+        lambda **given: _shared(models.BatchEnsemble(**given)),
+        {"network": (members_of, Made(classifier)), "num_members": (2, Wrong(3))},
+    )
     theta = {"model": (model, Made(lambda: normalised("relu"))), "mean": (members[0], members[1])}
     yield Case(
         "tfbdl.models.NormalWeights",
@@ -254,4 +282,6 @@ def _reweighted() -> Iterator[Case]:
         {"models": (several, Made(lambda: [normalised()]))},
     )
     ensemble = models.WeightEnsemble(model, members)
-    yield Case("WeightEnsemble.theta", models.WeightEnsemble.theta, ensemble.theta, {"k": (0, 1)})
+    for name in ("theta", "state"):
+        method = getattr(models.WeightEnsemble, name)
+        yield Case(f"WeightEnsemble.{name}", method, getattr(ensemble, name), {"k": (0, 1)})
