@@ -53,6 +53,7 @@ ARGUMENTS = {
         "layer": lambda: keras.layers.TimeDistributed(keras.layers.Dropout(0.1)),
         "inner": lambda: {"layer": layers.MCDropout(0.5)},
     },
+    "layers.HeteroscedasticLogits": {"rank": 0},
     "likelihoods.Expected": {"likelihood": tfbdl.likelihoods.Normal(0.5)},
     "likelihoods.Joint": {"likelihoods": {"a": tfbdl.likelihoods.Normal(0.5)}},
     "metrics.BrierDecomposition": {"num_classes": 3},
@@ -64,7 +65,7 @@ ARGUMENTS = {
     "priors.MatrixNormal": {"row_covariance": COVARIANCE, "column_covariance": np.eye(3)},
     "priors.MultivariateNormal": {"covariance": np.kron(COVARIANCE, np.eye(3))},
 }
-OF_TWO_COLUMNS = ("Beta", "Expected", "Gamma", "NegativeBinomial", "NormalMixture")
+OF_TWO_COLUMNS = ("Beta", "Expected", "Gamma", "NegativeBinomial", "NormalMixture", "Quantiles")
 USUAL = {"num_data": N, "units": 3, "filters": 3, "kernel_size": 2, "rate": 0.5}
 INPUTS = {
     "Exchanged": (5, 2),
@@ -227,6 +228,8 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
         model, x = model_of(layers.BayesDense(3, num_data=N))
         if name == "likelihoods.NormalMixture":
             model.add(keras.layers.Dense(6))
+        if name == "likelihoods.Quantiles":
+            model.add(keras.layers.Dense(5))
         model.compile("sgd", make(name))
         columns = {f"likelihoods.{n}": (N, 1) for n in OF_TWO_COLUMNS}
         shape = {"likelihoods.Categorical": (N,), **columns}.get(name, (N, 2))

@@ -188,6 +188,7 @@ DENSE = {
         (2, D),
         lambda **k: layers.BayesWrapper(keras.layers.Dense(2), num_data=N, **k),
     ),
+    "HeteroscedasticLogits": ((2, 6), lambda **k: layers.HeteroscedasticLogits(1, **k)),
     "BayesGRU": ((2, 4, D), lambda **k: layers.BayesGRU(2, num_data=N, **k)),
     "BayesLSTM": ((2, 4, D), lambda **k: layers.BayesLSTM(2, num_data=N, **k)),
     "ConcreteDropout": (

@@ -149,6 +149,20 @@ class ContractTest(testing.TestCase):
             supports_masking=True,
         )
 
+    @parameterized.parameters((4, 12), (4, 2, 8))
+    def test_heteroscedastic_logits(self, *input_shape: Any) -> None:
+        self.run_layer_test(
+            layers.HeteroscedasticLogits,
+            init_kwargs={"rank": 2, "num_samples": 5, "temperature": 0.5, "seed": 1},
+            input_shape=input_shape,
+            expected_output_shape=(*input_shape[:-1], input_shape[-1] // 4),
+            expected_num_losses=0,
+            expected_num_trainable_weights=0,
+            expected_num_non_trainable_weights=1,
+            expected_num_seed_generators=0,
+            supports_masking=True,
+        )
+
     @parameterized.parameters(True, False)
     def test_concrete_dropout(self, per_unit: Any) -> None:
         self.check(

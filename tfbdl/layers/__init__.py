@@ -16,6 +16,7 @@ from tfbdl.layers.bayes_wrapper import BayesWrapper
 from tfbdl.layers.concrete_dropout import ConcreteDropout
 from tfbdl.layers.exchanged import Exchanged
 from tfbdl.layers.filter_response_normalization import FilterResponseNormalization
+from tfbdl.layers.heteroscedastic_logits import HeteroscedasticLogits
 from tfbdl.layers.learned_scale import LearnedScale
 from tfbdl.layers.mc_dropout import MCDropout
 from tfbdl.layers.mc_gaussian_dropout import MCGaussianDropout
@@ -40,6 +41,7 @@ __all__ = [
     "ConcreteDropout",
     "Exchanged",
     "FilterResponseNormalization",
+    "HeteroscedasticLogits",
     "LearnedScale",
     "MCDropout",
     "MCGaussianDropout",

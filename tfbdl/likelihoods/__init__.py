@@ -19,6 +19,7 @@ from tfbdl.likelihoods.normal_mixture import NormalMixture
 from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.of_outputs import check_targets as check_targets
 from tfbdl.likelihoods.poisson import Poisson
+from tfbdl.likelihoods.quantiles import Quantiles
 from tfbdl.likelihoods.stock_metrics import check_metrics as check_metrics
 from tfbdl.likelihoods.student_t import StudentT
 
@@ -36,6 +37,7 @@ __all__ = [
     "Normal",
     "NormalMixture",
     "Poisson",
+    "Quantiles",
     "StudentT",
     "get",
     "of_loss",

@@ -24,6 +24,7 @@ from tfbdl.likelihoods.normal_mixture import NormalMixture
 from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.of_outputs import is_structure, joint_of, map_losses
 from tfbdl.likelihoods.poisson import Poisson
+from tfbdl.likelihoods.quantiles import Quantiles
 from tfbdl.likelihoods.student_t import StudentT
 
 LikelihoodLike: TypeAlias = (
@@ -32,7 +33,7 @@ LikelihoodLike: TypeAlias = (
 
 _FAMILIES = (
     *(Bernoulli, Beta, Categorical, ContinuousBernoulli, Gamma, LogNormal, NegativeBinomial),
-    *(Normal, NormalMixture, Poisson, StudentT),
+    *(Normal, NormalMixture, Poisson, Quantiles, StudentT),
 )
 _NAMES: dict[str, Callable[[], Any]] = {family().name: family for family in _FAMILIES}
 
@@ -44,10 +45,10 @@ def get(likelihood: LikelihoodLike) -> Likelihood:
         likelihood: an object of `tfbdl.likelihoods`; the name of a family, which stands for its
             defaults: "bernoulli", "beta", "categorical", "continuous_bernoulli", "gamma",
             "log_normal", "negative_binomial", "normal", "normal_mixture" (of two), "poisson",
-            "student_t"; a config; or a cross-entropy of Keras, by object, function or
-            name, such as "sparse_categorical_crossentropy", which takes probabilities. "poisson" is
-            `Poisson`, of log rates, and not Keras' loss of that name, of rates. A dictionary, list
-            or tuple of these, for the outputs of one network, makes a `Joint`.
+            "quantiles" (of five), "student_t"; a config; or a cross-entropy of Keras, by object,
+            function or name, such as "sparse_categorical_crossentropy", which takes probabilities.
+            "poisson" is `Poisson`, of log rates, and not Keras' loss of that name, of rates. A
+            dictionary, list or tuple of these, for the outputs of one network, makes a `Joint`.
 
     Raises:
         ValueError: if it is none of these, or a loss that is no likelihood, such as "mse".

@@ -12,7 +12,7 @@ _ALWAYS_FINITE = (
     *(likelihoods.Bernoulli, likelihoods.Beta, likelihoods.Categorical),
     likelihoods.ContinuousBernoulli,
     *(likelihoods.Gamma, likelihoods.LogNormal, likelihoods.NegativeBinomial, likelihoods.Normal),
-    *(likelihoods.NormalMixture, likelihoods.Poisson, likelihoods.StudentT),
+    *(likelihoods.NormalMixture, likelihoods.Poisson, likelihoods.Quantiles, likelihoods.StudentT),
 )
 """Laws whose moments and entropies are finite: an infinite one has overflowed."""
 

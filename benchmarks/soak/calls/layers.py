@@ -90,6 +90,13 @@ def _learned_scale(kind: Any, **arguments: Any) -> dict[str, Any]:
     return {"y": y, "scale": shaped(layer.scale, 4), "config": layer.get_config()}
 
 
+def _noisy_logits(kind: Any, **arguments: Any) -> dict[str, Any]:
+    layer = kind(**arguments)
+    log_p = layer(np.concatenate([X, X], axis=1))
+    shaped(log_p, N, 8 // (2 + layer.rank))
+    return {"log_p": log_p, "config": layer.get_config()}
+
+
 def _pruned(threshold: float, method: str) -> dict[str, Any]:
     layer = layers.VariationalDropout(3, num_data=10, seed=1)
     layer(X)
@@ -284,6 +291,13 @@ def _others() -> Iterator[Case]:
     }
     yield _case(layers.VariationalLastLayer, _last_layer, last)
     yield _case(layers.Exchanged, _exchanged, EXCHANGED, slow=False)
+    noisy = {
+        "rank": (0, 2),
+        "temperature": (1.0, 0.5),
+        "num_samples": (10, 20),
+        "seed": (1, 2),
+    }
+    yield _case(layers.HeteroscedasticLogits, _noisy_logits, noisy, slow=False)
     yield _case(layers.LearnedScale, _learned_scale, {"initial_scale": (1.0, 2.0)})
     response = {"epsilon": (1e-6, 1e-2), "activation": (None, "tanh")}
     yield _case(layers.FilterResponseNormalization, _same_images, response, slow=False)

@@ -43,8 +43,8 @@ def _loss(kind: type, **given: Any) -> dict[str, Any]:
     elif kind is likelihoods.Beta:
         y = 1.0 / (1.0 + np.exp(-TARGETS))
         outputs = np.concatenate([outputs, outputs], axis=1)
-    elif kind is likelihoods.NormalMixture:
-        columns = [k * outputs for k in range(3 * likelihood.num_components)]
+    elif kind in (likelihoods.NormalMixture, likelihoods.Quantiles):
+        columns = [k * outputs for k in range(likelihood.outputs_per_function)]
         outputs = np.concatenate(columns, axis=1)
     elif likelihood.scale == "predicted":
         outputs = np.concatenate([outputs, outputs], axis=1)
@@ -84,6 +84,7 @@ def cases() -> Iterator[Case]:
         "NegativeBinomial": {},
         "Gamma": {"shape": (1.0, 0.5)},
         "Beta": {},
+        "Quantiles": {"levels": ((0.1, 0.9), (0.2, 0.5, 0.7)), "scale": (1.0, 0.5)},
         "NormalMixture": {"num_components": (2, 3)},
         "Expected": {"likelihood": (likelihoods.Normal(0.5), likelihoods.Normal(2.0))},
     }
