@@ -10,7 +10,7 @@ import scipy.stats
 
 import tfbdl
 from tfbdl import likelihoods
-from tfbdl.inference import Laplace
+from tfbdl.inference import SWAG, DeepEnsemble, Laplace
 from tfbdl.layers import MCDropout
 
 RNG = np.random.default_rng(0)
@@ -101,10 +101,47 @@ def test_masked_positions() -> None:
     model.compile("adam", likelihoods.Categorical())
     kept = tfbdl.predict(model, TOKENS, 7, seed=3, return_samples=True, verbose=0)
     logs = (log_probs(kept, TAGS) * (TOKENS != 0)).sum(axis=2)
+    np.testing.assert_array_equal(kept.mask, TOKENS != 0)
+    density = scipy.special.logsumexp(logs, axis=0) - np.log(7)
+    np.testing.assert_allclose(kept.log_prob(TAGS), density, 1e-5)
     bound = tfbdl.elbo(model, TOKENS, TAGS, 7, seed=3)
     np.testing.assert_allclose(bound.log_likelihood, logs.mean(), 1e-5)
     got = tfbdl.predictive.log_predictive_density(model, TOKENS, TAGS, 7, seed=3)
-    np.testing.assert_allclose(got, scipy.special.logsumexp(logs, axis=0) - np.log(7), 1e-5)
+    np.testing.assert_allclose(got, density, 1e-5)
+    assert tfbdl.predict(unet(), IMAGES, 2, verbose=0).mask is None
+
+
+def swag() -> Any:
+    model = tagger(random=False)
+    model.compile("sgd", likelihoods.Categorical())
+    return SWAG(model, rank=2).fit(TOKENS, TAGS, epochs=4, batch_size=5, verbose=0)
+
+
+def members(savedir: Any = None, **arguments: Any) -> Any:
+    def build() -> keras.Model:
+        model = tagger(random=False)
+        model.compile("sgd", likelihoods.Categorical())
+        return model
+
+    ensemble = DeepEnsemble(build, 2, **arguments)
+    return ensemble.fit(TOKENS, TAGS, epochs=1, batch_size=5, savedir=savedir, verbose=0)
+
+
+@pytest.mark.parametrize("method", ["swag", "ensemble", "in_turn"])
+def test_posteriors_of_masked_positions(method: str, tmp_path: Any) -> None:
+    fits = {
+        "swag": swag,
+        "ensemble": members,
+        "in_turn": lambda: members(in_memory=False, savedir=tmp_path),
+    }
+    posterior = fits[method]()
+    kept = tfbdl.predict(posterior, TOKENS, 2, seed=3, return_samples=True, verbose=0)
+    np.testing.assert_array_equal(kept.mask, TOKENS != 0)
+    logs = (log_probs(kept, TAGS) * (TOKENS != 0)).sum(axis=2)
+    density = scipy.special.logsumexp(logs, axis=0) - np.log(len(logs))
+    np.testing.assert_allclose(kept.log_prob(TAGS), density, 1e-5)
+    got = tfbdl.predictive.log_predictive_density(posterior, TOKENS, TAGS, 2, seed=3)
+    np.testing.assert_allclose(got, density, 1e-5)
 
 
 @pytest.mark.parametrize("units", [1, 2])

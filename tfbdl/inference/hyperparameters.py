@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import positive, shown
 from tfbdl.likelihoods import Bernoulli, Categorical
+from tfbdl.likelihoods.positions import with_mask
 from tfbdl.predictive import Prediction
 from tfbdl.sources import Element
 
@@ -78,9 +79,10 @@ def likeliest(
 
 def _mean_log_prob(prediction: Prediction, y: np.ndarray, weights: np.ndarray | None) -> float:
     """The mean log probability of y; for classes by the mean, which may not be that of samples."""
-    classes: Any = type(prediction.likelihood)
-    if classes in (Categorical, Bernoulli):
-        of_mean, mean = classes(from_logits=False), tf.constant(prediction.mean)
+    likelihood = prediction.likelihood
+    if isinstance(likelihood, (Categorical, Bernoulli)):
+        of_mean = likelihood.from_config({**likelihood.get_config(), "from_logits": False})
+        mean = with_mask(tf.constant(prediction.mean), prediction.mask)
         of_mean.check_targets(y, mean)
         return float(np.average(of_mean.log_prob(y, mean), weights=weights))
     return float(np.average(prediction.log_prob(y), weights=weights))

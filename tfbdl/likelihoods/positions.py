@@ -6,6 +6,7 @@ last; those of shape (B, D) or (B,) have one for each example.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -33,6 +34,12 @@ def with_mask(outputs: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     return outputs
 
 
+def with_masks(outputs: Any, masks: Sequence[tf.Tensor | None]) -> Any:
+    """Several outputs, or one, each with its mask."""
+    pairs = zip(keras.tree.flatten(outputs), masks, strict=True)
+    return keras.tree.pack_sequence_as(outputs, [with_mask(*pair) for pair in pairs])
+
+
 def mask_at_positions(outputs: tf.Tensor) -> tf.Tensor | None:
     """The mask of outputs, booleans that go with their positions, shape (B, ...); or None.
 
@@ -52,6 +59,11 @@ def mask_at_positions(outputs: tf.Tensor) -> tf.Tensor | None:
     missing = shape.rank - mask.shape.rank
     mask = tf.reshape(mask, tf.concat([tf.shape(mask), [1] * missing], axis=0)) if missing else mask
     return mask & tf.ones(tf.shape(outputs)[: shape.rank], tf.bool)
+
+
+def masks_of(outputs: Any) -> list[tf.Tensor | None]:
+    """`mask_at_positions` of each of several outputs, or of the one that there is."""
+    return [mask_at_positions(output) for output in keras.tree.flatten(outputs)]
 
 
 def shape_of_positions(shape: tf.TensorShape) -> tf.TensorShape:

@@ -13,6 +13,8 @@ import tensorflow as tf
 from tfbdl.arguments import integer, shown
 from tfbdl.examples import as_array
 from tfbdl.flat_model import FlatModel
+from tfbdl.keras_private import keras_mask
+from tfbdl.likelihoods.positions import with_masks
 from tfbdl.models.alike import Alike
 from tfbdl.models.reweighted import Reweighted, floating, network_of, parts_of
 from tfbdl.models.shared_part import SharedPart
@@ -162,20 +164,23 @@ class WeightEnsemble(Reweighted):
         if draw is not None:
             return self._member(tf.cast(draw[1] % self.num_functions, tf.int32), x)
         if tf.executing_eagerly():  # op by op, a thousand members would take seconds
-            return self._programs.of("mean", self._graphs_of_mean).get_concrete_function(x)(x)
-        return self._mean(x)
+            mean = self._programs.of("mean", self._graphs_of_mean).get_concrete_function(x)
+            return with_masks(*mean(x))
+        return with_masks(*self._mean(x))
 
     def _graphs_of_mean(self) -> Any:
         return tf.function(self._mean, autograph=False, reduce_retracing=True)
 
-    def _mean(self, x: Any) -> Any:
-        """The mean of the members' outputs."""
+    def _mean(self, x: Any) -> tuple[Any, list[tf.Tensor | None]]:
+        """The mean of the members' outputs, and the masks that they have."""
+        first = self._member(tf.constant(0), x)
         _, total = tf.while_loop(
             lambda k, total: k < self.num_functions,
             lambda k, total: (k + 1, tf.nest.map_structure(tf.add, total, self._member(k, x))),
-            (tf.constant(1), self._member(tf.constant(0), x)),
+            (tf.constant(1), first),
         )
-        return tf.nest.map_structure(lambda total: total / self.num_functions, total)
+        mean = tf.nest.map_structure(lambda total: total / self.num_functions, total)
+        return mean, [keras_mask(output) for output in keras.tree.flatten(first)]
 
     def _member(self, k: tf.Tensor, x: Any) -> Any:
         own: list[tf.Tensor] = []

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.stats
 import tensorflow as tf
 
 from tfbdl.arguments import number
@@ -65,7 +66,13 @@ class ClosedFormPrediction(Prediction):
         """
         joint = self._known_joint("log_prob")
         y = match(tf.constant(as_array("y", y), joint.dtype), tf.TensorShape(self.mean.shape))
-        return joint.log_prob(tf.reshape(y, [len(self.mean), -1])).numpy()
+        y = tf.reshape(y, [len(self.mean), -1]).numpy()
+        if self.mask is None:
+            return joint.log_prob(y).numpy()
+        mask = self.mask if self.mask.ndim == self.mean.ndim else self.mask[..., np.newaxis]
+        kept = np.broadcast_to(mask, self.mean.shape).reshape(len(self.mean), -1)
+        laws = zip(kept, y, joint.mean().numpy(), joint.covariance().numpy(), strict=True)
+        return np.array([_log_density(*law) for law in laws])
 
     def _known_joint(self, asked: str) -> tfp.distributions.Distribution:
         if self.joint is None:
@@ -79,6 +86,14 @@ class ClosedFormPrediction(Prediction):
         if isinstance(value, tfp.distributions.Distribution):
             return _rows(value, rows)
         return super()._rows_of(name, value, rows)
+
+
+def _log_density(kept: np.ndarray, y: np.ndarray, mean: np.ndarray, covariance: Any) -> float:
+    """Log p of some elements of y, under a joint normal law of all."""
+    if not kept.any():
+        return 0.0
+    part = covariance[np.ix_(kept, kept)]
+    return float(scipy.stats.multivariate_normal.logpdf(y[kept], mean[kept], part))
 
 
 def _rows(

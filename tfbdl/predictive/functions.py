@@ -13,6 +13,7 @@ from tfbdl import kl_term, likelihoods
 from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.likelihoods import Joint, Likelihood, LikelihoodLike
+from tfbdl.likelihoods.positions import masks_of
 from tfbdl.model_arguments import output_on
 from tfbdl.predictive.moments import Moments, merged, of_many, of_one, stacked
 from tfbdl.programs import Programs
@@ -102,6 +103,15 @@ class Functions:
                     f"model={self.model.name} has outputs that are NaN; its training has diverged"
                 )
         return outputs
+
+    def masks(self, batch: Any) -> list[np.ndarray | None]:
+        """The positions that count of each output, shape (B, ...); None where all do."""
+
+        def make() -> Callable[..., Any]:
+            return tf.function(lambda x: masks_of(self.model(x, training=False)), autograph=False)
+
+        masks = self._programs.of(("masks",), make)(batch)
+        return [None if mask is None else mask.numpy() for mask in masks]
 
     def calls(self, num_samples: int) -> int:
         """The number of parts that `moments` comes in."""

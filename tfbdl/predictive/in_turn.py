@@ -10,7 +10,7 @@ import numpy as np
 
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.moments import Moments, merge
-from tfbdl.predictive.predict import Request, in_batches, predictions
+from tfbdl.predictive.predict import Masks, Request, in_batches, predictions
 from tfbdl.sources import Source
 
 
@@ -32,6 +32,7 @@ def predict_in_turn(
     functions = Functions.of(model, likelihood, request.jit_compile)
     total: list[Moments] = []
     drawn: list[list[list[np.ndarray]]] = []
+    masks = Masks(functions)
     number = 0
     for _ in turns:
         for i, batch in enumerate(in_batches(data, request.batch_size, needs_y=False).parts):
@@ -43,6 +44,7 @@ def predict_in_turn(
                 (moments,), kept = functions.moments(batch.x, request.seed, 0), []
             moments = moments.first(batch.size)
             if number == 0:
+                masks.add(outputs, batch)
                 total.append(moments)
                 drawn.append([])
             else:
@@ -51,4 +53,6 @@ def predict_in_turn(
         number += 1
     of_batches = [[np.concatenate(o) for o in zip(*batch, strict=True)] for batch in drawn]
     kept_outputs = of_batches if request.return_samples else []
-    return predictions(model, likelihood, outputs, total, kept_outputs, num_samples=number)
+    return predictions(
+        model, likelihood, outputs, total, kept_outputs, masks=masks.of_all(), num_samples=number
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -14,9 +15,10 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer, shown, verbosity
-from tfbdl.batches import Batches, batches
+from tfbdl.batches import Batch, Batches, batches
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood, LikelihoodLike
+from tfbdl.likelihoods.positions import masks_of
 from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.bar import Bar
 from tfbdl.predictive.finite import check_finite
@@ -138,12 +140,14 @@ def _of_model(
     functions = Functions.of(model, likelihood, request.jit_compile)
     moments: list[Moments] = []
     drawn: list[list[np.ndarray]] = []
+    masks = Masks(functions)
     parts, number = in_batches(data, request.batch_size, needs_y=False)
     num_calls = None if number is None else number * functions.calls(num_samples)
     with Bar(num_calls, request.verbose) as bar:
         for batch in parts:
             if not moments:
                 outputs = functions.check(batch.x)
+            masks.add(outputs, batch)
             of_batch = batch.x, request.seed, num_samples
             if request.return_samples:
                 calls = bar.watch(functions.moments_and_outputs(*of_batch))
@@ -152,7 +156,33 @@ def _of_model(
             else:
                 of_calls = bar.watch(functions.moments(*of_batch))
             moments.append(reduce(merge, of_calls).first(batch.size))
-    return predictions(model, likelihood, outputs, moments, drawn, num_samples=num_samples)
+    return predictions(
+        model, likelihood, outputs, moments, drawn, masks=masks.of_all(), num_samples=num_samples
+    )
+
+
+class Masks:
+    """The positions that count of each output, batch by batch.
+
+    Args:
+        functions: the functions of a model.
+    """
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        self._of_batches: list[list[np.ndarray | None]] = []
+
+    def add(self, outputs: Any, batch: Batch) -> None:
+        """Takes in a batch; `outputs` are those of any examples."""
+        masks: list[Any] = [None] * len(keras.tree.flatten(outputs))
+        if any(mask is not None for mask in masks_of(outputs)):
+            masks = self._functions.masks(batch.x)
+        self._of_batches.append([None if m is None else m[: batch.size] for m in masks])
+
+    def of_all(self) -> list[np.ndarray | None]:
+        """Those of all batches, for each output; None where all count."""
+        columns = zip(*self._of_batches, strict=True)
+        return [None if column[0] is None else np.concatenate(column) for column in columns]
 
 
 def predictions(
@@ -162,6 +192,7 @@ def predictions(
     moments: Sequence[Moments],
     drawn: Sequence[Sequence[np.ndarray]],
     *,
+    masks: Sequence[np.ndarray | None],
     num_samples: int,
 ) -> Any:
     """The predictions of all outputs, in their structure.
@@ -172,14 +203,15 @@ def predictions(
         outputs: outputs for any examples, for their structure.
         moments: those of all functions, of each batch.
         drawn: the outputs of all functions, shapes (S, B, ...), of each batch; none if not kept.
+        masks: of each output the positions that count, or None.
         num_samples: S.
     """
     of_outputs = of_each(likelihood, outputs)
     columns = zip(*(part.of_outputs() for part in moments), strict=True)
     samples = zip(*drawn, strict=True) if drawn else repeat(None, len(of_outputs))
     each = [
-        _prediction(model, *of_output, num_samples)
-        for of_output in zip(of_outputs, columns, samples, strict=True)
+        replace(_prediction(model, *of_output[:3], num_samples), mask=of_output[3])
+        for of_output in zip(of_outputs, columns, samples, masks, strict=True)
     ]
     return keras.tree.pack_sequence_as(outputs, each)
 

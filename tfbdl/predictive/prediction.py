@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfbdl.arguments import number
 from tfbdl.examples import examples
 from tfbdl.likelihoods import Likelihood
+from tfbdl.likelihoods.positions import with_mask
 from tfbdl.likelihoods.targets import match
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class Prediction:
         num_samples: S, the number of functions; 0 for the mean weights alone.
         likelihood: p(y | f(x)), or None.
         outputs: the network's outputs for each function, shape (S, N, ...), if they were kept.
+        mask: the positions that count where Keras' layers hand a mask on, as `Embedding` with
+            `mask_zero` does: booleans of shape (N, ...); None where there is no mask. What is said
+            of the others means nothing, and `log_prob` leaves them out.
     """
 
     mean: np.ndarray
@@ -58,6 +62,7 @@ class Prediction:
     num_samples: int
     likelihood: Likelihood | None
     outputs: np.ndarray | None
+    mask: np.ndarray | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         functions = "the mean weights" if not self.num_samples else f"{self.num_samples} functions"
@@ -236,7 +241,7 @@ class Prediction:
             ValueError: if the functions were not kept, no likelihood is known, or y does not fit.
         """
         likelihood = _known(self.likelihood, "log_prob")
-        functions = [tf.constant(f) for f in self._kept()]
+        functions = [with_mask(tf.constant(f), self.mask) for f in self._kept()]
         y = examples("y", y, "float32")
         if len(y) != len(self.mean):
             raise ValueError(

@@ -14,13 +14,13 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.batches import Batch, batches
 from tfbdl.flat_model import FlatModel
-from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.blocks.base import Tensors
+from tfbdl.inference.laplace.counts import Counts, Masks, check_sums
 from tfbdl.inference.laplace.covariance import Outputs
 from tfbdl.inference.laplace.followed import Followed
 from tfbdl.inference.laplace.forms import Forms, check_last
 from tfbdl.inference.laplace.head_pass import HeadPass
-from tfbdl.inference.laplace.jacobian import Jacobian, rows
+from tfbdl.inference.laplace.jacobian import Jacobian
 from tfbdl.inference.laplace.network_pass import NUMBERS, NetworkPass
 from tfbdl.inference.laplace.output_parts import OutputPart, output_parts
 from tfbdl.inference.laplace.precision import Precision, precision_of
@@ -63,6 +63,7 @@ class GatheredCurvature:
     _forms: Forms | None
     _network: NetworkPass
     _heads: HeadPass | None
+    _counts: Counts | None
 
     def __init__(
         self,
@@ -105,18 +106,22 @@ class GatheredCurvature:
         numbers = self._network.numbers(of_fit=True) if heads is None else heads.numbers()
         size = self._batch_size(numbers)
         total, sums = None, np.zeros(3)
+        if self._counts is None:
+            self._counts = Counts(
+                self._jacobian, self._likelihood.unit, self._example_outputs, self._jit_compile
+            )
         for number, batch in enumerate(self._batches(data, min(size, batch_size or size))):
             y_now = keras.tree.map_structure(lambda a: a.numpy(), batch.y)
             self._likelihood.unit.check_targets(y_now, self._example_outputs)
+            counted = self._counts.of(theta, state, batch)
             if heads is None:
                 key = random.fold_in(random.key_of(0, "labels"), number)
-                total, outputs = self._network.add(total, theta, state, batch, key)
+                total, outputs = self._network.add(total, theta, state, counted, key)
             else:
-                total, outputs = heads.add(total, theta, state, batch)
-            sums += self._sums(outputs, batch).numpy()
+                total, outputs = heads.add(total, theta, state, counted)
+            sums += self._counts.sums(outputs, counted).numpy()
         assert total is not None
-        if not sums[2]:
-            raise ValueError("x has weights of 0 for all examples; give one that counts")
+        check_sums(sums)
         precision.finish(total)
         self._take(theta, state, precision, sums)
 
@@ -155,7 +160,7 @@ class GatheredCurvature:
     def _compile(self) -> None:
         self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link)
         self._forms = None
-        self._sums = Compiled(self._sums_of, self._jit_compile)
+        self._counts = None
 
     def _take(
         self, theta: tf.Tensor, state: list[tf.Tensor], precision: Precision, sums: np.ndarray
@@ -200,8 +205,8 @@ class GatheredCurvature:
         *,
         jointly: bool,
         kept: tuple[int, int] | None,
-    ) -> Iterator[tuple[tf.Tensor, list[Outputs]]]:
-        """Of each batch the mean outputs, and of each output the covariances in its positions.
+    ) -> Iterator[tuple[tf.Tensor, list[Outputs], tf.Tensor | None]]:
+        """Of each batch mean outputs, of each output the covariances in its positions, and masks.
 
         Args:
             x: inputs.
@@ -229,10 +234,11 @@ class GatheredCurvature:
         size = self._batch_size(numbers)
         for batch in self._batches(x, min(size, batch_size or size)):
             mean, laws = find(self.theta, self._state, batch.x, factors)
-            share = batch.size / len(mean)
+            share, mask = batch.size / len(mean), self._masks.of(self.theta, self._state, batch)
             yield (
                 mean[: batch.size],
                 [law.rows(slice(round(law.num_positions * share))) for law in laws],
+                None if mask is None else mask[: batch.size],
             )
 
     def _first(self, theta: tf.Tensor, state: Any, data: Source) -> Any:
@@ -259,6 +265,7 @@ class GatheredCurvature:
     def _make_passes(self) -> None:
         form, parts = self._new_precision(), self._parts()
         self._bytes = form.bytes
+        self._masks = Masks(self._jacobian, self._likelihood.unit, self._jit_compile)
         self._network = NetworkPass(
             self._jacobian,
             parts,
@@ -285,13 +292,6 @@ class GatheredCurvature:
 
     def _scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
         return self._likelihood.curvature(self._kind, sigma) / temperature
-
-    def _sums_of(self, outputs: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Sums over the examples by their weights: log p(y | f) in nats, numbers in y, and 1."""
-        log_prob = self._likelihood.unit.log_prob(batch.y, outputs)
-        log_prob, num = tf.reduce_sum(batch.weights * log_prob), tf.reduce_sum(batch.weights)
-        count = num * rows(outputs).shape[1]
-        return tf.stack([tf.cast(v, tf.float64) for v in (log_prob, count, num)])
 
 
 def _head(x: Any, y: Any) -> tuple[Any, Any]:

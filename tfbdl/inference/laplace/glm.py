@@ -45,7 +45,7 @@ def has_joint_density(likelihood: Likelihood) -> bool:
 
 def predictions(
     likelihood: Likelihood,
-    batches: Iterable[tuple[tf.Tensor, list[Outputs]]],
+    batches: Iterable[tuple[tf.Tensor, list[Outputs], tf.Tensor | None]],
     *,
     link_approx: str | None,
     num_samples: int,
@@ -56,8 +56,8 @@ def predictions(
 
     Args:
         likelihood: p(y | f).
-        batches: of one batch of examples after the other the mean of f, shape (B, ...), and of each
-            output the covariances.
+        batches: of one batch of examples after the other the mean of f, shape (B, ...), of each
+            output the covariances, and which numbers a mask leaves in, shape (B, F), or None.
         link_approx: "probit", "bridge" or "mc"; None for the default of each output.
         num_samples: S, draws of f, from which all comes that the link does not give.
         seed: the seed of the draws.
@@ -65,7 +65,7 @@ def predictions(
     """
     key = random.key_of(seed, "outputs")
     answers: list[Answer] = []
-    for mean, laws in batches:
+    for mean, laws, mask in batches:
         parts = output_parts(likelihood, mean.shape[1:])
         answers = answers or [
             _answer(
@@ -79,6 +79,8 @@ def predictions(
         ]
         for part, law, answer in zip(parts, laws, answers, strict=True):
             answer.add(part.take(rows(mean)), law)
+            if mask is not None:
+                answer.masks.append(part.positions_of(mask).numpy())
     each = [answer.prediction() for answer in answers]
     if not isinstance(likelihood, JointRows):
         return each[0]
@@ -131,12 +133,16 @@ class Answer:
         likelihood: p(y | f).
         link_approx: "exact", "probit", "bridge" or "mc".
         draws: the draws of f.
+
+    Attributes:
+        masks: the positions that count in each batch; none where all do.
     """
 
     def __init__(self, likelihood: Likelihood, link_approx: str, draws: Draws) -> None:
         self._likelihood, self._link_approx, self._draws = likelihood, link_approx, draws
         self._moments: list[tuple[np.ndarray, ...]] = []
         self._kept: list[np.ndarray] = []
+        self.masks: list[np.ndarray] = []
 
     def add(self, mean: tf.Tensor, law: Outputs) -> None:
         """Takes in a batch: the mean of f, shape (B, ...), and its covariances."""
@@ -167,6 +173,7 @@ class Answer:
             num_samples=self._draws.num_samples,
             likelihood=self._likelihood,
             outputs=self._outputs(),
+            mask=self._mask(),
         )
 
     def _keep(self, values: tf.Tensor | None) -> None:
@@ -175,6 +182,9 @@ class Answer:
 
     def _all(self) -> list[np.ndarray]:
         return [np.concatenate(values) for values in zip(*self._moments, strict=True)]
+
+    def _mask(self) -> np.ndarray | None:
+        return np.concatenate(self.masks) if self.masks else None
 
     def _outputs(self) -> np.ndarray | None:
         return np.concatenate(self._kept, axis=1) if self._draws.kept else None
@@ -220,6 +230,7 @@ class ExactAnswer(Answer):
             num_samples=self._draws.num_samples,
             likelihood=self._likelihood,
             outputs=self._outputs(),
+            mask=self._mask(),
             joint=joint,
             marginal=tfp.distributions.Normal(tf.constant(mean), np.sqrt(variance + noise)),
         )

@@ -9,9 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.batches import Batch
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.blocks.base import Tensors
+from tfbdl.inference.laplace.counts import CountedBatch
 from tfbdl.inference.laplace.covariance import (
     Covariance,
     Diagonal,
@@ -64,13 +64,15 @@ class HeadPass:
         return total
 
     def add(
-        self, total: Total, theta: tf.Tensor, state: State, batch: Batch
+        self, total: Total, theta: tf.Tensor, state: State, batch: CountedBatch
     ) -> tuple[Total, tf.Tensor]:
         """The statistics of H so far and in a batch, and the outputs."""
         outputs, inputs = self._forward(theta, state, batch.x)
         for h, (head, a) in enumerate(zip(self._jacobian.heads, inputs, strict=True)):
             f = _positions(head, outputs)
             weights = tf.repeat(batch.weights, head.positions)
+            if batch.counts is not None:
+                weights *= _positions(head, batch.counts)[:, 0]
             if not self._part_of(head).has_information:  # each example is one position
                 y = keras.tree.flatten(batch.y)[self._parts.index(self._part_of(head))]
                 total = self._form.add(total, self._statistics[h](a, f, weights, y))

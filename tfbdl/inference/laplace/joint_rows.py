@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.inference.laplace.output_fisher import Link, fisher_root, in_logits
+from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods import Joint, Likelihood
+from tfbdl.likelihoods.positions import mask_at_positions, with_mask
 from tfbdl.side_by_side import SideBySide
 
 
@@ -27,7 +29,27 @@ class JointRows(Likelihood):
         self.parts: list[Likelihood] = [part for part in joint.parts if part is not None]
 
     def log_prob(self, y: Any, outputs: tf.Tensor) -> tf.Tensor:
-        return self.joint.log_prob(y, self.outputs.split(outputs))
+        return self.joint.log_prob(y, self._structure(self._masked(outputs)))
+
+    def counted(self, y: Any, outputs: tf.Tensor) -> tf.Tensor | None:
+        """Which outputs count, booleans of shape (B, F_1 + F_2 + ...); None if all do."""
+        columns = zip(self.parts, keras.tree.flatten(y), self._masked(outputs), strict=True)
+        of_parts = [part.counted(targets, output) for part, targets, output in columns]
+        if all(counted is None for counted in of_parts):
+            return None
+        pairs = zip(of_parts, self.outputs.parts(outputs), strict=True)
+        return self.outputs.row([of_numbers(counted, like) for counted, like in pairs])
+
+    def _masked(self, outputs: tf.Tensor) -> list[tf.Tensor]:
+        """The outputs one by one, with the parts of the mask that the row has."""
+        parts, mask = self.outputs.parts(outputs), keras_mask(outputs)
+        if mask is None:
+            return parts
+        pairs = zip(parts, self.outputs.parts(mask), strict=True)
+        return [with_mask(part, own[..., 0] if own.shape.rank > 1 else own) for part, own in pairs]
+
+    def _structure(self, parts: list[tf.Tensor]) -> Any:
+        return keras.tree.pack_sequence_as(self.joint.likelihoods, parts)
 
     def mean(self, outputs: tf.Tensor) -> Any:
         return self.joint.mean(self.outputs.split(outputs))
@@ -63,10 +85,24 @@ def joint_rows(model: keras.Model, joint: Joint) -> tuple[JointRows, Link]:
     links = [link for _, link in pairs]
 
     def link(values: Any) -> tf.Tensor:
-        columns = zip(links, keras.tree.flatten(values), strict=True)
-        return outputs.row([to(value) for to, value in columns])
+        parts = keras.tree.flatten(values)
+        row = outputs.row([to(value) for to, value in zip(links, parts, strict=True)])
+        masks = [mask_at_positions(part) for part in parts]
+        if all(mask is None for mask in masks):
+            return row
+        pairs = zip(masks, parts, strict=True)
+        return with_mask(row, outputs.row([of_numbers(mask, part) for mask, part in pairs]))
 
     return JointRows(Joint(units, joint.weights), outputs), link
+
+
+def of_numbers(counted: tf.Tensor | None, like: tf.Tensor) -> tf.Tensor:
+    """Booleans of positions, (B, ...), for each number of outputs; None is all."""
+    if counted is None:
+        return tf.ones_like(like, tf.bool)
+    missing = like.shape.rank - counted.shape.rank
+    counted = counted[..., tf.newaxis] if missing else counted
+    return counted & tf.ones_like(like, tf.bool)
 
 
 @fisher_root.register

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbdl.batches import Batch
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.blocks.base import Tensors
+from tfbdl.inference.laplace.counts import CountedBatch
 from tfbdl.inference.laplace.covariance import Dense, Diagonal, Outputs
 from tfbdl.inference.laplace.curvature import cotangents, hessian
 from tfbdl.inference.laplace.jacobian import Jacobian, State, rows
@@ -69,7 +69,7 @@ class NetworkPass:
         return self._numbers(self._num_outputs, self._form.is_joint) + self._num_outputs**2
 
     def add(
-        self, total: Total, theta: tf.Tensor, state: State, batch: Batch, key: tf.Tensor
+        self, total: Total, theta: tf.Tensor, state: State, batch: CountedBatch, key: tf.Tensor
     ) -> tuple[Total, tf.Tensor]:
         """The statistics of H so far and in a batch, and the outputs."""
         for start in range(0, self._num_directions, self._at_once):
@@ -123,20 +123,20 @@ class NetworkPass:
         return event * max(fitting // event, 1)
 
     def _gauss_newton(
-        self, theta: tf.Tensor, state: State, batch: Batch, key: tf.Tensor, start: tf.Tensor
+        self, theta: tf.Tensor, state: State, batch: CountedBatch, key: tf.Tensor, start: tf.Tensor
     ) -> tuple[list[Tensors], tf.Tensor]:
         part = (start, self._at_once) if self._at_once < self._num_directions else None
         along = cotangents(self._kind, self._likelihood, batch.y, key, part)
-        outputs, parts = self._jacobian(theta, state, batch.x, along)
+        outputs, parts = self._jacobian(theta, state, batch.x, batch.among_counted(along))
         return self._form.statistics(parts, batch.weights), outputs
 
     def _hessian(
-        self, theta: tf.Tensor, state: State, batch: Batch, key: tf.Tensor, start: tf.Tensor
+        self, theta: tf.Tensor, state: State, batch: CountedBatch, key: tf.Tensor, start: tf.Tensor
     ) -> tuple[list[Tensors], tf.Tensor]:
         def loss(values: tf.Tensor) -> tf.Tensor:
             everywhere = self._jacobian.subset.scatter(values, theta)
             outputs = self._jacobian.outputs(everywhere, state, batch.x)
-            return -tf.reduce_sum(batch.weights * self._likelihood.log_prob(batch.y, outputs))
+            return -tf.reduce_sum(batch.weights * batch.log_prob(self._likelihood, outputs))
 
         h = hessian(loss, self._jacobian.subset.gather(theta), self._jacobian.map)
         outputs = self._jacobian.outputs(theta, state, batch.x)

@@ -15,8 +15,10 @@ import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.inference.laplace.information import Independent, Information, OfClasses
+from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods import Likelihood
 from tfbdl.likelihoods.base import positive
+from tfbdl.likelihoods.positions import with_mask
 from tfbdl.likelihoods.stirling import trigamma_rest
 
 Link = Callable[[tf.Tensor], tf.Tensor]
@@ -152,11 +154,20 @@ def num_of_position(shape: tf.TensorShape) -> int:
 def in_logits(likelihood: Likelihood) -> tuple[Likelihood, Link]:
     """The same law with logits for outputs, and how those come of the outputs."""
     if isinstance(likelihood, likelihoods.Categorical) and not likelihood.from_logits:
-        return likelihoods.Categorical(), lambda p: tf.math.log(tf.maximum(p, _SMALLEST))
+        return likelihoods.Categorical(ignore_class=likelihood.ignore_class), _masked_as_given(_log)
     if isinstance(likelihood, likelihoods.Bernoulli) and not likelihood.from_logits:
-        return likelihoods.Bernoulli(), _logit
+        return likelihoods.Bernoulli(), _masked_as_given(_logit)
     return likelihood, lambda outputs: outputs
 
 
+def _masked_as_given(link: Link) -> Link:
+    """A link whose outputs have the mask of what it is given."""
+    return lambda p: with_mask(link(p), keras_mask(p))
+
+
+def _log(p: tf.Tensor) -> tf.Tensor:
+    return tf.math.log(tf.maximum(p, _SMALLEST))
+
+
 def _logit(p: tf.Tensor) -> tf.Tensor:
-    return tf.math.log(tf.maximum(p, _SMALLEST)) - tf.math.log(tf.maximum(1.0 - p, _SMALLEST))
+    return _log(p) - _log(1.0 - p)

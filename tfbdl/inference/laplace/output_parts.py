@@ -43,6 +43,11 @@ class OutputPart(NamedTuple):
         """The output, shape (B, ...), out of rows of shape (B, F)."""
         return tf.reshape(rows[:, self.start : self.stop], [-1, *self.shape])
 
+    def positions_of(self, numbers: tf.Tensor) -> tf.Tensor:
+        """What rows of shape (B, F) say alike of all numbers of a position, shape (B, ...)."""
+        own = self.take(numbers)
+        return own[..., 0] if self.shape else own
+
     def information(self, f: tf.Tensor, y: tf.Tensor | None) -> Information:
         """The Fisher information about outputs of R positions, shape (R, O), in float64.
 
