@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import tfbdl
-from tfbdl import data, inference, layers, likelihoods, models, optimizers, priors
+from tfbdl import checking, data, inference, layers, likelihoods, models, optimizers, priors
 from tfbdl.draws import make_draw
 
 RNG = np.random.default_rng(0)
@@ -39,6 +39,11 @@ def bayesian() -> Any:
     model = keras.Sequential([keras.Input((D,)), layers.BayesDense(1, num_data=N, seed=1)])
     model.compile("sgd", likelihoods.Normal(0.5))
     return model
+
+
+@functools.cache
+def drawn_functions() -> Any:
+    return tfbdl.predict(bayesian(), X, 3, seed=0, return_samples=True, verbose=0)
 
 
 @functools.cache
@@ -230,6 +235,11 @@ CASES = {
     "VAE.elbo": lambda seed: vae().elbo(GREY, 2, seed=seed),
     "VAE.log_likelihood": lambda seed: vae().log_likelihood(GREY, 2, seed=seed),
     "VAE.sample": lambda seed: vae().sample(N, mean=True, seed=seed),
+    "prior_predictive": lambda seed: checking.prior_predictive(bayesian(), X, 3, seed=seed).mean,
+    "replicate": lambda seed: checking.replicate(drawn_functions(), seed=seed),
+    "to_arviz": lambda seed: checking.to_arviz(drawn_functions(), Y, seed=seed)[
+        "posterior_predictive"
+    ]["y"],
     "MCMC": lambda seed: chains(seed).theta,
     "MAP": lambda seed: mode(seed).theta,
     "DeepEnsemble": lambda seed: deep_ensemble(seed).sample(),
@@ -271,7 +281,7 @@ def of_class(kind: Any) -> Any:
 
 def public() -> Iterator[Any]:
     """All that takes a seed, by its name."""
-    for room in (tfbdl, data, inference, layers, models, optimizers, priors):
+    for room in (tfbdl, checking, data, inference, layers, models, optimizers, priors):
         for name in room.__all__:
             value = getattr(room, name)
             if inspect.isfunction(value) and takes_seed(value):

@@ -14,6 +14,7 @@ if not startup.is_command():
     startup.check_keras()
 
     from tfbdl import (
+        checking,
         conformal,
         data,
         detection,
@@ -55,6 +56,7 @@ if not startup.is_command():
         "TrainLog",
         "TrainLogger",
         "TrainingError",
+        "checking",
         "conformal",
         "data",
         "detection",

@@ -15,8 +15,8 @@ import tensorflow as tf
 from tfbdl.arguments import number
 from tfbdl.examples import examples
 from tfbdl.likelihoods import Likelihood
-from tfbdl.likelihoods.positions import with_mask
 from tfbdl.likelihoods.targets import match
+from tfbdl.predictive.replicates import log_likelihoods
 
 if TYPE_CHECKING:
     import pandas
@@ -241,15 +241,8 @@ class Prediction:
             ValueError: if the functions were not kept, no likelihood is known, or y does not fit.
         """
         likelihood = _known(self.likelihood, "log_prob")
-        functions = [with_mask(tf.constant(f), self.mask) for f in self._kept()]
-        y = examples("y", y, "float32")
-        if len(y) != len(self.mean):
-            raise ValueError(
-                f"y has shape {y.shape}; give one y for each of the {len(self.mean)} examples"
-            )
-        likelihood.check_targets(y, functions[0])
-        logs = np.stack([likelihood.log_prob(y, f) for f in functions])
-        return scipy.special.logsumexp(logs.astype(np.float64), axis=0) - np.log(len(logs))
+        logs = log_likelihoods(self._kept(), likelihood, y, self.mask)
+        return scipy.special.logsumexp(logs, axis=0) - np.log(len(logs))
 
     def _rows_of(self, name: str, value: Any, rows: np.ndarray) -> Any:
         """The part of one attribute that belongs to some inputs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from soak.calls import (
     chains,
+    checkings,
     commands,
     conformals,
     detectors,
@@ -40,6 +41,7 @@ MODULES = (
     *(
         training,
         predictions,
+        checkings,
         conformals,
         detectors,
         models,
