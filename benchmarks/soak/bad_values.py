@@ -101,6 +101,7 @@ COUNTS = (
 
 FUNCTIONS = (
     *("activation", "build", "layers", "loss", "prior", "recurrent_activation", "target", "x"),
+    "statistic",
     *("bias_initializer", "embeddings_initializer", "kernel_initializer"),
     "recurrent_initializer",
 )

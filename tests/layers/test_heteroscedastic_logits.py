@@ -111,5 +111,7 @@ def test_refusals() -> None:
         with pytest.raises(ValueError, match=message):
             HeteroscedasticLogits(**given)
     for last in (3, 4):
-        with pytest.raises(ValueError, match=r"must end in 3 C, for C > 1 classes: logits"):
+        with pytest.raises(
+            ValueError, match=r"^rank=1 needs inputs of 3 C columns, for C > 1 classes: log"
+        ):
             HeteroscedasticLogits(1)(tf.zeros([2, last]))

@@ -46,6 +46,8 @@ def predictive_check(
         ValueError: if the shapes do not fit, a value is not finite, or T gives no finite number.
     """
     wanted = "a function of one data set that gives a finite number, such as np.max"
+    if isinstance(statistic, type):
+        raise ValueError(f"statistic={shown(statistic)} is a class; give {wanted}")
     function("statistic", statistic, wanted)
     y, replicates = examples("y", y), examples("replicates", replicates)
     if y.ndim == replicates.ndim - 2 and replicates.shape[-1] == 1:

@@ -107,7 +107,7 @@ class HeteroscedasticLogits(keras.layers.Layer):
         last, each = input_shape[-1], 2 + self.rank
         if last is None or last % each or last < 2 * each:
             raise ValueError(
-                f"input_shape={tuple(input_shape)} must end in {each} C, for C > 1 classes: "
-                "logits, raw scales and factors"
+                f"rank={self.rank} needs inputs of {each} C columns, for C > 1 classes: logits, "
+                f"raw scales and factors; input_shape={tuple(input_shape)}"
             )
         return last // each
