@@ -19,6 +19,7 @@ import keras
 import numpy as np
 
 import tfbdl
+from tfbdl import data
 from tfbdl.cli.model import load_model
 from tfbdl.data import DataError, mushroom, uci
 from tfbdl.data.idx import read_idx
@@ -137,6 +138,12 @@ def readers() -> dict[str, Reader]:
             lambda path: mushroom.mushrooms(path.parent),
             DataError,
             mushroom.FILE,
+        ),
+        "co2": Reader(
+            b"# months\n1958 3 1958.208 -99.99 315.71 314.62 -1\n",
+            lambda path: data.co2(directory=path.parent),
+            DataError,
+            "co2_mm_mlo.txt",
         ),
         "train.log": Reader(log.encode(), tfbdl.read_log, tfbdl.LogError, "train.log"),
         "checkpoint": Reader(

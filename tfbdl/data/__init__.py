@@ -2,6 +2,7 @@
 
 from tfbdl.data.binarize import binarize
 from tfbdl.data.cifar10 import CIFAR10, cifar10, cifar10_hmc_probabilities, cifar10_human_counts
+from tfbdl.data.co2 import CO2, co2
 from tfbdl.data.corruption import corrupt
 from tfbdl.data.errors import DataError
 from tfbdl.data.images import NAMES, SPLITS, ImageData, load
@@ -12,6 +13,7 @@ from tfbdl.data.uci import uci, uci_splits
 
 __all__ = [
     "CIFAR10",
+    "CO2",
     "NAMES",
     "SPLITS",
     "DataError",
@@ -23,6 +25,7 @@ __all__ = [
     "cifar10",
     "cifar10_hmc_probabilities",
     "cifar10_human_counts",
+    "co2",
     "corrupt",
     "gal_linear",
     "gapped_sine",

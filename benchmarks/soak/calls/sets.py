@@ -98,6 +98,14 @@ def _colour_folder() -> Path:
     return place
 
 
+def _series() -> Path:
+    """Two months of CO2."""
+    place = folder()
+    rows = "1958 3 1958.208 315.71 315.71 314.62 -1\n1958 4 1958.292 317.45 317.45 315.29 -1\n"
+    (place / "co2_mm_mlo.txt").write_text(rows)
+    return place
+
+
 ELSEWHERE = {"directory": "TFBDL_DATA"}
 SEED: dict[str, tuple[Any, Any]] = {"seed": (1, 2)}
 
@@ -119,6 +127,8 @@ def _on_disk() -> Iterator[Case]:
     }
     called = {**ELSEWHERE, "name": "bostonHousing"}
     yield Case("tfbdl.data.uci", data.uci, partial(_table, data.uci), table, called=called)
+    series = {"directory": (Made(_series), Made(folder))}
+    yield Case("tfbdl.data.co2", data.co2, data.co2, series, called=ELSEWHERE)
     splits = {"name": ("boston", "protein"), "gap": (False, True)}
     yield Case("tfbdl.data.uci_splits", data.uci_splits, data.uci_splits, splits)
     own = {
