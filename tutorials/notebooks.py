@@ -1,11 +1,12 @@
-"""The notebooks of the course, run from their text: `make notebooks`.
+"""Notebooks, run from their text: `make notebooks`.
 
     python -m tutorials.notebooks                 # those whose code has changed
     python -m tutorials.notebooks --names vae     # this one, changed or not
 
-The text of a notebook is `docs/course/notebooks/NAME.md`: `python` blocks are its cells of code,
-what is between them the cells of words. `NAME.ipynb` beside it is kept with its outputs and a hash
-of the code that gave them. Where only words have changed, outputs stay as they are.
+The text of a notebook is `NAME.md` in `docs/course/notebooks`, or one of `docs/migrate`: `python`
+blocks are its cells of code, what is between them the cells of words. `NAME.ipynb` beside it is
+kept with its outputs and a hash of the code that gave them. Where only words have changed, outputs
+stay as they are. Those of `docs/migrate` read published data from the folder of `TFBDL_DATA`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,13 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image
 
-FOLDER = Path(__file__).parents[1] / "docs" / "course" / "notebooks"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.md"))
+DOCS = Path(__file__).parents[1] / "docs"
+COURSE = sorted(path.stem for path in (DOCS / "course" / "notebooks").glob("*.md"))
+FOLDERS = {
+    **dict.fromkeys(COURSE, DOCS / "course" / "notebooks"),
+    **dict.fromkeys(("co2_forecast", "keras_bnn"), DOCS / "migrate"),
+}
+"""Where the notebook of a name is."""
 CODE = re.compile(r"^```python\n(.*?)^```$", flags=re.S | re.M)
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 COLOURS, WIDTH = 256, 1000
@@ -34,7 +40,7 @@ COLOURS, WIDTH = 256, 1000
 
 def notebook(name: str) -> nbformat.NotebookNode:
     """The cells of a notebook's text, without outputs."""
-    parts = CODE.split((FOLDER / f"{name}.md").read_text())
+    parts = CODE.split((FOLDERS[name] / f"{name}.md").read_text())
     cells = [
         new_code_cell(part.rstrip()) if i % 2 else new_markdown_cell(part.strip())
         for i, part in enumerate(parts)
@@ -58,7 +64,7 @@ def code_hash(cells: Sequence[nbformat.NotebookNode]) -> str:
 
 def kept(name: str) -> nbformat.NotebookNode | None:
     """The notebook with the outputs of its last run."""
-    path = FOLDER / f"{name}.ipynb"
+    path = FOLDERS[name] / f"{name}.ipynb"
     return nbformat.read(path, nbformat.NO_CONVERT) if path.exists() else None
 
 
@@ -102,22 +108,22 @@ def small(png: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--names", nargs="+", choices=NAMES, default=[], metavar="NAME")
+    parser.add_argument("--names", nargs="+", choices=FOLDERS, default=[], metavar="NAME")
     return parser
 
 
 def main() -> None:
     args = parser().parse_args()
-    for name in args.names or NAMES:
-        book, last = notebook(name), kept(name)
+    for name in args.names or FOLDERS:
+        book, last, folder = notebook(name), kept(name), FOLDERS[name]
         if last and last.metadata.get("code") == book.metadata.code and not args.names:
             book = with_outputs(book, last)
         else:
             began = time.perf_counter()
-            execute(book, FOLDER)
+            execute(book, folder)
             print(f"run in {time.perf_counter() - began:.0f} seconds: {name}", flush=True)
-        nbformat.write(book, FOLDER / f"{name}.ipynb")
-        print(f"notebook: {FOLDER / name}.ipynb", flush=True)
+        nbformat.write(book, folder / f"{name}.ipynb")
+        print(f"notebook: {folder / name}.ipynb", flush=True)
 
 
 if __name__ == "__main__":

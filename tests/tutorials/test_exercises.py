@@ -14,7 +14,7 @@ from tutorials import notebooks
 
 def solutions(name: str) -> SimpleNamespace:
     """What the cells below "Solutions" define, which need none above."""
-    text = (notebooks.FOLDER / f"{name}.md").read_text().partition("## Solutions")[2]
+    text = (notebooks.FOLDERS[name] / f"{name}.md").read_text().partition("## Solutions")[2]
     namespace: dict[str, Any] = {"__name__": name}
     exec("\n".join(notebooks.CODE.findall(text)), namespace)
     return SimpleNamespace(**namespace)
