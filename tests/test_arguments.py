@@ -26,6 +26,7 @@ RECORDS = (
     tfbdl.checking.PredictiveCheck,
     tfbdl.conformal.Intervals,
     tfbdl.data.CIFAR10,
+    tfbdl.data.CO2,
     tfbdl.data.ImageData,
     tfbdl.data.RegressionData,
     tfbdl.metrics.BrierComponents,
