@@ -170,11 +170,11 @@ class ValueTest(tf.test.TestCase, parameterized.TestCase):
         """The lecture's sigma0 ~ Gamma(1/2, 1), as a density of the unbounded raw scale."""
         keras.utils.set_random_seed(0)
         model = keras.Sequential(
-            [keras.Input((3,)), keras.layers.Dense(1), layers.LearnedScale(0.4)]
+            [keras.Input((3,)), keras.layers.Dense(1), layers.LearnedScale(0.4, name="noise")]
         )
         target = LogPosterior(
             model,
-            {"learned_scale": priors.GammaScale(0.5, 1.0), "*": np.sqrt(5.0)},
+            {"noise": priors.GammaScale(0.5, 1.0), "*": np.sqrt(5.0)},
             X,
             Y,
             likelihood=likelihoods.Normal("predicted"),

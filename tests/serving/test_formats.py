@@ -17,7 +17,7 @@ from ai_edge_litert.interpreter import Interpreter
 import tfbdl
 from tfbdl import inference, layers, likelihoods
 from tfbdl.optimizers import IVON
-from tfbdl.serving import stored_draws
+from tfbdl.serving import stored_draws, to_onnx
 
 RNG = np.random.default_rng(0)
 N, D, C, S = 9, 4, 3, 4
@@ -316,6 +316,7 @@ class RefusalsTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_arguments(self) -> None:
         model, path = dropouts(), self.folder / "model.onnx"
+        to_onnx.packages()  # since onnx cannot be imported anew once it is forgotten
         with self.assertRaisesRegex(ValueError, "^format='pb' is unknown; choose one of: litert, "):
             tfbdl.export(model, path, format="pb")
         with (
