@@ -83,7 +83,7 @@ class Categorical(Likelihood):
         mask = mask_at_positions(outputs)
         if self.ignore_class is None:
             return mask
-        labels = self._integers(tf.convert_to_tensor(y), outputs.shape)
+        labels = self._integers(tf.convert_to_tensor(y), tf.TensorShape(outputs.shape))
         labels = labels if labels.dtype.is_floating else tf.cast(labels, tf.int64)
         labelled = labels != tf.constant(self.ignore_class, labels.dtype)
         return labelled if mask is None else labelled & mask

@@ -77,7 +77,7 @@ def cases() -> Iterator[Case]:
         "Normal, 'predicted'": {"scale": ("predicted", "predicted ")},
         "LogNormal": {"scale": (1.0, 0.5)},
         "StudentT": {"scale": (1.0, 0.5), "df": (4.0, 5.0)},
-        "Categorical": {"from_logits": (True, False)},
+        "Categorical": {"from_logits": (True, False), "ignore_class": (None, 1)},
         "Bernoulli": {"from_logits": (True, False)},
         "ContinuousBernoulli": {},
         "Poisson": {},

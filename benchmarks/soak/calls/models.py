@@ -281,7 +281,8 @@ def _reweighted() -> Iterator[Case]:
         lambda **given: _ensemble(models.WeightEnsemble.of(**given)),
         {"models": (several, Made(lambda: [normalised()]))},
     )
-    ensemble = models.WeightEnsemble(model, members)
+    states = np.arange(16, dtype="float32").reshape(2, 8)
+    ensemble = models.WeightEnsemble(model, members, states)
     for name in ("theta", "state"):
         method = getattr(models.WeightEnsemble, name)
         yield Case(f"WeightEnsemble.{name}", method, getattr(ensemble, name), {"k": (0, 1)})
