@@ -97,14 +97,17 @@ class InheritCallArgumentTest(tf.test.TestCase):
 
 class LastLayersTest(tf.test.TestCase):
     def test_of_each_output(self) -> None:
-        """Behind layers without weights and inside models; one output has none to tell of."""
+        """Behind layers without weights and inside models."""
         a, b, c = (keras.layers.Dense(1, name=name) for name in "abc")
         inputs, inner = keras.Input((1,)), keras.Input((1,))
         h = a(inputs)
         nested = keras.Model(inner, keras.layers.ReLU()(c(inner)))
         outputs = {"x": keras.layers.ReLU()(b(h)), "y": nested(h) + 1.0}
         self.assertEqual(last_layers(keras.Model(inputs, outputs)), [b, c])
-        self.assertEqual(last_layers(keras.Model(inputs, b(h))), [])
+        self.assertEqual(last_layers(keras.Model(inputs, b(h))), [b])
+        self.assertEqual(last_layers(keras.Model(inputs, b(h) + nested(h))), [b, c])
+        self.assertEqual(last_layers(keras.Model(inputs, [b(h), b(h)])), [b])
+        self.assertEqual(last_layers(keras.Sequential([b])), [])
 
 
 class WalkTest(tf.test.TestCase):

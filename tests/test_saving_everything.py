@@ -48,6 +48,7 @@ ARGUMENTS = {
     "layers.BayesEinsumDense": {"equation": "ab,bc->ac", "output_shape": 3, "bias_axes": "c"},
     "layers.BayesEmbedding": {"input_dim": 5, "output_dim": 3},
     "layers.BayesWrapper": {"layer": lambda: keras.layers.Dense(3)},
+    "layers.BoundedSpectralNormalization": {"layer": lambda: keras.layers.Dense(3)},
     "layers.ConcreteDropout": {"layer": keras.layers.Dense(3)},
     "layers.Exchanged": {
         "layer": lambda: keras.layers.TimeDistributed(keras.layers.Dropout(0.1)),

@@ -139,6 +139,11 @@ def neural_linear() -> Any:
     return inference.NeuralLinear(regression(), sigma_noise=0.5).fit(X, Y)
 
 
+def sngp(seed: int) -> Any:
+    model = tfbdl.to_sngp(regression(), num_data=N, num_features=8, seed=seed)
+    return tfbdl.predict(model, X, 2, seed=0, verbose=0).mean
+
+
 POSTERIORS = {
     "DeepEnsemble": functools.cache(deep_ensemble),
     "Laplace": functools.cache(lambda: laplace(pred_type="nn")),
@@ -204,6 +209,10 @@ DENSE = {
     ),
     "MCDropout": ((9, 9), lambda **k: layers.MCDropout(0.5, **k)),
     "MCGaussianDropout": ((2, D), lambda **k: layers.MCGaussianDropout(0.5, **k)),
+    "RandomFeatureGP": (
+        (2, D),
+        lambda **k: drawn_layer(layers.RandomFeatureGP(2, num_data=N, num_features=8, **k)),
+    ),
     "VariationalDropout": ((2, D), lambda **k: layers.VariationalDropout(2, num_data=N, **k)),
     "VariationalLastLayer": (
         (2, D),
@@ -227,6 +236,7 @@ CASES = {
     "predict": lambda seed: tfbdl.predict(bayesian(), X, 3, seed=seed, verbose=0).mean,
     "predict, linearised": kept(glm),
     "predict, last layer": kept(POSTERIORS["NeuralLinear"]),
+    "to_sngp": sngp,
     "elbo": lambda seed: tfbdl.elbo(bayesian(), X, Y, 3, seed=seed).log_likelihood,
     "log_predictive_density": lambda seed: tfbdl.log_predictive_density(
         bayesian(), X, Y, 3, seed=seed

@@ -28,7 +28,14 @@ if not startup.is_command():
         posteriors,
         priors,
     )
-    from tfbdl.convert import prune, to_batch_ensemble, to_bayesian, to_deterministic, to_mc_dropout
+    from tfbdl.convert import (
+        prune,
+        to_batch_ensemble,
+        to_bayesian,
+        to_deterministic,
+        to_mc_dropout,
+        to_sngp,
+    )
     from tfbdl.kl_term import set_weight as set_kl_weight
     from tfbdl.loading import load
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
@@ -82,5 +89,6 @@ if not startup.is_command():
         "to_bayesian",
         "to_deterministic",
         "to_mc_dropout",
+        "to_sngp",
         "train",
     ]

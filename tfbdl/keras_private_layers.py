@@ -64,8 +64,8 @@ def replace_tracked(
 
 
 def last_layers(model: keras.Model) -> list[keras.layers.Layer]:
-    """The last layer with weights before each of several outputs; none of other models."""
-    if not is_graph(model) or len(model.outputs) < 2:
+    """The last layer with weights before each output, each once; none of models without a graph."""
+    if not is_graph(model):
         return []
 
     def before(tensor: keras.KerasTensor) -> list[Any]:
@@ -77,7 +77,8 @@ def last_layers(model: keras.Model) -> list[keras.layers.Layer]:
         inputs = operation._inbound_nodes[node].input_tensors
         return [layer for tensor in inputs for layer in before(tensor)]
 
-    return [layer for output in model.outputs for layer in before(output)]
+    found = [layer for output in model.outputs for layer in before(output)]
+    return list({id(layer): layer for layer in found}.values())
 
 
 class EinsumAxes(NamedTuple):

@@ -11,6 +11,14 @@ import tensorflow as tf
 from tfbdl.graphs import Compiled
 
 
+def summed(value: tf.Tensor) -> tf.Tensor:
+    """In a step that replicas do together, the sum of what each of them has; else `value`."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return value
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
+
+
 class Replicas:
     """Puts work on the replicas of this process, and collects what they give back.
 

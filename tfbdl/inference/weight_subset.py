@@ -38,7 +38,8 @@ class WeightSubset:
     def __init__(self, flat: FlatModel, chosen: str | Sequence[str]) -> None:
         self.owners = owners(flat.model)
         word = chosen if isinstance(chosen, str) else None
-        heads = last_layers(flat.model) if word == "last_layer" else []
+        several = word == "last_layer" and len(getattr(flat.model, "outputs", ())) > 1
+        heads = last_layers(flat.model) if several else []
         self.last_layer = None if heads or word != "last_layer" else self.owners[-1]
         paths = list(flat.shapes)
         if word == "all":

@@ -13,6 +13,7 @@ from tfbdl.layers.bayes_einsum_dense import BayesEinsumDense
 from tfbdl.layers.bayes_embedding import BayesEmbedding
 from tfbdl.layers.bayes_recurrent import BayesGRU, BayesLSTM
 from tfbdl.layers.bayes_wrapper import BayesWrapper
+from tfbdl.layers.bounded_spectral_normalization import BoundedSpectralNormalization
 from tfbdl.layers.concrete_dropout import ConcreteDropout
 from tfbdl.layers.exchanged import Exchanged
 from tfbdl.layers.filter_response_normalization import FilterResponseNormalization
@@ -20,6 +21,7 @@ from tfbdl.layers.heteroscedastic_logits import HeteroscedasticLogits
 from tfbdl.layers.learned_scale import LearnedScale
 from tfbdl.layers.mc_dropout import MCDropout
 from tfbdl.layers.mc_gaussian_dropout import MCGaussianDropout
+from tfbdl.layers.random_feature_gp import RandomFeatureGP
 from tfbdl.layers.variational_dropout import VariationalDropout
 from tfbdl.layers.variational_last_layer import VariationalLastLayer
 
@@ -38,6 +40,7 @@ __all__ = [
     "BayesGRU",
     "BayesLSTM",
     "BayesWrapper",
+    "BoundedSpectralNormalization",
     "ConcreteDropout",
     "Exchanged",
     "FilterResponseNormalization",
@@ -45,6 +48,7 @@ __all__ = [
     "LearnedScale",
     "MCDropout",
     "MCGaussianDropout",
+    "RandomFeatureGP",
     "VariationalDropout",
     "VariationalLastLayer",
 ]

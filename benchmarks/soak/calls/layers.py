@@ -290,6 +290,25 @@ def _others() -> Iterator[Case]:
         "kernel_initializer": ("glorot_uniform", "he_normal"),
     }
     yield _case(layers.VariationalLastLayer, _last_layer, last)
+    process = {
+        "units": (3, 2),
+        "num_data": (6, 20),
+        "likelihood": ("categorical", "bernoulli"),
+        "num_features": (4, 5),
+        "length_scale": (1.0, 2.0),
+        "ridge": (1.0, 0.5),
+        "noise_scale": (1.0, 2.0),
+        "per_output": (False, True),
+        "mean_field_factor": (0.4, 0.0),
+        "seed": (1, 2),
+    }
+    yield _case(layers.RandomFeatureGP, _dense, process)
+    bounded = {
+        "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(2))),
+        "norm_bound": (0.95, 0.5),
+        "power_iterations": (1, 2),
+    }
+    yield _case(layers.BoundedSpectralNormalization, _einsum, bounded)
     yield _case(layers.Exchanged, _exchanged, EXCHANGED, slow=False)
     noisy = {
         "rank": (0, 2),

@@ -167,6 +167,25 @@ def _converting() -> Iterator[Case]:
         slow=True,
     )
     yield Case(
+        "tfbdl.to_sngp",
+        tfbdl.to_sngp,
+        lambda **given: _converted(tfbdl.to_sngp(**given)),
+        {
+            "model": plain,
+            "num_data": (10, 20),
+            "likelihood": (None, "bernoulli"),
+            "num_features": (4, 5),
+            "length_scale": (1.0, 2.0),
+            "ridge": (1.0, 0.5),
+            "per_output": (False, True),
+            "norm_bound": (0.95, 2.0),
+            "seed": (1, 2),
+            "layers": (None, "nowhere"),
+            "skip": (None, "nowhere"),
+        },
+        slow=True,
+    )
+    yield Case(
         "tfbdl.to_mc_dropout",
         tfbdl.to_mc_dropout,
         lambda **given: _converted(tfbdl.to_mc_dropout(**given)),
