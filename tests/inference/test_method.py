@@ -79,8 +79,11 @@ def normalised(optimizer: Any = None) -> Any:
 
 
 def twin(model: Any) -> Any:
-    """One like it, with the same weights."""
-    return compiled(keras.models.clone_model(model))
+    """One like it; Python's random state is as it was, from which Keras takes seeds."""
+    state = random.getstate()
+    other = compiled(keras.models.clone_model(model))
+    random.setstate(state)
+    return other
 
 
 def nested(optimizer: Any = None) -> Any:
