@@ -58,6 +58,10 @@ ARGUMENTS = {
     "likelihoods.Expected": {"likelihood": tfbdl.likelihoods.Normal(0.5)},
     "likelihoods.Joint": {"likelihoods": {"a": tfbdl.likelihoods.Normal(0.5)}},
     "metrics.BrierDecomposition": {"num_classes": 3},
+    "metrics.OfLabelled": {
+        "metric": keras.metrics.SparseCategoricalAccuracy(),
+        "ignore_class": 255,
+    },
     "metrics.OfMean": {
         "metric": keras.metrics.RootMeanSquaredError(),
         "likelihood": tfbdl.likelihoods.Normal("predicted"),

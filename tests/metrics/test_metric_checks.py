@@ -40,7 +40,10 @@ WRONG_P = [
     ([], "p has shape (0,), which is empty; give some examples"),
     (np.zeros((0, 3)), "p has shape (0, 3), which is empty; give some examples"),
     (P[:1], "y has 2 examples and p has 1; give both of the same examples"),
-    (np.ones((2, 2, 2)), "p has shape (2, 2, 2); give probabilities of shape (N, C)"),
+    (
+        np.ones((2, 2, 2)),
+        "y has shape (2,); p of shape (2, 2, 2) needs labels of shape (2, 2)",
+    ),
     ([[math.nan, 1.0], [0.5, 0.5]], "p has nan at index (0, 0); leave out NaN and Inf"),
     ([[0.5, 0.5], [0.5, math.inf]], "p has inf at index (1, 1); leave out NaN and Inf"),
     (

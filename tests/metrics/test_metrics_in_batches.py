@@ -382,7 +382,9 @@ class WrongBatchTest(BatchCase):
         for cls, _, _ in OF_LABELS.values():
             with self.assertRaisesRegex(ValueError, "^y_true has shape .1003, 4.; give integer"):
                 cls().update_state(one_hot, P)
-            with self.assertRaisesRegex(ValueError, "^y_pred has shape .1, 1003, 4.; give outputs"):
+            with self.assertRaisesRegex(
+                ValueError, "^y_true has shape .1003,.; y_pred of shape .1, 1003, 4. "
+            ):
                 cls().update_state(Y, P[None])
             with self.assertRaisesRegex(ValueError, "^y_true has 5 examples and y_pred has 1003;"):
                 cls().update_state(Y[:5], P)

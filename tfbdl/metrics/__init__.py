@@ -34,6 +34,7 @@ from tfbdl.metrics.detection import (
 from tfbdl.metrics.detection_metrics import AUPR, AUROC, FalsePositiveRate
 from tfbdl.metrics.dirichlet_calibration import DirichletMap, apply_dirichlet, fit_dirichlet
 from tfbdl.metrics.isotonic import IsotonicMap, apply_isotonic, fit_isotonic
+from tfbdl.metrics.labelled import OfLabelled, labelled
 from tfbdl.metrics.of_mean import OfMean
 from tfbdl.metrics.quantile_calibration import (
     probability_integral_transform,
@@ -94,6 +95,7 @@ __all__ = [
     "MaximumCalibrationError",
     "NegativeLogLikelihood",
     "NormalCRPS",
+    "OfLabelled",
     "OfMean",
     "Reliability",
     "RiskCoverage",
@@ -129,6 +131,7 @@ __all__ = [
     "interval_coverage",
     "interval_score",
     "interval_width",
+    "labelled",
     "maximum_calibration_error",
     "negative_log_likelihood",
     "probability_integral_transform",

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from tfbdl.examples import as_array
 from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.class_mean import ClassMean
 
@@ -44,11 +45,11 @@ def total_variation(p: ArrayLike, reference: ArrayLike) -> float:
 
 
 def _pair(p: ArrayLike, reference: ArrayLike) -> list[np.ndarray]:
-    p, reference = (
-        array_checks.probabilities("p", p),
-        array_checks.probabilities("reference", reference),
-    )
-    return array_checks.alike(p=p, reference=reference)
+    p, reference = as_array("p", p), as_array("reference", reference)
+    if p.ndim > 2 and p.shape == reference.shape:
+        p, reference = (values.reshape(-1, values.shape[-1]) for values in (p, reference))
+    p = array_checks.probabilities("p", p)
+    return array_checks.alike(p=p, reference=array_checks.probabilities("reference", reference))
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

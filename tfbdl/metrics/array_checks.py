@@ -123,11 +123,34 @@ def probabilities(name: str, values: ArrayLike) -> np.ndarray:
 def classes(y: ArrayLike, p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Labels of shape (N,) and the `probabilities` of their classes, shape (N, C).
 
+    Positions, with labels of shape (N, ...) and p of (N, ..., C), are examples.
+
     Raises:
         ValueError: if either is not that, or their lengths differ.
     """
+    y, p = as_examples(y, "p", p)
     checked = probabilities("p", p)
     return labels(y, "p", checked), checked
+
+
+def as_examples(y: ArrayLike, name: str, rows: ArrayLike) -> tuple[Any, Any]:
+    """Positions of `rows`, shape (N, ..., C), as (M, C), and their labels as (M,).
+
+    What has no positions between the first axis and the last is given back as it is.
+
+    Raises:
+        ValueError: if the labels have not the shape of the positions.
+    """
+    array = as_array(name, rows)
+    if array.ndim <= 2:
+        return y, rows
+    labels = as_array("y", y)
+    if labels.shape != array.shape[:-1]:
+        raise ValueError(
+            f"y has shape {labels.shape}; {name} of shape {array.shape} needs labels of shape "
+            f"{array.shape[:-1]}"
+        )
+    return labels.ravel(), array.reshape(-1, array.shape[-1])
 
 
 def labels(y: ArrayLike, name: str, rows: np.ndarray) -> np.ndarray:

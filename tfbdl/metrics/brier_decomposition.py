@@ -11,6 +11,7 @@ from tfbdl.arguments import boolean, integer
 from tfbdl.memory import require
 from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.bins import inner_edges, number_of_bins
+from tfbdl.metrics.tensor_positions import as_examples
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -60,13 +61,15 @@ class BrierDecomposition(keras.metrics.Metric):
         """Adds a batch.
 
         Args:
-            y_true: integer labels, shape (B,) or (B, 1).
-            y_pred: class probabilities or logits, shape (B, C); or of class 1, shape (B, 1).
-            sample_weight: a weight an example, or None.
+            y_true: integer labels, shape (B,) or (B, 1); or (B, ...) of positions.
+            y_pred: class probabilities or logits, shape (B, C) or (B, ..., C); or of class 1,
+                shape (B, 1).
+            sample_weight: a weight an example, or a position, or None.
 
         Raises:
             ValueError: if a shape is another, or C is not num_classes.
         """
+        y_true, y_pred, sample_weight = as_examples(y_true, y_pred, sample_weight)
         p = tensor_checks.class_probabilities(y_pred, self.from_logits)
         if p.shape[1] != self.num_classes:
             raise ValueError(

@@ -35,8 +35,8 @@ def reliability(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Reliability:
     """Confidence and accuracy in equal bins of [0, 1], for a reliability diagram.
 
     Args:
-        y: integer labels, shape (N,).
-        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
+        y: integer labels, shape (N,), or (N, ...) of positions, each of which is an example.
+        p: class probabilities, shape (N, C) or (N, ..., C); or P(y = 1), shape (N,) or (N, 1).
         num_bins: bins of the confidence, each closed on the right; 15 as in Guo et al. 2017.
 
     Raises:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfbdl.arguments import boolean
 from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.bins import inner_edges, number_of_bins
+from tfbdl.metrics.tensor_positions import as_examples
 
 
 class BinnedCalibration(keras.metrics.Metric):
@@ -45,10 +46,12 @@ class BinnedCalibration(keras.metrics.Metric):
         """Adds a batch.
 
         Args:
-            y_true: integer labels, shape (B,) or (B, 1).
-            y_pred: class probabilities or logits, shape (B, C); or of class 1, shape (B, 1).
-            sample_weight: a weight an example, or None.
+            y_true: integer labels, shape (B,) or (B, 1); or (B, ...) of positions.
+            y_pred: class probabilities or logits, shape (B, C) or (B, ..., C); or of class 1,
+                shape (B, 1).
+            sample_weight: a weight an example, or a position, or None.
         """
+        y_true, y_pred, sample_weight = as_examples(y_true, y_pred, sample_weight)
         p = tensor_checks.class_probabilities(y_pred, self.from_logits)
         confidence, correct = tensor_checks.top_class(y_true, p)
         weight = tf.ones_like(confidence)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import boolean
 from tfbdl.metrics import array_checks, tensor_checks
+from tfbdl.metrics.tensor_positions import as_examples
 
 
 class ClassMean(keras.metrics.Mean):
@@ -38,9 +39,11 @@ class ClassMean(keras.metrics.Mean):
 
         Args:
             y_true: the targets.
-            y_pred: the model's outputs, shape (B, C).
-            sample_weight: a weight an example, or None.
+            y_pred: the model's outputs, shape (B, C), or (B, ..., C) of positions, each of which is
+                an example.
+            sample_weight: a weight an example, or a position, or None.
         """
+        y_true, y_pred, sample_weight = as_examples(y_true, y_pred, sample_weight)
         values = self.values(y_true, y_pred)
         if sample_weight is not None:
             sample_weight = tensor_checks.weights_of(sample_weight, values)

@@ -73,10 +73,10 @@ def error_auroc(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> float:
     NaN if all predictions are right or all are wrong, where it is undefined.
 
     Args:
-        y: integer labels, shape (N,).
-        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
-        uncertainty: larger where the prediction is less certain, shape (N,), such as the entropy
-            or -max_c p_c.
+        y: integer labels, shape (N,), or (N, ...) of positions, each of which is an example.
+        p: class probabilities, shape (N, C) or (N, ..., C); or P(y = 1), shape (N,) or (N, 1).
+        uncertainty: larger where the prediction is less certain, of the shape of y, such as the
+            entropy or -max_c p_c.
 
     Raises:
         ValueError: if y are no labels, p no probabilities, or the uncertainty does not fit.
@@ -202,7 +202,10 @@ def rate_in(name: str, rate: float) -> float:
 
 
 def _errors(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    shape = np.shape(y)
     y, p = array_checks.classes(y, p)
+    if len(shape) > 1 and np.shape(uncertainty) == shape:
+        uncertainty = np.ravel(uncertainty)
     uncertainty = array_checks.vector("uncertainty", uncertainty)
     array_checks.same_length("uncertainty", uncertainty, "y", y)
     return p.argmax(axis=1) != y, uncertainty

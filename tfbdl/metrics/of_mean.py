@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.arguments import instance, text
+from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods import LikelihoodLike
+from tfbdl.likelihoods.positions import with_mask
 from tfbdl.likelihoods.targets import aligned
 
 
@@ -69,7 +71,8 @@ class OfMean(keras.metrics.Metric):
             y_pred: the model's outputs, shape (B, ...).
             sample_weight: a weight an example, or None.
         """
-        y, mean = tf.convert_to_tensor(y_true), self.likelihood.mean(y_pred)
+        y = tf.convert_to_tensor(y_true)
+        mean = with_mask(self.likelihood.mean(y_pred), keras_mask(y_pred))
         if mean.shape[-1] == 1 or y.shape.rank == mean.shape.rank + 1:
             y = aligned(y, mean.shape)
         self.metric.update_state(y, mean, sample_weight)

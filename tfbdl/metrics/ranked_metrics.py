@@ -19,6 +19,7 @@ from tfbdl.metrics.detection import (
     risks,
 )
 from tfbdl.metrics.kept_scores import KeptScores
+from tfbdl.metrics.tensor_positions import as_examples
 
 
 class RankedMetric(KeptScores):
@@ -42,15 +43,19 @@ class RankedMetric(KeptScores):
         """Keeps a batch.
 
         Args:
-            y_true: integer labels, shape (B,) or (B, 1).
-            y_pred: class probabilities or logits, shape (B, C); or of class 1, shape (B, 1).
+            y_true: integer labels, shape (B,) or (B, 1); or (B, ...) of positions.
+            y_pred: class probabilities or logits, shape (B, C) or (B, ..., C); or of class 1,
+                shape (B, 1).
             sample_weight: must be None.
 
         Raises:
             ValueError: if there is a sample_weight.
         """
+        y_true, y_pred, counted = as_examples(y_true, y_pred)
         p = tensor_checks.class_probabilities(y_pred, self.from_logits)
         confidence, correct = tensor_checks.top_class(y_true, p)
+        if counted is not None:
+            confidence, correct = (v[counted > 0] for v in (confidence, correct))
         self.keep(confidence, correct, sample_weight)
 
     def get_config(self) -> dict[str, Any]:

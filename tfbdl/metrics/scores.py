@@ -23,8 +23,8 @@ def negative_log_likelihood(y: ArrayLike, p: ArrayLike) -> float:
     float32 do so too; `NegativeLogLikelihood(from_logits=True)` is finite for all logits.
 
     Args:
-        y: integer labels, shape (N,).
-        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
+        y: integer labels, shape (N,), or (N, ...) of positions, each of which is an example.
+        p: class probabilities, shape (N, C) or (N, ..., C); or P(y = 1), shape (N,) or (N, 1).
 
     Raises:
         ValueError: if y are no labels or p no probabilities.
@@ -40,8 +40,8 @@ def brier_score(y: ArrayLike, p: ArrayLike) -> float:
     For two classes it is twice the score that counts class 1 alone.
 
     Args:
-        y: integer labels, shape (N,).
-        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
+        y: integer labels, shape (N,), or (N, ...) of positions, each of which is an example.
+        p: class probabilities, shape (N, C) or (N, ..., C); or P(y = 1), shape (N,) or (N, 1).
 
     Raises:
         ValueError: if y are no labels or p no probabilities.
@@ -85,8 +85,8 @@ def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Brier
     add up exactly for any number of bins. They vanish where each bin holds one value.
 
     Args:
-        y: integer labels, shape (N,).
-        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1).
+        y: integer labels, shape (N,), or (N, ...) of positions, each of which is an example.
+        p: class probabilities, shape (N, C) or (N, ..., C); or P(y = 1), shape (N,) or (N, 1).
         num_bins: bins of each class's forecast, closed on the right; 15 as in the calibration
             error.
 

@@ -8,14 +8,15 @@ import scipy.special
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import positive
+from tfbdl.examples import as_array
 from tfbdl.metrics import array_checks
 
 
 def apply_temperature(logits: ArrayLike, temperature: float) -> np.ndarray:
-    """softmax(logits / temperature), float64 of shape (N, C) (Guo et al. 2017, eq. 9).
+    """softmax(logits / temperature), float64 of the same shape (Guo et al. 2017, eq. 9).
 
     Args:
-        logits: shape (N, C).
+        logits: shape (N, C), or (N, ..., C) of positions.
         temperature: > 0; above 1 it makes predictions less certain.
 
     Raises:
@@ -23,7 +24,9 @@ def apply_temperature(logits: ArrayLike, temperature: float) -> np.ndarray:
     """
     holds = "a positive number, such as fit_temperature gives"
     temperature = positive("temperature", temperature, holds)
-    return scipy.special.softmax(matrix(logits) / temperature, axis=1)
+    z = as_array("logits", logits)
+    z = matrix(z if z.ndim < 3 else z.reshape(-1, z.shape[-1])).reshape(z.shape)
+    return scipy.special.softmax(z / temperature, axis=-1)
 
 
 def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
@@ -35,14 +38,15 @@ def fit_temperature(y: ArrayLike, logits: ArrayLike) -> float:
     between 0 and a b found by doubling.
 
     Args:
-        y: integer labels, shape (N,).
-        logits: shape (N, C).
+        y: integer labels, shape (N,), or (N, ...) of positions.
+        logits: shape (N, C), or (N, ..., C).
 
     Raises:
         ValueError: if y are no labels or the logits no finite matrix; if there is no optimum,
             because all labels have the largest logit (T would go to 0), or labels' logits are on
             average no larger than others (T would go to infinity).
     """
+    y, logits = array_checks.as_examples(y, "logits", logits)
     z = matrix(logits)
     y = array_checks.labels(y, "logits", z)
     below_top = z - z.max(axis=1, keepdims=True)

@@ -89,6 +89,12 @@ FUNCTIONS: dict[str, dict[str, tuple[Any, Any]]] = {
         "scores_out": (REAL + 0.3, REAL - 0.3),
         "true_positive_rate": (0.95, 0.5),
     },
+    "labelled": {
+        "y": (Y, OTHER),
+        "arrays": ([REAL], [REAL + 0.3]),
+        "ignore_class": (1, 0),
+        "mask": (None, np.arange(N) > 1),
+    },
     "quantile_calibration_error": {"pit": (REAL, REAL**2), "num_levels": (99, 9)},
     "interval_width": {"lower": (REAL - 1.0, REAL), "upper": (REAL + 1.0, REAL + 2.0)},
     "crps_normal": {
@@ -140,6 +146,15 @@ OF_MEAN: dict[str, tuple[Any, Any]] = {
     "name": (None, "b"),
 }
 
+OF_LABELLED: dict[str, tuple[Any, Any]] = {
+    "metric": (
+        Made(keras.metrics.SparseCategoricalAccuracy),
+        Made(keras.metrics.SparseCategoricalCrossentropy),
+    ),
+    "ignore_class": (1, 0),
+    "name": (None, "b"),
+}
+
 NAN = (
     *(metrics.AUROC, metrics.AUPR, metrics.FalsePositiveRate),
     *(metrics.ErrorAUROC, metrics.ErrorAUPR),
@@ -170,6 +185,7 @@ def _diverged(outputs: Any) -> bool:
 INTERVALS = (REAL, np.stack([REAL - 0.1, REAL + 0.2], axis=1))
 OUTSIDE = [0, 0, 0, 1, 1, 1]
 DATA: dict[str, tuple[Any, Any]] = {
+    "OfLabelled": (Y, P),
     "OfMean": (REAL[:, None], np.stack([REAL - 0.1, REAL], axis=1)),
     "AUROC": (OUTSIDE, ENTROPY),
     "AUPR": (OUTSIDE, ENTROPY),
@@ -242,7 +258,8 @@ def _metrics() -> Iterator[Case]:
         kind = getattr(metrics, name)
         if not (isinstance(kind, type) and issubclass(kind, keras.metrics.Metric)):
             continue
-        arguments = OF_MEAN if name == "OfMean" else {**common, **own.get(name, {})}
+        arguments = {**common, **own.get(name, {})}
+        arguments = {"OfMean": OF_MEAN, "OfLabelled": OF_LABELLED}.get(name, arguments)
         if name not in DATA:
             arguments = {**arguments, "from_logits": (False, True)}
 
