@@ -90,11 +90,16 @@ def bayes_by_backprop(
     args: argparse.Namespace, pretrained: keras.Model, x: np.ndarray, y: np.ndarray
 ) -> keras.Model:
     """Distributions around the fine-tuned weights of all convolutions and the softmax."""
+    how = {"num_data": len(x), "initial_sigma": STDDEV, "prior": PRECISION**-0.5}
     plain = fine_tuned(args, pretrained, x, y)
-    network = tfbdl.to_bayesian(
-        plain, num_data=len(x), initial_sigma=STDDEV, prior=PRECISION**-0.5, estimator="flipout"
-    )
+    by_flipout = tfbdl.to_bayesian(plain, layers=takes_flipout, estimator="flipout", **how)
+    network = tfbdl.to_bayesian(by_flipout, **how)
     return trained(args, ready(args, network, len(x)), x, y)
+
+
+def takes_flipout(layer: keras.layers.Layer) -> bool:
+    """Whether there is flipout for a layer; for convolutions of single channels there is none."""
+    return type(layer) in (keras.layers.Conv2D, keras.layers.Dense)
 
 
 def swag(args: argparse.Namespace, pretrained: keras.Model, x: np.ndarray, y: np.ndarray) -> SWAG:
