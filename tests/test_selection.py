@@ -83,3 +83,9 @@ def test_names_behind_a_package_lead_to_their_module() -> None:
     used = uses(ROOT / "tests" / "layers" / "test_bayes_dense.py")
     assert "tfbdl.layers.bayes_dense" in used
     assert used <= MODULES.keys()
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Since their folders are no packages, pytest could not run both at once."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) == len({*names})
