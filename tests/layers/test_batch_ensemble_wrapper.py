@@ -214,7 +214,9 @@ class MembersTest(tf.test.TestCase, parameterized.TestCase):
             BatchEnsembleWrapper(L.Dense(3), 0)
         with self.assertRaisesRegex(ValueError, "^input_initializer='signs' is not known"):
             BatchEnsembleWrapper(L.Dense(3), 2, input_initializer="signs")
-        with self.assertRaisesRegex(ValueError, "^bias_prior must be None: biases are estimated"):
+        with self.assertRaisesRegex(
+            ValueError, "^bias_prior and bias_.* None: biases are estimated"
+        ):
             BayesBatchEnsembleWrapper(L.Dense(3), 2, num_data=3, bias_prior=1.0)
 
 

@@ -27,6 +27,8 @@ class BayesLayer(keras.layers.Layer):
 
     size_arguments: tuple[str, ...] = ()
     """Attributes with the sizes of the weights."""
+    without_bias = ""
+    """Why no bias has a prior and a posterior of its own, in layers where none has."""
 
     def __init__(
         self,
@@ -47,6 +49,8 @@ class BayesLayer(keras.layers.Layer):
             None if bias_prior is None else priors.get(bias_prior, "bias_prior"),
             None if bias_posterior is None else posteriors.get(bias_posterior, "bias_posterior"),
         )
+        if self.without_bias and self._given_bias != (None, None):
+            raise ValueError(f"bias_prior and bias_posterior must be None: {self.without_bias}")
         self.bias_prior = self._given_bias[0] or self.prior.for_bias()
         self.bias_posterior = self._given_bias[1] or self.posterior
         self.posterior.check_prior(self.prior)

@@ -43,6 +43,8 @@ class BayesBatchEnsembleWrapper(SharedSample, BatchEnsembleWrapper):
         ValueError: as `BatchEnsembleWrapper`, and if an argument is out of its range.
     """
 
+    without_bias = "biases are estimated"
+
     def __init__(
         self,
         layer: keras.layers.Layer,
@@ -57,9 +59,6 @@ class BayesBatchEnsembleWrapper(SharedSample, BatchEnsembleWrapper):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        for name in _OF_BIAS & kwargs.keys():
-            if kwargs.pop(name) is not None:
-                raise ValueError(f"{name} must be None: biases are estimated")
         super().__init__(
             layer,
             num_members,
@@ -84,13 +83,6 @@ class BayesBatchEnsembleWrapper(SharedSample, BatchEnsembleWrapper):
 
     def add_kl(self, kl: tf.Tensor, training: bool) -> None:
         super().add_kl(kl / self.num_members, training)
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        return {name: value for name, value in config.items() if name not in _OF_BIAS}
-
-
-_OF_BIAS = {"bias_prior", "bias_posterior"}
 
 
 def _minus_one(initializer: Any) -> Callable[..., tf.Tensor]:

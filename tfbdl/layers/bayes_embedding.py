@@ -43,6 +43,9 @@ class BayesEmbedding(SharedSample):
         ValueError: if an argument is out of its range.
     """
 
+    size_arguments = ("input_dim", "output_dim")
+    without_bias = "an embedding has none"
+
     def __init__(
         self,
         input_dim: int,
@@ -68,8 +71,6 @@ class BayesEmbedding(SharedSample):
             seed=seed,
             **kwargs,
         )
-        if self._given_bias != (None, None):
-            raise ValueError("bias_prior and bias_posterior must be None: an embedding has no bias")
         self.input_dim = positive_integer("input_dim", input_dim)
         self.output_dim = positive_integer("output_dim", output_dim)
         self.embeddings_initializer = initializer("embeddings_initializer", embeddings_initializer)
@@ -93,8 +94,6 @@ class BayesEmbedding(SharedSample):
                 "leave one out"
             )
         return array.reshape(shape)
-
-    size_arguments = ("input_dim", "output_dim")
 
     def build(self, input_shape: tuple[int | None, ...] | None = None) -> None:
         start = self._start

@@ -51,6 +51,7 @@ class VariationalLastLayer(BayesLayer):
     """
 
     size_arguments = ("units",)
+    without_bias = "the biases are a row of W"
 
     def __init__(
         self,
@@ -66,9 +67,6 @@ class VariationalLastLayer(BayesLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        for name in _OF_BIAS & kwargs.keys():
-            if kwargs.pop(name) is not None:
-                raise ValueError(f"{name} must be None: the biases are a row of W")
         super().__init__(
             num_data=num_data, prior=prior, posterior=posterior, kl=kl, seed=seed, **kwargs
         )
@@ -109,14 +107,10 @@ class VariationalLastLayer(BayesLayer):
         return (*input_shape[:-1], (2 if self.scale is None else 3) * self.units)
 
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
         return {
-            **{name: value for name, value in config.items() if name not in _OF_BIAS},
+            **super().get_config(),
             "units": self.units,
             "use_bias": self.use_bias,
             "learned_scale": self.learned_scale,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
-
-
-_OF_BIAS = {"bias_prior", "bias_posterior"}

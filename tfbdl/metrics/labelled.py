@@ -10,11 +10,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.arguments import instance, integer, text
+from tfbdl.arguments import integer
 from tfbdl.examples import as_array
 from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods.positions import mask_at_positions, with_mask
 from tfbdl.metrics.kept_scores import KeptScores
+from tfbdl.metrics.of_metric import OfMetric
 
 
 def labelled(
@@ -71,7 +72,7 @@ def labelled(
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class OfLabelled(keras.metrics.Metric):
+class OfLabelled(OfMetric):
     """A metric of the positions that have a label, in `fit` and `evaluate`.
 
     Metrics of this package and of Keras take labels of shape (B, ...) and outputs of (B, ..., C),
@@ -97,12 +98,7 @@ class OfLabelled(keras.metrics.Metric):
     def __init__(
         self, metric: keras.metrics.Metric, ignore_class: int, name: str | None = None
     ) -> None:
-        wanted = "an object, such as keras.metrics.SparseCategoricalAccuracy()"
-        instance("metric", metric, keras.metrics.Metric, wanted)
-        super().__init__(
-            name=metric.name if name is None else text("name", name), dtype=metric.dtype
-        )
-        self.metric = metric
+        super().__init__(metric, name, "keras.metrics.SparseCategoricalAccuracy()")
         self.ignore_class = integer("ignore_class", ignore_class)
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -133,20 +129,5 @@ class OfLabelled(keras.metrics.Metric):
             weights *= given
         self.metric.update_state(y, outputs, weights)
 
-    def result(self) -> Any:
-        return self.metric.result()
-
-    def reset_state(self) -> None:
-        self.metric.reset_state()
-
     def get_config(self) -> dict[str, Any]:
-        return {
-            "metric": keras.saving.serialize_keras_object(self.metric),
-            "ignore_class": self.ignore_class,
-            "name": self.name,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> OfLabelled:
-        """The metric of a config, as `get_config` gives it."""
-        return cls(**keras.saving.deserialize_keras_object(config))
+        return {**super().get_config(), "ignore_class": self.ignore_class}

@@ -8,15 +8,15 @@ import keras
 import tensorflow as tf
 
 from tfbdl import likelihoods
-from tfbdl.arguments import instance, text
 from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.likelihoods.positions import with_mask
 from tfbdl.likelihoods.targets import aligned
+from tfbdl.metrics.of_metric import OfMetric
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class OfMean(keras.metrics.Metric):
+class OfMean(OfMetric):
     """A metric that compares y with the mean that `likelihood` makes of the model's outputs.
 
     What a network gives need not be what it predicts: of `Normal("predicted")` half of the columns
@@ -42,20 +42,12 @@ class OfMean(keras.metrics.Metric):
     def __init__(
         self, metric: keras.metrics.Metric, likelihood: LikelihoodLike, name: str | None = None
     ) -> None:
-        instance(
-            "metric",
-            metric,
-            keras.metrics.Metric,
-            "an object, such as keras.metrics.RootMeanSquaredError()",
-        )
+        super().__init__(metric, name, "keras.metrics.RootMeanSquaredError()")
         if metric.get_config().get("from_logits"):
             raise ValueError(
                 f"metric={type(metric).__name__}(from_logits=True) takes logits, and the mean of "
                 "classes is their probabilities; leave from_logits out"
             )
-        name = metric.name if name is None else text("name", name)
-        super().__init__(name=name, dtype=metric.dtype)
-        self.metric = metric
         self.likelihood = likelihoods.get(likelihood)
         if isinstance(self.likelihood, likelihoods.Joint):
             raise ValueError(
@@ -77,20 +69,6 @@ class OfMean(keras.metrics.Metric):
             y = aligned(y, mean.shape)
         self.metric.update_state(y, mean, sample_weight)
 
-    def result(self) -> Any:
-        return self.metric.result()
-
-    def reset_state(self) -> None:
-        self.metric.reset_state()
-
     def get_config(self) -> dict[str, Any]:
-        return {
-            "metric": keras.saving.serialize_keras_object(self.metric),
-            "likelihood": keras.saving.serialize_keras_object(self.likelihood),
-            "name": self.name,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> OfMean:
-        """The metric of a config, as `get_config` gives it."""
-        return cls(**keras.saving.deserialize_keras_object(config))
+        likelihood = keras.saving.serialize_keras_object(self.likelihood)
+        return {**super().get_config(), "likelihood": likelihood}
