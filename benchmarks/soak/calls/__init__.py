@@ -7,6 +7,7 @@ from soak.calls import (
     checkings,
     commands,
     conformals,
+    conversions,
     detectors,
     figures,
     laplaces,
@@ -21,6 +22,7 @@ from soak.calls import (
     sets,
     training,
     weights,
+    wrappers,
 )
 from soak.calls.case import Case
 
@@ -37,13 +39,14 @@ BASES = (
 """Public classes that have to be derived from."""
 
 MODULES = (
-    *(layers, weights, losses, samplers, scores, figures, sets),
+    *(layers, wrappers, weights, losses, samplers, scores, figures, sets),
     *(
         training,
         predictions,
         checkings,
         conformals,
         detectors,
+        conversions,
         models,
         chains,
         laplaces,

@@ -63,12 +63,9 @@ def _embedding(kind: type, **arguments: Any) -> dict[str, Any]:
     return called(kind(**arguments), TOKENS, (2, arguments["output_dim"]))
 
 
-def _einsum(kind: type, **arguments: Any) -> dict[str, Any]:
+def any_length(kind: type, **arguments: Any) -> dict[str, Any]:
+    """A layer of examples of four numbers that gives as many as it likes."""
     return called(kind(**arguments), X, (None,))
-
-
-def _exchanged(kind: type, **arguments: Any) -> dict[str, Any]:
-    return called(kind(**arguments), SEQUENCES, (None, None))
 
 
 def _same(kind: type, x: np.ndarray = X, **arguments: Any) -> dict[str, Any]:
@@ -135,13 +132,6 @@ EINSUM: dict[str, tuple[Any, Any]] = {
     "bias_axes": ("c", None),
     "estimator": ("reparameterization", "per_example"),
 }
-EXCHANGED: dict[str, tuple[Any, Any]] = {
-    "layer": (
-        Made(lambda: keras.layers.TimeDistributed(keras.layers.Dropout(0.1))),
-        Made(lambda: keras.layers.TimeDistributed(keras.layers.Dropout(0.2))),
-    ),
-    "inner": (Made(lambda: {"layer": layers.MCDropout(0.5)}), Made(dict)),
-}
 CONVOLUTION: dict[str, tuple[Any, Any]] = {
     **LINEAR,
     "filters": (2, 4),
@@ -174,8 +164,6 @@ RECURRENT: dict[str, tuple[Any, Any]] = {
     "stateful": (False, True),
     "unroll": (False, True),
 }
-
-
 EMBEDDING: dict[str, tuple[Any, Any]] = {
     **BAYESIAN,
     "input_dim": (5, 6),
@@ -187,21 +175,6 @@ EMBEDDING: dict[str, tuple[Any, Any]] = {
     "bias_prior": (None, 1.0),
     "bias_posterior": (None, "point"),
     "weights": (None, np.linspace(-1.0, 1.0, 15, dtype="float32").reshape(5, 3)),
-}
-WRAPPER: dict[str, tuple[Any, Any]] = {
-    **BAYESIAN,
-    "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(3, "tanh"))),
-    "weights": (None, ("kernel", "bias")),
-    "estimator": ("reparameterization", "flipout"),
-    "bias_prior": (None, 2.0),
-    "bias_posterior": (None, "point"),
-    "activity_regularizer": (None, "l2"),
-}
-MEMBERS: dict[str, tuple[Any, Any]] = {
-    "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(3, "tanh"))),
-    "num_members": (2, 3),
-    "input_initializer": ("near_one", "random_sign"),
-    "output_initializer": ("ones", "random_sign"),
 }
 DROPOUT: dict[str, tuple[Any, Any]] = {
     "rate": (0.5, 0.2),
@@ -221,9 +194,10 @@ CONCRETE: dict[str, tuple[Any, Any]] = {
 }
 
 
-def _case(
+def case(
     kind: Any, run: Callable[..., Any], arguments: Mapping[str, Any], slow: bool = True
 ) -> Case:
+    """That of a layer, which `run` makes of its class and arguments, and calls."""
     name = f"tfbdl.layers.{kind.__name__}"
     return Case(name, kind, lambda **given: run(kind, **given), arguments, slow=slow)
 
@@ -243,7 +217,7 @@ def cases() -> Iterator[Case]:
 
 def _with_weights() -> Iterator[Case]:
     dense = {**LINEAR, "units": (3, 2)}
-    yield _case(layers.BayesDense, _dense, dense)
+    yield case(layers.BayesDense, _dense, dense)
     variational = {
         **dense,
         "kl": ("molchanov", "kingma"),
@@ -252,33 +226,23 @@ def _with_weights() -> Iterator[Case]:
         "estimator": ("local_reparameterization", "flipout"),
         "bias_prior": ("flat", 0.5),
     }
-    yield _case(layers.VariationalDropout, _dense, variational)
+    yield case(layers.VariationalDropout, _dense, variational)
     for rank in (1, 2, 3):
         groups = {**CONVOLUTION, "groups": (1, 2)}
-        yield _case(getattr(layers, f"BayesConv{rank}D"), _convolution, groups)
+        yield case(getattr(layers, f"BayesConv{rank}D"), _convolution, groups)
         padding = {**CONVOLUTION, "strides": (2, 3), "output_padding": (None, 1)}
-        yield _case(getattr(layers, f"BayesConv{rank}DTranspose"), _convolution, padding)
+        yield case(getattr(layers, f"BayesConv{rank}DTranspose"), _convolution, padding)
     lstm = {**RECURRENT, "unit_forget_bias": (True, False)}
-    yield _case(layers.BayesLSTM, _recurrent, lstm)
-    yield _case(layers.BayesGRU, _recurrent, {**RECURRENT, "reset_after": (True, False)})
-    yield _case(layers.BayesEmbedding, _embedding, EMBEDDING)
-    yield _case(layers.BayesEinsumDense, _einsum, EINSUM)
-    yield _case(layers.BayesWrapper, _einsum, WRAPPER)
-    yield _case(layers.BatchEnsembleWrapper, _einsum, MEMBERS)
-    random = {
-        **BAYESIAN,
-        **MEMBERS,
-        "estimator": ("reparameterization", Wrong("flipout")),
-        "bias_prior": (None, Wrong(1.0)),
-        "bias_posterior": (None, Wrong("point")),
-    }
-    yield _case(layers.BayesBatchEnsembleWrapper, _einsum, random)
+    yield case(layers.BayesLSTM, _recurrent, lstm)
+    yield case(layers.BayesGRU, _recurrent, {**RECURRENT, "reset_after": (True, False)})
+    yield case(layers.BayesEmbedding, _embedding, EMBEDDING)
+    yield case(layers.BayesEinsumDense, any_length, EINSUM)
 
 
 def _others() -> Iterator[Case]:
-    yield _case(layers.MCDropout, _same, DROPOUT, slow=False)
-    yield _case(layers.MCGaussianDropout, _same, DROPOUT, slow=False)
-    yield _case(layers.ConcreteDropout, _concrete, CONCRETE)
+    yield case(layers.MCDropout, _same, DROPOUT, slow=False)
+    yield case(layers.MCGaussianDropout, _same, DROPOUT, slow=False)
+    yield case(layers.ConcreteDropout, _concrete, CONCRETE)
     last = {
         **BAYESIAN,
         "bias_prior": (None, Wrong(1.0)),
@@ -289,7 +253,7 @@ def _others() -> Iterator[Case]:
         "learned_scale": (None, 1.0),
         "kernel_initializer": ("glorot_uniform", "he_normal"),
     }
-    yield _case(layers.VariationalLastLayer, _last_layer, last)
+    yield case(layers.VariationalLastLayer, _last_layer, last)
     process = {
         "units": (3, 2),
         "num_data": (6, 20),
@@ -302,21 +266,14 @@ def _others() -> Iterator[Case]:
         "mean_field_factor": (0.4, 0.0),
         "seed": (1, 2),
     }
-    yield _case(layers.RandomFeatureGP, _dense, process)
-    bounded = {
-        "layer": (Made(lambda: keras.layers.Dense(3)), Made(lambda: keras.layers.Dense(2))),
-        "norm_bound": (0.95, 0.5),
-        "power_iterations": (1, 2),
-    }
-    yield _case(layers.BoundedSpectralNormalization, _einsum, bounded)
-    yield _case(layers.Exchanged, _exchanged, EXCHANGED, slow=False)
+    yield case(layers.RandomFeatureGP, _dense, process)
     noisy = {
         "rank": (0, 2),
         "temperature": (1.0, 0.5),
         "num_samples": (10, 20),
         "seed": (1, 2),
     }
-    yield _case(layers.HeteroscedasticLogits, _noisy_logits, noisy, slow=False)
-    yield _case(layers.LearnedScale, _learned_scale, {"initial_scale": (1.0, 2.0)})
+    yield case(layers.HeteroscedasticLogits, _noisy_logits, noisy, slow=False)
+    yield case(layers.LearnedScale, _learned_scale, {"initial_scale": (1.0, 2.0)})
     response = {"epsilon": (1e-6, 1e-2), "activation": (None, "tanh")}
-    yield _case(layers.FilterResponseNormalization, _same_images, response, slow=False)
+    yield case(layers.FilterResponseNormalization, _same_images, response, slow=False)

@@ -1,4 +1,4 @@
-"""What converts networks, and models of this package."""
+"""Models of this package, and settings of a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from soak.calls.case import LABELS, Case, Made, N, Wrong, X, shaped
 from soak.calls.networks import (
     classifier,
     dropout_network,
-    network,
     normalised,
     random_network,
 )
@@ -44,12 +43,6 @@ def _averaged(**given: Any) -> Any:
     tfbdl.set_num_samples(**given)
     keras.utils.set_random_seed(1)
     return given["model"].compute_loss(X, LABELS, given["model"](X, training=True))
-
-
-def _converted(actual: keras.Model) -> Any:
-    shaped(actual(X), N, 3)
-    config = [layer.get_config() for layer in actual.layers]
-    return {"y": actual(X), "config": config, "weights": actual.get_weights()}
 
 
 def _vae(**given: Any) -> Any:
@@ -95,14 +88,9 @@ def _drawn_weights(**given: Any) -> Any:
     return {"y": shaped(model(X), N, 3), "draws": draws}
 
 
-def _dropout() -> keras.Model:
-    return network(keras.layers.Dropout(0.5, seed=1), keras.layers.Dense(3, name="last"))
-
-
 def cases() -> Iterator[Case]:
     """Each function, callback and model."""
     yield from _settings()
-    yield from _converting()
     yield from _vaes()
     yield from _reweighted()
 
@@ -125,87 +113,6 @@ def _settings() -> Iterator[Case]:
             "model": (Made(dropout_network), Made(lambda: dropout_network(0.3))),
             "num_samples": (1, 2),
         },
-    )
-
-
-def _converting() -> Iterator[Case]:
-    plain = (Made(classifier), Made(lambda: network(keras.layers.Dense(3, name="other"))))
-    bayesian = {
-        "model": plain,
-        "num_data": (10, 20),
-        "prior": (1.0, "laplace"),
-        "posterior": ("mean_field", "point"),
-        "estimator": ("reparameterization", "flipout"),
-        "bias_prior": (None, 0.5),
-        "bias_posterior": (None, "point"),
-        "layers": (None, "nowhere"),
-        "skip": (None, "nowhere"),
-        "initial_sigma": (0.1, 0.2),
-    }
-    yield Case(
-        "tfbdl.to_bayesian",
-        tfbdl.to_bayesian,
-        lambda **given: _converted(tfbdl.to_bayesian(**given)),
-        bayesian,
-        slow=True,
-    )
-    ensemble = {
-        "model": plain,
-        "num_members": (2, 3),
-        "initializer": (None, "tabm"),
-        "num_data": (10, 20),
-        "prior": (0.1, "laplace"),
-        "posterior": ("mean_field", "point"),
-        "layers": (None, "nowhere"),
-        "skip": (None, "nowhere"),
-    }
-    yield Case(
-        "tfbdl.to_batch_ensemble",
-        tfbdl.to_batch_ensemble,
-        lambda **given: _converted(tfbdl.to_batch_ensemble(**given).network),
-        ensemble,
-        slow=True,
-    )
-    yield Case(
-        "tfbdl.to_sngp",
-        tfbdl.to_sngp,
-        lambda **given: _converted(tfbdl.to_sngp(**given)),
-        {
-            "model": plain,
-            "num_data": (10, 20),
-            "likelihood": (None, "bernoulli"),
-            "num_features": (4, 5),
-            "length_scale": (1.0, 2.0),
-            "ridge": (1.0, 0.5),
-            "per_output": (False, True),
-            "norm_bound": (0.95, 2.0),
-            "seed": (1, 2),
-            "layers": (None, "nowhere"),
-            "skip": (None, "nowhere"),
-        },
-        slow=True,
-    )
-    yield Case(
-        "tfbdl.to_mc_dropout",
-        tfbdl.to_mc_dropout,
-        lambda **given: _converted(tfbdl.to_mc_dropout(**given)),
-        {
-            "model": (Made(_dropout), Made(classifier)),
-            "layers": (None, "last"),
-            "skip": (None, "nowhere"),
-        },
-    )
-    yield Case(
-        "tfbdl.to_deterministic",
-        tfbdl.to_deterministic,
-        lambda model: _converted(tfbdl.to_deterministic(model)),
-        {"model": (Made(random_network), Made(lambda: random_network(seed=3)))},
-    )
-    yield Case(
-        "tfbdl.prune",
-        tfbdl.prune,
-        lambda **given: _converted(tfbdl.prune(**given)),
-        {"model": (Made(random_network), Made(classifier)), "fraction": (0.5, 0.2)},
     )
 
 
