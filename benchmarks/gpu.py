@@ -68,9 +68,9 @@ def timed(name: str, devices: list[str], rounds: int, logs: Path) -> dict[str, A
     return rows
 
 
-def written(found: dict[str, dict[str, Any]], times: dict[str, dict[str, Any]]) -> str:
+def written(placements: dict[str, dict[str, Any]], times: dict[str, dict[str, Any]]) -> str:
     """The report."""
-    last = found[list(found)[-1]]
+    last = placements[list(placements)[-1]]
     gpus = [gpu.get("device_name", "unknown") for gpu in last["gpus"]]
     facts = {
         **bench.machine(),
@@ -81,24 +81,26 @@ def written(found: dict[str, dict[str, Any]], times: dict[str, dict[str, Any]]) 
     }
     lines = ["# tfbdl on a GPU", "", *(f"- {name}: {value}" for name, value in facts.items()), ""]
     lines += ["## Where weights are, and what networks give", ""]
-    lines += ["| network | weights not on the device | " + " | ".join(found) + " | differ by |"]
-    lines += ["|---" * (3 + len(found)) + "|"]
+    lines += [
+        "| network | weights not on the device | " + " | ".join(placements) + " | differ by |"
+    ]
+    lines += ["|---" * (3 + len(placements)) + "|"]
     for name, on in last["networks"].items():
-        values = [f"{of['networks'][name]['value']:.6g}" for of in found.values()]
+        values = [f"{of['networks'][name]['value']:.6g}" for of in placements.values()]
         values[0] = f"{on['column']} {values[0]}"
-        cells = [name, ", ".join(on["elsewhere"]) or "none", *values, difference(found, name)]
+        cells = [name, ", ".join(on["elsewhere"]) or "none", *values, difference(placements, name)]
         lines.append(f"| {' | '.join(cells)} |")
     if last["peak_GB"] is not None:
         lines += ["", f"Peak memory of the GPU: {last['peak_GB']:.2f} GB."]
     lines += ["", "## Times", "", "Medians, in ms; ratios of the rounds of one turn.", ""]
-    lines += ["| work | a | " + " | ".join(found) + " | CPU / GPU (10 % to 90 %) |"]
-    lines += ["|---" * (3 + len(found)) + "|"]
+    lines += ["| work | a | " + " | ".join(placements) + " | CPU / GPU (10 % to 90 %) |"]
+    lines += ["|---" * (3 + len(placements)) + "|"]
     for name, rows in times.items():
         shown = [
             rows[device]
             if isinstance(rows[device], str)
             else f"{1e3 * np.median(rows[device]):.3g}"
-            for device in found
+            for device in placements
         ]
         lines.append(
             f"| {work.TITLES[name]} | {work.UNITS[name]} | {' | '.join(shown)} | {ratio(rows)} |"
@@ -106,10 +108,12 @@ def written(found: dict[str, dict[str, Any]], times: dict[str, dict[str, Any]]) 
     return "\n".join([*lines, ""])
 
 
-def difference(found: dict[str, dict[str, Any]], name: str) -> str:
+def difference(placements: dict[str, dict[str, Any]], name: str) -> str:
     """The largest difference between probabilities of the devices, if it gives some."""
     given = [
-        np.array(of["networks"][name]["p"]) for of in found.values() if "p" in of["networks"][name]
+        np.array(of["networks"][name]["p"])
+        for of in placements.values()
+        if "p" in of["networks"][name]
     ]
     return f"{np.abs(given[0] - given[-1]).max():.1e}" if len(given) > 1 else ""
 
@@ -133,22 +137,24 @@ def main() -> None:
     parser.add_argument("--savedir", type=Path, default=ROOT / "runs" / "gpu", help="output folder")
     args = parser.parse_args()
     args.savedir.mkdir(parents=True, exist_ok=True)
-    found = {device: placement(visible) for device, visible in DEVICES.items()}
-    if not found["GPU"]["gpus"]:
-        del found["GPU"]
+    placements = {device: placement(visible) for device, visible in DEVICES.items()}
+    if not placements["GPU"]["gpus"]:
+        del placements["GPU"]
     times = {}
     for name in args.works:
         print(f"==> {work.TITLES[name]}", flush=True)
-        times[name] = timed(name, list(found), args.rounds, args.savedir)
-    text = written(found, times)
+        times[name] = timed(name, list(placements), args.rounds, args.savedir)
+    text = written(placements, times)
     (args.savedir / "report.md").write_text(text)
     print(text)
-    if "GPU" not in found:
+    if "GPU" not in placements:
         raise SystemExit(
             "TensorFlow sees no GPU; pip install 'tensorflow[and-cuda]', and look whether "
             "nvidia-smi lists one"
         )
-    lost = {n: on["elsewhere"] for n, on in found["GPU"]["networks"].items() if on["elsewhere"]}
+    lost = {
+        n: on["elsewhere"] for n, on in placements["GPU"]["networks"].items() if on["elsewhere"]
+    }
     if lost:
         raise SystemExit(f"weights that are not on the GPU: {lost}")
 

@@ -103,7 +103,7 @@ def main() -> None:
     ms = {name: [1e3 * s / STEPS for s in t.seconds] for name, t in trainings.items()}
     ratios = np.divide(*map(np.array, ms.values()))
     error = ratios.std(ddof=1) / math.sqrt(len(ratios))
-    found = {
+    record = {
         "milliseconds a step": {name: round(float(np.median(v)), 3) for name, v in ms.items()},
         "ratio": round(float(np.median(ratios)), 4),
         "standard error": round(float(error), 4),
@@ -111,8 +111,8 @@ def main() -> None:
         "versions": {"tfbdl": tfbdl.__version__, "tensorflow": tf.__version__},
     }
     args.savedir.mkdir(parents=True, exist_ok=True)
-    (args.savedir / "normal_noise.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    (args.savedir / "normal_noise.json").write_text(json.dumps(record, indent=1) + "\n")
+    print(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":

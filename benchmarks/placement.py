@@ -76,13 +76,13 @@ def tried(network: keras.Model, kind: str) -> dict[str, Any]:
     history = tfbdl.train(network, *arrays, epochs=2, batch_size=100, seed=0, verbose=0)
     column, values = next(iter(history.items()))
     variables = [*network.variables, *network.optimizer.variables]
-    found: dict[str, Any] = {"column": column, "value": float(values[-1])}
-    found["elsewhere"] = [
+    answers: dict[str, Any] = {"column": column, "value": float(values[-1])}
+    answers["elsewhere"] = [
         v.path for v in variables if "float" in v.dtype and f":{kind}:" not in v.value.device
     ]
     if not isinstance(network, VAE):
-        found["p"] = np.asarray(tfbdl.predict(network, x[:100], 20, seed=0).mean).tolist()
-    return found
+        answers["p"] = np.asarray(tfbdl.predict(network, x[:100], 20, seed=0).mean).tolist()
+    return answers
 
 
 def main() -> None:
@@ -91,7 +91,7 @@ def main() -> None:
     os.dup2(2, 1)  # what packages print goes to stderr
     gpus = tf.config.list_physical_devices("GPU")
     kind = "GPU" if gpus else "CPU"
-    found = {name: tried(network, kind) for name, network in networks().items()}
+    results = {name: tried(network, kind) for name, network in networks().items()}
     memory = tf.config.experimental.get_memory_info("GPU:0")["peak"] if gpus else None
     actual = {
         "built_with_cuda": tf.test.is_built_with_cuda(),
@@ -99,7 +99,7 @@ def main() -> None:
         "gpus": [tf.config.experimental.get_device_details(gpu) for gpu in gpus],
         "peak_GB": None if memory is None else memory / 1e9,
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
-        "networks": found,
+        "networks": results,
     }
     print(json.dumps(actual, default=str), file=answers)
 

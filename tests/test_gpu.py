@@ -39,10 +39,10 @@ def test_numbers_are_those_of_a_training() -> None:
     model = network()
     x, y = placement.work.images(placement.N)
     loss = tfbdl.train(model, x, y, epochs=2, batch_size=100, seed=0, verbose=0)["loss"][-1]
-    found = placement.tried(network(), KIND)
-    assert (found["column"], found["value"]) == ("loss", pytest.approx(loss, rel=1e-6))
+    placed = placement.tried(network(), KIND)
+    assert (placed["column"], placed["value"]) == ("loss", pytest.approx(loss, rel=1e-6))
     expected = tfbdl.predict(model, x[:100], 20, seed=0).mean
-    np.testing.assert_allclose(found["p"], expected, rtol=1e-5)
+    np.testing.assert_allclose(placed["p"], expected, rtol=1e-5)
 
 
 def test_the_report_says_how_far_devices_differ() -> None:

@@ -61,8 +61,8 @@ def returned(docstring: str) -> str:
 
 def shapes(text: str) -> list[tuple[str, ...]]:
     """The shapes that a sentence allows."""
-    found = [shape for some in STATED.findall(text) for shape in re.findall(r"\(([^()]*)\)", some)]
-    return [tuple(d.strip() for d in shape.split(",") if d.strip()) for shape in found]
+    stated = [shape for some in STATED.findall(text) for shape in re.findall(r"\(([^()]*)\)", some)]
+    return [tuple(d.strip() for d in shape.split(",") if d.strip()) for shape in stated]
 
 
 def fits(stated: tuple[str, ...], shape: tuple[int, ...], sizes: Mapping[str, int]) -> bool:

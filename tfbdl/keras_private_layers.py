@@ -77,8 +77,8 @@ def last_layers(model: keras.Model) -> list[keras.layers.Layer]:
         inputs = operation._inbound_nodes[node].input_tensors
         return [layer for tensor in inputs for layer in before(tensor)]
 
-    found = [layer for output in model.outputs for layer in before(output)]
-    return list({id(layer): layer for layer in found}.values())
+    last = [layer for output in model.outputs for layer in before(output)]
+    return list({id(layer): layer for layer in last}.values())
 
 
 class EinsumAxes(NamedTuple):

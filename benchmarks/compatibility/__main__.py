@@ -48,9 +48,9 @@ def main() -> None:
         known = {} if args.again else cells.get(row, {})
         left = [c for c in args.columns or COLUMNS if not known.get(c, {}).get("found")]
         while left:
-            for column, found, seconds in in_a_process(row, left):
-                print(f"{row} | {column} | {found} | {seconds:.0f} s", flush=True)
-                cells.setdefault(row, {})[column] = {"found": found, "seconds": round(seconds, 1)}
+            for column, answer, seconds in in_a_process(row, left):
+                print(f"{row} | {column} | {answer} | {seconds:.0f} s", flush=True)
+                cells.setdefault(row, {})[column] = {"found": answer, "seconds": round(seconds, 1)}
                 left.remove(column)
                 args.kept.parent.mkdir(parents=True, exist_ok=True)
                 args.kept.write_text(json.dumps(cells, indent=1) + "\n")
@@ -66,8 +66,8 @@ def run(row: str, columns: list[str]) -> None:
     for column in columns:
         begun = time.monotonic()
         signal.alarm(SECONDS)  # ends the process
-        found = outcome(column, CASES[row])
-        print("cell " + json.dumps([column, found, time.monotonic() - begun]), flush=True)
+        answer = outcome(column, CASES[row])
+        print("cell " + json.dumps([column, answer, time.monotonic() - begun]), flush=True)
 
 
 def in_a_process(row: str, columns: list[str]) -> Iterator[tuple[str, str, float]]:

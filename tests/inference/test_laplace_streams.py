@@ -133,9 +133,9 @@ def test_covariances_of_positions(name: str, structure: str) -> None:
     np.testing.assert_allclose(law.diagonal(), np.diagonal(blocks, axis1=1, axis2=2), 1e-9, 1e-12)
     noises = [RNG.normal(size=shape) for shape in law.noise_shapes(5000)]
     draws = law.draws(list(map(tf.constant, noises))).numpy()
-    found = np.einsum("snc,snd->ncd", draws, draws) / len(draws)
+    covariances = np.einsum("snc,snd->ncd", draws, draws) / len(draws)
     scale = np.sqrt(np.einsum("ncc,ndd->ncd", blocks, blocks) + blocks**2)
-    assert np.all(np.abs(found - blocks) < 5 * scale / np.sqrt(len(draws)) + 1e-12)
+    assert np.all(np.abs(covariances - blocks) < 5 * scale / np.sqrt(len(draws)) + 1e-12)
 
 
 @pytest.mark.parametrize("structure", ["diag", "kron"])
@@ -190,10 +190,10 @@ def test_kept_functions_are_joint_over_positions(few: int) -> None:
         kept = tfbdl.predict(laplace, NEW, 4000, return_samples=True, verbose=0).outputs
     assert kept.shape == (4000, *mean.shape)
     deviations = (kept - mean).reshape(4000, len(NEW), -1)
-    found = np.einsum("snf,sng->nfg", deviations, deviations) / len(kept)
+    covariances = np.einsum("snf,sng->nfg", deviations, deviations) / len(kept)
     variances = np.einsum("nff,ngg->nfg", covariance, covariance)
     error = 5 * np.sqrt((variances + covariance**2) / len(kept)) + 1e-6
-    assert np.all(np.abs(found - covariance) < error)
+    assert np.all(np.abs(covariances - covariance) < error)
     correlations = np.abs(covariance) / np.sqrt(variances)
     assert correlations[:, :C, C:].max() > 0.3  # between positions, which the draws have too
 
@@ -252,16 +252,16 @@ def test_several_heads() -> None:
 
 def sizes_of_tensors(call: Any) -> list[int]:
     """The numbers of elements of all tensors in the graphs that `call` runs."""
-    found: list[Any] = []
+    programs: list[Any] = []
     graph = graphs.Compiled.graph
 
     def listening(self: Any, *arguments: Any) -> Any:
-        found.append(graph(self, *arguments))
-        return found[-1]
+        programs.append(graph(self, *arguments))
+        return programs[-1]
 
     with mock.patch.object(graphs.Compiled, "graph", listening):
         call()
-    tensors = [t for f in found for op in f.graph.get_operations() for t in op.outputs]
+    tensors = [t for f in programs for op in f.graph.get_operations() for t in op.outputs]
     return [t.shape.num_elements() or 0 for t in tensors if t.shape.rank is not None]
 
 

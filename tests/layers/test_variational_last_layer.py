@@ -71,9 +71,9 @@ def trained(model: keras.Model, y: np.ndarray) -> float:
 
     start = np.concatenate([np.ravel(v) for v in variables])
     options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-10}
-    found = scipy.optimize.minimize(of_theta, start, jac=True, method="L-BFGS-B", options=options)
-    of_theta(found.x)
-    return float(found.fun)
+    optimum = scipy.optimize.minimize(of_theta, start, jac=True, method="L-BFGS-B", options=options)
+    of_theta(optimum.x)
+    return float(optimum.fun)
 
 
 class RegressionTest(tf.test.TestCase, parameterized.TestCase):

@@ -76,9 +76,9 @@ def drawn(units: int) -> keras.Model:
 @pytest.mark.parametrize("name", GIVEN)
 def test_get(name: str) -> None:
     given, meant = GIVEN[name]
-    found = likelihoods.get(given)
-    assert type(found) is type(meant)
-    assert found.get_config() == meant.get_config()
+    likelihood = likelihoods.get(given)
+    assert type(likelihood) is type(meant)
+    assert likelihood.get_config() == meant.get_config()
 
 
 @pytest.mark.parametrize("name", REFUSED)

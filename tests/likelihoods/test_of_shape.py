@@ -78,8 +78,8 @@ def estimate(name: str) -> Any:
     _, law, y, start = CASES[name]
     loss = lambda f: -np.mean(law(f)(y))  # noqa: E731
     options = {"xatol": 1e-6, "fatol": 1e-10, "maxiter": 20_000, "maxfev": 20_000}
-    found = scipy.optimize.minimize(loss, start, method="Nelder-Mead", options=options)
-    return found.x, found.fun
+    optimum = scipy.optimize.minimize(loss, start, method="Nelder-Mead", options=options)
+    return optimum.x, optimum.fun
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -139,8 +139,8 @@ def make(family: str, prior: Any, dtype: str, size: int = 1, exact: bool = True)
 
 def variables(q: Any) -> tuple[Any, Any]:
     """Mu and rho."""
-    found = {v.name: v for v in q.trainable_variables}
-    return found["mu"], found["rho"]
+    by_name = {v.name: v for v in q.trainable_variables}
+    return by_name["mu"], by_name["rho"]
 
 
 def check(what: str, got: Any, terms: Any, dtype: str) -> None:

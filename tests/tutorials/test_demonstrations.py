@@ -52,10 +52,10 @@ class DeepLimitTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_networks_have_that_covariance(self) -> None:
         with mock.patch.object(deep_limit, "NETWORKS", 4000):
-            found = deep_limit.moments(2, 50, seed=1)
+            moments = deep_limit.moments(2, 50, seed=1)
         error = 3.5 * 0.5 * np.sqrt((2 + 3 * 0.3) / 4000)
         limit = deep_limit.kernel(2, deep_limit.ANGLES)
-        self.assertAllClose(found["covariance"], limit, atol=error)
+        self.assertAllClose(moments["covariance"], limit, atol=error)
 
 
 class JeffreysTest(tf.test.TestCase):

@@ -92,9 +92,9 @@ def _parts(old: Any, chosen: Collection[int]) -> Iterator[tuple[str, Layer]]:
 
 def _check_found(old: Layer, parts: list[tuple[str, Layer]], chosen: Collection[int]) -> None:
     """Raises ValueError where a chosen layer is held in a way that is not known."""
-    found = {id(layer) for _, part in parts for layer in walk(part)}
+    reached = {id(layer) for _, part in parts for layer in walk(part)}
     for layer in walk(old):
-        if id(layer) in chosen and id(layer) not in found:
+        if id(layer) in chosen and id(layer) not in reached:
             raise ValueError(
                 f"{describe(layer)} lies inside {describe(old)}, where no attribute, list or "
                 "dictionary holds it; give it an attribute, or `skip` it"

@@ -159,15 +159,15 @@ def _layer_of(model: keras.Model | None, layer: Any) -> keras.layers.Layer:
     if model is None:
         raise ValueError(f"layer={shown(layer)} is given without a model; give both")
     inside = [own for own in walk(model) if own is not model]
-    found = [
+    meant = [
         own for own in inside if own is layer or (isinstance(layer, str) and own.name == layer)
     ]
-    if len(found) != 1:
-        fault = f"has {len(found)} layers of this name; give the layer itself"
+    if len(meant) != 1:
+        fault = f"has {len(meant)} layers of this name; give the layer itself"
         missing = f"has no such layer; its layers are {', '.join(own.name for own in inside)}"
-        wrong = fault if found else missing
+        wrong = fault if meant else missing
         raise ValueError(f"layer={shown(layer)}: model={model.name} {wrong}")
-    return found[0]
+    return meant[0]
 
 
 def _first(y: Any, size: int) -> Any:

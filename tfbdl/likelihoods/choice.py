@@ -55,10 +55,10 @@ def get(likelihood: LikelihoodLike) -> Likelihood:
     """
     if is_structure(likelihood):
         return Joint(map_losses(get, likelihood))
-    found = likelihood
+    described = likelihood
     if isinstance(likelihood, dict) or not callable(likelihood):
-        found = _described(likelihood)
-    known = of_loss(found)
+        described = _described(likelihood)
+    known = of_loss(described)
     if known is None:
         raise ValueError(
             f"likelihood={_label(likelihood)} is a loss that gives y no probability; give one of "

@@ -42,9 +42,9 @@ def joint_of(model: keras.Model, parts: Any, weights: Any) -> Joint:
 def arranged(name: str, given: Any, outputs: Any, names: Any, missing: Any) -> Any:
     """What is given by key, by the name of an output or by place, in the structure of outputs."""
     if isinstance(given, dict) and isinstance(outputs, dict):
-        known, found = list(outputs), given
+        known, by_name = list(outputs), given
     elif isinstance(given, dict):
-        known, found = list(names or ()), given
+        known, by_name = list(names or ()), given
     else:
         flat = keras.tree.flatten(given)
         if len(flat) != len(keras.tree.flatten(outputs)):
@@ -53,15 +53,15 @@ def arranged(name: str, given: Any, outputs: Any, names: Any, missing: Any) -> A
                 "give one for each"
             )
         return keras.tree.pack_sequence_as(outputs, flat)
-    unknown = [key for key in found if key not in known]
+    unknown = [key for key in by_name if key not in known]
     if unknown:
         raise ValueError(f"{name} has the key {unknown[0]!r}; the outputs are {known}")
     if isinstance(outputs, dict):
         return {
-            key: found.get(key, keras.tree.map_structure(lambda _: missing, part))
+            key: by_name.get(key, keras.tree.map_structure(lambda _: missing, part))
             for key, part in outputs.items()
         }
-    return keras.tree.pack_sequence_as(outputs, [found.get(key, missing) for key in known])
+    return keras.tree.pack_sequence_as(outputs, [by_name.get(key, missing) for key in known])
 
 
 def check_targets(model: keras.Model, y: Any, outputs: Any) -> None:

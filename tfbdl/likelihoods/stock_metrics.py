@@ -39,15 +39,15 @@ def _names(model: keras.Model, likelihoods: Joint) -> list[str]:
 
 def _metrics_of(model: keras.Model, name: str, place: int) -> list[Any]:
     """The metrics of one of several outputs; those given for no one output are for each."""
-    found: list[Any] = []
+    of_output: list[Any] = []
     for key in ("metrics", "weighted_metrics"):
         given = compiled_with(model).get(key)
         if isinstance(given, dict):
             given = given.get(name)
         elif isinstance(given, (list, tuple)) and any(isinstance(m, (list, tuple)) for m in given):
             given = given[place]
-        found += [metric for metric in keras.tree.flatten(given) if metric is not None]
-    return found
+        of_output += [metric for metric in keras.tree.flatten(given) if metric is not None]
+    return of_output
 
 
 def _check(model: keras.Model, likelihood: Likelihood | None, metrics: Sequence[Any]) -> None:

@@ -56,10 +56,10 @@ def fit_dirichlet(
     C = p.shape[1]
     all_there(y, C)
     of_weights, of_bias = lam / (C * (C - 1)), mu / C
-    found = softmax_regression.fit(
+    fitted = softmax_regression.fit(
         _log(p), y, diagonal=False, weight_penalty=of_weights, bias_penalty=of_bias
     )
-    return DirichletMap(*found)
+    return DirichletMap(*fitted)
 
 
 def apply_dirichlet(p: ArrayLike, mapping: DirichletMap) -> np.ndarray:

@@ -224,10 +224,10 @@ def _tensor(ref: str) -> str:
 
 
 def _closure(starts: Iterable[str], following: Callable[[str], Iterable[str]]) -> set[str]:
-    found = set(starts)
-    todo = list(found)
+    reached = set(starts)
+    todo = list(reached)
     while todo:
-        new = set(following(todo.pop())) - found
-        found |= new
+        new = set(following(todo.pop())) - reached
+        reached |= new
         todo += new
-    return found
+    return reached

@@ -109,13 +109,13 @@ def table(units: int, chains: Reference, records: Sequence[Record], y: np.ndarra
     return [*lines, "", f"R-hat of the predictions {most:.3f} at most, median {median:.3f}.", ""]
 
 
-def figure(found: dict[int, tuple[Reference, list[Record]]], y: np.ndarray) -> Figure:
+def figure(results: dict[int, tuple[Reference, list[Record]]], y: np.ndarray) -> Figure:
     """Total variation from the chains: a dot a seed, a bar their mean."""
     drawn, axes = plt.subplots(
-        1, len(found), figsize=(12, 4.8), layout="constrained", sharey=True, squeeze=False
+        1, len(results), figsize=(12, 4.8), layout="constrained", sharey=True, squeeze=False
     )
     ways = [(name, rate) for name, rates in RATES.items() for rate in rates]
-    for ax, (units, (chains, records)) in zip(axes.flat, found.items(), strict=True):
+    for ax, (units, (chains, records)) in zip(axes.flat, results.items(), strict=True):
         for place, (name, rate) in enumerate(ways):
             for cyclical, colour in ((False, "C0"), (True, "C1")):
                 of = chosen(records, name, rate, cyclical)
@@ -143,7 +143,7 @@ def main_cycles(args: argparse.Namespace) -> None:
     data = image_data.chosen(args)
     x_test, y_test = image_data.full_test(args)
     test = problems.pooled(x_test), y_test
-    found: dict[int, tuple[Reference, list[Record]]] = {}
+    results: dict[int, tuple[Reference, list[Record]]] = {}
     for units, num_chains in CHAINS.items():
         problem = problems.digits(problems.pooled(data.x_train), data.y_train, units)
         folder = args.savedir / "runs" / f"hmc_{units}"
@@ -151,13 +151,13 @@ def main_cycles(args: argparse.Namespace) -> None:
         run = Run(args.n_epochs, args.samples, num_chains, args.seed, folder)
         chains = reference(problem, test[0], run, folder / "reference.npz")
         print(f"{units} units: R-hat of the predictions at most {chains.rhat[0]:.3f}", flush=True)
-        found[units] = chains, records_of(units, args, problem, chains, test)
-    tables = [line for units, of in found.items() for line in table(units, *of, y_test)]
+        results[units] = chains, records_of(units, args, problem, chains, test)
+    tables = [line for units, of in results.items() for line in table(units, *of, y_test)]
     run_files.write_table(args.savedir / "cycles.md", tables)
-    rhat = {units: chains.rhat.tolist() for units, (chains, _) in found.items()}
-    apart = {units: of_chains(chains, y_test) for units, (chains, _) in found.items()}
+    rhat = {units: chains.rhat.tolist() for units, (chains, _) in results.items()}
+    apart = {units: of_chains(chains, y_test) for units, (chains, _) in results.items()}
     run_files.write_metrics(args, rhat=rhat, chains=apart)
-    run_files.write_figure(figure(found, y_test), args.savedir / "cycles.png")
+    run_files.write_figure(figure(results, y_test), args.savedir / "cycles.png")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -86,7 +86,7 @@ def target(activation: str, args: argparse.Namespace) -> LogPosterior:
 
 def chains(of: LogPosterior, args: argparse.Namespace) -> MCMC:
     """By trajectories; theta has the shape (samples, chains, D)."""
-    found = MCMC(
+    mcmc = MCMC(
         of,
         kernel="hmc",
         num_warmup=args.samples,
@@ -94,7 +94,7 @@ def chains(of: LogPosterior, args: argparse.Namespace) -> MCMC:
         num_chains=args.chains,
         seed=args.seed,
     )
-    return found.fit()
+    return mcmc.fit()
 
 
 def mode_of(of: LogPosterior, args: argparse.Namespace) -> Units:
@@ -121,11 +121,11 @@ def invariance(of: LogPosterior, units: Units, args: argparse.Namespace) -> dict
     return rows
 
 
-def measure_tanh(found: MCMC, args: argparse.Namespace) -> dict[str, float]:
+def measure_tanh(posterior: MCMC, args: argparse.Namespace) -> dict[str, float]:
     """R-hat of f, of weights as they are, and in order."""
-    units = Units.of(found.theta)
+    units = Units.of(posterior.theta)
     raw, ordered = np.abs(units.theta), units.ordered().theta
-    f = found.outputs(POINTS)[..., 0]
+    f = posterior.outputs(POINTS)[..., 0]
     return {
         "log10 of equal modes": math.log10(math.factorial(args.units)) + args.units * math.log10(2),
         "R-hat of f, largest": float(max(rhat(f[..., i]) for i in range(len(POINTS)))),
@@ -157,9 +157,9 @@ def on_curve(units: Units) -> np.ndarray:
     return below
 
 
-def measure_relu(of: LogPosterior, found: MCMC, args: argparse.Namespace) -> dict[str, float]:
+def measure_relu(of: LogPosterior, posterior: MCMC, args: argparse.Namespace) -> dict[str, float]:
     mode = mode_of(of, args)
-    units = thinned(found, 250)
+    units = thinned(posterior, 250)
     u = on_curve(units)
     return {
         "mode: |log balance|, median": float(np.median(np.abs(balance(mode)))),
@@ -169,9 +169,9 @@ def measure_relu(of: LogPosterior, found: MCMC, args: argparse.Namespace) -> dic
     }
 
 
-def thinned(found: MCMC, kept: int) -> Units:
+def thinned(posterior: MCMC, kept: int) -> Units:
     """So many samples of each chain, at equal distances, if there are as many."""
-    return Units.of(found.theta[:: max(len(found.theta) // kept, 1)])
+    return Units.of(posterior.theta[:: max(len(posterior.theta) // kept, 1)])
 
 
 def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -> Figure:
@@ -230,18 +230,22 @@ def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -
 def main_symmetries(args: argparse.Namespace) -> None:
     args.savedir.mkdir(parents=True, exist_ok=True)
     targets = {name: target(name, args) for name in ("tanh", "relu")}
-    found = {name: chains(of, args) for name, of in targets.items()}
+    posteriors = {name: chains(of, args) for name, of in targets.items()}
     rows = {
-        "tanh, one sample": invariance(targets["tanh"], Units.of(found["tanh"].theta[-1, 0]), args),
-        "relu, one sample": invariance(targets["relu"], Units.of(found["relu"].theta[-1, 0]), args),
-        "tanh, chains": measure_tanh(found["tanh"], args),
-        "relu, chains": measure_relu(targets["relu"], found["relu"], args),
+        "tanh, one sample": invariance(
+            targets["tanh"], Units.of(posteriors["tanh"].theta[-1, 0]), args
+        ),
+        "relu, one sample": invariance(
+            targets["relu"], Units.of(posteriors["relu"].theta[-1, 0]), args
+        ),
+        "tanh, chains": measure_tanh(posteriors["tanh"], args),
+        "relu, chains": measure_relu(targets["relu"], posteriors["relu"], args),
     }
     for name, row in rows.items():
         cells = ", ".join(f"{column} {value:.4g}" for column, value in row.items())
         print(f"test: {name}: {cells}", flush=True)
     run_files.write_metrics(args, symmetries=rows)
-    picture = figure(targets["relu"], found["tanh"], found["relu"], args)
+    picture = figure(targets["relu"], posteriors["tanh"], posteriors["relu"], args)
     run_files.write_figure(picture, args.savedir / "symmetries.png")
 
 

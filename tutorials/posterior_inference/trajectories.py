@@ -100,8 +100,8 @@ def figure(rows: dict[str, dict[str, float]]) -> Figure:
         acceptances = [100 * rows[f"{name}, d = {d}"]["acceptance"] for d in SETTINGS]
         of_chains.bar(places, acceptances, 0.24, color=f"C{i}", label=name)
         for place, d, height in zip(places, SETTINGS, acceptances, strict=True):
-            found = rows[f"{name}, d = {d}"]
-            text = f"{found['variance']:.2f}" if height > 0.5 else "stuck"
+            row = rows[f"{name}, d = {d}"]
+            text = f"{row['variance']:.2f}" if height > 0.5 else "stuck"
             of_chains.text(place, height + 1, text, ha="center", fontsize=8)
     circle = np.linspace(0, 2 * np.pi, 200)
     plane.plot(np.cos(circle), np.sin(circle), "k:", linewidth=1)

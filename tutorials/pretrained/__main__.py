@@ -101,7 +101,7 @@ def scores(
             p[name] = positive / positive.sum(axis=1, keepdims=True)
         doubts[name] = scipy.stats.entropy(p[name], axis=1)
     y = images.y_test
-    found = {
+    scored = {
         "accuracy": float((p["test"].argmax(axis=1) == y).mean()),
         "nll": metrics.negative_log_likelihood(y, p["test"]),
         "ece": metrics.expected_calibration_error(y, p["test"]),
@@ -110,7 +110,7 @@ def scores(
         "auroc_digits": metrics.auroc(doubts["test"], doubts["digits"]),
         "people": float(scipy.stats.spearmanr(doubts["test"], images.people).statistic),
     }
-    return found, p
+    return scored, p
 
 
 def measured(args: argparse.Namespace, name: str, make: Any, x: Any, images: problem.Images) -> Any:
@@ -119,12 +119,12 @@ def measured(args: argparse.Namespace, name: str, make: Any, x: Any, images: pro
     made = make()
     trained = time.process_time()
     number = 0 if name.partition(", ")[2] in POINTS else args.S
-    found, p = scores(number, args.seed, made, x, images)
+    scored, p = scores(number, args.seed, made, x, images)
     write_npz(args.savedir / f"{name.replace(' ', '_')}.npz", p)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     seconds = {"train": round(trained - begun), "ask": round(time.process_time() - trained)}
-    print(f"{name}: " + ", ".join(f"{k} {v:.4f}" for k, v in found.items()), flush=True)
-    return {**found, "cpu_seconds": seconds, "peak_GB_so_far": round(memory, 2)}
+    print(f"{name}: " + ", ".join(f"{k} {v:.4f}" for k, v in scored.items()), flush=True)
+    return {**scored, "cpu_seconds": seconds, "peak_GB_so_far": round(memory, 2)}
 
 
 def run(args: argparse.Namespace) -> None:

@@ -98,11 +98,11 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
     rows: dict[str, dict[str, Any]] = {}
     for depth in DEPTHS:
         for width in WIDTHS:
-            found = moments(depth, width, args.seed)
-            off = np.array(found["covariance"]) - kernel(depth, ANGLES)
+            record = moments(depth, width, args.seed)
+            off = np.array(record["covariance"]) - kernel(depth, ANGLES)
             rows[f"L = {depth}, H = {width}"] = {
-                "excess kurtosis": found["excess kurtosis"],
-                "exact": found["exact"],
+                "excess kurtosis": record["excess kurtosis"],
+                "exact": record["exact"],
                 "covariance off by": float(np.abs(off).max()),
             }
         for family in ("normal", "Cauchy"):
@@ -128,8 +128,8 @@ def limit(rows: Mapping[str, dict[str, Any]], seed: int) -> Figure:
         left.plot(np.degrees(ANGLES), of_networks, f"C{i}o", markersize=4)
         widths = np.geomspace(WIDTHS[0], WIDTHS[-1], 50)
         right.loglog(widths, excess_kurtosis(depth, widths), f"C{i}", label=f"exact, L = {depth}")
-        found = [rows[f"L = {depth}, H = {h}"]["excess kurtosis"] for h in WIDTHS]
-        right.loglog(WIDTHS, found, f"C{i}o", markersize=5)
+        kurtosis = [rows[f"L = {depth}, H = {h}"]["excess kurtosis"] for h in WIDTHS]
+        right.loglog(WIDTHS, kurtosis, f"C{i}o", markersize=5)
     left.plot([], [], "ko", markersize=4, label=f"{NETWORKS:,} networks, H = {WIDTHS[-1]}")
     right.plot([], [], "ko", markersize=5, label=f"{NETWORKS:,} networks, too few for heavy tails")
     left.set(xlabel="angle between x and x' (degrees)", ylabel="covariance of f(x) and f(x')")

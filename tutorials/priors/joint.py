@@ -115,7 +115,7 @@ def chains(name: str, seed: int) -> MCMC:
     target = LogPosterior(
         network(), PRIORS[name](), units(x), y, likelihood=NormalLikelihood(NOISE)
     )
-    found = MCMC(
+    mcmc = MCMC(
         target,
         kernel="nuts",
         num_warmup=STEPS,
@@ -124,7 +124,7 @@ def chains(name: str, seed: int) -> MCMC:
         initial=sampled(name, 4, seed).astype("float32"),
         seed=seed,
     )
-    return found.fit()
+    return mcmc.fit()
 
 
 def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class HeadPass:
                 positions together are made of; None if each position is drawn alone.
         """
         outputs, inputs = self._forward(theta, state, x)
-        found = {part: _certain(part, outputs) for part in self._parts}
+        by_part = {part: _certain(part, outputs) for part in self._parts}
         for h, (head, a) in enumerate(zip(self._jacobian.heads, inputs, strict=True)):
             f = _positions(head, outputs)
             size = self._rows(h, self._form.size * head.outputs)
@@ -108,8 +108,8 @@ class HeadPass:
             summands = [joined(same, len(f)) for same in zip(*pieces, strict=True)]
             p = tf.exp(tf.cast(f, tf.float64)) if head.of_softmax else None
             of_weights = None if drawn is None else self._drawn_at(head, a, drawn)
-            found[self._part_of(head)] = Outputs(summands, p, of_weights)
-        return outputs, list(found.values())
+            by_part[self._part_of(head)] = Outputs(summands, p, of_weights)
+        return outputs, list(by_part.values())
 
     def _drawn_at(self, head: Head, inputs: Inputs, drawn: np.ndarray) -> DrawnWeights:
         """The inputs of all weights of a head side by side, (R, I), and draws, (S, I, O)."""

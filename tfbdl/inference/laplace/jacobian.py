@@ -246,14 +246,14 @@ class Jacobian:
 
     def _layers_as_heads(self, biases: list[int]) -> dict[int, Head]:
         """Each layer as if it were a head, by the place of its first weight."""
-        found: dict[int, Head] = {}
+        heads: dict[int, Head] = {}
         for place, layer in enumerate(self._layers):
             places = [p for p, other in enumerate(self._layers) if other is layer]
             kernel = next((p for p in places if p not in biases), -1)
             bias = next((p for p in places if p in biases), -1)
             if place == places[0]:
-                found[place] = Head(kernel, bias, 0, 0, outputs_of(layer) or 0, False)
-        return found
+                heads[place] = Head(kernel, bias, 0, 0, outputs_of(layer) or 0, False)
+        return heads
 
     def _check(self, theta: tf.Tensor, state: State, x: Any) -> tuple[Any, Any]:
         """The error of each rule, summed over x, and its positions; what `found_heads` takes.

@@ -81,7 +81,7 @@ class NetworkPass:
         self, theta: tf.Tensor, state: State, x: Any, factors: list[Tensors]
     ) -> tuple[tf.Tensor, list[Outputs]]:
         """The outputs, and of each the covariances within its positions."""
-        found = []
+        laws = []
         for part, step in zip(self._parts, self._of_parts, strict=True):
             pieces = []
             for start in range(part.start, part.stop, self._directions_of(part)):
@@ -91,8 +91,8 @@ class NetworkPass:
             matrices = tf.concat(pieces, axis=1)[:, : (part.stop - part.start) // event]
             matrices = tf.reshape(matrices, [-1, event, event])
             law = Diagonal(matrices[:, 0]) if event == 1 else Dense(matrices)
-            found.append(Outputs([law]))
-        return outputs, found
+            laws.append(Outputs([law]))
+        return outputs, laws
 
     def whole(
         self, theta: tf.Tensor, state: State, x: Any, factors: list[Tensors]
