@@ -7,6 +7,7 @@ from tfbdl.plots.images import class_distributions, image_grid, reconstructions
 from tfbdl.plots.keep import keep_probabilities
 from tfbdl.plots.latent import latent_scatter, manifold
 from tfbdl.plots.logs import log_curves
+from tfbdl.plots.maps import uncertainty_maps
 from tfbdl.plots.pit import pit_histogram, quantile_calibration
 from tfbdl.plots.traces import chains
 from tfbdl.plots.weights import weight_posteriors
@@ -27,5 +28,6 @@ __all__ = [
     "reliability_diagram",
     "risk_coverage",
     "uncertainty_histograms",
+    "uncertainty_maps",
     "weight_posteriors",
 ]

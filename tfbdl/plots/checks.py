@@ -41,6 +41,19 @@ def curve(name: str, values: Any, length: int | str = "n") -> np.ndarray:
     return shaped(name, array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array, length)
 
 
+def pictures(name: str, values: Any, length: int | str = "n") -> np.ndarray:
+    """Grey images of shape (n, height, width), or coloured ones, (n, height, width, 3).
+
+    Raises:
+        ValueError: if they are none, also if they have 8 bits.
+    """
+    array = as_array(name, values)
+    if array.ndim == 4 and array.shape[-1] == 1:
+        array = array[..., 0]
+    array = shaped(name, array, length, "height", "width", *[3] * (array.ndim == 4))
+    return in_unit_interval(name, array, " (divide 8-bit pixels by 255)")
+
+
 def in_unit_interval(name: str, array: np.ndarray, hint: str) -> np.ndarray:
     """The array, if its values are between 0 and 1, rounding aside; `hint` ends the message.
 

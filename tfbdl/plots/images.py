@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfbdl.arguments import integer, positive_integer, words
-from tfbdl.examples import as_array
 from tfbdl.memory import require
 from tfbdl.plots import checks
 from tfbdl.plots.axes import new_axes, new_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_HINT = " (divide 8-bit pixels by 255)"
 
 
 def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: int = 1) -> Axes:
@@ -32,8 +29,7 @@ def image_grid(images: np.ndarray, columns: int, ax: Axes | None = None, gap: in
     Raises:
         ValueError: if the images are no such array, or `columns` or `gap` is out of its range.
     """
-    images = _images("images", images)
-    checks.in_unit_interval("images", images, _HINT)
+    images = checks.pictures("images", images)
     columns, gap = positive_integer("columns", columns), integer("gap", gap, least=0)
     n, height, width, *colours = images.shape
     rows = -(-n // columns)
@@ -64,25 +60,15 @@ def reconstructions(
     Raises:
         ValueError: if the images are no such arrays.
     """
-    original = _images("original", original)
-    reconstructed = _images("reconstructed", reconstructed)
+    original = checks.pictures("original", original)
+    reconstructed = checks.pictures("reconstructed", reconstructed)
     checks.shaped("reconstructed", reconstructed, *original.shape)
     axes = new_grid(axes, 2, figsize=(8, 4.3))
     columns = int(np.ceil(np.sqrt(len(original))))
     both = {"original": original, "reconstructed": reconstructed}
-    for name, images in both.items():
-        checks.in_unit_interval(name, images, _HINT)
     for ax, (title, images) in zip(axes, both.items(), strict=True):
         image_grid(images, columns, ax).set_title(title)
     return axes
-
-
-def _images(name: str, values: np.ndarray) -> np.ndarray:
-    """Grey images of shape (n, height, width), or coloured ones, (n, height, width, 3)."""
-    values = as_array(name, values)
-    if values.ndim == 4 and values.shape[-1] == 1:
-        values = values[..., 0]
-    return checks.shaped(name, values, "n", "height", "width", *[3] * (values.ndim == 4))
 
 
 def class_distributions(

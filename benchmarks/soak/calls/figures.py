@@ -41,7 +41,7 @@ def _picture(target: Any, **given: Any) -> Any:
         actual += [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), len(ax.figure.axes)]
         actual += [np.asarray(line.get_xydata(), float) for line in ax.get_lines()]
         actual += [_outline(p) for p in ax.patches]
-        actual += [np.asarray(image.get_array(), float) for image in ax.get_images()]
+        actual += [np.ma.filled(image.get_array().astype(float), -1.0) for image in ax.get_images()]
         actual += [np.asarray(c.get_offsets(), float) for c in ax.collections]
         actual += [p.vertices for c in ax.collections for p in c.get_paths()]
         actual += [tick.get_text() for tick in ax.get_xticklabels()]
@@ -71,6 +71,14 @@ def _prediction(scale: float) -> Prediction:
     variance = np.full_like(mean, scale)
     entropy = np.ones(N, "float32")
     return Prediction(mean, variance, variance, entropy, 3, likelihoods.Normal(), None)
+
+
+def _map(p: np.ndarray) -> Prediction:
+    """Classes at 2 x 3 positions of two images."""
+    p = p.reshape(2, 1, -1, p.shape[-1]).astype("float32")
+    variance = p * (1 - p)
+    entropy = np.full(p.shape[:-1], 0.1, "float32")
+    return Prediction(p, variance, 0.1 * variance, entropy, 3, likelihoods.Categorical(), None)
 
 
 def _curves() -> dict[str, dict[str, tuple[Any, Any]]]:
@@ -133,6 +141,13 @@ def _pictures() -> dict[str, dict[str, tuple[Any, Any]]]:
             "original": (GREY, 1.0 - GREY),
             "reconstructed": (GREY, GREY**2),
             "axes": (None, Made(lambda: plt.subplots(2, 2)[1][:1])),
+        },
+        "uncertainty_maps": {
+            "images": (GREY[:2], 1.0 - GREY[:2]),
+            "prediction": (_map(P), _map(Q)),
+            "y": (Y.reshape(2, 1, -1), OTHER.reshape(2, 1, -1)),
+            "ignore_class": (None, 0),
+            "axes": (None, Made(lambda: plt.subplots(3, 5)[1][:2])),
         },
     }
 
