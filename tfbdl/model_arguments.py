@@ -24,6 +24,16 @@ def keras_model(name: str, value: Any) -> keras.Model:
     return value
 
 
+def one_output(name: str, model: keras.Model) -> None:
+    """Raises ValueError if a model is known to have several outputs."""
+    outputs = getattr(model, "outputs", None) or []
+    if len(outputs) > 1:
+        raise ValueError(
+            f"{name}={model.name} has {len(outputs)} outputs; give "
+            "keras.Model(model.input, ...) of the one that is meant"
+        )
+
+
 def output_on(model: keras.Model, x: Any) -> Any:
     """The model's output in inference mode; builds a model that has no weights yet.
 

@@ -209,6 +209,7 @@ REFUSED: dict[tuple[str, str], str] = {
     ("look-ups and normalisation", "LiteRT"): "LiteRT has no strings",
     ("look-ups and normalisation", "ONNX"): "ONNX has no look-ups of TensorFlow's",
     ("TCN", "temperature"): "a regression has no classes",
+    ("dict in, dict out", "NeuralLinear"): "it is the linear regression of one output",
     **{
         (name, column): "the last layer is the embedding, whose weights the features hold too"
         for name in ("GPT-2", "Gemma")

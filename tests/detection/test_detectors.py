@@ -259,7 +259,9 @@ def test_a_fitted_detector_goes_through_pickle() -> None:
 
 def test_refusals() -> None:
     model = classifier()
+    several = keras.Model(model.inputs, [model.outputs[0], model.outputs[0]], name="two")
     for call, message in (
+        (lambda: Energy(several), r"^model=two has 2 outputs; give keras.Model\("),
         (lambda: Mahalanobis().score(F), "^score needs a fitted Mahalanobis; call fit first$"),
         (lambda: Mahalanobis().fit(F), "^y=None: give the labels"),
         (lambda: Mahalanobis().fit(F, np.eye(C)[Y]), "^y has shape .300, 3.; give integer labels"),

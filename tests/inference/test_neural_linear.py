@@ -394,6 +394,9 @@ class RefusalTest(tf.test.TestCase):
         self.refuses(
             "model='fresh' is not", NeuralLinear, keras.Sequential([dense(1)], name="fresh")
         )
+        inputs = keras.Input((3,))
+        several = keras.Model(inputs, {"a": dense(1)(inputs), "b": dense(1)(inputs)}, name="two")
+        self.refuses(r"model=two has 2 outputs; give keras.Model\(", NeuralLinear, several)
         drawn = keras.Sequential([keras.Input((3,)), layers.BayesDense(1, num_data=9)])
         self.refuses("model=.* has the random layer", NeuralLinear, drawn)
         scaled = keras.Sequential([keras.Input((3,)), dense(2), layers.LearnedScale()])

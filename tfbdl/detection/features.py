@@ -15,7 +15,7 @@ from tfbdl.calls import apart
 from tfbdl.examples import examples
 from tfbdl.graphs import Compiled
 from tfbdl.keras_private import walk
-from tfbdl.model_arguments import keras_model, output_on
+from tfbdl.model_arguments import keras_model, one_output, output_on
 from tfbdl.programs import Programs
 from tfbdl.recording import recorded
 from tfbdl.sources import Source
@@ -47,7 +47,8 @@ class Features:
         logits: whether the outputs of the head, before its activation, are asked for instead.
 
     Raises:
-        ValueError: if the model is none, or has not the one layer that is meant.
+        ValueError: if the model is none, has not the one layer that is meant, or has several
+            outputs and no layer is named.
     """
 
     def __init__(
@@ -56,6 +57,8 @@ class Features:
         self.model = None if model is None else keras_model("model", model)
         self._layer = None if layer is None else _layer_of(self.model, layer)
         self._logits = logits
+        if self.model is not None and layer is None:
+            one_output("model", self.model)
         self._programs = None if self.model is None else Programs(self.model)
         self._found: keras.layers.Layer | None = None
 

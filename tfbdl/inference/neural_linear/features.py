@@ -13,6 +13,7 @@ from tfbdl.batches import batches
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.layers import LearnedScale
+from tfbdl.model_arguments import one_output
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.reweighted import floats
 from tfbdl.recording import recorded
@@ -47,10 +48,12 @@ class Features:
         held: the network as it was at `hold`.
 
     Raises:
-        ValueError: if the model is not built or random, or ends in another layer.
+        ValueError: if the model is not built or random, has several outputs, or ends in another
+            layer.
     """
 
     def __init__(self, model: keras.Model, dtype: str) -> None:
+        one_output("model", model)
         self._model = model
         self._flat = FlatModel(in_precision(model, dtype))
         self._subset = WeightSubset(self._flat, "last_layer")
