@@ -23,6 +23,7 @@ MODULES = [tfbdl, *(m for m in map(tfbdl.__dict__.get, tfbdl.__all__) if inspect
 RECORDS = (
     tfbdl.Prediction,
     tfbdl.TrainLog,
+    tfbdl.acquire.Batch,
     tfbdl.checking.PredictiveCheck,
     tfbdl.conformal.Intervals,
     tfbdl.data.CIFAR10,

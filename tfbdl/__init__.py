@@ -14,6 +14,7 @@ if not startup.is_command():
     startup.check_keras()
 
     from tfbdl import (
+        acquire,
         checking,
         conformal,
         data,
@@ -63,6 +64,7 @@ if not startup.is_command():
         "TrainLog",
         "TrainLogger",
         "TrainingError",
+        "acquire",
         "checking",
         "conformal",
         "data",

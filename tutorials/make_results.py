@@ -54,6 +54,7 @@ UCI = {
 }
 WITHOUT_MODES = {
     "uncertainty": ("uncertainty", ""),
+    "active_learning": ("active_learning", ""),
     "posterior_table": ("posterior_inference.table", ""),
     "posterior_cycles": ("posterior_inference.cycles", ""),
     "posterior_trajectories": ("posterior_inference.trajectories", ""),

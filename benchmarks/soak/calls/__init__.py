@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from soak.calls import (
+    acquisitions,
     chains,
     checkings,
     commands,
@@ -44,6 +45,7 @@ MODULES = (
         training,
         predictions,
         checkings,
+        acquisitions,
         conformals,
         detectors,
         conversions,
