@@ -33,12 +33,54 @@ def sample_weights(values: Any, num: int, where: str = "") -> np.ndarray:
             f"sample_weight{where} has shape {weights.shape}; give one weight for each of the "
             f"{num} examples, shape ({num},)"
         )
-    weights = weights.reshape(num)
-    if (weights < 0).any():
-        example = int(np.argmax(weights < 0))
+    return _not_negative(weights.reshape(num), where)
+
+
+def weights_like(y: Any, values: Any, num: int, where: str = "") -> Any:
+    """The weights of each output, in the structure of y, as Keras' `fit` takes them.
+
+    Args:
+        y: the targets, an array or a structure of arrays.
+        values: weights of the examples, (N,), or of positions, such as (N, H, W) beside y of shape
+            (N, H, W) or (N, H, W, 1); for several outputs one array for all, or one for each.
+        num: N.
+        where: the batch that they are of, for messages.
+
+    Raises:
+        ValueError: if they are not such, or `sample_weights` refuses them.
+    """
+    if not keras.tree.is_nested(y):
+        return _of_output(values, np.shape(y), num, where)
+    if not isinstance(values, (Mapping, tuple)) and not (
+        isinstance(values, list) and any(hasattr(part, "shape") for part in values)
+    ):
+        return keras.tree.map_structure(lambda own: _of_output(values, own.shape, num, where), y)
+    try:
+        keras.tree.assert_same_structure(y, values)
+    except (ValueError, TypeError):
         raise ValueError(
-            f"sample_weight{where} is {weights[example]:g} in example {example}; give weights of "
-            "at least 0"
+            f"sample_weight{where} has another structure than y; give one array for all outputs, "
+            "or one for each"
+        ) from None
+    return keras.tree.map_structure(
+        lambda own, part: _of_output(part, own.shape, num, where), y, values
+    )
+
+
+def _of_output(values: Any, shape: tuple[int, ...], num: int, where: str) -> np.ndarray:
+    """Weights of examples, (N,), or of positions of y, of its `shape`."""
+    given = np.shape(values) if hasattr(values, "shape") else ()
+    if len(given) > 1 and given != (num, 1) and given in {shape, shape[:-1], (*shape, 1)}:
+        return _not_negative(examples(f"sample_weight{where}", values).astype(np.float64), where)
+    return sample_weights(values, num, where)
+
+
+def _not_negative(weights: np.ndarray, where: str) -> np.ndarray:
+    if (weights < 0).any():
+        example = int(np.argwhere(weights < 0)[0][0])
+        raise ValueError(
+            f"sample_weight{where} is {weights[weights < 0][0]:g} in example {example}; give "
+            "weights of at least 0"
         )
     if not where and not weights.any():
         raise ValueError("sample_weight is 0 for all examples; give one that counts")

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import optional, positive_integer
-from tfbdl.example_weights import ClassWeights, sample_weights
+from tfbdl.example_weights import ClassWeights, sample_weights, weights_like
 from tfbdl.examples import examples, map_arrays
 from tfbdl.frames import as_inputs, is_frame
 from tfbdl.keras_private_data import batches_of
@@ -22,12 +22,13 @@ class Element(NamedTuple):
 
     x: the inputs.
     y: the targets; None where there are none.
-    weights: how often each counts, shape (N,), in float64; None where each counts once.
+    weights: how often each counts, shape (N,), in float64; None where each counts once. Where a
+        model trains on them, they are in the structure of y, and may be of its positions.
     """
 
     x: Any
     y: Any
-    weights: np.ndarray | None
+    weights: Any
 
     @property
     def size(self) -> int:
@@ -46,6 +47,7 @@ class Source:
         class_weight: weights by class, as in Keras' `fit`; None if there are other weights.
         steps: the number of batches to take; None for all there are.
         model: the model whose named inputs the columns of a DataFrame are.
+        trains: whether weights may be of positions and of outputs, as losses take them.
 
     Attributes:
         is_arrays: whether all examples are there at once.
@@ -64,7 +66,9 @@ class Source:
         class_weight: Any = None,
         steps: int | None = None,
         model: Any = None,
+        trains: bool = False,
     ) -> None:
+        self.trains = trains
         self.x = as_inputs(x, model) if is_frame(x) else x
         self.y, self.sample_weight = y, sample_weight
         self.kind = kind_of(x)
@@ -146,7 +150,7 @@ class Source:
         return Element(
             _joined(x),
             None if y[0] is None else _joined(y),
-            None if weights[0] is None else np.concatenate(weights),
+            None if weights[0] is None else _joined(weights),
         )
 
     def batches(self) -> Iterator[Any]:
@@ -185,7 +189,12 @@ class Source:
                 raise ValueError("class_weight is given beside weights in x; leave it out")
             weights = self.class_weight(y).numpy()
         elif weights is not None:
-            weights = sample_weights(weights, num, where)
+            of_all = self.trains and y is not None
+            weights = (
+                weights_like(y, weights, num, where)
+                if of_all
+                else sample_weights(weights, num, where)
+            )
         return Element(x, y, weights)
 
 

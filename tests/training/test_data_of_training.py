@@ -398,13 +398,3 @@ def test_data_that_end_too_early(tmp_path: Path) -> None:
         trained(network(random=False), generator(X, LABELS), **given)
     with pytest.raises(ValueError, match="x has ended within the 2 batches"):
         trained(network(random=False), generator(X[:BATCH], LABELS[:BATCH]), **given)
-
-
-def test_a_vae_knows_no_weights() -> None:
-    vae = tfbdl.models.VAE(2, (8,), seed=3)
-    vae.compile("sgd")
-    pixels = np.abs(X) / np.abs(X).max()
-    with pytest.raises(ValueError, match=r"the bound of model=.* knows no weights"):
-        trained(vae, pixels, LABELS, sample_weight=WEIGHTS)
-    with pytest.raises(ValueError, match="the bound of a VAE knows no weights"):
-        vae.fit(pixels, LABELS, sample_weight=WEIGHTS, verbose=0)

@@ -17,6 +17,7 @@ from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.training.checks import check_callbacks
 from tfbdl.training.loop import train
 from tfbdl.training.streams import DataOfEpoch
+from tfbdl.training.validation import split
 
 M = TypeVar("M", bound="TrainingMethod")
 
@@ -53,6 +54,7 @@ class TrainingMethod(Method):
         epochs: int,
         sample_weight: Any = None,
         class_weight: Mapping[int, float] | None = None,
+        validation_split: float = 0.0,
         validation_data: Any = None,
         validation_steps: int | None = None,
         num_data: int | None = None,
@@ -72,8 +74,9 @@ class TrainingMethod(Method):
                 generator; or a function of the epoch.
             y: targets, shape (N, ...); None if x gives them, or the model needs none.
             epochs: number of the last epoch of each network.
-            sample_weight: the weights of the examples, shape (N,).
+            sample_weight: the weights of the examples, shape (N,), or of positions.
             class_weight: weights by class in their place, as in Keras' `fit`.
+            validation_split: the share of arrays, at their end, to evaluate on instead.
             validation_data: (x, y) or (x, y, weights), or batches, to evaluate after each epoch.
             validation_steps: the number of batches to take of these; None for all.
             num_data: N, if x is a function.
@@ -93,6 +96,9 @@ class TrainingMethod(Method):
         """
         folder = optional(arguments.path, "savedir", savedir)
         check_callbacks(callbacks)
+        if validation_split and validation_data is None:
+            parts = split((x, y, sample_weight), validation_split)
+            (x, y, sample_weight), validation_data = parts
         run = partial(
             train,
             x=x,

@@ -62,7 +62,7 @@ class VAE(keras.Model):
             also if `encoder` or `decoder` gives another one.
     """
 
-    bound, _losses, takes_weights = OfCall(lambda: None), OfCall(list), False
+    bound, _losses, weighs_inputs = OfCall(lambda: None), OfCall(list), True
 
     def __init__(
         self,
@@ -172,10 +172,10 @@ class VAE(keras.Model):
         sample_weight: tf.Tensor | None = None,
         training: bool = True,
     ) -> tf.Tensor:
-        """-elbo of the last call, as the mean over the batch."""
-        vae_bounds.refuse_weights(sample_weight)
-        log_likelihood, kl = self.bound
-        self.add_loss(-tf.reduce_mean(log_likelihood))
+        """-elbo of the last call, as the mean over the batch, each example w_n times."""
+        weights = 1.0 if sample_weight is None else tf.cast(sample_weight, tf.float32)
+        log_likelihood, kl = (weights * part for part in self.bound)
+        self.add_loss(tf.reduce_mean(kl - self.bound.kl) - tf.reduce_mean(log_likelihood))
         self.elbo_tracker.update_state(log_likelihood - kl)
         self.log_likelihood_tracker.update_state(log_likelihood)
         self.kl_tracker.update_state(kl)
@@ -184,19 +184,17 @@ class VAE(keras.Model):
     def fit(
         self, x: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
     ) -> keras.callbacks.History:
-        """Trains as `keras.Model.fit`, without targets.
-
-        Arrays are checked first, and the first batch of a data set that can be read again.
-        """
+        """Trains as `keras.Model.fit`, without targets; `sample_weight` weighs the whole bound."""
         held_out = validation_data[0] if isinstance(validation_data, tuple) else validation_data
         for data in (x,) if held_out is None else (x, held_out):
             vae_data.check_fed(data, self.likelihood, self._known_shape)
+        kwargs = vae_data.with_weights(x, args, kwargs)
         return super().fit(x, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates as `keras.Model.evaluate`, without targets; checks as `fit`."""
         vae_data.check_fed(x, self.likelihood, self._known_shape)
-        return super().evaluate(x, *args, **kwargs)
+        return super().evaluate(x, *args, **vae_data.with_weights(x, args, kwargs))
 
     def check_data(self, x: Any) -> np.ndarray:
         """X as an array.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import keras
 import numpy as np
@@ -77,9 +77,3 @@ def in_batches(
         for i in range(0, len(x), BATCH)
     ]
     return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
-
-
-def refuse_weights(sample_weight: Any) -> None:
-    """Raises ValueError for weights of examples, whose part in the KL is not weighed."""
-    if sample_weight is not None:
-        raise ValueError("sample_weight is given, but the bound of a VAE knows no weights")

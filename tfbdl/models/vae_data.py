@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.arguments import shown
+from tfbdl.example_weights import sample_weights
 from tfbdl.examples import as_array, check_finite, examples
 from tfbdl.likelihoods import Bernoulli, ContinuousBernoulli, Likelihood, LikelihoodLike
 
@@ -74,6 +75,21 @@ def check_fed(data: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) 
     x = first[0] if isinstance(first, (tuple, list)) else first
     if x is not None:
         check(x, likelihood, shape)
+
+
+def with_weights(x: Any, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `fit` behind x; weights bring targets with them, which nothing looks at.
+
+    Keras drops weights that come without targets.
+
+    Raises:
+        ValueError: unless there is one weight of at least 0 for each example.
+    """
+    if given.get("sample_weight") is None or are_in_batches(x):
+        return given
+    weights = sample_weights(given["sample_weight"], len(x))
+    no_targets = not args and given.get("y") is None
+    return {**given, "sample_weight": weights} | ({"y": np.zeros(len(x))} if no_targets else {})
 
 
 def check(x: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) -> np.ndarray:

@@ -95,13 +95,10 @@ def check_batches(x: Any, batch_size: int | None, steps_per_epoch: int | None) -
         raise ValueError(f"x is {kind_of(x)} without an end; give steps_per_epoch")
 
 
-def check_takes_weights(model: keras.Model) -> None:
-    """Raises ValueError for weights of examples where the model has no use for them."""
-    if not getattr(model, "takes_weights", True):
-        raise ValueError(
-            f"sample_weight is given, but the bound of model={model.name} knows no weights; leave "
-            "it out, or repeat examples"
-        )
+def check_weighs_inputs(model: keras.Model) -> None:
+    """Raises ValueError for weights without targets, unless the model's own loss weighs inputs."""
+    if not getattr(model, "weighs_inputs", False):
+        raise ValueError("sample_weight is given without y, whose likelihood it weighs; give y")
 
 
 def check_told_of_training(model: keras.Model) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.arguments import optional
-from tfbdl.example_weights import ClassWeights, sample_weights
+from tfbdl.example_weights import ClassWeights, sample_weights, weights_like
 from tfbdl.examples import structure_of_arrays
 from tfbdl.model_arguments import output_on
 from tfbdl.random import word
@@ -132,7 +133,9 @@ def feed_of(model: keras.Model, data: Examples, *, epochs: int, seed: int) -> Fe
     if kind_of(data.x) is not None:
         checks.check_batches(data.x, data.batch_size, data.steps_per_epoch)
         weights = {"sample_weight": data.sample_weight, "class_weight": data.class_weight}
-        source = Source(data.x, data.y, **weights, steps=data.steps_per_epoch, model=model)
+        source = Source(
+            data.x, data.y, **weights, steps=data.steps_per_epoch, model=model, trains=True
+        )
         return _checked(model, Batches(strategy, source, epochs=epochs, seed=seed))
     arrays = _arrays_of(model, data, class_weight)
     batch_size = _batch_size(strategy, data.batch_size, num_examples(arrays))
@@ -147,7 +150,9 @@ def _arrays_of(
     x, y = structure_of_arrays("x", Source(data.x, model=model).x), data.y
     if y is None:
         if data.sample_weight is not None:
-            raise ValueError("sample_weight is given without y, whose likelihood it weighs; give y")
+            checks.check_weighs_inputs(model)
+            num = num_examples((x,))  # targets there have to be for Keras to see weights
+            return x, np.zeros(num), sample_weights(data.sample_weight, num)
         if class_weight is not None:
             raise ValueError("class_weight is given without y, which has the classes; give y")
         checks.check_examples(model, x)
@@ -160,42 +165,21 @@ def _arrays_of(
         return x, y, class_weight(y).numpy()
     if data.sample_weight is None:
         return x, y
-    return x, y, _weights_like(y, data.sample_weight, num_examples((x,)))
-
-
-def _weights_like(y: Any, values: Any, num: int) -> Any:
-    """Weights for each output, or the same for all of them."""
-    if not keras.tree.is_nested(y):
-        return sample_weights(values, num)
-    if isinstance(values, (Mapping, tuple)) or (
-        isinstance(values, list) and any(hasattr(part, "shape") for part in values)
-    ):
-        try:
-            keras.tree.assert_same_structure(y, values)
-        except (ValueError, TypeError):
-            raise ValueError(
-                "sample_weight has another structure than y; give one array for all outputs, or "
-                "one for each"
-            ) from None
-        return keras.tree.map_structure(lambda part: sample_weights(part, num), values)
-    weights = sample_weights(values, num)
-    return keras.tree.map_structure(lambda _: weights, y)
+    return x, y, weights_like(y, data.sample_weight, num_examples((x,)))
 
 
 def _checked(model: keras.Model, feed: Stream | Batches) -> Feed:
     """The feed, if its first batch is such as the model takes."""
     first = keras.tree.map_structure(lambda part: part.numpy(), feed.first)
     checks.check_examples(model, *first[:2])
-    for weights in keras.tree.flatten(first[2:]):
-        sample_weights(weights, num_examples(first), " of batch 0")
+    for weights in first[2:]:
+        weights_like(first[1], weights, num_examples(first), " of batch 0")
     return _fitting(model, feed, first)
 
 
 def _fitting(model: keras.Model, feed: Feed, data: tuple[Any, ...]) -> Feed:
     """The feed, if the model has outputs for its inputs, and a loss for its targets and weights."""
     checks.check_has_targets(model, data)
-    if len(data) > 2:
-        checks.check_takes_weights(model)
     output = output_on(model, _rows(feed.first[0], slice(1)))
     for targets in data[1:2]:
         likelihoods.check_targets(model, targets, output)

@@ -30,7 +30,7 @@ from tfbdl.training.progress import Progress
 from tfbdl.training.run import Run, open_run
 from tfbdl.training.steps import Steps
 from tfbdl.training.streams import DataOfEpoch
-from tfbdl.training.validation import Validation
+from tfbdl.training.validation import Validation, split
 
 
 class TrainingError(RuntimeError):
@@ -45,6 +45,7 @@ def train(
     epochs: int,
     sample_weight: Any = None,
     class_weight: Mapping[int, float] | None = None,
+    validation_split: float = 0.0,
     validation_data: Any = None,
     validation_steps: int | None = None,
     num_data: int | None = None,
@@ -78,9 +79,12 @@ def train(
             are several.
         y: targets, shape (N, ...), or None if x has them or the model needs none (VAE).
         epochs: number of the last epoch.
-        sample_weight: the weights of the examples, shape (N,), as in Keras' `fit`: of several
-            outputs one for all, or one for each. The loss is divided by the number of examples.
+        sample_weight: the weights of the examples, shape (N,), or of positions, as in Keras' `fit`:
+            of several outputs one for all, or one for each. The loss is divided by the number of
+            examples.
         class_weight: weights by class in their place, as in Keras' `fit`.
+        validation_split: the share of arrays, at their end, that is held out as `validation_data`
+            where these are None, as in Keras' `fit`. N is the number of the others.
         validation_data: (x, y) or (x, y, weights), or batches as x: what `model.evaluate` says of
             them after each epoch goes to callbacks, log and history, as "val_loss" and so on.
         validation_steps: the number of batches to take of these; None for all.
@@ -142,6 +146,9 @@ def train(
         workers.loss_raises(strategy, lambda: TrainingError(_lost(savedir))),
         _python_raises(savedir),
     ):
+        if validation_split and validation_data is None:
+            parts = split((x, y, sample_weight), validation_split)
+            (x, y, sample_weight), validation_data = parts
         given = (sample_weight, class_weight, num_data, batch_size, steps_per_epoch)
         feed = feed_of(model, Examples(x, y, *given), epochs=epochs, seed=seed)
         validation = None

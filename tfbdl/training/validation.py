@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import optional, positive_integer
+from tfbdl.arguments import number, optional, positive_integer
+from tfbdl.examples import map_arrays, structure_of_arrays
+from tfbdl.frames import is_frame
 from tfbdl.sources import ENDLESS, GENERATOR, Source, kind_of, length_of, unpacked
 from tfbdl.training import checks, workers
+
+Arrays: TypeAlias = tuple[Any, Any, Any]
+"""x, y and weights."""
 
 
 class Validation:
@@ -53,9 +59,9 @@ class Validation:
             if steps is not None:
                 raise ValueError(f"validation_steps={steps} is for data sets and generators")
             x, y, weights = unpacked(data)
-            data = Source(x, y, sample_weight=weights, model=self.model)
+            data = Source(x, y, sample_weight=weights, model=self.model, trains=True)
         elif kind_of(data) == GENERATOR:
-            data = Source(data, steps=steps)
+            data = Source(data, steps=steps, trains=True)
         else:
             if steps is None and length_of(data) == ENDLESS:
                 raise ValueError("they have no end; give validation_steps")
@@ -66,3 +72,50 @@ class Validation:
         checks.check_examples(self.model, x, y)
         checks.check_has_targets(self.model, (x, y) if has_targets else (x,))
         return {"x": x, "y": y, "sample_weight": weights, "batch_size": batch_size}
+
+
+def split(data: Arrays, share: float) -> tuple[Arrays, Arrays]:
+    """The examples to train on, and the last ones to validate on, as `validation_split` of `fit`.
+
+    Args:
+        data: x, y and weights: arrays, structures of arrays, a `pandas.DataFrame`; or None.
+        share: the share of the examples that is held out.
+
+    Raises:
+        ValueError: if it is not in [0, 1) or leaves no example on one side, or they are no arrays.
+    """
+    share = number("validation_split", share, lambda v: 0 <= v < 1, "in [0, 1)")
+    kind = "a function" if callable(data[0]) else kind_of(data[0])
+    if kind is not None:
+        raise ValueError(f"validation_split is for arrays, but x is {kind}; give validation_data")
+    names = ("x", "y", "sample_weight")
+    parts = [_arrays(*pair) for pair in zip(names, data, strict=True)]
+    given = [part for part in parts if part is not None]
+    lengths = {len(array) for array in keras.tree.flatten(given)} or {0}
+    num = min(lengths)
+    first = math.floor(num * (1.0 - share))
+    if not 0 < first < num:
+        raise ValueError(f"validation_split={share:g} of {num} examples leaves one side empty")
+    if len(lengths) > 1:
+        raise ValueError(
+            f"x, y and sample_weight have {sorted(lengths)} examples; give equally many of each"
+        )
+    return _rows(parts, slice(first)), _rows(parts, slice(first, None))
+
+
+def _arrays(name: str, values: Any) -> Any:
+    """The values with a length each; a table stays one, since its columns may be inputs."""
+    if values is None or is_frame(values):
+        return values
+    return structure_of_arrays(name, values, text=name == "x")
+
+
+def _rows(parts: list[Any], rows: slice) -> Arrays:
+    """Some of the examples of each part."""
+    x, y, weights = (
+        part.iloc[rows]
+        if is_frame(part)
+        else map_arrays(lambda a: None if a is None else a[rows], part)
+        for part in parts
+    )
+    return x, y, weights

@@ -98,6 +98,7 @@ WEIGHTED: dict[str, tuple[Any, Any]] = {
 }
 """How much examples count."""
 HELD_OUT: dict[str, tuple[Any, Any]] = {
+    "validation_split": (0.0, 0.5),
     "validation_data": (None, (X[:3], LABELS[:3])),
     "validation_steps": (None, Wrong(2)),
 }

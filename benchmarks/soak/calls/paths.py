@@ -233,6 +233,7 @@ def _trainings() -> Iterator[Case]:
                 "batch_size": (3, 2),
                 "sample_weight": (None, WEIGHTS),
                 "class_weight": (None, {0: 2.0}),
+                "validation_split": (0.0, 0.5),
                 "validation_data": (None, Wrong((X, LABELS[:2]))),
                 "validation_steps": (None, Wrong(2)),
                 "steps_per_epoch": (None, Wrong(2)),
