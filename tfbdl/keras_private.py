@@ -43,7 +43,14 @@ __all__ = [
 _OF_TRAINING = {
     *vars(TensorFlowTrainer()),
     *("history", "optimizer", "stop_evaluating", "stop_predicting", "stop_training"),
-    *("_compile_config", "_eval_epoch_iterator", "_called", "_path", "_parent_path"),
+    *(
+        "_compile_config",
+        "_compiled_trainable_state",
+        "_eval_epoch_iterator",
+        "_called",
+        "_path",
+        "_parent_path",
+    ),
 }
 """Attributes that `compile`, `fit`, calls and their like set."""
 _OF_KERAS = {

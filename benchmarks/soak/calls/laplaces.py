@@ -45,7 +45,10 @@ def _of_laplace(what: str, kind: str, **given: Any) -> Any:
     laplace = kept_laplace(kind)
     laplace.prior_precision = 1.0
     actual = getattr(laplace, what)(**given)
-    if what == "fit":
+    if what == "as_prior":
+        with actual:
+            actual = sum(laplace.model.losses)
+    elif what in ("fit", "update"):
         actual = actual.log_marginal_likelihood()
         laplace.fit(X, LABELS)
     elif what == "optimize_prior_precision":
@@ -110,6 +113,8 @@ def _constructors() -> Iterator[Case]:
         "curvature": ("ggn", "ef"),
         "temperature": (1.0, 0.5),
         "rank": (None, 2),
+        "subnetwork_size": (None, Wrong(3)),
+        "prior_mean": (0.0, 0.3),
         "dtype": ("float32", "float64"),
         "pred_type": ("glm", "nn"),
         "link_approx": (None, "mc"),
@@ -124,6 +129,15 @@ def _constructors() -> Iterator[Case]:
             classifier,
             None,
             {"hessian_structure": ("lowrank", "full"), "rank": (3, 2)},
+        ),
+        "subnetwork": (
+            classifier,
+            None,
+            {
+                "hessian_structure": ("subnetwork", Wrong("full")),
+                "rank": (None, Wrong(3)),
+                "subnetwork_size": (5, 2),
+            },
         ),
     }
     for mode, (build, likelihood, own) in modes.items():
@@ -150,6 +164,13 @@ def _methods() -> Iterator[Case]:
             **WEIGHTED,
             **SIZE,
         },
+        ("update", "classes"): {
+            "x": (X, X + 1.0),
+            "y": (LABELS, (LABELS + 1) % 3),
+            **WEIGHTED,
+            **SIZE,
+        },
+        ("as_prior", "classes"): {"num_data": (6, Wrong(0))},
         ("sample", "classes"): DRAWS,
         ("ensemble", "classes"): DRAWS,
         ("function_moments", "classes"): {"x": (X, X + 1.0), **SIZE},

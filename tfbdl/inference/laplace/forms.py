@@ -7,10 +7,17 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 
+from tfbdl.batches import batches
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.laplace.heads import Head
+from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
+from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.recording import recorded
+from tfbdl.sources import NO_TARGETS, Source
+
+_FEW = 3
 
 
 class Forms(NamedTuple):
@@ -47,7 +54,34 @@ class Forms(NamedTuple):
         return cls(positions, biases, bool(has_loops), heads)
 
 
-def check_last(
+def few_examples(
+    flat: FlatModel,
+    theta: tf.Tensor,
+    state: Any,
+    *,
+    data: Source,
+    likelihood: ScaledLikelihood,
+    subset: WeightSubset,
+) -> tuple[Any, tf.Tensor]:
+    """A few inputs, and what the likelihood takes of the outputs there.
+
+    Raises:
+        ValueError: if the first batch does not fit the network or its likelihood.
+    """
+    inputs, targets, _ = data.first(flat.dtype)
+    if targets is None:
+        raise ValueError(NO_TARGETS)
+    head = keras.tree.map_structure(lambda a: a[:_FEW], (inputs, targets))
+    x = next(batches(Source(*head), _FEW, flat.dtype, one_shape=True).parts).x
+    flat.check_deterministic(x)
+    outputs = flat(theta, x, state)
+    likelihood.of_network(1.0).check(outputs)
+    if subset.last_layer is not None:
+        _check_last(flat, subset.last_layer, subset.owners, x)
+    return x, likelihood.link(outputs)
+
+
+def _check_last(
     flat: FlatModel, taken: keras.layers.Layer, layers: list[keras.layers.Layer], x: Any
 ) -> None:
     """Raises ValueError unless the network calls `taken` last of `layers`."""

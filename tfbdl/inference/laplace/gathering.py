@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import keras
 import numpy as np
@@ -18,9 +17,10 @@ from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.counts import Counts, Masks, check_sums
 from tfbdl.inference.laplace.covariance import Outputs
 from tfbdl.inference.laplace.followed import Followed
-from tfbdl.inference.laplace.forms import Forms, check_last
+from tfbdl.inference.laplace.forms import Forms, few_examples
 from tfbdl.inference.laplace.head_pass import HeadPass
 from tfbdl.inference.laplace.jacobian import Jacobian
+from tfbdl.inference.laplace.moves import Moves
 from tfbdl.inference.laplace.network_pass import NUMBERS, NetworkPass
 from tfbdl.inference.laplace.output_parts import OutputPart, output_parts
 from tfbdl.inference.laplace.precision import Precision, precision_of
@@ -28,9 +28,8 @@ from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.memory import require
 from tfbdl.models.reweighted import floats
-from tfbdl.sources import NO_TARGETS, Source
+from tfbdl.sources import Source
 
-_FEW = 3
 _FEW_OUTPUTS = 100
 """Outputs of an example up to which their joint covariance is taken without being asked for."""
 _LARGEST = 2000
@@ -49,6 +48,7 @@ class GatheredCurvature:
         structure: a Hessian structure.
         kind: a curvature.
         rank: the rank of "lowrank".
+        chosen: the weights of "subnetwork", as in `precision_of`.
         jit_compile: whether XLA compiles what is done with a batch, as in `Compiled`.
 
     Attributes:
@@ -75,20 +75,23 @@ class GatheredCurvature:
         structure: str,
         kind: str,
         rank: int,
+        chosen: np.ndarray | None,
         jit_compile: bool | None,
     ) -> None:
         self._flat, self._followed = flat, Followed(model, flat)
         self._subset, self._likelihood = subset, likelihood
         self._structure, self._kind, self._rank = structure, kind, rank
+        self._chosen = chosen
         self._jit_compile = jit_compile
         self._compile()
 
-    def gather(self, data: Source, batch_size: int | None) -> None:
+    def gather(self, data: Source, batch_size: int | None, *, further: bool = False) -> None:
         """Goes through the data, at the network's weights and state as they are.
 
         Args:
             data: inputs, targets and weights.
             batch_size: the most examples at once; None for as many as memory is good for.
+            further: whether they come to all data before.
 
         Raises:
             ValueError: if the data do not fit the network or its likelihood, or it not into memory.
@@ -97,7 +100,10 @@ class GatheredCurvature:
             self._compile()
         theta = tf.constant(self._flat.theta.numpy())
         state = [tf.constant(v.numpy()) for v in self._flat.state]
-        few = self._first(theta, state, data)
+        few, self._example_outputs = few_examples(
+            self._flat, theta, state, data=data, likelihood=self._likelihood, subset=self._subset
+        )
+        self._shape = tuple(self._example_outputs.shape[1:])
         if self._forms is None:
             self._forms = self._jacobian.found_forms(theta, state, few, self._parts())
             self._make_passes()
@@ -105,7 +111,7 @@ class GatheredCurvature:
         heads = self._heads if self._kind == "ggn" else None
         numbers = self._network.numbers(of_fit=True) if heads is None else heads.numbers()
         size = self._batch_size(numbers)
-        total, sums = None, np.zeros(3)
+        total, sums = (self.precision.total, self._sums) if further else (None, np.zeros(3))
         if self._counts is None:
             self._counts = Counts(
                 self._jacobian, self._likelihood.unit, self._example_outputs, self._jit_compile
@@ -119,11 +125,15 @@ class GatheredCurvature:
                 total, outputs = self._network.add(total, theta, state, counted, key)
             else:
                 total, outputs = heads.add(total, theta, state, counted)
-            sums += self._counts.sums(outputs, counted).numpy()
+            sums = sums + self._counts.sums(outputs, counted).numpy()
         assert total is not None
         check_sums(sums)
         precision.finish(total)
-        self._take(theta, state, precision, sums)
+        mean = self._subset.take(theta.numpy().astype(np.float64))
+        moves = Moves.none(mean)
+        if further:
+            moves = self._moves.then(mean - self.mean, self.precision, self._subset)
+        self._take(theta, state, precision, sums, moves)
 
     def sample(self, key: tf.Tensor, num_samples: int, factors: list[Tensors]) -> np.ndarray:
         """Draws of the weights of the subset under these factors, (num_samples, P), in float64."""
@@ -138,7 +148,9 @@ class GatheredCurvature:
         return {
             "theta": self.theta.numpy(),
             **self._forms.arrays(),
-            "sums": np.array([self._log_prob, self._count, self.num_data]),
+            "sums": self._sums,
+            **self._moves.arrays(),
+            **({} if self._chosen is None else {"chosen": self._chosen}),
             "outputs": np.array(self._shape, np.int64),
             **{f"state/{i}": v.numpy() for i, v in enumerate(self._state)},
             **{f"precision/{name}": array for name, array in self.precision.arrays().items()},
@@ -146,7 +158,7 @@ class GatheredCurvature:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restores the state from `arrays`."""
-        self._forms = Forms.of_arrays(arrays)
+        self._forms, self._chosen = Forms.of_arrays(arrays), arrays.get("chosen")
         self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link, self._forms)
         self._shape = tuple(map(int, arrays["outputs"]))
         self._make_passes()
@@ -155,7 +167,9 @@ class GatheredCurvature:
         of_precision = {k[start:]: v for k, v in arrays.items() if k.startswith("precision/")}
         precision.restore(of_precision)
         state = [tf.constant(arrays[f"state/{i}"]) for i in range(len(self._flat.state))]
-        self._take(tf.constant(arrays["theta"]), state, precision, arrays["sums"])
+        theta = tf.constant(arrays["theta"])
+        moves = Moves.of_arrays(arrays, self._subset.take(arrays["theta"].astype(np.float64)))
+        self._take(theta, state, precision, arrays["sums"], moves)
 
     def _compile(self) -> None:
         self._jacobian = Jacobian(self._flat, self._subset, self._likelihood.link)
@@ -163,26 +177,29 @@ class GatheredCurvature:
         self._counts = None
 
     def _take(
-        self, theta: tf.Tensor, state: list[tf.Tensor], precision: Precision, sums: np.ndarray
+        self,
+        theta: tf.Tensor,
+        state: list[tf.Tensor],
+        precision: Precision,
+        sums: np.ndarray,
+        moves: Moves,
     ) -> None:
         self.theta, self._state, self.precision = theta, state, precision
+        self._sums, self._moves = sums, moves
         self.states = floats(state).numpy()[np.newaxis]
         self.mean = self._subset.take(theta.numpy().astype(np.float64))
-        self._log_prob, self._count, self.num_data = (float(value) for value in sums)
+        self.num_data = float(sums[2])
 
     def log_marginal_likelihood(
-        self, delta: tf.Tensor, sigma: tf.Tensor, temperature: float
+        self, delta: tf.Tensor, prior_mean: tf.Tensor, sigma: tf.Tensor, temperature: float
     ) -> tf.Tensor:
         """Log p(y | x) in nats, for all data: that of theta, and the volume of the posterior."""
-        log_likelihood = self._likelihood.log_likelihood(self._log_prob, self._count, sigma)
-        c = self._scale(sigma, temperature)
+        log_prob, count, _ = map(float, self._sums)
+        log_likelihood = self._likelihood.log_likelihood(log_prob, count, sigma)
+        c = self.scale(sigma, temperature)
         log_det_ratio = self.precision.log_det(delta, c) - tf.reduce_sum(tf.math.log(delta))
-        scatter = tf.reduce_sum(delta * self.mean**2)
+        scatter = self._moves.scatter(prior_mean, delta, c)
         return log_likelihood / temperature - 0.5 * (scatter + log_det_ratio)
-
-    def factors(self, delta: tf.Tensor, sigma: tf.Tensor, temperature: float) -> list[Tensors]:
-        """The posterior, as `precision` needs it."""
-        return self.precision.factors(delta, self._scale(sigma, temperature))
 
     def function_moments(
         self, x: Source, factors: list[Tensors], batch_size: int | None
@@ -241,26 +258,12 @@ class GatheredCurvature:
                 None if mask is None else mask[: batch.size],
             )
 
-    def _first(self, theta: tf.Tensor, state: Any, data: Source) -> Any:
-        """A few inputs, after checks of the first batch."""
-        inputs, targets, _ = data.first(self._flat.dtype)
-        if targets is None:
-            raise ValueError(NO_TARGETS)
-        few = next(self._batches(Source(*_head(inputs, targets)), _FEW))
-        self._flat.check_deterministic(few.x)
-        outputs = self._flat(theta, few.x, state)
-        self._likelihood.of_network(1.0).check(outputs)
-        self._example_outputs = self._likelihood.link(outputs)
-        if self._subset.last_layer is not None:
-            check_last(self._flat, self._subset.last_layer, self._subset.owners, few.x)
-        self._shape = tuple(self._example_outputs.shape[1:])
-        return few.x
-
     def _parts(self) -> list[OutputPart]:
         return output_parts(self._likelihood.unit, self._shape)
 
     def _new_precision(self) -> Precision:
-        return precision_of(self._structure, self._subset, self._jacobian, self._rank)
+        of = self._structure, self._subset, self._jacobian
+        return precision_of(*of, rank=self._rank, chosen=self._chosen)
 
     def _make_passes(self) -> None:
         form, parts = self._new_precision(), self._parts()
@@ -290,9 +293,6 @@ class GatheredCurvature:
     def _batches(self, data: Source, size: int) -> Iterator[Batch]:
         return batches(data, size, self._flat.dtype, one_shape=True).parts
 
-    def _scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
+    def scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
+        """C, by which H counts in the posterior's precision."""
         return self._likelihood.curvature(self._kind, sigma) / temperature
-
-
-def _head(x: Any, y: Any) -> tuple[Any, Any]:
-    return keras.tree.map_structure(lambda a: a[:_FEW], (x, y))

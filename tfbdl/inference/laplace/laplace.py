@@ -13,13 +13,13 @@ import tensorflow as tf
 from tfbdl import arguments, likelihoods, random
 from tfbdl.arguments import boolean, option, optional, positive, positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference.evidence import EvidenceMethod
 from tfbdl.inference.laplace import glm
 from tfbdl.inference.laplace.blocks.base import Tensors
+from tfbdl.inference.laplace.continual import ContinualMethod
 from tfbdl.inference.laplace.curvature import checked_curvature
 from tfbdl.inference.laplace.gathering import GatheredCurvature
 from tfbdl.inference.laplace.links import check_link
-from tfbdl.inference.laplace.precision import STRUCTURES
+from tfbdl.inference.laplace.precision import STRUCTURES, check_structure
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
 from tfbdl.inference.prior_precision import noise
 from tfbdl.inference.weight_subset import WeightSubset
@@ -32,7 +32,7 @@ from tfbdl.sources import Source
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class Laplace(EvidenceMethod):
+class Laplace(ContinualMethod):
     """N(theta*, (H / T + diag(delta))^-1) for the weights theta* of a trained model.
 
     H is the curvature of -log p(y | theta, x) of all data at theta*; the precision delta of the
@@ -53,10 +53,15 @@ class Laplace(EvidenceMethod):
         hessian_structure: "full", all correlations; "kron", one Kronecker product for each kernel
             of a dense layer, einsum or convolution (Ritter et al. 2018) and for each factor of
             LoRA in these, all correlations of their biases, and none for other weights (of LSTM,
-            BatchNormalization, Embedding and so on); "diag"; or "lowrank", the `rank` directions
-            in which H is largest.
+            BatchNormalization, Embedding and so on); "diag"; "lowrank", the `rank` directions in
+            which H is largest; or "subnetwork", all correlations of the `subnetwork_size` weights
+            whose variances under "diag" are largest, the others staying at their means (Daxberger
+            et al. 2021), for which `fit` reads the data twice.
         prior_precision: delta: a number; shape (L,), one for each weight tensor of `paths`; or
             shape (P,), one for each weight, not under "kron".
+        prior_mean: the mean of the prior: a number; shape (P,); or "current" for the weights that
+            there are now. It counts in the evidence alone, as the posterior's mean is where
+            training has gone.
         sigma_noise: standard deviation of normal noise; by default that of the likelihood. It can
             be set afterwards.
         curvature: "ggn", the generalised Gauss-Newton matrix; "ef", the empirical Fisher;
@@ -64,6 +69,7 @@ class Laplace(EvidenceMethod):
             classes; or "hessian", the exact Hessian, for "full" and small networks.
         temperature: T; the likelihood counts to the power 1 / T.
         rank: the rank of "lowrank", by default 50; only for it.
+        subnetwork_size: the number of weights of "subnetwork"; only for it.
         pred_type: the functions that `tfbdl.predict` asks: "glm", the linearised network, whose
             posterior this is (Immer, Korzepa, Bauer 2021), or "nn", drawn weights in the network
             itself, which underfit where the posterior is wide.
@@ -83,8 +89,6 @@ class Laplace(EvidenceMethod):
             random, or the posterior does not fit into memory.
     """
 
-    _result: GatheredCurvature | None
-
     def __init__(
         self,
         model: keras.Model,
@@ -93,10 +97,12 @@ class Laplace(EvidenceMethod):
         subset_of_weights: str | Sequence[str] = "last_layer",
         hessian_structure: str = "kron",
         prior_precision: Any = 1.0,
+        prior_mean: Any = 0.0,
         sigma_noise: float | None = None,
         curvature: str = "ggn",
         temperature: float = 1.0,
         rank: int | None = None,
+        subnetwork_size: int | None = None,
         pred_type: str = "glm",
         link_approx: str | None = None,
         dtype: str = "float32",
@@ -106,9 +112,7 @@ class Laplace(EvidenceMethod):
         super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
         self.hessian_structure = option("hessian_structure", hessian_structure, STRUCTURES)
         self.curvature = checked_curvature(curvature, hessian_structure)
-        self.rank = optional(positive_integer, "rank", rank)
-        if rank is not None and hessian_structure != "lowrank":
-            raise ValueError(f"rank={rank} is for hessian_structure='lowrank'")
+        self.rank, self.subnetwork_size = rank, subnetwork_size
         self.temperature = positive("temperature", temperature)
         self.pred_type = option("pred_type", pred_type, ("glm", "nn"))
         self.model, self.link_approx, self.subset_of_weights = model, link_approx, subset_of_weights
@@ -120,22 +124,12 @@ class Laplace(EvidenceMethod):
         self._subset = WeightSubset(self._flat, subset_of_weights)
         self._sizes, self._one_for_each_weight = self._subset.sizes, hessian_structure != "kron"
         self.sigma_noise = self._scaled.sigma_noise
-        self.prior_precision = prior_precision
-        if hessian_structure == "full":
-            require(
-                16 * self._subset.size**2,
-                f"hessian_structure='full' over {self._subset.size:,} weights",
-                "use 'kron', 'diag', or fewer weights",
-            )
+        self.prior_precision, self.prior_mean = prior_precision, prior_mean
+        check_structure(hessian_structure, self._subset.size, rank, subnetwork_size)
 
     @property
     def paths(self) -> list[str]:
         return self._subset.paths
-
-    @property
-    def weights_with_posterior(self) -> list[keras.Variable]:
-        """The weights of the model that have a posterior, in the order of `paths`."""
-        return [self.model.trainable_variables[i] for i in self._subset.index]
 
     @property
     def sigma_noise(self) -> float:
@@ -154,8 +148,14 @@ class Laplace(EvidenceMethod):
         return self._scaled.has_noise
 
     def _fit(self, data: Source, batch_size: int | None) -> None:
-        gathered = self._result or self._new_gathered()
+        kept = None if self.subnetwork_size else self._result
+        gathered = kept or self._new_gathered()
         gathered.gather(data, batch_size)
+        if self.subnetwork_size:
+            delta, c = self._of_each_weight(self._prior_precision), self._scale(gathered)
+            chosen = gathered.precision.largest_variances(self.subnetwork_size, delta, c)
+            gathered = self._new_gathered(chosen)
+            gathered.gather(data, batch_size)
         self._result = gathered
         self._forget()
 
@@ -173,7 +173,7 @@ class Laplace(EvidenceMethod):
             delta = self._checked_precision(prior_precision)
         sigma = self.sigma_noise if sigma_noise is None else sigma_noise
         return self._fitted("log_marginal_likelihood").log_marginal_likelihood(
-            self._of_each_weight(delta), noise(sigma), self.temperature
+            self._of_each_weight(delta), self._prior_mean, noise(sigma), self.temperature
         )
 
     def function_moments(
@@ -265,14 +265,16 @@ class Laplace(EvidenceMethod):
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         arrays = self._fitted("fitted_arrays").arrays()
-        return {**arrays, "prior_precision": self._prior_precision.numpy()}
+        prior = {"precision": self._prior_precision, "mean": self._prior_mean}
+        return {**arrays, **{f"prior_{name}": value.numpy() for name, value in prior.items()}}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._result = self._new_gathered()
         self._result.restore(arrays)
         self.prior_precision = arrays["prior_precision"]
+        self.prior_mean = arrays.get("prior_mean", 0.0)
 
-    def _new_gathered(self) -> GatheredCurvature:
+    def _new_gathered(self, chosen: np.ndarray | None = None) -> GatheredCurvature:
         return GatheredCurvature(
             self.model,
             self._flat,
@@ -281,6 +283,7 @@ class Laplace(EvidenceMethod):
             structure=self.hessian_structure,
             kind=self.curvature,
             rank=self.rank or 50,
+            chosen=chosen,
             jit_compile=self.jit_compile,
         )
 
@@ -290,8 +293,6 @@ class Laplace(EvidenceMethod):
 
     @functools.cached_property
     def _posterior_factors(self) -> list[Tensors]:
-        return self._fitted("posterior").factors(
-            self._of_each_weight(self._prior_precision),
-            tf.constant(self.sigma_noise, tf.float64),
-            self.temperature,
-        )
+        delta = self._of_each_weight(self._prior_precision)
+        gathered = self._fitted("posterior")
+        return gathered.precision.factors(delta, self._scale(gathered))

@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.arguments import optional, positive_integer, shown
 from tfbdl.inference.laplace.blocks import (
     Block,
     DiagonalBlock,
     FullBlock,
     KroneckerBlock,
     LowRankBlock,
+    SubnetworkBlock,
 )
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.covariance import Covariance
@@ -21,10 +23,11 @@ from tfbdl.inference.laplace.information import Information
 from tfbdl.inference.laplace.jacobian import Jacobian
 from tfbdl.inference.laplace.parts import Part
 from tfbdl.inference.weight_subset import WeightSubset
+from tfbdl.memory import require
 
 Total: TypeAlias = list[Tensors | None] | None
 """Statistics of some of the data, by block; None of none."""
-STRUCTURES = ("full", "kron", "diag", "lowrank")
+STRUCTURES = ("full", "kron", "diag", "lowrank", "subnetwork")
 _NUMBERS = 3_000_000
 """Numbers of draws that are made at once: 24 MB, and as much for each step on the way."""
 
@@ -35,7 +38,6 @@ class Precision:
     Args:
         subset: the weights.
         blocks: each with the places of its weights in the subset; in their order.
-
         is_joint: whether there is one block for all weights.
 
     Attributes:
@@ -104,6 +106,21 @@ class Precision:
             assert statistics is not None
             block.finish(statistics)
 
+    @property
+    def total(self) -> Total:
+        """The statistics of all data, as `finish` was given them."""
+        return [block.total for block, _ in self._blocks]
+
+    @property
+    def quadratics(self) -> list[tuple[Sequence[int], Callable[[tf.Tensor], tf.Tensor]]]:
+        """Of each block the places of its weights, and d^T H d as a function of their d."""
+        return [(places, block.quadratic) for block, places in self._blocks]
+
+    def largest_variances(self, number: int, delta: tf.Tensor, c: tf.Tensor) -> np.ndarray:
+        """The places of the weights of the largest variances under "diag", in rising order."""
+        variances = np.concatenate([v.numpy() for (v,) in self.factors(delta, c)])
+        return np.sort(np.argsort(-variances, kind="stable")[:number])
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The statistics of all data that the blocks hold, by number and field."""
         return {
@@ -155,7 +172,33 @@ class Precision:
         return [function(block, d) for (block, _), d in zip(self._blocks, deltas, strict=True)]
 
 
-def precision_of(structure: str, subset: WeightSubset, jacobian: Jacobian, rank: int) -> Precision:
+def check_structure(
+    structure: str, size: int, rank: int | None, subnetwork_size: int | None
+) -> None:
+    """Raises ValueError if a number does not go with a structure of P weights, or memory not."""
+    optional(positive_integer, "rank", rank)
+    if rank is not None and structure != "lowrank":
+        raise ValueError(f"rank={rank} is for hessian_structure='lowrank'")
+    if structure == "subnetwork":
+        meaning = ", of the weights that could have a posterior"
+        size = positive_integer("subnetwork_size", subnetwork_size, meaning, most=size)
+    elif subnetwork_size is not None:
+        raise ValueError(
+            f"subnetwork_size={shown(subnetwork_size)} is for hessian_structure='subnetwork'"
+        )
+    if structure in ("full", "subnetwork"):
+        whole = f"hessian_structure={structure!r} over {size:,} weights"
+        require(16 * size**2, whole, "use 'kron', 'diag', or fewer weights")
+
+
+def precision_of(
+    structure: str,
+    subset: WeightSubset,
+    jacobian: Jacobian,
+    *,
+    rank: int,
+    chosen: np.ndarray | None,
+) -> Precision:
     """The blocks of a structure, before they have seen data.
 
     Args:
@@ -164,12 +207,15 @@ def precision_of(structure: str, subset: WeightSubset, jacobian: Jacobian, rank:
         subset: the weights.
         jacobian: the Jacobian, which knows the forms of their gradients.
         rank: the rank of "lowrank".
+        chosen: the weights of "subnetwork"; None before they are, which makes it "diag".
     """
     places = range(len(subset.index))
     if structure == "full":
         return Precision(subset, [(FullBlock(subset.sizes), places)], True)
     if structure == "lowrank":
         return Precision(subset, [(LowRankBlock(subset.sizes, rank), places)], True)
+    if structure == "subnetwork" and chosen is not None:
+        return Precision(subset, [(SubnetworkBlock(subset.sizes, chosen), places)], True)
 
     def block_of(place: int) -> Block:
         size = subset.sizes[place]

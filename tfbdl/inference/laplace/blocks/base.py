@@ -74,6 +74,15 @@ class Block:
         """Takes the statistics of all data."""
         raise NotImplementedError
 
+    @property
+    def total(self) -> Tensors:
+        """The statistics that `finish` was given."""
+        return tuple(getattr(self, name) for name in self.fields)
+
+    def quadratic(self, d: tf.Tensor) -> tf.Tensor:
+        """d^T H d, differentiable, for d of shape (p,) in float64."""
+        raise NotImplementedError
+
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         """Log det(c H + diag(delta)), differentiable, for delta of shape (p,)."""
         raise NotImplementedError
@@ -103,3 +112,22 @@ class Block:
 def rows(parts: Sequence[Part], dtype: Any) -> tf.Tensor:
     """J of all the weights together, shape (B, K, p)."""
     return tf.cast(tf.concat([part.dense() for part in parts], axis=2), dtype)
+
+
+def rows_at(inputs: Inputs, information: Information, sizes: Sequence[int]) -> tf.Tensor:
+    """J at R positions of a head times roots of the information, shape (R K, p), in float64.
+
+    Args:
+        inputs: as in `Block.statistics_at`.
+        information: that of y about the head's outputs.
+        sizes: the numbers of elements of the weight tensors, p together.
+    """
+    root = information.root()  # (R, O, K)
+    number = root.shape[0] * root.shape[2]
+    columns = [
+        tf.zeros([number, size], tf.float64)
+        if a is None
+        else tf.reshape(tf.einsum("ni,nok->nkio", a, root), [number, size])
+        for a, size in zip(inputs, sizes, strict=True)
+    ]
+    return tf.concat(columns, axis=1)

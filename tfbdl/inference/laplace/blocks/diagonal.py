@@ -34,6 +34,9 @@ class DiagonalBlock(Block):
     def finish(self, total: Tensors) -> None:
         (self.h,) = total
 
+    def quadratic(self, d: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(self.h * d**2)
+
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.math.log(c * self.h + delta))
 

@@ -54,13 +54,16 @@ class FullBlock(Block):
     def finish(self, total: Tensors) -> None:
         (self.h,) = total
 
+    def quadratic(self, d: tf.Tensor) -> tf.Tensor:
+        return tf.tensordot(d, tf.linalg.matvec(self.h, d), 1)
+
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         return 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(self._factor(delta, c))))
 
     def factors(self, delta: tf.Tensor, c: tf.Tensor) -> Tensors:
         """L^-1, for c H + diag(delta) = L L^T."""
-        identity = tf.eye(self.size, dtype=tf.float64)
-        return (tf.linalg.triangular_solve(self._factor(delta, c), identity),)
+        lower = self._factor(delta, c)
+        return (tf.linalg.triangular_solve(lower, tf.eye(lower.shape[0], dtype=tf.float64)),)
 
     def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:
         (inverse,) = factors
@@ -72,7 +75,7 @@ class FullBlock(Block):
         else:
             j = rows(parts, inverse.dtype)
             white = tf.matmul(tf.reshape(j, [-1, self.size]), inverse, transpose_b=True)
-            white = tf.reshape(white, j.shape)
+            white = tf.reshape(white, [-1, j.shape[1], inverse.shape[0]])
         return tf.matmul(white, white, transpose_b=True)
 
     def covariance_at(self, inputs: Inputs, factors: Tensors) -> Dense | InBasis:
@@ -81,7 +84,7 @@ class FullBlock(Block):
         own = [(a, w) for a, w in zip(inputs, columns, strict=True) if a is not None]
         if len(own) == 1 and own[0][0].shape[1] == 1:
             (a, w), *_ = own
-            return InBasis(tf.transpose(w), tf.repeat(a**2, self.size, axis=1))
+            return InBasis(tf.transpose(w), tf.repeat(a**2, w.shape[0], axis=1))
         white = tf.add_n([_times_inputs(a, w) for a, w in own])
         return Dense(tf.matmul(white, white, transpose_a=True))
 
@@ -99,13 +102,14 @@ class FullBlock(Block):
         if lower is not None:
             return lower
         eigenvalues = np.linalg.eigvalsh(precision)
-        rounding = ROUNDING * self.size * eigenvalues[-1]
+        size = len(eigenvalues)
+        rounding = ROUNDING * size * eigenvalues[-1]
         if eigenvalues[0] < -rounding:
             raise ValueError(
                 f"the posterior's precision has the eigenvalue {eigenvalues[0]:.3g}: the weights "
                 "are at no mode; train on, raise prior_precision, or use curvature='ggn'"
             )
-        return tf.linalg.cholesky(precision + 2.0 * rounding * tf.eye(self.size, dtype=tf.float64))
+        return tf.linalg.cholesky(precision + 2.0 * rounding * tf.eye(size, dtype=tf.float64))
 
 
 def hessian_at(inputs: Inputs, information: Information, sizes: Sequence[int]) -> tf.Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -26,7 +27,12 @@ class KroneckerBlock(Block):
         inputs: I.
     """
 
-    fields = ("vectors_a", "vectors_g", "values")
+    values_a: tf.Tensor
+    values_g: tf.Tensor
+    vectors_a: tf.Tensor
+    vectors_g: tf.Tensor
+    count: tf.Tensor
+    fields: ClassVar[tuple[str, ...]] = ("vectors_a", "values_a", "vectors_g", "values_g", "count")
 
     def __init__(self, size: int, inputs: int) -> None:
         super().__init__(size)
@@ -57,9 +63,27 @@ class KroneckerBlock(Block):
         a, g, count = total
         values_a, vectors_a = np.linalg.eigh(a)
         values_g, vectors_g = np.linalg.eigh(g / count)
-        values = np.maximum(values_a, 0.0)[:, np.newaxis] * np.maximum(values_g, 0.0)
-        self.vectors_a, self.vectors_g = tf.constant(vectors_a), tf.constant(vectors_g)
-        self.values = tf.constant(values)  # (I, O)
+        self._take(vectors_a, np.maximum(values_a, 0), vectors_g, np.maximum(values_g, 0), count)
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._take(*(arrays[name] for name in self.fields))
+
+    def _take(self, *fields: Any) -> None:
+        for name, value in zip(self.fields, fields, strict=True):
+            setattr(self, name, tf.constant(value))
+        self.values = self.values_a[:, tf.newaxis] * self.values_g  # (I, O)
+
+    @property
+    def total(self) -> Tensors:
+        """A, G and n: those of several sets of data are added each for itself."""
+        a = tf.matmul(self.vectors_a * self.values_a, self.vectors_a, transpose_b=True)
+        g = tf.matmul(self.vectors_g * self.values_g, self.vectors_g, transpose_b=True)
+        return a, g * self.count, self.count
+
+    def quadratic(self, d: tf.Tensor) -> tf.Tensor:
+        d = tf.reshape(d, [self.inputs, self.outputs])
+        turned = tf.matmul(tf.matmul(self.vectors_a, d, transpose_a=True), self.vectors_g)
+        return tf.reduce_sum(self.values * turned**2)
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.math.log(c * self.values + delta[0]))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.inference.laplace.blocks.base import Block, Inputs, Tensors, rows
+from tfbdl.inference.laplace.blocks.base import Block, Inputs, Tensors, rows, rows_at
 from tfbdl.inference.laplace.blocks.full import hessian_at
 from tfbdl.inference.laplace.covariance import Dense
 from tfbdl.inference.laplace.information import Information
@@ -48,14 +48,7 @@ class LowRankBlock(Block):
         root = information.root()  # (R, O, K)
         if root.shape[0] * root.shape[2] >= self.size:
             return (hessian_at(inputs, information, self._sizes),)
-        number = root.shape[0] * root.shape[2]
-        columns = [
-            tf.zeros([number, size], tf.float64)
-            if a is None
-            else tf.reshape(tf.einsum("ni,nok->nkio", a, root), [number, size])
-            for a, size in zip(inputs, self._sizes, strict=True)
-        ]
-        return self._of_rows(tf.concat(columns, axis=1))
+        return self._of_rows(rows_at(inputs, information, self._sizes))
 
     def add(self, total: Tensors | None, statistics: Tensors) -> Tensors:
         """The k directions of both; square statistics are H itself."""
@@ -69,6 +62,9 @@ class LowRankBlock(Block):
 
     def finish(self, total: Tensors) -> None:
         (self.v,) = total
+
+    def quadratic(self, d: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.linalg.matvec(self.v, d, transpose_a=True) ** 2)
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         lower = tf.linalg.cholesky(self._inner(tf.sqrt(c / delta)[:, tf.newaxis] * self.v))
