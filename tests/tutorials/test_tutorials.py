@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import io
@@ -21,7 +20,7 @@ import tutorial_runs
 
 import tfbdl
 from tfbdl.data.cifar10 import CIFAR10
-from tutorials import convolutional_vae, image_data, many_seeds, part4_sweeps, uncertainty
+from tutorials import convolutional_vae, many_seeds, part4_sweeps
 from tutorials.records import RecordFile
 
 ROOT = Path(__file__).parents[2]
@@ -150,31 +149,6 @@ class TutorialTest(unittest.TestCase):
                 self.run_script("many_seeds", "--table", table, "--seeds", "2", "--S", "2")
         for table in ("accuracy", "log", "vae", "keep"):
             self.assertIn("| ", (self.savedir / f"{table}.md").read_text())
-
-    def test_uncertainty(self) -> None:
-        """With the test digits for clothes: nobody can tell these apart."""
-        names = ("base", "deep ensemble", "last-layer Laplace")
-        methods = {name: uncertainty.METHODS[name] for name in names}
-
-        def digits(args: argparse.Namespace) -> np.ndarray:
-            return image_data.chosen(args).x_test
-
-        with (
-            mock.patch.object(uncertainty, "METHODS", methods),
-            mock.patch.object(uncertainty, "clothes", digits),
-            mock.patch.multiple(uncertainty, ANGLES=(0, 90), MIDDLE=1),
-        ):
-            self.run_script("uncertainty", "--split", "tutorial", "--S", "3", "--K", "2")
-        records = RecordFile(self.savedir / "uncertainty.jsonl", "method").records()
-        self.assertEqual({r["method"] for r in records}, {uncertainty.slug(n) for n in names})
-        for record in records:
-            accuracy = record["rotated"]["accuracy"]
-            self.assertGreater(accuracy[0], accuracy[1] + 0.2)
-            self.assertLess(record["rotated"]["nll"][0], record["rotated"]["nll"][1])
-            self.assertEqual(record["auroc"], 0.5)
-            self.assertGreater(record["error_auroc"], 0.6)
-        figures = ("rotated", "clothes", "reliability", "risk_coverage")
-        self.assertLessEqual({f"{name}.png" for name in figures}, self.figures())
 
     def test_mistakes_end_in_one_line(self) -> None:
         for flags, words in (
