@@ -50,6 +50,18 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         frozen.trainable = False
         self.refuses(".*has no trainable weights", Laplace, frozen, UNIT)
 
+    def test_likelihoods_without_curvature(self) -> None:
+        """Alone, as the model's own loss, and as one of several outputs."""
+        message = r"likelihood=Quantiles\(.* is no density, and has no curvature for Laplace; take"
+        quantiles = likelihoods.Quantiles((0.1, 0.9))
+        self.refuses(message, Laplace, network(outputs=2), quantiles)
+        compiled = network(outputs=2)
+        compiled.compile("sgd", quantiles)
+        self.refuses(message, Laplace, compiled)
+        x = keras.Input((3,))
+        heads = keras.Model(x, [keras.layers.Dense(2)(x), keras.layers.Dense(1)(x)])
+        self.refuses(message, Laplace, heads, likelihoods.Joint([quantiles, UNIT]))
+
     def test_arguments(self) -> None:
         for message, arguments in (
             (

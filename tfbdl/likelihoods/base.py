@@ -46,6 +46,8 @@ class Likelihood(keras.losses.Loss):
     """
 
     is_discrete = False
+    has_curvature = True
+    """Whether `log_prob` is curved in the outputs, as a parabola around a mode needs."""
 
     def __init__(self, name: str | None = None, **kwargs: Any) -> None:
         self._check_complete()

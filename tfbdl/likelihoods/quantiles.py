@@ -30,7 +30,7 @@ class Quantiles(Likelihood):
 
     largest at the true quantiles whatever the law of y (Koenker and Bassett 1978; Yu and Moyeed
     2001). It is what to train by, and not to be compared with densities of other families; it has
-    no curvature, from which `Laplace` could take a posterior.
+    no curvature, from which `Laplace` could take a posterior, and is refused there.
 
     Predictions are of the law that has these quantiles: uniform between them, and exponential
     beyond, with the density of the interval beside it. Its `cdf` gives quantiles and intervals of
@@ -44,6 +44,8 @@ class Quantiles(Likelihood):
     Raises:
         ValueError: if `levels` are not such, or `scale` is not positive.
     """
+
+    has_curvature = False
 
     def __init__(
         self,

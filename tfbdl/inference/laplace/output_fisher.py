@@ -152,7 +152,16 @@ def num_of_position(shape: tf.TensorShape) -> int:
 
 
 def in_logits(likelihood: Likelihood) -> tuple[Likelihood, Link]:
-    """The same law with logits for outputs, and how those come of the outputs."""
+    """The same law with logits for outputs, and how those come of the outputs.
+
+    Raises:
+        ValueError: if it has no curvature.
+    """
+    if not likelihood.has_curvature:
+        raise ValueError(
+            f"likelihood={likelihood!r} is no density, and has no curvature for Laplace; take "
+            "another, or DeepEnsemble or dropout with this one"
+        )
     if isinstance(likelihood, likelihoods.Categorical) and not likelihood.from_logits:
         return likelihoods.Categorical(ignore_class=likelihood.ignore_class), _masked_as_given(_log)
     if isinstance(likelihood, likelihoods.Bernoulli) and not likelihood.from_logits:

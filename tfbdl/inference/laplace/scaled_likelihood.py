@@ -31,8 +31,8 @@ class ScaledLikelihood:
         sigma_noise: the noise, or 1.
 
     Raises:
-        ValueError: if `likelihood` is none, or `sigma_noise` is given to one without a noise, or
-            beside an object that has its own.
+        ValueError: if `likelihood` is none or has no curvature, or `sigma_noise` is given to one
+            without a noise, or beside an object that has its own.
     """
 
     unit: Likelihood
