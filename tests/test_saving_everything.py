@@ -58,6 +58,7 @@ ARGUMENTS = {
     "likelihoods.Expected": {"likelihood": tfbdl.likelihoods.Normal(0.5)},
     "likelihoods.Joint": {"likelihoods": {"a": tfbdl.likelihoods.Normal(0.5)}},
     "metrics.BrierDecomposition": {"num_classes": 3},
+    "metrics.ClasswiseCalibrationError": {"num_classes": 3},
     "metrics.OfLabelled": {
         "metric": keras.metrics.SparseCategoricalAccuracy(),
         "ignore_class": 255,

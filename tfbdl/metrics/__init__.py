@@ -18,7 +18,11 @@ from tfbdl.metrics.calibration import (
     maximum_calibration_error,
     reliability,
 )
-from tfbdl.metrics.calibration_metrics import ExpectedCalibrationError, MaximumCalibrationError
+from tfbdl.metrics.calibration_metrics import (
+    ClasswiseCalibrationError,
+    ExpectedCalibrationError,
+    MaximumCalibrationError,
+)
 from tfbdl.metrics.detection import (
     RiskCoverage,
     area_under_generalized_risk_coverage,
@@ -82,6 +86,7 @@ __all__ = [
     "BrierComponents",
     "BrierDecomposition",
     "BrierScore",
+    "ClasswiseCalibrationError",
     "DebiasedCalibrationError",
     "DirichletMap",
     "ErrorAUPR",

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import boolean
 from tfbdl.metrics import array_checks, tensor_checks
+from tfbdl.metrics.binned_classes import BinnedClasses
 from tfbdl.metrics.bins import inner_edges, number_of_bins
 from tfbdl.metrics.tensor_positions import as_examples
 
@@ -101,3 +102,27 @@ class MaximumCalibrationError(BinnedCalibration):
 
     def result(self) -> tf.Tensor:
         return tf.reduce_max(tf.math.divide_no_nan(tf.abs(self.gap), self.weight))
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class ClasswiseCalibrationError(BinnedClasses):
+    """`classwise_calibration_error` over batches; arguments as in `BinnedClasses`."""
+
+    sums = ("weight", "gap")
+
+    def __init__(
+        self,
+        num_classes: int,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "classwise_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_classes, num_bins, from_logits, name, dtype)
+
+    def summands(self, p: tf.Tensor, outcome: tf.Tensor) -> list[tf.Tensor]:
+        return [tf.ones_like(p), outcome - p]
+
+    def result(self) -> tf.Tensor:
+        gaps = tf.reduce_sum(tf.abs(self.gap))
+        return tf.math.divide_no_nan(gaps, tf.reduce_sum(self.weight))

@@ -249,6 +249,7 @@ def _metrics() -> Iterator[Case]:
         "ExpectedCalibrationError": bins,
         "MaximumCalibrationError": bins,
         "BrierDecomposition": {**bins, "num_classes": (3, 4)},
+        "ClasswiseCalibrationError": {**bins, "num_classes": (3, 4)},
         "NormalCRPS": {"from_raw": (True, False)},
         "IntervalScore": {"level": (0.95, 0.5)},
         "SampleCRPS": {"fair": (False, True)},
