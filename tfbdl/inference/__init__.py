@@ -5,7 +5,7 @@ from tfbdl.inference.empirical_bayes import EmpiricalBayes
 from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
-from tfbdl.inference.mcmc import MCMC, SamplingError, ess, rhat
+from tfbdl.inference.mcmc import MCMC, SamplingError, bfmi, ess, rhat
 from tfbdl.inference.mcmc.kernels import HMC, MALA, MAMS, MCLMC, NUTS, Flip, Langevin, RandomWalk
 from tfbdl.inference.mean_field_vi import MeanFieldVI
 from tfbdl.inference.method import Method, NotFittedError
@@ -39,6 +39,7 @@ __all__ = [
     "RandomWalk",
     "SamplingError",
     "WeightSnapshots",
+    "bfmi",
     "ess",
     "rhat",
 ]

@@ -260,6 +260,12 @@ def _diagnostics() -> Iterator[Case]:
         called={"samples": "num_samples"},
     )
     yield Case(
+        "tfbdl.inference.bfmi",
+        inference.bfmi,
+        lambda energy: shaped(inference.bfmi(energy), energy.shape[1]),
+        {"energy": (CHAINS[:, :, 0], CHAINS[:, :, 0] ** 2)},
+    )
+    yield Case(
         "tfbdl.inference.ess",
         inference.ess,
         lambda samples, kind: np.nan_to_num(

@@ -28,12 +28,15 @@ def to_arviz(draws: Draws, weights: Mapping[str, np.ndarray]) -> Any:
     def chains_first(values: np.ndarray) -> np.ndarray:
         return np.swapaxes(np.asarray(values), 0, 1)
 
+    statistics = {
+        "lp": draws.log_prob,
+        "acceptance_rate": draws.accept_prob,
+        "diverging": draws.diverging,
+        "n_steps": draws.num_gradients,
+    }
+    if np.isfinite(draws.energy).all():
+        statistics["energy"] = draws.energy
     return arviz.from_dict(
         posterior={name: chains_first(values) for name, values in weights.items()},
-        sample_stats={
-            "lp": chains_first(draws.log_prob),
-            "acceptance_rate": chains_first(draws.accept_prob),
-            "diverging": chains_first(draws.diverging),
-            "n_steps": chains_first(draws.num_gradients),
-        },
+        sample_stats={name: chains_first(values) for name, values in statistics.items()},
     )

@@ -74,6 +74,33 @@ def ess(samples: Any, kind: str = "bulk") -> np.ndarray:
     return np.minimum(*(_ess(_split(values <= quantile)) for quantile in quantiles))
 
 
+def bfmi(energy: Any) -> np.ndarray:
+    """The energy's Bayesian fraction of missing information, E-BFMI, of each chain: shape (C,).
+
+    sum_s (E_s - E_{s-1})^2 / (S - 1) over the variance of the energy (Betancourt 2016, "Diagnosing
+    suboptimal cotangent disintegrations in Hamiltonian Monte Carlo", equation 2). Momenta drawn
+    anew should take a chain to any energy of the target at once; below about 0.3 they do not, and
+    the tails are explored slowly, as those of a funnel.
+
+    Args:
+        energy: that of each sample, without thinning, which makes the fraction larger: shape
+            (S, C).
+
+    Returns:
+        Shape (C,); NaN where the energy is constant or not finite.
+
+    Raises:
+        ValueError: if S < 4, or the energies are no such array.
+    """
+    energy = as_array("energy", energy).astype(np.float64)
+    if energy.ndim != 2 or not energy.shape[1] or len(energy) < FEWEST:
+        raise ValueError(
+            f"energy has shape {energy.shape}; give (S, C), at least {FEWEST} of each of C chains"
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.square(np.diff(energy, axis=0)).mean(axis=0) / energy.var(axis=0, ddof=1)
+
+
 def _split(samples: Any) -> np.ndarray:
     """The two halves of each chain as chains, in float64; a sample in the middle is left out."""
     samples = as_array("samples", samples).astype(np.float64)

@@ -28,7 +28,8 @@ class Draws(NamedTuple):
     """Draws of B samples of C chains.
 
     theta is (B, C, D), all else (B, C): the log density, the mean acceptance of the steps since
-    the sample before, whether one of them diverged, and how many gradients they took.
+    the sample before, whether one of them diverged, how many gradients they took, and the energy of
+    the last of them.
     """
 
     theta: tf.Tensor
@@ -36,6 +37,7 @@ class Draws(NamedTuple):
     accept_prob: tf.Tensor
     diverging: tf.Tensor
     num_gradients: tf.Tensor
+    energy: tf.Tensor
 
     @classmethod
     def like(cls, position: Position) -> Draws:
@@ -43,7 +45,8 @@ class Draws(NamedTuple):
         state = position.state
         theta, log_prob = np.zeros_like(state.theta), np.zeros_like(state.log_prob)
         counts = np.zeros(log_prob.shape, np.int32)
-        return cls(theta, log_prob, np.zeros_like(log_prob), counts.astype(bool), counts)
+        none = np.zeros_like(log_prob)
+        return cls(theta, log_prob, none, counts.astype(bool), counts, none)
 
 
 class Stepper:
@@ -87,7 +90,7 @@ class Stepper:
             return b + 1, position, arrays
 
         dtype = position.state.theta.dtype
-        dtypes = (dtype, dtype, dtype, tf.bool, tf.int32)
+        dtypes = (dtype, dtype, dtype, tf.bool, tf.int32, dtype)
         arrays = Draws(*(tf.TensorArray(dtype, self.block) for dtype in dtypes))
         _, position, arrays = tf.while_loop(
             lambda b, *_: b < count, sample, (tf.constant(0), position, arrays)
@@ -109,6 +112,7 @@ class Stepper:
                 so_far.accept_prob + info.accept_prob,
                 so_far.diverging | info.diverging,
                 so_far.num_gradients + info.num_gradients,
+                info.energy,
             )
             return i + 1, Position(key, state, tuning), summed
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.mcmc.diagnostics import TAILS, ess, rhat
+from tfbdl.inference.mcmc.diagnostics import TAILS, bfmi, ess, rhat
 from tfbdl.inference.mcmc.stepping import Draws
 
 ROWS = 50
@@ -61,6 +61,7 @@ class ChainSummary:
         num_samples: S C.
         num_gradients: the number of gradients of all chains, warm-up not counted.
         step_size: the step size of each chain, shape (C,).
+        bfmi: the E-BFMI of each chain, shape (C,), as `bfmi` says; NaN of kernels without momenta.
     """
 
     quantities: dict[str, Quantity]
@@ -69,6 +70,7 @@ class ChainSummary:
     num_samples: int
     num_gradients: int
     step_size: np.ndarray
+    bfmi: np.ndarray
 
     @classmethod
     def of(
@@ -82,6 +84,7 @@ class ChainSummary:
             num_samples=draws.log_prob.size,
             num_gradients=int(np.sum(draws.num_gradients, dtype=np.int64)),
             step_size=step_size,
+            bfmi=bfmi(draws.energy),
         )
 
     def __str__(self) -> str:
@@ -146,6 +149,9 @@ def _remarks(summary: ChainSummary) -> list[str]:
         f"acceptance {per_chain(summary.accept_prob)}; step size {per_chain(summary.step_size)}",
         f"{summary.num_gradients:,} gradients",
     ]
+    if np.isfinite(summary.bfmi).any():
+        slow = ": below 0.3 tails are explored slowly" if np.nanmin(summary.bfmi) < 0.3 else ""
+        remarks.append(f"E-BFMI {per_chain(summary.bfmi)}{slow}")
     if summary.num_divergent:
         remarks.append(
             f"{summary.num_divergent} of {summary.num_samples} samples diverged: take smaller "

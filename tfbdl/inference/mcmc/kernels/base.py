@@ -6,6 +6,7 @@ C chains move at once, in lockstep, each with its own step size and metric.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -32,20 +33,30 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Diagnostics of a step, each of shape (C,)."""
+    """Diagnostics of a step, each of shape (C,).
+
+    energy: -log p(theta) + |p|^2 / 2 of the state with the momentum p that led there, in nats; NaN
+        of kernels whose momenta are not drawn anew each step from N(0, I).
+    """
 
     accept_prob: tf.Tensor
     diverging: tf.Tensor
     num_gradients: tf.Tensor
+    energy: tf.Tensor
 
     @classmethod
     def of(
-        cls, log_accept_ratio: tf.Tensor, num_gradients: Any = 0, diverging: Any = False
+        cls,
+        log_accept_ratio: tf.Tensor,
+        num_gradients: Any = 0,
+        diverging: Any = False,
+        energy: tf.Tensor | None = None,
     ) -> Info:
         """The diagnostics from the log Metropolis ratio, (C,); -inf where it is not finite."""
         like = tf.zeros_like(log_accept_ratio, tf.int32)
         accept_prob = tf.exp(tf.minimum(log_accept_ratio, 0.0))
-        return cls(accept_prob, diverging | (like > 0), num_gradients + like)
+        energy = math.nan * tf.ones_like(accept_prob) if energy is None else energy
+        return cls(accept_prob, diverging | (like > 0), num_gradients + like, energy)
 
 
 class Kernel(abc.ABC):

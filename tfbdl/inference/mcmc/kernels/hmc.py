@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -73,7 +74,8 @@ class HMC(Adaptive):
         kernel = tfp.mcmc.HamiltonianMonteCarlo(target, step_size[:, None] * scale, num_steps)
         state, results = one_step(kernel, state, seed)
         log_ratio = results.log_accept_ratio
-        return state, Info.of(log_ratio, num_steps, diverging=log_ratio < -DIVERGENCE)
+        diverging, energy = log_ratio < -DIVERGENCE, energy_of(state, results)
+        return state, Info.of(log_ratio, num_steps, diverging, energy)
 
     def num_leapfrog_steps(self, seed: tf.Tensor, step_size: tf.Tensor) -> tf.Tensor:
         """The number of steps of one trajectory of all chains, with step sizes (C,); shape ()."""
@@ -82,6 +84,14 @@ class HMC(Adaptive):
         length *= self.trajectory_length or QUARTER_PERIOD
         steps = tf.math.ceil(length / tf.reduce_min(step_size))
         return tf.cast(tf.clip_by_value(steps, 1.0, self.max_leapfrog_steps), tf.int32)
+
+
+def energy_of(state: State, results: Any) -> tf.Tensor:
+    """The energy of the state after a Metropolis test, with the momentum that led there, (C,)."""
+    ends = results.proposed_results
+    (start,), (end,) = tf.nest.flatten(ends.initial_momentum), tf.nest.flatten(ends.final_momentum)
+    momentum = tf.where(results.is_accepted[:, tf.newaxis], end, start)
+    return 0.5 * tf.reduce_sum(momentum**2, axis=1) - state.log_prob
 
 
 def length_scale(priors: Sequence[Prior], mass_matrix: str) -> float:

@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step
+from tfbdl.inference.mcmc.kernels.hmc import energy_of
 from tfbdl.probability import tfp
 
 
@@ -40,7 +41,8 @@ class MALA(Adaptive):
     ) -> tuple[State, Info]:
         kernel = tfp.mcmc.HamiltonianMonteCarlo(target, step_size[:, None] * scale, 1)
         state, results = one_step(kernel, state, seed)
-        return state, Info.of(results.log_accept_ratio, num_gradients=1)
+        energy = energy_of(state, results)
+        return state, Info.of(results.log_accept_ratio, num_gradients=1, energy=energy)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.kernels")

@@ -47,5 +47,8 @@ class NUTS(Adaptive):
         )
         state, results = one_step(kernel, state, seed)
         return state, Info.of(
-            results.log_accept_ratio, results.leapfrogs_taken, results.has_divergence
+            results.log_accept_ratio,
+            results.leapfrogs_taken,
+            results.has_divergence,
+            -results.energy,
         )
