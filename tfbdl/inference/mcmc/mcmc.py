@@ -287,9 +287,7 @@ class MCMC(TargetMethod):
         return {**draws._asdict(), "step_size": step_size, **self._state_arrays()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        unknown = {"energy": np.full_like(arrays["log_prob"], np.nan)}  # of files before 0.2
-        draws = Draws(*({**unknown, **arrays}[name] for name in Draws._fields))
-        self._result = Result(draws, arrays["step_size"])
+        self._result = Result(Draws.of_arrays(arrays), arrays["step_size"])
         self._restore_state(arrays)
 
     def get_config(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,12 @@ class Draws(NamedTuple):
         counts = np.zeros(log_prob.shape, np.int32)
         none = np.zeros_like(log_prob)
         return cls(theta, log_prob, none, counts.astype(bool), counts, none)
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Draws:
+        """The draws from a file; before version 0.2 there were no energies."""
+        unknown = {"energy": np.full_like(arrays["log_prob"], np.nan)}
+        return cls(*({**unknown, **arrays}[name] for name in cls._fields))
 
 
 class Stepper:
