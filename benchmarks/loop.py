@@ -1,6 +1,7 @@
 """What the training loop costs beside its bare arithmetic, and Keras' fit beside the loop.
 
-    python benchmarks/loop.py
+    python benchmarks/loop.py                 # all of
+    python benchmarks/loop.py --only vae loop fit
 
 Prints medians over rounds that take turns, so that a machine whose speed drifts does not decide.
 
@@ -9,10 +10,14 @@ Prints medians over rounds that take turns, so that a machine whose speed drifts
 2. An epoch of a 784-500-500-10 network of `BayesDense` layers in `model.fit`, with Keras'
    defaults and with the settings that docs/guides/train.md recommends, against the same network in
    `tfbdl.train`.
+3. What a user of `fit` feels: an epoch of 784-500-500-10, LeNet-5, ResNet-20 and a small
+   transformer with random weights, by `tfbdl.to_bayesian`, against the same networks without; both
+   in `model.fit` with Keras' defaults.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from collections.abc import Callable
@@ -20,12 +25,13 @@ from typing import Any
 
 os.environ.setdefault("TFBDL_QUIET", "1")
 
-import tfbdl  # noqa: F401  # isort: skip  (before anything that imports TensorFlow)
+import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 
 
 import keras
 import numpy as np
 import tensorflow as tf
+from plain_networks import NETWORKS
 
 from tfbdl.keras_private import build_all
 from tfbdl.layers import BayesDense
@@ -34,6 +40,7 @@ from tfbdl.training.feed import Arrays
 from tfbdl.training.steps import Steps
 
 BATCH, STEPS, ROUNDS = 100, 10, 40
+ROUNDS_OF_FIT = {"784-500-500-10": 40, "LeNet-5": 40, "ResNet-20": 5, "transformer": 20}
 VAE_SHAPES = [(784, 500), (500, 500), (500, 20), (500, 20), (20, 500), (500, 500), (500, 784)]
 
 
@@ -139,6 +146,18 @@ def recommended(x: np.ndarray, y: np.ndarray) -> Callable[[], list[float]]:
     return fit_epochs(bayes_dense(jit_compile=True, steps_per_execution=STEPS), data)
 
 
+def fit_pair(name: str, n: int = 1000) -> tuple[Callable[[], list[float]], ...]:
+    """Plain `fit` of a network with random weights, and of the same one without."""
+    made = NETWORKS[name]()
+    y = np.random.default_rng(1).integers(0, 10, n)
+    models = tfbdl.to_bayesian(made.model, num_data=n), made.model
+    for model in models:
+        model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    x = made.inputs(n)
+    random, plain = (fit_epochs(model, x, y, batch_size=BATCH) for model in models)
+    return random, plain
+
+
 def timed(run: Callable[[], None], repeats: int = 4) -> list[float]:
     """Seconds of each of a few runs."""
     seconds = []
@@ -150,11 +169,14 @@ def timed(run: Callable[[], None], repeats: int = 4) -> list[float]:
 
 
 def compare(
-    names: tuple[str, str], first: Callable[[], list[float]], second: Callable[[], list[float]]
+    names: tuple[str, str],
+    first: Callable[[], list[float]],
+    second: Callable[[], list[float]],
+    num_rounds: int = ROUNDS,
 ) -> None:
     """Takes turns, and prints the medians and the ratio of each round."""
     first(), second()
-    rounds = [(np.median(first()), np.median(second())) for _ in range(ROUNDS)]
+    rounds = [(np.median(first()), np.median(second())) for _ in range(num_rounds)]
     a, b = np.array(rounds).T
     ratios = np.percentile(a / b, [10, 50, 90])
     print(f"{names[0]}: {1e3 * np.median(a):.1f} ms an epoch")
@@ -163,19 +185,39 @@ def compare(
 
 
 def main() -> None:
-    """All comparisons."""
-    rng = np.random.default_rng(0)
-    x, y = rng.random((1000, 784)).astype("float32"), rng.integers(0, 10, 1000)
+    """The comparisons that are asked for."""
+    comparisons = {"vae": of_vae, "loop": of_loop, "fit": of_fit}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=comparisons, default=comparisons)
+    for name in parser.parse_args().only:
+        comparisons[name]()
+
+
+def of_vae() -> None:
+    """The package's loop beside bare arithmetic."""
+    x = np.random.default_rng(0).random((1000, 784)).astype("float32")
     vae, bare = vae_epoch(x), bare_epoch(tf.constant(x))
     compare(
         ("VAE in tfbdl.train", "bare products and Adam"), lambda: timed(vae), lambda: timed(bare)
     )
+
+
+def of_loop() -> None:
+    """Keras' `fit` beside the package's loop."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((1000, 784)).astype("float32"), rng.integers(0, 10, 1000)
     loop = loop_epoch(x, y)
     for name, fit in {
         "BayesDense in model.fit, defaults": fit_epochs(bayes_dense(), x, y, batch_size=BATCH),
         "BayesDense in model.fit, as recommended": recommended(x, y),
     }.items():
         compare((name, "BayesDense in tfbdl.train"), fit, lambda: timed(loop))
+
+
+def of_fit() -> None:
+    """Random weights beside none, both in `fit`."""
+    for name, num_rounds in ROUNDS_OF_FIT.items():
+        compare((f"{name}, random weights", f"{name}, plain"), *fit_pair(name), num_rounds)
 
 
 if __name__ == "__main__":
