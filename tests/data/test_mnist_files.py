@@ -1,8 +1,7 @@
 import os
-import pickle
 
 import numpy as np
-from made_files import TemporaryFolderTestCase, write_idx
+from made_files import write_idx
 from mnist_files_case import ARRAYS, FASHION, MNIST, MnistFilesTestCase
 
 from tfbdl.data import DataError
@@ -99,16 +98,10 @@ class EnvironmentTest(MnistFilesTestCase):
         os.environ["TFBDL_DATA"] = str(self.data)
         with self.assert_data_error("TFBDL_DATA=", repr(str(self.data))):
             load_original("mnist", None)
+        with self.assertRaisesRegex(DataError, "or load 'digits', which needs no download$"):
+            load_original("mnist", None)
 
     def test_empty_variable_is_unset(self) -> None:
         write_idx(self.home / ".keras/datasets/mnist", MNIST)
         os.environ["TFBDL_DATA"] = ""
         self.assert_loads("mnist")
-
-
-class DataErrorTest(TemporaryFolderTestCase):
-    def test_hint_is_not_repeated_by_pickling(self) -> None:
-        error = DataError("no files")
-        self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
-        self.assertEqual(str(error).count("--data digits"), 1)
-        self.assertIsInstance(error, ValueError)

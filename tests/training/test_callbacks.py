@@ -180,6 +180,28 @@ class TrainLoggerTest(CallbackCase):
         self.assertAllClose(log.metrics["wd"], wd.means, 1e-5)
         self.assertAllClose(log.metrics["ent"], ent.means, 1e-5)
 
+    def test_weight_decay_of_keras(self) -> None:
+        """It has the column of `tfbdl.train`, whatever compiles the steps, and leaves no trace."""
+        decay = keras.regularizers.L2(0.1)
+
+        def decayed(**kwargs: Any) -> Any:
+            return classifier(lambda: keras.layers.Dense(8, kernel_regularizer=decay), **kwargs)
+
+        def by_hand(model: Any) -> Any:
+            return 0.1 * np.sum(np.square(model.layers[0].kernel.numpy()))
+
+        for kwargs in ({}, {"jit_compile": True}, {"run_eagerly": True}):
+            with self.subTest(kwargs):
+                model, hand = decayed(**kwargs), AtBatches(by_hand)
+                log, _ = self.log(model, callbacks=[hand])
+                self.assertAllClose(log.metrics["wd"], hand.means, 1e-5)
+                self.assertGreater(np.ptp(hand.means), 1e-3 * hand.means[0])
+                self.assertNotIn("train_step", vars(model))
+                self.path.unlink()
+        log, _ = self.log(decayed(steps_per_execution=3), shuffle=True)
+        history = tfbdl.train(decayed(), X, Y, epochs=3, batch_size=BATCH, verbose=0)
+        self.assertEqual(set(log.metrics), set(history))
+
     def test_layers_are_summed(self) -> None:
         model = classifier(lambda: Toy(8), lambda: keras.Sequential([Toy(5)]))
         layers = (model.layers[0], model.layers[1].layers[0])

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 import two_replicas
 from absl.testing import parameterized
@@ -52,6 +53,20 @@ def loop(model: Any, callbacks: Any, epochs: int) -> Any:
 
 
 TRAINED_BY = (("fit", fit), ("loop", loop))
+
+
+class ByRate(tfbdl.KLSchedule):
+    """A schedule that asks its model."""
+
+    def factor(self, epoch: Any, batch: Any, num_batches: int | None) -> Any:
+        return 0.25 + self.model.optimizer.momentum
+
+
+@pytest.mark.parametrize(("name", "train"), TRAINED_BY)
+def test_a_schedule_knows_its_model(name: str, train: Any) -> None:
+    model = network()
+    each = kl_per_example(model)
+    np.testing.assert_allclose(train(model, [ByRate()], 2), [0.25 * each] * 2, rtol=1e-5)
 
 
 class KLAnnealingTest(tf.test.TestCase, parameterized.TestCase):

@@ -75,7 +75,7 @@ def load_original(name: str, directory: str | os.PathLike[str] | None) -> dict[s
     if place is None and directory is not None:
         raise DataError(
             f"{source}={os.fspath(directory)!r} has no {name}: put {name}.npz there, or "
-            f"{', '.join(IDX_FILES.values())}"
+            f"{', '.join(IDX_FILES.values())}; or load 'digits', which needs no download"
         )
     arrays = _download(name) if place is None else _read(place)
     _verify(name, arrays, "the download" if place is None else str(place))
@@ -115,7 +115,7 @@ def _download(name: str) -> dict[str, np.ndarray]:
     except Exception as error:  # Keras' downloader raises a bare Exception
         raise DataError(
             f"could not download {name} ({' '.join(str(error).split())}); check the network, or "
-            "set TFBDL_DATA to a directory that holds it"
+            "set TFBDL_DATA to a directory that holds it; or load 'digits', which needs none"
         ) from None
     finally:
         socket.setdefaulttimeout(timeout)
@@ -123,7 +123,8 @@ def _download(name: str) -> dict[str, np.ndarray]:
 
 
 def _verify(name: str, arrays: dict[str, np.ndarray], source: str) -> None:
-    for key, expected in MD5[name].items():
+    for key in SHAPES:
+        expected = MD5[name][key]
         digest = hashlib.md5(arrays[key].tobytes(), usedforsecurity=False).hexdigest()
         if digest != expected:
             raise DataError(

@@ -94,9 +94,9 @@ def train(
         steps_per_epoch: batches of an epoch, of which the next epoch goes on; by default all of a
             data set. A generator needs it, and whatever has no end or known length.
         savedir: folder for `train.log` and `checkpoint.npz`. A run found there with the same N,
-            batch size (or steps of an epoch) and seed, and of the same layers, loss and optimizer
-            with the same settings, goes on behind its last checkpoint as if it had not stopped; a
-            finished one is left as it is. None writes nothing.
+            batch size (or steps of an epoch), seed and columns, and of the same layers, loss and
+            optimizer with the same settings, goes on behind its last checkpoint as if it had not
+            stopped; a finished one is left as it is. None writes nothing.
         columns: the columns of the log. By default the loss, the compiled metrics, and the terms of
             the layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's
             batches.
@@ -164,13 +164,18 @@ def train(
         others = [c for c in callbacks if not isinstance(c, KLSchedule)]
         called = keras.callbacks.CallbackList(others, model=model, epochs=epochs)
         steps = Steps(model, feed, jit_compile, schedules)
-        steps.check_columns(columns, with_validation=validation is not None)
+        names = steps.columns(columns, with_validation=validation is not None)
         settings = {**feed.settings, "seed": seed}
         workers.check_alike(strategy, {**settings, "epochs": epochs})
         with (
             Progress(epochs, steps.number, verbose * workers.is_chief(strategy)) as progress,
             open_run(
-                model, savedir, settings, progress.echo, callbacks=callbacks, changed=changed
+                model,
+                savedir,
+                {**settings, "columns": names},
+                progress.echo,
+                callbacks=callbacks,
+                changed=changed,
             ) as run,
         ):
             return _train(

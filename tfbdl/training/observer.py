@@ -13,6 +13,7 @@ from tfbdl import kl_term, likelihoods
 from tfbdl.tensorflow_private import custom_gradients, let_gradients_die
 from tfbdl.training.checks import check_told_of_training
 from tfbdl.training.steps_of_fit import StepsOfFit
+from tfbdl.training.weight_decay import weight_decay
 
 
 class Observer(keras.callbacks.Callback):
@@ -29,10 +30,18 @@ class Observer(keras.callbacks.Callback):
         super().set_model(model)
         with model.distribute_strategy.scope():
             self._means = [(term, _Means(term)) for term in kl_term.loss_terms(model)]
+            self._decay = {name: keras.metrics.Mean(name=name) for name in weight_decay(model)}
         model.train_function = None
+        self._step, self._own_step = model.train_step, vars(model).get("train_step")
+        if self._decay:
+            model.train_step = self._measured_step  # which Keras takes before training begins
         self._gradients = custom_gradients()
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        if self._decay and self._own_step is None:
+            vars(self.model).pop("train_step", None)
+        elif self._decay:
+            self.model.train_step = self._own_step
         StepsOfFit(self.model, self._observing)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
@@ -42,10 +51,15 @@ class Observer(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         for _, means in self._means:
             means.reset()
+        for mean in self._decay.values():
+            mean.reset_state()
 
     def terms(self) -> dict[str, float]:
-        """Means over the epoch's batches of kl, wd, ent: nats per data set, over all layers."""
-        total: dict[str, float] = {}
+        """Means over the epoch's batches of kl, wd, ent: nats per data set, over all layers.
+
+        The wd of Keras' own regularisers is what these add to the loss.
+        """
+        total = {name: float(mean.result()) for name, mean in self._decay.items()}
         for term, means in self._means:
             for name in term.names:
                 total[name] = total.get(name, 0.0) + means.result(name)
@@ -65,6 +79,11 @@ class Observer(keras.callbacks.Callback):
         finally:
             for term, means in self._means:
                 term.observe, means.inner = means.inner, None
+
+    def _measured_step(self, data: Any) -> Any:
+        for name, value in weight_decay(self.model).items():
+            self._decay[name].update_state(value)
+        return self._step(data)
 
 
 class ELBOLogger(Observer):

@@ -51,7 +51,7 @@ class Run:
         self,
         model: keras.Model,
         folder: Path | None,
-        settings: Mapping[str, int],
+        settings: Mapping[str, Any],
         echo: Callable[[str], None],
         *,
         callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -121,7 +121,8 @@ class Run:
             content = workers.from_chief(self._strategy, content)
         if not (path.exists() if content is None else content):
             return False
-        kept = {"callbacks": [], **checkpoint.read_meta(path, content)}
+        before_columns = {"callbacks": [], "columns": self.settings["columns"]}
+        kept = {**before_columns, **checkpoint.read_meta(path, content)}
         for name, value in self.settings.items():
             if kept.get(name) != value:
                 raise ValueError(
@@ -158,7 +159,7 @@ class Run:
 def open_run(
     model: keras.Model,
     savedir: str | os.PathLike[str] | None,
-    settings: Mapping[str, int],
+    settings: Mapping[str, Any],
     echo: Callable[[str], None],
     *,
     callbacks: Sequence[keras.callbacks.Callback] = (),

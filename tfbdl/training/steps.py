@@ -17,6 +17,7 @@ from tfbdl.graphs import Compiled
 from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_schedule import KLSchedule
+from tfbdl.training.weight_decay import weight_decay
 
 STEPS_PER_CALL = 100
 """Steps between two looks of the Python side: Ctrl-C and the progress bar wait so long at most."""
@@ -47,12 +48,12 @@ class Steps:
         self.feed = feed
         self.number = feed.number
         self.schedules = schedules
-        if schedules:
-            kl_term.schedule(model)
+        for schedule in schedules:
+            schedule.set_model(model)
         self.strategy = model.distribute_strategy
         self.replicas = self.strategy.num_replicas_in_sync
         self.finite = True
-        self._names = list(dict.fromkeys([*kl_term.term_names(model), *_weight_decay(model)]))
+        self._names = list(dict.fromkeys([*kl_term.term_names(model), *weight_decay(model)]))
         self._sums: tf.Tensor | float = 0.0
         if self.replicas > 1:
             jit_compile = False
@@ -72,14 +73,19 @@ class Steps:
         """The names of `means`."""
         return [*self._metrics(), *self._names]
 
-    def check_columns(self, columns: Sequence[str] | None, *, with_validation: bool) -> None:
-        """Raises ValueError for the name of a column that there is none of."""
+    def columns(self, chosen: Sequence[str] | None, *, with_validation: bool) -> list[str]:
+        """The columns of the log: those that are chosen, or all that there are.
+
+        Raises:
+            ValueError: for the name of a column that there is none of.
+        """
         known = self.names
         if with_validation:
             known = [*known, *(f"val_{name}" for name in self._metrics())]
-        for name in columns or ():
+        for name in chosen or ():
             if name not in known:
                 raise ValueError(f"columns has {name!r}; this model has {', '.join(known)}")
+        return list(chosen or known)
 
     def epoch(self, number: int) -> Iterator[int]:
         """Trains on the batches of an epoch, yielding the number of steps done now and then.
@@ -146,7 +152,7 @@ class Steps:
         return tuple(self.strategy.reduce(mean, values, None) for values in of_replicas)
 
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        weight_decay = _weight_decay(self.model)
+        decay = weight_decay(self.model)
         drawn = getattr(inner_optimizer(self.model.optimizer), "train_step", None)
         with apart():  # from the layers' calls in other replicas
             if drawn is None:
@@ -154,15 +160,9 @@ class Steps:
             else:
                 step = partial(type(self.model).train_step, self.model, batch)
                 loss = drawn(self.model, step)["loss"]
-            terms = weight_decay | kl_term.terms(self.model)
+            terms = decay | kl_term.terms(self.model)
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
 
 
 def _is_finite(v: keras.Variable) -> tf.Tensor:
     return tf.math.is_finite(tf.reduce_sum(0.0 * tf.convert_to_tensor(v)))
-
-
-def _weight_decay(model: keras.Model) -> dict[str, tf.Tensor]:
-    """The sum of Keras' own regularisers, as the slides' logs call it; nothing if there is none."""
-    regularized = [v for v in model.trainable_variables if v.regularizer is not None]
-    return {"wd": sum(v.regularizer(v) for v in regularized)} if regularized else {}
