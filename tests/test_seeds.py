@@ -269,7 +269,7 @@ CASES = {
     "blundell_curve": lambda seed: data.blundell_curve(5, seed)[1],
     "gapped_sine": lambda seed: data.gapped_sine(5, seed)[1],
 }
-NO_SEED = {"HMC", "MALA", "MAMS", "MCLMC", "NUTS", "Flip", "Langevin", "RandomWalk"}
+NO_SEED = {"HMC", "MALA", "MAMS", "MCLMC", "NUTS", "ChEES", "Flip", "Langevin", "RandomWalk"}
 """Kernels of chains: the seed of their steps is a tensor that `MCMC` makes."""
 
 

@@ -38,7 +38,7 @@ class Replicas:
         convolutions: bool = False,
     ) -> None:
         self.strategy: tf.distribute.Strategy | None = None
-        self.num_replicas = 1
+        self.num_replicas, self.jit_compile = 1, jit_compile
         self._as_graph = partial(Compiled, jit_compile=jit_compile, convolutions=convolutions)
         if strategy is not None and strategy.num_replicas_in_sync > 1:
             self.strategy = strategy

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from absl.testing import parameterized
 
-from tfbdl.inference import HMC, MALA, MAMS, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference import HMC, MALA, MAMS, NUTS, ChEES, Flip, Langevin, RandomWalk
 from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.kernels.base import one_step
 
@@ -17,6 +17,7 @@ NUM = 4000
 ADJUSTED = {
     "hmc": (HMC(trajectory_length=1.5), 0.4),
     "nuts": (NUTS(max_tree_depth=4), 0.4),
+    "chees": (ChEES(trajectory_length=3.0), 0.4),
     "mams": (MAMS(trajectory_length=1.5), 0.5),
     "mala": (MALA(), 0.5),
     "rwmh": (RandomWalk(), 0.5),
@@ -70,7 +71,7 @@ class StationaryTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(same.accept_prob, info.accept_prob, 1e-9)
         self.assertLen(np.unique(plain.theta, axis=0), 20)
 
-    @parameterized.parameters("hmc", "nuts")
+    @parameterized.parameters("hmc", "nuts", "chees")
     def test_divergence(self, name: str) -> None:
         draws = known_targets.from_standard(standard_draws(30, 5))
         kernel, _ = ADJUSTED[name]
@@ -250,7 +251,7 @@ class SettingsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(kernels.get("nuts"), NUTS())
         self.assertIs(kernels.get(kernel := HMC(jitter=0.1)), kernel)
         with self.assertRaisesRegex(
-            ValueError, "^kernel='gibbs' is unknown; choose one of: flip, hmc, langevin, mala, "
+            ValueError, "^kernel='gibbs' is unknown; choose one of: chees, flip, hmc, langevin, "
         ):
             kernels.get("gibbs")
 

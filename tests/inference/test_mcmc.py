@@ -23,6 +23,7 @@ from tfbdl.inference import (
     MAMS,
     MCMC,
     NUTS,
+    ChEES,
     Flip,
     Langevin,
     LogPosterior,
@@ -59,6 +60,7 @@ def exact() -> Any:
 CONJUGATE = {
     "hmc": HMC(),
     "nuts": NUTS(),
+    "chees": ChEES(),
     "mams": MAMS(),
     "mala": MALA(),
     "rwmh": RandomWalk(),
@@ -86,7 +88,7 @@ class MomentsTest(tf.test.TestCase):
 
 
 class ConjugateTest(MomentsTest, parameterized.TestCase):
-    @parameterized.parameters("hmc", "nuts", "mams", "mala", "rwmh")
+    @parameterized.parameters("hmc", "nuts", "mams", "mala", "rwmh", "chees")
     def test_posterior(self, name: str) -> None:
         mean, covariance = exact()
         mcmc = sampled(name)
@@ -306,7 +308,7 @@ class SummaryTest(tf.test.TestCase):
         lines = str(summary).splitlines()
         self.assertRegex(lines[0], "mean +sd +5 % +95 % +ess bulk +ess tail +r hat")
         self.assertStartsWith(lines[1].strip(), next(iter(summary.quantities)) + "[0,0] ")
-        self.assertLen(lines, 1 + 3 + 3 + 2)
+        self.assertLen(lines, 1 + 3 + 3 + 3)
 
     def test_divergences_are_told(self) -> None:
         """Steps beyond 2 sd are unstable; a trajectory of one or two may still be accepted."""

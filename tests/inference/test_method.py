@@ -297,7 +297,8 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
     def test_what_needs_a_fit_says_so(self, name: str) -> None:
         """Every public method and attribute that asks the posterior, by its own name."""
         posterior = METHODS[name].made()
-        values = {"x": X, "request": Request(), "num_samples": 3, "seed": 0, "model": network()}
+        values = {"x": X, "request": Request(), "num_samples": 3, "seed": 0, "num_data": 9}
+        values["model"] = network()
         setup = {"fit", "update", "restore", "get_config", "from_config", "predictive", "input"}
         asked_for = set()
         for kind in type(posterior).__mro__:

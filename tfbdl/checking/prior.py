@@ -16,7 +16,7 @@ from tfbdl.arguments import optional, positive_integer
 from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.log_posterior import is_joint, prior_of_each
+from tfbdl.inference.weight_priors import is_joint, prior_of_each
 from tfbdl.keras_private import walk
 from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.model_arguments import keras_model, output_on

@@ -6,7 +6,17 @@ from tfbdl.inference.laplace import Laplace
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.map import MAP
 from tfbdl.inference.mcmc import MCMC, SamplingError, bfmi, ess, rhat
-from tfbdl.inference.mcmc.kernels import HMC, MALA, MAMS, MCLMC, NUTS, Flip, Langevin, RandomWalk
+from tfbdl.inference.mcmc.kernels import (
+    HMC,
+    MALA,
+    MAMS,
+    MCLMC,
+    NUTS,
+    ChEES,
+    Flip,
+    Langevin,
+    RandomWalk,
+)
 from tfbdl.inference.mean_field_vi import MeanFieldVI
 from tfbdl.inference.method import Method, NotFittedError
 from tfbdl.inference.mixture import Mixture
@@ -25,6 +35,7 @@ __all__ = [
     "NUTS",
     "SGMCMC",
     "SWAG",
+    "ChEES",
     "DeepEnsemble",
     "EmpiricalBayes",
     "Flip",

@@ -11,7 +11,9 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import shown
 from tfbdl.examples import check_finite, examples
+from tfbdl.inference.deep_ensemble import DeepEnsemble
 from tfbdl.inference.log_posterior import LogPosterior
+from tfbdl.inference.method import Method
 from tfbdl.memory import require
 
 
@@ -58,6 +60,22 @@ def initial_points(
         noise = random.normal(random.fold_in(key, -1), theta.shape, theta.dtype)
         theta += jitter * noise.numpy()
     return theta
+
+
+def points_of(initial: Any, num_chains: int, seed: int) -> Any:
+    """Draws of a fitted posterior, shape (C, D), in its place; anything else as it is.
+
+    Of an ensemble they are its members, from the first on again where chains are more.
+
+    Raises:
+        NotFittedError: if the posterior is not fitted.
+    """
+    if not isinstance(initial, Method):
+        return initial
+    if isinstance(initial, DeepEnsemble):
+        members = initial.sample(min(num_chains, initial.num_members))
+        return members[np.arange(num_chains) % len(members)]
+    return initial.sample(num_chains, seed=seed)
 
 
 def _by_name(target: Any, initial: str, num_chains: int, key: tf.Tensor) -> np.ndarray:

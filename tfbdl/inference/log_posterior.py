@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfbdl import priors
-from tfbdl.arguments import optional, positive_integer, shown
+from tfbdl.arguments import optional, positive_integer
 from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import has_loops
+from tfbdl.inference import structure
 from tfbdl.inference.over_chains import over_chains
+from tfbdl.inference.weight_priors import (
+    Density,
+    PriorLike,
+    check_density,
+    independent,
+    is_joint,
+    prior_of_each,
+)
 from tfbdl.likelihoods import LikelihoodLike, required_likelihood
 from tfbdl.priors import Prior
 from tfbdl.programs import Programs, as_graph
 from tfbdl.sources import Source
 from tfbdl.tensorflow_private import custom_gradient
-
-Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
-PriorLike: TypeAlias = float | str | Prior
-OTHERS = "*"
 
 
 def _of_theta(
@@ -105,15 +110,16 @@ class LogPosterior:
         y, weights = data.y, data.weights
         self.x, self.y = in_type(data.x, self.dtype), in_type(y, self.dtype)
         self.weights = None if weights is None else tf.constant(weights, self.dtype)
+        self._state: Any = None
         self.num_data = data.size
         self.batch_size = optional(positive_integer, "batch_size", batch_size)
         self.priors: list[Prior] | None = None
         if is_joint(prior):
             self._log_prior_of_one = prior
-            _check_density(prior, self.flat.theta)
+            check_density(prior, self.flat.theta)
         else:
             self.priors = prior_of_each(prior, self.flat)
-            self._log_prior_of_one = _independent(self.priors, self.flat)
+            self._log_prior_of_one = independent(self.priors, self.flat)
         few = tf.nest.map_structure(lambda a: a[:2], self.x)
         self.flat.check_deterministic(few)
         outputs = self.flat(self.flat.theta, few)
@@ -126,6 +132,31 @@ class LogPosterior:
     def theta(self) -> tf.Tensor:
         """The model's weights as they are now, shape (D,)."""
         return self.flat.theta
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """Inputs, targets, weights of examples, and variables that are not trained."""
+        return self.x, self.y, self.weights, self.flat.state
+
+    def on(self, data: tuple[Any, ...]) -> LogPosterior:
+        """The same density of other `data` of such shapes, which may be tensors of a graph."""
+        other = copy.copy(self)
+        other.x, other.y, other.weights, other._state = data
+        return other
+
+    @property
+    def structure(self) -> tuple[Any, ...] | None:
+        """All that it is but for `data`, to be compared; None where that may be more than is known.
+
+        Equal ones compute the same, whatever objects they were made of.
+        """
+        parts = (
+            None if self.priors is None else structure.of_objects([self.likelihood, *self.priors])
+        )
+        network = structure.of_model(self.flat.model)
+        if parts is None or network is None:
+            return None
+        return network, parts, self.dtype.name, self.num_data, self.batch_size, self._has_loops
 
     @_of_theta
     def __call__(self, theta: tf.Tensor) -> tf.Tensor:
@@ -170,7 +201,7 @@ class LogPosterior:
         self, theta: tf.Tensor, x: Any, y: Any, weights: tf.Tensor | None
     ) -> tf.Tensor:
         def of_one(theta: tf.Tensor) -> tf.Tensor:
-            log_prob = self.likelihood.log_prob(y, self.flat(theta, x))
+            log_prob = self.likelihood.log_prob(y, self.flat(theta, x, self._state))
             return tf.reduce_sum(log_prob if weights is None else weights * log_prob)
 
         return over_chains(of_one, theta, one_by_one=self._has_loops)
@@ -218,61 +249,3 @@ def in_type(arrays: Any, dtype: tf.DType) -> Any:
         return tf.constant(array, dtype if array.dtype.kind == "f" else None)
 
     return tf.nest.map_structure(of_one, arrays)
-
-
-def _independent(chosen: list[Prior], flat: FlatModel) -> Density:
-    """Log p(theta) as a function of theta, shape (D,), for a prior of each weight."""
-    for p, shape in zip(chosen, flat.shapes.values(), strict=True):
-        p.attach(shape)
-
-    def density(theta: tf.Tensor) -> tf.Tensor:
-        weights = flat.unflatten(theta)
-        return tf.add_n(
-            [tf.reduce_sum(p.log_prob(w)) for p, w in zip(chosen, weights, strict=True)]
-        )
-
-    return density
-
-
-def _check_density(prior: Density, theta: tf.Tensor) -> None:
-    """Raises ValueError unless a joint prior gives one number for theta."""
-    value = prior(theta)
-    if not tf.is_tensor(value) or value.shape != () or not value.dtype.is_floating:
-        raise ValueError(
-            f"prior={shown(prior)} gives {shown(value)}; let it give the log density of theta, one "
-            "tensor of shape ()"
-        )
-
-
-def is_joint(prior: Any) -> TypeGuard[Density]:
-    """Whether a prior is a function of all weights."""
-    return callable(prior) and not isinstance(prior, (Prior, type))
-
-
-def prior_of_each(prior: Any, flat: FlatModel) -> list[Prior]:
-    """The prior of each weight tensor of a model, in their order.
-
-    Args:
-        prior: one for all, or a mapping from names to such, as in `LogPosterior`.
-        flat: the model.
-
-    Raises:
-        ValueError: if a weight has no prior, a name no weight, or one is no density of the weights
-            alone.
-    """
-    if not isinstance(prior, Mapping):
-        return [priors.density(prior)] * len(flat.shapes)
-    if not prior or not all(isinstance(name, str) for name in prior):
-        raise ValueError(f"prior={shown(prior)} must hold priors by the names of layers or weights")
-    densities = {name: priors.density(p, f"prior[{name!r}]") for name, p in prior.items()}
-    meant = {name: flat.named(name) for name in densities}
-    chosen = []
-    for path in flat.shapes:
-        best = max((name for name in densities if path in meant[name]), key=len, default=OTHERS)
-        if best not in densities:
-            raise ValueError(f"prior names none for the weight {path!r}; add it, or '{OTHERS}'")
-        chosen.append(densities[best])
-    unused = [name for name in densities if name != OTHERS and not meant[name]]
-    if unused:
-        raise ValueError(f"prior names {unused[0]!r}; the weights are {', '.join(flat.shapes)}")
-    return chosen

@@ -229,7 +229,13 @@ def _kernels() -> Iterator[Case]:
         "MCLMC": {"decoherence_length": (None, 0.5), "energy_variance": (5e-4, 1e-2)},
     }
     own["MAMS"] = own["HMC"]
-    for name in ("HMC", "NUTS", "MAMS", "MCLMC", "MALA", "Langevin", "RandomWalk"):
+    own["ChEES"] = {
+        "trajectory_length": (0.1, 0.5),
+        "max_leapfrog_steps": (10, 1),
+        "num_adaptation": (None, 0),
+        "learning_rate": (0.025, 0.5),
+    }
+    for name in ("HMC", "NUTS", "ChEES", "MAMS", "MCLMC", "MALA", "Langevin", "RandomWalk"):
         for mode, given in (("", adaptive), (", a step size", fixed)):
             kind = getattr(inference, name)
             yield Case(

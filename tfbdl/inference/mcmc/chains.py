@@ -12,6 +12,7 @@ from tfbdl.inference.mcmc.adaptation import Adaptation
 from tfbdl.inference.mcmc.kernels import Adaptive, Kernel
 from tfbdl.inference.mcmc.kernels.base import Density
 from tfbdl.inference.mcmc.progress import Pace, Progress
+from tfbdl.inference.mcmc.shared_steps import steps_of
 from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.replicas import Replicas
@@ -64,7 +65,7 @@ class Chains:
         block = int(np.clip(BLOCK_BYTES // theta.nbytes, 1, 1000))
         self._stepper = Stepper(target, kernel, Adaptation(kernel, num_warmup), block=block)
         self._replicas = replicas
-        self._run = replicas.compile(self._stepper.run)
+        self._steps = steps_of(self._stepper, replicas, theta)
 
     def start(self, seed: int) -> Position:
         """The position of the chains before their first step, as arrays of NumPy.
@@ -73,8 +74,8 @@ class Chains:
             ValueError: if the density, or its gradient, is not finite there.
         """
         keys = random.split(random.key_of(seed, "chains"), self._replicas.num_replicas)
-        start = self._replicas.compile(self._stepper.start)
-        position = self._replicas.gather(start(*self._replicas.scatter((keys, self._theta))))
+        scattered = self._replicas.scatter((keys, self._theta))
+        position = self._replicas.gather(self._steps.start(*scattered))
         for field, values in position.state._asdict().items():
             name = {"log_prob": "a log density"}.get(field, f"a {field}")
             rows = values.reshape(len(values), -1)
@@ -132,7 +133,7 @@ class Chains:
     ) -> tuple[Any, Draws, Position]:
         """`count` samples of `every` steps; where the chains are then, on replicas and gathered."""
         scalars = (tf.constant(value) for value in (first, count, every))
-        on_replicas, draws = self._run(on_replicas, *scalars)
+        on_replicas, draws = self._steps.run(on_replicas, *scalars)
         draws = Draws(*(a[:count] for a in self._replicas.gather(draws, axis=1)))
         position = self._replicas.gather(on_replicas)
         gone = np.flatnonzero(~np.isfinite(position.state.log_prob))

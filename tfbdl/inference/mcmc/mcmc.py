@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, not_negative, optional, positive_integer, verbosity
-from tfbdl.inference.initial_points import initial_points
+from tfbdl.inference.initial_points import initial_points, points_of
 from tfbdl.inference.log_posterior import in_type
 from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.arviz import to_arviz
@@ -57,20 +57,20 @@ class MCMC(TargetMethod):
             log density. None beside a log density.
         likelihood: p(y | f(x)) of a network, as `tfbdl.likelihoods.get` takes it; by default that
             of the loss it was compiled with.
-        kernel: a name, or an object with its settings: "nuts" `NUTS`, "hmc" `HMC`, "mala" `MALA`,
-            "langevin" `Langevin` (unadjusted), "rwmh" `RandomWalk`, "flip" `Flip` (binary weights).
+        kernel: an object such as `NUTS()`, or its name: "nuts", "hmc", "chees", "mams", "mclmc",
+            "mala", "langevin", "rwmh" (random walk), or "flip" (of binary weights).
         num_warmup: steps before the samples, in which step sizes and metrics are tuned.
         num_samples: S, of each chain.
         num_chains: C. Several show whether they agree.
         thinning: steps from sample to sample.
         initial: where chains start: "prior" draws from it (which spreads them, as R-hat wants),
-            "model" takes the weights that the model has; or points of shape (D,) or (C, D), which a
-            log density needs.
+            "model" takes the weights that the model has; points of shape (D,) or (C, D), which a
+            log density needs; or a fitted posterior of the network: the members of a `DeepEnsemble`
+            (Sommer et al. 2025, "Microcanonical Langevin ensembles"), draws of any other.
         jitter: standard deviation of normal noise on the starts.
         seed: the seed of all noise.
         dtype: "float32" or "float64", of a network's weights and of all that is computed.
-        strategy: over whose replicas the chains are spread, such as `MirroredStrategy`; it is not
-            saved.
+        strategy: over whose replicas chains are spread, as `MirroredStrategy`; it is not saved.
         jit_compile: whether XLA compiles the calls; by default unless the density has operations
             that it cannot compile, or convolves on a CPU, where XLA is slow.
 
@@ -110,9 +110,9 @@ class MCMC(TargetMethod):
                 f"num_samples={num_samples} with thinning={thinning} and num_warmup={num_warmup} "
                 f"takes more than {arguments.LARGEST} steps; take fewer"
             )
-        self.initial = initial
         self.jitter = not_negative("jitter", jitter)
         self.seed = arguments.seed("seed", seed)
+        self.initial = points_of(initial, self.num_chains, self.seed)
         if strategy is not None:
             wanted = "a tf.distribute.Strategy"
             arguments.instance("strategy", strategy, tf.distribute.Strategy, wanted)
@@ -164,7 +164,8 @@ class MCMC(TargetMethod):
         verbose = verbosity("verbose", verbose)
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
         target = self._density(x, y, **weights, batch_size=batch_size, steps=steps)
-        kernel = self.kernel.for_priors(getattr(target, "priors", None) or [])
+        priors = getattr(target, "priors", None) or []
+        kernel = self.kernel.for_priors(priors).for_warmup(self.num_warmup)
         theta = initial_points(target, self.initial, self.num_chains, self.jitter, self.seed)
         if folder is None:
             require(

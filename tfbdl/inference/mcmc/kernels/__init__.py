@@ -2,6 +2,7 @@
 
 from tfbdl.identifiers import choose
 from tfbdl.inference.mcmc.kernels.base import Adaptive, Kernel
+from tfbdl.inference.mcmc.kernels.chees import ChEES
 from tfbdl.inference.mcmc.kernels.flip import Flip
 from tfbdl.inference.mcmc.kernels.hmc import HMC
 from tfbdl.inference.mcmc.kernels.langevin import MALA, Langevin
@@ -17,6 +18,7 @@ __all__ = [
     "MCLMC",
     "NUTS",
     "Adaptive",
+    "ChEES",
     "Flip",
     "Kernel",
     "Langevin",
@@ -27,6 +29,7 @@ __all__ = [
 KERNELS: dict[str, type[Kernel]] = {
     "hmc": HMC,
     "nuts": NUTS,
+    "chees": ChEES,
     "mams": MAMS,
     "mclmc": MCLMC,
     "mala": MALA,

@@ -88,6 +88,10 @@ class Kernel(abc.ABC):
             )
         return self
 
+    def for_warmup(self, num_warmup: int) -> Kernel:
+        """The kernel with the number of steps of warm-up, where it learns in them by itself."""
+        return self
+
     def init(self, target: Density, theta: tf.Tensor, seed: tf.Tensor) -> Any:
         """The state of chains that are at theta, shape (C, D).
 
