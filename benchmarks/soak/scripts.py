@@ -19,7 +19,6 @@ from soak.jobs import Job, Refused, arrays, check_logs, without_seconds
 from soak.uci_files import write_splits
 from tfbdl.data.mushroom import Mushrooms
 from tfbdl.data.uci import PUBLISHED, Published
-from tutorials import image_data
 
 DIGITS = "--data digits --N 200"
 FIVE_MUSHROOMS = Mushrooms(np.eye(5, dtype="float32"), np.arange(5) % 2 == 0)
@@ -51,15 +50,28 @@ SCRIPTS = {
         f"{DIGITS} --n_epochs 4 --seeds 2 --S 2",
         only={"many_seeds.METHODS": ("base", "concrete_dropout")},
     ),
-    "uncertainty": Script(
-        f"{DIGITS} --n_epochs 4 --S 3 --K 2",
-        {
-            "uncertainty.ANGLES": (0, 90),
-            "uncertainty.MIDDLE": 1,
-            "uncertainty.clothes": lambda args: image_data.chosen(args).x_test,
-        },
-        {"uncertainty.METHODS": ("base", "deep ensemble")},
+    "uncertainty.record": Script(
+        "--data digits --N 200 --n_epochs 12 --S 3 --K 2 --every 5 --method deep_ensemble",
+        {"uncertainty.record.ANGLES": (0, 90), "uncertainty.record.MIDDLE": 1},
     ),
+    "active_learning": Script(
+        "--data digits --split tutorial --N 500 --labels 40 --pool 60 --S 3 --n_epochs 8 "
+        "--seeds 1 --methods random BatchBALD --configurations 50 --decay 0.1"
+    ),
+    "part4_sweeps": Script(
+        f"{DIGITS} --seeds 1 --S 3",
+        {"part4_sweeps.EPOCHS": (4, 6), "part4_sweeps.KL_WEIGHTS": (1.0,)},
+    ),
+    "posterior_inference.cycles": Script(
+        f"{DIGITS} --n_epochs 4 --samples 20 --seeds 1 --S 10",
+        {
+            "posterior_inference.cycles.CHAINS": {4: 2},
+            "posterior_inference.cycles.RATES": {"SGHMC": (0.3,)},
+            "posterior_inference.running.STEPS_AN_EPOCH": 1000,
+        },
+    ),
+    "posterior_inference.symmetries": Script("--units 3 --samples 50 --chains 2"),
+    "posterior_inference.trajectories": Script("--chains 5 --samples 20"),
     "marginal_likelihood": Script(
         f"{DIGITS} --sets images --n_epochs 5",
         {
