@@ -23,7 +23,7 @@ from tfbdl.data.uci import PUBLISHED, Published
 DIGITS = "--data digits --N 200"
 FIVE_MUSHROOMS = Mushrooms(np.eye(5, dtype="float32"), np.arange(5) % 2 == 0)
 OF_TIME = re.compile("second|minute|time|versions")
-"""Names of what no two runs have in common, in records."""
+"""Names of what no two runs have in common, in records and of files."""
 
 
 class Script(NamedTuple):
@@ -180,7 +180,7 @@ def _outcome(folder: Path) -> dict[str, Any]:
     return {
         str(path.relative_to(folder)): readers.get(path.suffix, lambda path: "is there")(path)
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and not OF_TIME.search(path.name)
     }
 
 

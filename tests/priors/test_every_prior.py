@@ -25,6 +25,7 @@ PRIORS = {
     "ard": priors.ARD,
     "bernoulli": priors.Bernoulli,
     "flat": priors.Flat,
+    "gamma_scale": priors.GammaScale,
     "horseshoe": priors.Horseshoe,
     "horseshoe_inputs": lambda: priors.Horseshoe(0.1, "input"),
     "horseshoe_frozen": lambda: priors.Horseshoe(trainable=False),
@@ -64,6 +65,16 @@ def model_of(name: str, run_eagerly: bool = False) -> Any:
     for variable in model.trainable_variables:
         variable.assign(variable + rng.normal(0, 0.1, variable.shape))
     return model
+
+
+class NamesTest(tf.test.TestCase):
+    def test_every_prior_is_tried(self) -> None:
+        """All but those to be derived from, and that of convolutions alone."""
+        public = {getattr(priors, name) for name in priors.__all__}
+        kinds = {kind for kind in public if isinstance(kind, type)} - {priors.Prior}
+        own = {kind for kind in kinds if issubclass(kind, priors.Prior)}
+        others = {priors.Hierarchical, priors.KroneckerNormal, priors.SpatialNormal}
+        self.assertEqual({type(make()) for make in PRIORS.values()}, own - others)
 
 
 class ShapeTest(tf.test.TestCase, parameterized.TestCase):
@@ -222,10 +233,12 @@ class PriorPredictiveTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
         """By NumPy and SciPy, from the configuration alone."""
         rng, c = np.random.default_rng(5), prior.get_config()
         e = rng.normal(size=size)
+        unsoft = lambda s: s + np.log(-np.expm1(-s))  # noqa: E731  (of softplus)
         cauchy = lambda: np.abs(rng.standard_cauchy(size))  # noqa: E731
         return {
             "ARD": lambda: e / np.sqrt(rng.gamma(c["shape"], 1 / c["rate"], size)),
             "Bernoulli": lambda: rng.choice(c["values"], size, p=[1 - c["prob"], c["prob"]]),
+            "GammaScale": lambda: unsoft(rng.gamma(c["concentration"], 1 / c["rate"], size)),
             "Horseshoe": lambda: e * cauchy() * cauchy() * c["scale"],
             "InverseGammaScale": lambda: scipy.stats.t(c["df"], 0, c["scale"]).rvs(size, rng),
             "Laplace": lambda: rng.laplace(0, c["scale"], size),

@@ -193,7 +193,7 @@ class TrainLoggerTest(CallbackCase):
         for kwargs in ({}, {"jit_compile": True}, {"run_eagerly": True}):
             with self.subTest(kwargs):
                 model, hand = decayed(**kwargs), AtBatches(by_hand)
-                log, _ = self.log(model, callbacks=[hand])
+                log, _ = self.log(model, callbacks=[hand, tfbdl.ELBOLogger()])
                 self.assertAllClose(log.metrics["wd"], hand.means, 1e-5)
                 self.assertGreater(np.ptp(hand.means), 1e-3 * hand.means[0])
                 self.assertNotIn("train_step", vars(model))

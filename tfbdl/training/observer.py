@@ -32,15 +32,19 @@ class Observer(keras.callbacks.Callback):
             self._means = [(term, _Means(term)) for term in kl_term.loss_terms(model)]
             self._decay = {name: keras.metrics.Mean(name=name) for name in weight_decay(model)}
         model.train_function = None
-        self._step, self._own_step = model.train_step, vars(model).get("train_step")
+        own = vars(model).get("train_step")
+        other = getattr(own, "__self__", None)
+        self._step, self._own_step = model.train_step, own
+        if isinstance(other, Observer):
+            self._own_step = other._own_step
         if self._decay:
             model.train_step = self._measured_step  # which Keras takes before training begins
         self._gradients = custom_gradients()
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        if self._decay and self._own_step is None:
-            vars(self.model).pop("train_step", None)
-        elif self._decay:
+        if "train_step" in vars(self.model):
+            del self.model.train_step
+        if self._own_step is not None:
             self.model.train_step = self._own_step
         StepsOfFit(self.model, self._observing)
 
