@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 import warnings
+from functools import partial
 from typing import Any
 
 import keras
 import keras.layers as L
 import numpy as np
+import pytest
 import tensorflow as tf
 from absl.testing import parameterized
 
@@ -826,3 +828,35 @@ class DeterministicTest(ConvertTest):
 
 if __name__ == "__main__":
     tf.test.main()
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class ByName(L.Layer):
+    """Two layers of its own, called by the names of their arguments."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.first, self.second = L.Dense(4, "tanh"), L.Conv1D(4, 3, padding="same")
+        self.drop = L.Dropout(0.1)
+
+    def build(self, shape: Any) -> None:
+        self.first.build(shape)
+        self.second.build(shape)
+
+    def call(self, x: Any) -> Any:
+        return self.second(inputs=self.drop(inputs=self.first(inputs=x)))
+
+
+@pytest.mark.parametrize("convert", [partial(to_bayesian, num_data=5), to_mc_dropout])
+def test_layers_called_by_the_names_of_keras(convert: Any) -> None:
+    """As `Dense(4)(inputs=h)`, in a graph and in a layer of one's own."""
+    h = inputs = keras.Input((6,), dtype="int32")
+    h = L.Embedding(9, 4)(inputs=h)
+    h = L.SpatialDropout1D(0.1)(inputs=L.Conv1D(4, 3, padding="same")(inputs=h))
+    h = ByName()(L.EinsumDense("abc,cd->abd", (None, 4))(inputs=h))
+    h = L.MultiHeadAttention(2, 2)(query=h, value=h, key=h)
+    model = keras.Model(inputs, L.Dense(2)(inputs=L.LSTM(3)(sequences=h)))
+    x = RNG.integers(0, 9, (5, 6))
+    converted = convert(model)
+    np.testing.assert_allclose(converted(x), model(x), 1e-4, 1e-5)
+    assert tfbdl.predict(converted, x, 3, verbose=0).epistemic_variance.min() > 0

@@ -301,6 +301,14 @@ class RefusalsTest(tf.test.TestCase, parameterized.TestCase):
         make = lambda: network(layers.MCDropout(0.5), Betainc())  # noqa: E731
         self.assert_refused(make, ending, f"^model=.* operations that {runtime} has not: Betainc; ")
 
+    def test_products_of_integers_in_litert(self) -> None:
+        def make() -> keras.Model:
+            model = network(keras.layers.Dense(4), layers.MCDropout(0.5))
+            next(a for a in model.layers if isinstance(a, keras.layers.Dense)).quantize("int8")
+            return model
+
+        self.assert_refused(make, ".tflite", "^model=.* LiteRT has not: BatchMatMulV3; use format=")
+
     def test_loops_of_all_lengths_in_litert(self) -> None:
         make = lambda: of_open_lengths(layers.BayesGRU(2, num_data=N))  # noqa: E731
         self.assert_refused(make, ".tflite", "LiteRT has not: .* use inputs of fixed lengths, ")

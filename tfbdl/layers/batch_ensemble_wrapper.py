@@ -110,11 +110,11 @@ class BatchEnsembleWrapper(keras.layers.Wrapper):
         return [tf.convert_to_tensor(self.input_factor), tf.convert_to_tensor(self.output_factor)]
 
     def call(
-        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+        self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
         member = None if draw is None else tf.cast(draw[1] % self.num_members, tf.int32)
         r, s = self._values(training, draw)
-        y = self.layer(x * self._factors.input.along(r, x, member))
+        y = self.layer(inputs * self._factors.input.along(r, inputs, member))
         y *= self._factors.output.along(s, y, member)
         if self._factors.bias is not None:
             y += self._factors.bias.along(tf.convert_to_tensor(self.bias), y, member)

@@ -107,10 +107,10 @@ class BayesEmbedding(SharedSample):
         self.built = True
 
     def call(
-        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+        self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
         (table,) = self.weights_now(training, draw)
-        rows = x if x.dtype in (tf.int32, tf.int64) else tf.cast(x, tf.int32)
+        rows = inputs if inputs.dtype in (tf.int32, tf.int64) else tf.cast(inputs, tf.int32)
         return tf.gather(table, rows)
 
     def compute_mask(self, x: tf.Tensor, mask: Any = None) -> tf.Tensor | None:

@@ -119,16 +119,16 @@ class ConcreteDropout(keras.layers.Wrapper):
         return tf.sigmoid(self.keep_logit)
 
     def call(
-        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+        self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
         key = self.seed.key(training, draw)
         if key is not None:
-            batch = tf.shape(x)[0] if draw is None else 1
-            shape = tf.stack([batch] + [1] * (len(x.shape) - 2) + [x.shape[-1]])
+            batch = tf.shape(inputs)[0] if draw is None else 1
+            shape = tf.stack([batch] + [1] * (len(inputs.shape) - 2) + [inputs.shape[-1]])
             mask = random.relaxed_bernoulli(key, self.keep_logit, self.temperature, shape)
             inverse = 1.0 + tf.exp(tf.minimum(-self.keep_logit, _LARGEST_EXPONENT))
-            x *= tf.cast(mask * inverse, x.dtype)
-        y = self.layer(x)
+            inputs *= tf.cast(mask * inverse, inputs.dtype)
+        y = self.layer(inputs)
         wd, ent = self.weight_term(), self.entropy_term()
         self.kl_term.add(wd - ent, training, wd=wd, ent=ent)
         return y

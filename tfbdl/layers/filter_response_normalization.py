@@ -52,10 +52,10 @@ class FilterResponseNormalization(keras.layers.Layer):
         self.beta = self.add_weight(shape=channels, initializer="zeros", name="beta")
         self.tau = self.add_weight(shape=channels, initializer="zeros", name="tau")
 
-    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+    def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         weights = [tf.convert_to_tensor(w) for w in (self.gamma, self.beta, self.tau)]
         compute = _compiled if training else _normalized
-        return compute(x, weights, self.epsilon, self.activation)
+        return compute(inputs, weights, self.epsilon, self.activation)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape

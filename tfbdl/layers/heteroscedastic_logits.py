@@ -70,9 +70,9 @@ class HeteroscedasticLogits(keras.layers.Layer):
         self._num_classes(input_shape)
         self.built = True
 
-    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
-        C, R, S = self._num_classes(x.shape), self.rank, self.num_samples
-        mu, raw, factors = tf.split(tf.cast(x, self.variable_dtype), [C, C, C * R], axis=-1)
+    def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
+        C, R, S = self._num_classes(inputs.shape), self.rank, self.num_samples
+        mu, raw, factors = tf.split(tf.cast(inputs, self.variable_dtype), [C, C, C * R], axis=-1)
         key = self.random.next() if training else self._fixed_key()
         noise = random.normal(key, (S, C + R), self.variable_dtype)
         u = mu[..., tf.newaxis, :] + (tf.math.softplus(raw)[..., tf.newaxis, :] * noise[:, :C])

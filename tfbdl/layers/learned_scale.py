@@ -44,9 +44,9 @@ class LearnedScale(keras.layers.Layer):
         """The learned scale, shape (D,)."""
         return tf.math.softplus(tf.convert_to_tensor(self.raw_scale))
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        raw = tf.cast(tf.convert_to_tensor(self.raw_scale), x.dtype)
-        return tf.concat([x, tf.zeros_like(x) + raw], axis=-1)
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        raw = tf.cast(tf.convert_to_tensor(self.raw_scale), inputs.dtype)
+        return tf.concat([inputs, tf.zeros_like(inputs) + raw], axis=-1)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         d = input_shape[-1]

@@ -59,9 +59,9 @@ class BayesLinear(BayesLayer):
         raise NotImplementedError
 
     def call(
-        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+        self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
-        return self.activation(self.pre_activation(x, training, draw))
+        return self.activation(self.pre_activation(inputs, training, draw))
 
     def pre_activation(self, x: tf.Tensor, training: bool, draw: tf.Tensor | None) -> tf.Tensor:
         """linear(x, W) + b with W and b sampled, drawn, or at their means."""

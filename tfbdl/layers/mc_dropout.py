@@ -73,13 +73,13 @@ class MCDropout(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+        self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
         key = self.seed.key(training, draw)
         if key is None or self.rate == 0.0:
-            return x
-        shape = self._mask_shape(x, shared=draw is not None and not self.per_example)
-        return x * self.noise(key, shape, x.dtype)
+            return inputs
+        shape = self._mask_shape(inputs, shared=draw is not None and not self.per_example)
+        return inputs * self.noise(key, shape, inputs.dtype)
 
     def noise(self, key: tf.Tensor, shape: random.Shape, dtype: tf.DType) -> tf.Tensor:
         """The factor of the inputs, of mean 1: zeros at the rate, the rest rescaled."""

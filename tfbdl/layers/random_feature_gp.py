@@ -136,9 +136,9 @@ class RandomFeatureGP(keras.layers.Layer):
         self.built = True
 
     def call(
-        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+        self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
-        phi, beta = self.features(x), tf.convert_to_tensor(self.beta)
+        phi, beta = self.features(inputs), tf.convert_to_tensor(self.beta)
         cost = 0.5 * self.ridge * tf.reduce_sum(tf.square(beta))
         self.kl_term.add(cost, training, wd=cost)
         if draw is not None:

@@ -92,15 +92,15 @@ class VariationalLastLayer(BayesLayer):
         self.built = True
 
     def call(
-        self, x: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
+        self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
-        x = tf.cast(x, self.variable_dtype)
+        inputs = tf.cast(inputs, self.variable_dtype)
         if self.use_bias:
-            x = tf.concat([x, tf.ones_like(x[:, :1])], axis=-1)
+            inputs = tf.concat([inputs, tf.ones_like(inputs[:, :1])], axis=-1)
         (w,), kl = self.weights_at(draw)
         self.add_kl(kl, training)
-        f = tf.matmul(x, tf.cast(w, self.variable_dtype))
-        variance = self.kernel.product_variance(x) if draw is None else tf.zeros_like(f)
+        f = tf.matmul(inputs, tf.cast(w, self.variable_dtype))
+        variance = self.kernel.product_variance(inputs) if draw is None else tf.zeros_like(f)
         return tf.concat([f if self.scale is None else self.scale(f), variance], axis=-1)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:

@@ -35,13 +35,19 @@ def to_litert(serve: Callable[..., Any], specs: Sequence[tf.TensorSpec], name: s
         try:
             return converter.convert()
         except Exception as error:  # of a private type
-            operations = sorted(set(re.findall(r"\btf\.([A-Z]\w+)", str(error))))
+            operations = _named_by(str(error))
             which = ", ".join(operations) or str(error).splitlines()[0]
             instead = "inputs of fixed lengths, " if "TensorListReserve" in operations else ""
             raise ValueError(
                 f"model={name} has operations that LiteRT has not: {which}; use {instead}"
                 "format='onnx' or 'tf_saved_model'"
             ) from None
+
+
+def _named_by(message: str) -> list[str]:
+    """The operations that a message of the converter names, or those it was at."""
+    named = re.findall(r"\btf\.([A-Z]\w+)", message) or re.findall(r'fused\["(\w+):"', message)
+    return sorted({name for name in named if not name.endswith("PartitionedCall")})
 
 
 @contextmanager
