@@ -37,6 +37,8 @@ from tutorials import commands, run_files
 
 NOISE = 0.1
 POINTS = np.linspace(-3, 3, 7, dtype="float32")[:, None]
+STARTS = 10
+"""Of the search for the mode."""
 FACTORS = np.geomspace(0.2, 5, 41)
 
 
@@ -79,7 +81,6 @@ class Units(NamedTuple):
 def target(activation: str, args: argparse.Namespace) -> LogPosterior:
     """Log p(y, w | x) in float64, under N(0, 1)."""
     x, y = gapped_sine(args.N, args.seed)
-    keras.utils.set_random_seed(args.seed)  # the search for the mode begins at the weights
     layers = [keras.layers.Dense(args.units, activation), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((1,)), *layers])
     return LogPosterior(model, 1.0, x, y, likelihood=Normal(NOISE), dtype="float64")
@@ -99,10 +100,15 @@ def chains(of: LogPosterior, args: argparse.Namespace) -> MCMC:
 
 
 def mode_of(of: LogPosterior, args: argparse.Namespace) -> Units:
-    """The mode, or what L-BFGS finds near it where ReLUs have their kinks, of which it warns."""
+    """The highest of the modes from several starts, or what L-BFGS finds near it.
+
+    Where ReLUs have their kinks it stops beside a mode, and warns.
+    """
+    seeds = range(args.seed, args.seed + STARTS)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "no mode after")
-        return Units.of(np.asarray(MAP(of, seed=args.seed).fit().theta))
+        modes = [MAP(of, initial="prior", seed=seed).fit() for seed in seeds]
+    return Units.of(np.asarray(max(modes, key=lambda mode: mode.log_prob).theta))
 
 
 def invariance(of: LogPosterior, units: Units, args: argparse.Namespace) -> dict[str, float]:
@@ -158,8 +164,7 @@ def on_curve(units: Units) -> np.ndarray:
     return below
 
 
-def measure_relu(of: LogPosterior, posterior: MCMC, args: argparse.Namespace) -> dict[str, float]:
-    mode = mode_of(of, args)
+def measure_relu(mode: Units, posterior: MCMC) -> dict[str, float]:
     units = thinned(posterior, 250)
     u = on_curve(units)
     return {
@@ -175,7 +180,9 @@ def thinned(posterior: MCMC, kept: int) -> Units:
     return Units.of(posterior.theta[:: max(len(posterior.theta) // kept, 1)])
 
 
-def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -> Figure:
+def figure(
+    of: LogPosterior, tanh: MCMC, relu: MCMC, mode: Units, args: argparse.Namespace
+) -> Figure:
     drawn, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
     units, ordered = Units.of(tanh.theta), Units.of(tanh.theta).ordered()
     f = tanh.outputs(POINTS[3:4])[..., 0, 0]
@@ -203,7 +210,6 @@ def figure(of: LogPosterior, tanh: MCMC, relu: MCMC, args: argparse.Namespace) -
     axes[1, 0].set_xticks([0.2, 0.5, 1, 2, 5], ["1/5", "1/2", "1", "2", "5"])
     axes[1, 0].minorticks_off()
     axes[1, 0].legend(fontsize=8)
-    mode = mode_of(of, args)
     for some, style, label in ((thinned(relu, 25), "C0.", "samples"), (mode, "C3o", "the mode")):
         size = np.hypot(some.w, some.b).ravel()
         axes[1, 1].loglog(np.abs(some.v).ravel(), size, style, markersize=3, alpha=0.6, label=label)
@@ -232,6 +238,7 @@ def main_symmetries(args: argparse.Namespace) -> None:
     args.savedir.mkdir(parents=True, exist_ok=True)
     targets = {name: target(name, args) for name in ("tanh", "relu")}
     posteriors = {name: chains(of, args) for name, of in targets.items()}
+    mode = mode_of(targets["relu"], args)
     rows = {
         "tanh, one sample": invariance(
             targets["tanh"], Units.of(posteriors["tanh"].theta[-1, 0]), args
@@ -240,13 +247,13 @@ def main_symmetries(args: argparse.Namespace) -> None:
             targets["relu"], Units.of(posteriors["relu"].theta[-1, 0]), args
         ),
         "tanh, chains": measure_tanh(posteriors["tanh"], args),
-        "relu, chains": measure_relu(targets["relu"], posteriors["relu"], args),
+        "relu, chains": measure_relu(mode, posteriors["relu"]),
     }
     for name, row in rows.items():
         cells = ", ".join(f"{column} {value:.4g}" for column, value in row.items())
         print(f"test: {name}: {cells}", flush=True)
     run_files.write_metrics(args, symmetries=rows)
-    picture = figure(targets["relu"], posteriors["tanh"], posteriors["relu"], args)
+    picture = figure(targets["relu"], posteriors["tanh"], posteriors["relu"], mode, args)
     run_files.write_figure(picture, args.savedir / "symmetries.png")
 
 
