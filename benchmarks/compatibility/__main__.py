@@ -21,10 +21,12 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "results" / "compatibility" / "cells.json"
 PAGE = ROOT / "docs" / "compatibility.md"
+PACKAGES = ("tensorflow", "keras", "keras-hub")
 SECONDS = 1800
 """The most that one cell may take."""
 
@@ -35,6 +37,7 @@ def main() -> None:
     parser.add_argument("--columns", nargs="+", help="some of them")
     parser.add_argument("--again", action="store_true", help="also what is known already")
     parser.add_argument("--kept", type=Path, default=KEPT)
+    parser.add_argument("--page", action="store_true", help="only write the page, and run nothing")
     parser.add_argument("--row", help=argparse.SUPPRESS)  # this one, here
     args = parser.parse_args()
     if args.row:
@@ -43,19 +46,21 @@ def main() -> None:
     from compatibility.cells import COLUMNS  # noqa: PLC0415 (starts TensorFlow)
     from compatibility.models import CASES  # noqa: PLC0415
 
-    cells = json.loads(args.kept.read_text()) if args.kept.exists() else {}
-    for row in args.rows or CASES:
+    kept = json.loads(args.kept.read_text()) if args.kept.exists() else {}
+    cells = kept.setdefault("cells", {})
+    for row in [] if args.page else args.rows or CASES:
         known = {} if args.again else cells.get(row, {})
         left = [c for c in args.columns or COLUMNS if not known.get(c, {}).get("found")]
         while left:
-            for column, answer, seconds in in_a_process(row, left):
-                print(f"{row} | {column} | {answer} | {seconds:.0f} s", flush=True)
-                cells.setdefault(row, {})[column] = {"found": answer, "seconds": round(seconds, 1)}
+            for column, found, seconds in in_a_process(row, left):
+                print(f"{row} | {column} | {found} | {seconds:.0f} s", flush=True)
+                cells.setdefault(row, {})[column] = {"found": found, "seconds": round(seconds, 1)}
                 left.remove(column)
+                kept["versions"] = {name: version(name) for name in PACKAGES}
                 args.kept.parent.mkdir(parents=True, exist_ok=True)
-                args.kept.write_text(json.dumps(cells, indent=1) + "\n")
+                args.kept.write_text(json.dumps(kept, indent=1) + "\n")
     if args.kept == KEPT:
-        PAGE.write_text(page(cells))
+        PAGE.write_text(page(kept))
 
 
 def run(row: str, columns: list[str]) -> None:
@@ -89,45 +94,64 @@ def in_a_process(row: str, columns: list[str]) -> Iterator[tuple[str, str, float
         yield columns[done], f"fails: the process ended with {process.wait()}", 0.0
 
 
-def page(cells: dict[str, dict[str, dict[str, str]]]) -> str:
+def page(kept: dict[str, Any]) -> str:
     """The table in the documentation, with every refusal below it."""
-    from compatibility.cells import COLUMNS, REFUSED  # noqa: PLC0415
+    from compatibility.cells import COLUMNS, REFUSED, SEEN  # noqa: PLC0415
+    from compatibility.models import CASES  # noqa: PLC0415
 
-    marks, notes = {}, []
-    for row, of_row in cells.items():
-        for column, cell in of_row.items():
-            kind = cell["found"].split(":")[0]
-            marks[row, column] = {"works": "✓", "refused": "o"}.get(kind, "✗")
-            if kind != "works":
-                reason = REFUSED.get((row, column), "")
-                notes.append(f"| {row} | {column} | {cell['found'].replace('|', '/')} | {reason} |")
-    count = {mark: list(marks.values()).count(mark) for mark in "✓o✗"}
-    unexpected = sum(mark != "✓" and cell not in REFUSED for cell, mark in marks.items())
-    packages = ", ".join(f"{n} {version(n)}" for n in ("tensorflow", "keras", "keras-hub"))
+    cells = {
+        (row, column): kept["cells"].get(row, {}).get(column) for row in CASES for column in COLUMNS
+    }
+    marks = {place: mark_of(cell) for place, cell in cells.items()}
+    count = {mark: list(marks.values()).count(mark) for mark in "✓o✗·"}
+    others = {place for place, mark in marks.items() if mark in "o✗"}
+    unforeseen = len(others - REFUSED.keys())
+    packages = ", ".join(f"{name} {number}" for name, number in kept["versions"].items())
+    answers: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for (row, column), cell in cells.items():
+        if cell is not None and (row, column) in others:
+            reason = REFUSED.get((row, column)) or f"not foreseen: {SEEN.get((row, column), '?')}"
+            of_row = answers.setdefault((cell["found"].replace("|", "/"), reason), {})
+            of_row.setdefault(row, []).append(column)
     lines = [
         "# Compatibility",
         "",
         "Models that nobody here wrote, or as people write them, and what each was asked "
         f"(`make compatibility`, with {packages}). ✓ works, held against a known value where there "
         "is one: conversions against the model, loaded and exported models against "
-        "`tfbdl.predict`. o is refused in one line, which stands below. ✗ fails.",
+        "`tfbdl.predict`. o is refused in one line, which stands below. ✗ fails. · was not run.",
         "",
-        f"{count['✓']} cells work, {count['o']} are refused, {count['✗']} fail; {unexpected} of "
-        "these were not foreseen.",
+        f"Of {len(cells)} cells {count['✓']} work, {count['o']} are refused, {count['✗']} fail and "
+        f"{count['·']} were not run; {unforeseen} of those that do not work were not foreseen.",
         "",
         "| | " + " | ".join(COLUMNS) + " |",
         "|---" * (len(COLUMNS) + 1) + "|",
         *(
-            f"| {row} | " + " | ".join(marks.get((row, column), "") for column in COLUMNS) + " |"
-            for row in cells
+            f"| {row} | " + " | ".join(marks[row, column] for column in COLUMNS) + " |"
+            for row in CASES
         ),
         "",
-        "| model | asked | answer | why it must be so |",
+        "## What does not work",
+        "",
+        "Those that must be refused were written down, with the reason, before they were run; the "
+        "others are said to be not foreseen.",
+        "",
+        "| model | asked | answer | why |",
         "|---|---|---|---|",
-        *notes,
+        *(
+            f"| {row} | {', '.join(columns)} | {answer} | {reason} |"
+            for (answer, reason), of_row in answers.items()
+            for row, columns in of_row.items()
+        ),
         "",
     ]
     return "\n".join(lines)
+
+
+def mark_of(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return "·"
+    return {"works": "✓", "refused": "o"}.get(cell["found"].split(":")[0], "✗")
 
 
 if __name__ == "__main__":
