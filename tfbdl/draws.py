@@ -15,13 +15,22 @@ import numbers
 import keras
 import tensorflow as tf
 
-from tfbdl.keras_private import inherit_call_argument
+from tfbdl.keras_private import forward_pass, inherit_call_argument
 from tfbdl.random import word
 
 
 def accept_draws(layer: keras.layers.Layer) -> None:
     """Lets `layer.call(..., draw=None)` receive the draw. To be called in `__init__`."""
     inherit_call_argument(layer, "draw")
+
+
+def handed_down(draw: tf.Tensor | None) -> tf.Tensor | None:
+    """The draw of a layer's call, also where it is called past what hands arguments down.
+
+    So `TimeDistributed` calls its layer.
+    """
+    now = forward_pass()
+    return draw if draw is not None or now is None else now.get_value("draw")
 
 
 class DrawnModel(keras.layers.Layer):

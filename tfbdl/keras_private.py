@@ -95,7 +95,7 @@ def drop_seed_generator(layer: keras.layers.Layer) -> None:
     del layer.seed_generator
 
 
-def forward_pass() -> object:
+def forward_pass() -> Any:
     """What Keras keeps of the outermost call that is going on in this thread; new for each."""
     return get_global_attribute("current_call_ctx")
 

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive_integer, shown
-from tfbdl.draws import accept_draws
+from tfbdl.draws import accept_draws, handed_down
 from tfbdl.layers.factor_initializers import factor_initializer
 from tfbdl.layers.rank_one_axes import LINEAR, Factor, Factors
 
@@ -112,6 +112,7 @@ class BatchEnsembleWrapper(keras.layers.Wrapper):
     def call(
         self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
+        draw = handed_down(draw)
         member = None if draw is None else tf.cast(draw[1] % self.num_members, tf.int32)
         r, s = self._values(training, draw)
         y = self.layer(inputs * self._factors.input.along(r, inputs, member))

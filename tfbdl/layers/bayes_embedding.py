@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors
 from tfbdl.arguments import boolean, positive_integer
+from tfbdl.draws import handed_down
 from tfbdl.examples import examples
 from tfbdl.identifiers import initializer
 from tfbdl.layers.shared_sample import SharedSample
@@ -109,6 +110,7 @@ class BayesEmbedding(SharedSample):
     def call(
         self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
+        draw = handed_down(draw)
         (table,) = self.weights_now(training, draw)
         rows = inputs if inputs.dtype in (tf.int32, tf.int64) else tf.cast(inputs, tf.int32)
         return tf.gather(table, rows)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors
 from tfbdl.arguments import instance, shown, words
+from tfbdl.draws import handed_down
 from tfbdl.keras_private import own_variables, takes_call_argument, walk
 from tfbdl.keras_private_layers import adopt_signature, call_with
 from tfbdl.layers.shared_sample import SharedSample
@@ -124,6 +125,7 @@ class BayesWrapper(SharedSample, keras.layers.Wrapper):
     def call(
         self, *args: Any, training: bool = False, draw: tf.Tensor | None = None, **kwargs: Any
     ) -> Any:
+        draw = handed_down(draw)
         values = zip(self.replaced.values(), self.weights_now(training, draw), strict=True)
         outputs, losses = call_with(self.layer, list(values), *args, **kwargs)
         for loss in losses:
@@ -133,6 +135,9 @@ class BayesWrapper(SharedSample, keras.layers.Wrapper):
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         kwargs = {k: v for k, v in kwargs.items() if k not in ("training", "draw")}
         return self.layer.compute_output_spec(*args, **kwargs)
+
+    def compute_output_shape(self, *args: Any, **kwargs: Any) -> Any:
+        return self.layer.compute_output_shape(*args, **kwargs)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return self.layer.compute_mask(inputs, previous_mask)

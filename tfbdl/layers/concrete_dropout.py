@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import boolean, instance, not_negative, number, positive
-from tfbdl.draws import accept_draws
+from tfbdl.draws import accept_draws, handed_down
 from tfbdl.kl_term import KLTerm
 
 _LARGEST_EXPONENT = 80.0
@@ -121,6 +121,7 @@ class ConcreteDropout(keras.layers.Wrapper):
     def call(
         self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
+        draw = handed_down(draw)
         key = self.seed.key(training, draw)
         if key is not None:
             batch = tf.shape(inputs)[0] if draw is None else 1

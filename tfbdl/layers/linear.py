@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
+from tfbdl.draws import handed_down
 from tfbdl.identifiers import initializer, of_keras
 from tfbdl.layers import estimators
 from tfbdl.layers.base import BayesLayer
@@ -61,6 +62,7 @@ class BayesLinear(BayesLayer):
     def call(
         self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
+        draw = handed_down(draw)
         return self.activation(self.pre_activation(inputs, training, draw))
 
     def pre_activation(self, x: tf.Tensor, training: bool, draw: tf.Tensor | None) -> tf.Tensor:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import boolean, number, shown
-from tfbdl.draws import accept_draws
+from tfbdl.draws import accept_draws, handed_down
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -75,6 +75,7 @@ class MCDropout(keras.layers.Layer):
     def call(
         self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
+        draw = handed_down(draw)
         key = self.seed.key(training, draw)
         if key is None or self.rate == 0.0:
             return inputs

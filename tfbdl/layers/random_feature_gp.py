@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import boolean, not_negative, option, positive, positive_integer
-from tfbdl.draws import accept_draws
+from tfbdl.draws import accept_draws, handed_down
 from tfbdl.kl_term import KLTerm
 from tfbdl.layers.laplace_root import LaplaceRoot
 from tfbdl.memory import require
@@ -138,6 +138,7 @@ class RandomFeatureGP(keras.layers.Layer):
     def call(
         self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
+        draw = handed_down(draw)
         phi, beta = self.features(inputs), tf.convert_to_tensor(self.beta)
         cost = 0.5 * self.ridge * tf.reduce_sum(tf.square(beta))
         self.kl_term.add(cost, training, wd=cost)

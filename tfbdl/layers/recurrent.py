@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors, random
 from tfbdl.arguments import boolean, number, positive_integer
+from tfbdl.draws import handed_down
 from tfbdl.identifiers import initializer, of_keras
 from tfbdl.keras_private import serialize_shared
 from tfbdl.layers.recurrent_cells import GivenGRUCell, GivenLSTMCell
@@ -130,6 +131,7 @@ class BayesRecurrent(SharedSample, keras.layers.RNN):
         training: bool = False,
         draw: tf.Tensor | None = None,
     ) -> Any:
+        draw = handed_down(draw)
         weights = self.weights_now(training, draw)
         drops = (
             bool(training) and draw is None and (self.cell.dropout or self.cell.recurrent_dropout)

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors
 from tfbdl.arguments import boolean, optional, positive, positive_integer
+from tfbdl.draws import handed_down
 from tfbdl.identifiers import initializer
 from tfbdl.layers.base import BayesLayer
 from tfbdl.layers.learned_scale import LearnedScale
@@ -94,6 +95,7 @@ class VariationalLastLayer(BayesLayer):
     def call(
         self, inputs: tf.Tensor, training: bool = False, draw: tf.Tensor | None = None
     ) -> tf.Tensor:
+        draw = handed_down(draw)
         inputs = tf.cast(inputs, self.variable_dtype)
         if self.use_bias:
             inputs = tf.concat([inputs, tf.ones_like(inputs[:, :1])], axis=-1)
