@@ -219,7 +219,10 @@ REFUSED: dict[tuple[str, str], str] = {
 
 SEEN: dict[tuple[str, str], str] = {
     **{
-        (name, "save, load"): "still to be mended: the embedding that is also the last layer"
+        (
+            name,
+            "save, load",
+        ): "files of Keras forget that an outer network shares a layer with one inside it"
         for name in ("GPT-2", "Gemma")
     },
     ("Gemma", "LiteRT"): "it has no such slices of lengths that are not known",

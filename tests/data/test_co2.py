@@ -53,6 +53,19 @@ def test_other_tables_are_refused(rows: list[str], tmp_path: Path) -> None:
         co2(directory=written(tmp_path, rows))
 
 
+def test_a_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    """Behind whole months it is that of an earlier time; elsewhere numbers would lack digits."""
+    whole = (written(tmp_path, ROWS) / "co2_mm_mlo.txt").read_text()
+    for stop in range(len(whole)):
+        (tmp_path / "co2_mm_mlo.txt").write_text(whole[:stop])
+        months = whole[:stop].count("\n") - HEADER.count("\n")
+        if months > 0 and whole[stop - 1] == "\n":
+            assert len(co2(directory=tmp_path).ppm) == months
+            continue
+        with pytest.raises(DataError, match="is no table"):
+            co2(directory=tmp_path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFBDL_DATA", str(tmp_path))
     with pytest.raises(

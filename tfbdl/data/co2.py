@@ -44,11 +44,14 @@ def co2(*, directory: str | os.PathLike[str] | None = None) -> CO2:
 
     """
     path = find((f"co2/{FILE}", FILE), directory, SOURCE)
-    rows = [line.split() for line in read(path, SOURCE).decode("latin-1").splitlines()]
+    text = read(path, SOURCE).decode("latin-1")
+    rows = [line.split() for line in text.splitlines()]
     try:
         table = np.array([row[:COLUMNS] for row in rows if row and row[0][0] != "#"], float)
+        if not text.endswith("\n") or table.shape[1] < COLUMNS:
+            raise ValueError("cut off")
         year, month, date, _, ppm = table.T[:5]
-    except ValueError:
+    except (ValueError, IndexError):
         raise _not_published(path) from None
     months = 12 * year + month
     follow = np.array_equal(months, months[0] + np.arange(len(months)))
