@@ -12,8 +12,8 @@ import tensorflow as tf
 from tfbdl import kl_term, likelihoods
 from tfbdl.tensorflow_private import custom_gradients, let_gradients_die
 from tfbdl.training.checks import check_told_of_training
+from tfbdl.training.measures import measures
 from tfbdl.training.steps_of_fit import StepsOfFit
-from tfbdl.training.weight_decay import weight_decay
 
 
 class Observer(keras.callbacks.Callback):
@@ -30,14 +30,14 @@ class Observer(keras.callbacks.Callback):
         super().set_model(model)
         with model.distribute_strategy.scope():
             self._means = [(term, _Means(term)) for term in kl_term.loss_terms(model)]
-            self._decay = {name: keras.metrics.Mean(name=name) for name in weight_decay(model)}
+            self._measured = {name: keras.metrics.Mean(name=name) for name in measures(model)}
         model.train_function = None
         own = vars(model).get("train_step")
         other = getattr(own, "__self__", None)
         self._step, self._own_step = model.train_step, own
         if isinstance(other, Observer):
             self._own_step = other._own_step
-        if self._decay:
+        if self._measured:
             model.train_step = self._measured_step  # which Keras takes before training begins
         self._gradients = custom_gradients()
 
@@ -55,19 +55,20 @@ class Observer(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         for _, means in self._means:
             means.reset()
-        for mean in self._decay.values():
+        for mean in self._measured.values():
             mean.reset_state()
 
     def terms(self) -> dict[str, float]:
         """Means over the epoch's batches of kl, wd, ent: nats per data set, over all layers.
 
-        The wd of Keras' own regularisers is what these add to the loss.
+        And of `measures`: where no layer has a wd, it is what Keras' own regularisers add to the
+        loss.
         """
-        total = {name: float(mean.result()) for name, mean in self._decay.items()}
+        total: dict[str, float] = {}
         for term, means in self._means:
             for name in term.names:
                 total[name] = total.get(name, 0.0) + means.result(name)
-        return total
+        return {name: float(mean.result()) for name, mean in self._measured.items()} | total
 
     def per_example(self, name: str) -> float:
         """Means of "cost", KL / N, or "loss", the weighted KL / N, over all layers, in nats."""
@@ -85,8 +86,8 @@ class Observer(keras.callbacks.Callback):
                 term.observe, means.inner = means.inner, None
 
     def _measured_step(self, data: Any) -> Any:
-        for name, value in weight_decay(self.model).items():
-            self._decay[name].update_state(value)
+        for name, value in measures(self.model).items():
+            self._measured[name].update_state(value)
         return self._step(data)
 
 

@@ -17,7 +17,7 @@ from tfbdl.graphs import Compiled
 from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_schedule import KLSchedule
-from tfbdl.training.weight_decay import weight_decay
+from tfbdl.training.measures import measures
 
 STEPS_PER_CALL = 100
 """Steps between two looks of the Python side: Ctrl-C and the progress bar wait so long at most."""
@@ -53,7 +53,7 @@ class Steps:
         self.strategy = model.distribute_strategy
         self.replicas = self.strategy.num_replicas_in_sync
         self.finite = True
-        self._names = list(dict.fromkeys([*kl_term.term_names(model), *weight_decay(model)]))
+        self._names = list(dict.fromkeys([*kl_term.term_names(model), *measures(model)]))
         self._sums: tf.Tensor | float = 0.0
         if self.replicas > 1:
             jit_compile = False
@@ -152,7 +152,7 @@ class Steps:
         return tuple(self.strategy.reduce(mean, values, None) for values in of_replicas)
 
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        decay = weight_decay(self.model)
+        measured = measures(self.model)
         drawn = getattr(inner_optimizer(self.model.optimizer), "train_step", None)
         with apart():  # from the layers' calls in other replicas
             if drawn is None:
@@ -160,7 +160,7 @@ class Steps:
             else:
                 step = partial(type(self.model).train_step, self.model, batch)
                 loss = drawn(self.model, step)["loss"]
-            terms = decay | kl_term.terms(self.model)
+            terms = measured | kl_term.terms(self.model)
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
 
 
