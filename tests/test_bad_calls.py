@@ -109,7 +109,7 @@ class Scaled(priors.Hierarchical):
 REFUSED = {
     "a sigma that nothing hears": (lambda: priors.Normal(sigma=0.1), "sigma=0.1"),
     "two noises": (lambda: laplace(sigma_noise=3.0), "sigma_noise=3.0"),
-    "a rank without lowrank": (lambda: laplace("regression", rank=3), "rank=3"),
+    "a rank without lowrank": (lambda: laplace(rank=3), "rank=3"),
     "prior of a layer": (lambda: dense(prior={}), "prior={}"),
     "posterior of a layer": (lambda: dense(posterior={}), "posterior={}"),
     "estimator of a layer": (lambda: dense(estimator={}), "estimator={}"),
