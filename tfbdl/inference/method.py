@@ -12,6 +12,7 @@ import numpy as np
 from tfbdl import arguments
 from tfbdl.arguments import optional, positive_integer
 from tfbdl.as_call import arguments_of, as_call
+from tfbdl.inference.last_asked import LastAsked
 from tfbdl.keras_private import walk
 from tfbdl.lora import is_factor, lora_of, read_factors, set_lora, write_factors
 from tfbdl.model_arguments import symbolic_inputs
@@ -89,7 +90,9 @@ class Method(keras.layers.Layer, abc.ABC):
         """The predictive distribution of this posterior, for `tfbdl.predict`."""
         self._fitted("predict")
         drawn = self.functions(request.num_samples, request.seed)
-        return predict(drawn, x, **request._asdict())
+        last = self.__dict__.setdefault("_last_asked", LastAsked())  # no part of a file
+        with last.like(drawn) as functions:
+            return predict(functions, x, **request._asdict())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a `.keras` file, which `tfbdl.load` and `keras.models.load_model` read.

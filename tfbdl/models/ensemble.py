@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -14,8 +13,10 @@ from tfbdl.arguments import integer, shown
 from tfbdl.examples import as_array
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private import keras_mask
+from tfbdl.keras_private_training import compiled_with
 from tfbdl.likelihoods.positions import with_masks
 from tfbdl.models.alike import Alike
+from tfbdl.models.places import Places
 from tfbdl.models.reweighted import Reweighted, floating, network_of, parts_of
 from tfbdl.models.shared_part import SharedPart
 from tfbdl.programs import Programs
@@ -67,14 +68,14 @@ class WeightEnsemble(Reweighted):
     ) -> None:
         super().__init__(model, **kwargs)
         self._programs = Programs(model)
-        self._weights = _Places(model.trainable_variables, self._named(own_weights))
+        self._weights = Places(model.trainable_variables, self._named(own_weights))
         most = len(floating(model)) - 1
         places = (
             None
             if own_states is None
             else [integer("own_states", place, least=0, most=most) for place in own_states]
         )
-        self._states = _Places(floating(model), places)
+        self._states = Places(floating(model), places)
         if states is None:
             states = self._states.own_row(self._own_state)[None]
         self.members = self._hold("members", members, self._weights.size, several=True)
@@ -160,6 +161,25 @@ class WeightEnsemble(Reweighted):
         parts = [np.ravel(part) for part in self._states.merged(own, shared)]
         return np.concatenate([np.zeros(0, np.float32), *parts])
 
+    def take(self, other: WeightEnsemble) -> bool:
+        """Takes the weights of an ensemble of the same network; False if it is of another kind."""
+
+        def kind(ensemble: WeightEnsemble) -> tuple[Any, ...]:
+            return (
+                id(ensemble.network),
+                ensemble._weights.places,
+                ensemble._states.places,
+                [tuple(v.shape) for v in ensemble.variables],
+                keras.saving.serialize_keras_object(ensemble.loss),
+                compiled_with(ensemble).get("loss_weights"),
+            )
+
+        if kind(self) != kind(other):
+            return False
+        for mine, new in zip(self.variables, other.variables, strict=True):
+            mine.assign(new)
+        return True
+
     def call(self, x: Any, training: bool = False, draw: tf.Tensor | None = None) -> Any:
         if draw is not None:
             return self._member(tf.cast(draw[1] % self.num_functions, tf.int32), x)
@@ -227,8 +247,8 @@ class WeightEnsemble(Reweighted):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> WeightEnsemble:
         model = network_of(config)
-        weights = _Places(model.trainable_variables, config.get("own_weights"))
-        states = _Places(floating(model), config.get("own_states"))
+        weights = Places(model.trainable_variables, config.get("own_weights"))
+        states = Places(floating(model), config.get("own_states"))
         paths = list(FlatModel(model).shapes)
         return cls(
             model,
@@ -252,37 +272,3 @@ class WeightEnsemble(Reweighted):
                 + ", ".join(paths)
             )
         return [i for i, path in enumerate(paths) if path in meant]
-
-
-class _Places:
-    """Variables of a network: those that members have for themselves, and those that they share."""
-
-    def __init__(self, variables: Sequence[keras.Variable], own: Sequence[int] | None) -> None:
-        number = len(variables)
-        self.places = list(range(number)) if own is None else sorted(own)
-        self.shapes = [tuple(v.shape) for v in variables]
-        self.shapes_of_own = [self.shapes[i] for i in self.places]
-        self.size = sum(map(math.prod, self.shapes_of_own))
-        self.own = [variables[i] for i in self.places]
-        self._of_shared = [i for i in range(number) if i not in set(self.places)]
-        self.shared = [variables[i] for i in self._of_shared]
-
-    def own_row(self, row: np.ndarray) -> np.ndarray:
-        """The numbers of a row of all that are of own ones."""
-        parts = self._split(row)
-        return np.concatenate([np.zeros(0, row.dtype), *(parts[i] for i in self.places)])
-
-    def shared_parts(self, row: np.ndarray, size: int) -> list[np.ndarray]:
-        """The values of shared ones in a row of all, each in its shape."""
-        if row.shape != (size,):
-            raise ValueError(f"theta has shape {row.shape}; give ({size},)")
-        parts = self._split(row)
-        return [parts[i].reshape(self.shapes[i]) for i in self._of_shared]
-
-    def merged(self, own: Sequence[Any], shared: Sequence[Any]) -> Iterator[Any]:
-        """Values of all, from those of both kinds."""
-        values = dict(zip([*self.places, *self._of_shared], [*own, *shared], strict=True))
-        return (values[i] for i in range(len(values)))
-
-    def _split(self, row: np.ndarray) -> list[np.ndarray]:
-        return np.split(row, np.cumsum([math.prod(shape) for shape in self.shapes])[:-1])

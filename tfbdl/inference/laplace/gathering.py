@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.batches import Batch, batches
+from tfbdl.batches import batches
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.counts import Counts, Masks, check_sums
@@ -116,7 +116,9 @@ class GatheredCurvature:
             self._counts = Counts(
                 self._jacobian, self._likelihood.unit, self._example_outputs, self._jit_compile
             )
-        for number, batch in enumerate(self._batches(data, min(size, batch_size or size))):
+        most = min(size, batch_size or size)
+        parts = batches(data, most, self._flat.dtype, one_shape=True).parts
+        for number, batch in enumerate(parts):
             y_now = keras.tree.map_structure(lambda a: a.numpy(), batch.y)
             self._likelihood.unit.check_targets(y_now, self._example_outputs)
             counted = self._counts.of(theta, state, batch)
@@ -208,7 +210,7 @@ class GatheredCurvature:
         self._followed.note_settings()
         size = self._batch_size(self._network.numbers_of_whole())
         means, covariances = [], []
-        for batch in self._batches(x, min(size, batch_size or size)):
+        for batch in batches(x, min(size, batch_size or size), self._flat.dtype).parts:
             mean, covariance = self._network.whole(self.theta, self._state, batch.x, factors)
             means.append(mean[: batch.size].numpy().astype(np.float64))
             covariances.append(covariance[: batch.size].numpy())
@@ -249,7 +251,7 @@ class GatheredCurvature:
                 drawn = self.sample(random.key_of(kept[1], "laplace"), kept[0], factors) - self.mean
             find, numbers = functools.partial(heads.covariances, drawn=drawn), heads.numbers()
         size = self._batch_size(numbers)
-        for batch in self._batches(x, min(size, batch_size or size)):
+        for batch in batches(x, min(size, batch_size or size), self._flat.dtype).parts:
             mean, laws = find(self.theta, self._state, batch.x, factors)
             share, mask = batch.size / len(mean), self._masks.of(self.theta, self._state, batch)
             yield (
@@ -289,9 +291,6 @@ class GatheredCurvature:
             "use hessian_structure='diag' or fewer weights",
         )
         return int(np.clip(NUMBERS // max(numbers, 1), 1, _LARGEST))
-
-    def _batches(self, data: Source, size: int) -> Iterator[Batch]:
-        return batches(data, size, self._flat.dtype, one_shape=True).parts
 
     def scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
         """C, by which H counts in the posterior's precision."""

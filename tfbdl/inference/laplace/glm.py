@@ -51,6 +51,7 @@ def predictions(
     num_samples: int,
     seed: int,
     return_samples: bool,
+    programs: dict[Any, Compiled],
 ) -> Any:
     """The predictive distribution of y for normal f; one for each of several outputs.
 
@@ -62,21 +63,19 @@ def predictions(
         num_samples: S, draws of f, from which all comes that the link does not give.
         seed: the seed of the draws.
         return_samples: whether the prediction keeps them.
+        programs: what has been compiled for this likelihood, and will be.
     """
     key = random.key_of(seed, "outputs")
     answers: list[Answer] = []
     for mean, laws, mask in batches:
         parts = output_parts(likelihood, mean.shape[1:])
-        answers = answers or [
-            _answer(
-                link_approx or default_link(part.likelihood),
-                part.likelihood,
-                Draws(
-                    part.likelihood, num_samples, random.fold_in(key, number), kept=return_samples
-                ),
-            )
-            for number, part in enumerate(parts)
-        ]
+        for number, part in enumerate(parts if not answers else ()):
+            name = number, num_samples, return_samples
+            if name not in programs:
+                programs[name] = moments_of_draws(part.likelihood, num_samples, return_samples)
+            draws = Draws(programs[name], num_samples, random.fold_in(key, number), return_samples)
+            link = link_approx or default_link(part.likelihood)
+            answers.append(_answer(link, part.likelihood, draws))
         for part, law, answer in zip(parts, laws, answers, strict=True):
             answer.add(part.take(rows(mean)), law)
             if mask is not None:
@@ -87,43 +86,49 @@ def predictions(
     return keras.tree.pack_sequence_as(likelihood.joint.likelihoods, each)
 
 
+def moments_of_draws(likelihood: Likelihood, num_samples: int, kept: bool) -> Compiled:
+    """From means, covariances and a key to `_moments` of draws of f; and these, if kept."""
+
+    def step(
+        mean: tf.Tensor, law: Outputs, key: tf.Tensor
+    ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor | None]:
+        shapes = enumerate(law.noise_shapes(num_samples))
+        noises = [random.normal(random.fold_in(key, k), shape, mean.dtype) for k, shape in shapes]
+        deviations = tf.reshape(law.draws(noises), [num_samples, *mean.shape])
+        values = tf.cast(mean + deviations, tf.float32)
+        return _moments(likelihood, values), values if kept else None
+
+    return Compiled(step)
+
+
 class Draws:
     """Draws of f, independent between examples.
 
     Args:
-        likelihood: p(y | f).
+        program: `moments_of_draws`.
         num_samples: S.
         key: the key of their noise.
         kept: whether they are kept.
     """
 
-    def __init__(
-        self, likelihood: Likelihood, num_samples: int, key: tf.Tensor, *, kept: bool
-    ) -> None:
+    def __init__(self, program: Compiled, num_samples: int, key: tf.Tensor, kept: bool) -> None:
         self.num_samples, self.kept = num_samples, kept
-        self._likelihood, self._key, self._number = likelihood, key, 0
-        self._step = Compiled(self._of_some)
+        self._program, self._key, self._number = program, key, 0
 
     def of(self, mean: tf.Tensor, law: Outputs) -> Iterator[tuple[tuple[tf.Tensor, ...], Any]]:
         """`_moments` of a few examples at a time; with their f, (S, n, ...), or None."""
         positions = law.num_positions // len(mean)
         numbers = self.num_samples * len(rows(mean)[0])
-        size = max(_DRAWN // numbers, 1)
-        for start in range(0, len(mean), size):
-            stop = min(start + size, len(mean))
+        most = max(_DRAWN // numbers, 1)
+        start = 0
+        while start < len(mean):
+            left = min(most, len(mean) - start)
+            stop = start + (1 << (left.bit_length() - 1))  # few sizes are compiled
             some = law.rows(slice(start * positions, stop * positions)).rooted()
             key = random.fold_in(self._key, self._number)
             self._number += 1
-            yield self._step(mean[start:stop], some, key)
-
-    def _of_some(
-        self, mean: tf.Tensor, law: Outputs, key: tf.Tensor
-    ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor | None]:
-        shapes = enumerate(law.noise_shapes(self.num_samples))
-        noises = [random.normal(random.fold_in(key, k), shape, mean.dtype) for k, shape in shapes]
-        deviations = tf.reshape(law.draws(noises), [self.num_samples, *mean.shape])
-        values = tf.cast(mean + deviations, tf.float32)
-        return _moments(self._likelihood, values), values if self.kept else None
+            yield self._program(mean[start:stop], some, key)
+            start = stop
 
 
 class Answer:

@@ -141,6 +141,7 @@ class Laplace(ContinualMethod):
         if checked_noise(value) != 1.0:
             self._require_known_noise("sigma_noise", value)
         self._sigma_noise = checked_noise(value)
+        self.__dict__["_draw_programs"] = {}  # no part of a file
         self._forget()
 
     @property
@@ -208,7 +209,6 @@ class Laplace(ContinualMethod):
         """The predictive distribution; samples of "glm" are independent between examples."""
         if self.pred_type == "nn":
             return super().predictive(x, request)
-        self._fitted("predict")
         likelihood = self._scaled.of_links(self.sigma_noise)
         batches = self._fitted("predict").covariances(
             x,
@@ -224,6 +224,7 @@ class Laplace(ContinualMethod):
             num_samples=request.num_samples,
             seed=request.seed,
             return_samples=request.return_samples,
+            programs=self._draw_programs,
         )
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
