@@ -121,8 +121,8 @@ class Run:
             content = workers.from_chief(self._strategy, content)
         if not (path.exists() if content is None else content):
             return False
-        before_columns = {"callbacks": [], "columns": self.settings["columns"]}
-        kept = {**before_columns, **checkpoint.read_meta(path, content)}
+        older = {"callbacks": [], "columns": self.settings["columns"]}
+        kept = {**older, **checkpoint.read_meta(path, content)}
         for name, value in self.settings.items():
             if kept.get(name) != value:
                 raise ValueError(

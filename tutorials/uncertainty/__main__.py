@@ -91,11 +91,11 @@ def table(data: str, of: figures.ByMethod) -> list[str]:
     ]
     for name, some in of.items():
         cells = [
-            spread([100 * (1 - r["turned"]["accuracy"][0]) for r in some], 2, " %"),
-            spread([r["turned"]["nll"][0] for r in some], 4, ""),
-            spread([100 * r["turned"]["ece"][0] for r in some], 2, " %"),
-            spread([100 * r["auroc"] for r in some], 1, " %"),
-            spread([100 * r["error_auroc"] for r in some], 1, " %"),
+            over_seeds([100 * (1 - r["turned"]["accuracy"][0]) for r in some], 2, " %"),
+            over_seeds([r["turned"]["nll"][0] for r in some], 4, ""),
+            over_seeds([100 * r["turned"]["ece"][0] for r in some], 2, " %"),
+            over_seeds([100 * r["auroc"] for r in some], 1, " %"),
+            over_seeds([100 * r["error_auroc"] for r in some], 1, " %"),
             f"{np.mean([r['train_seconds'] for r in some]) / 60:.1f} min",
             f"{np.mean([r['ask_seconds'] for r in some]):.0f} s",
             f"{np.mean([r['peak_GB'] for r in some]):.1f} GB",
@@ -104,7 +104,7 @@ def table(data: str, of: figures.ByMethod) -> list[str]:
     return [*lines, ""]
 
 
-def spread(values: list[float], digits: int, unit: str) -> str:
+def over_seeds(values: list[float], digits: int, unit: str) -> str:
     """Mean and, of several, standard deviation."""
     mean = f"{np.mean(values):.{digits}f}"
     return f"{mean} ± {np.std(values, ddof=1):.{digits}f}{unit}" if len(values) > 1 else mean + unit

@@ -113,8 +113,9 @@ def reliability(by_method: ByMethod, y: np.ndarray) -> Figure:
 def risk(by_method: ByMethod, y: np.ndarray) -> Figure:
     """Errors among the predictions that are kept."""
     figure, ax = plt.subplots(figsize=(8, 5), layout="constrained")
-    entropies = {name: -np.sum(p * np.log(p + 1e-12), -1) for name, p in answers(by_method).items()}
-    curves = {name: (y, p, entropies[name]) for name, p in answers(by_method).items()}
+    curves = {
+        name: (y, p, -np.sum(p * np.log(p + 1e-12), -1)) for name, p in answers(by_method).items()
+    }
     plots.risk_coverage(curves, ax=ax)
     ax.set_title(f"images turned by {ANGLES[MIDDLE]} degrees, the least certain refused first")
     return figure

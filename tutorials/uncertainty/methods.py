@@ -103,8 +103,7 @@ def deep_ensemble(run: Run) -> keras.Model:
     """Plain networks from different starts (Lakshminarayanan et al. 2017)."""
     for member in range(run.args.K):
         run.plain(member)
-    build = lambda: compiled(lenet())  # noqa: E731
-    method = inference.DeepEnsemble(build, run.args.K, seed=run.seed())
+    method = inference.DeepEnsemble(lambda: compiled(lenet()), run.args.K, seed=run.seed())
     folder = run.folder / "ensemble"
     settings = {"epochs": run.args.n_epochs, "batch_size": run.args.batch_size}
     return method.fit(run.x, run.y, savedir=folder, verbose=0, **settings).ensemble()

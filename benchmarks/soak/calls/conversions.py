@@ -24,6 +24,11 @@ def _dropout() -> keras.Model:
 
 def cases() -> Iterator[Case]:
     """One for each."""
+    yield from _of_weights()
+    yield from _of_others()
+
+
+def _of_weights() -> Iterator[Case]:
     plain = (Made(classifier), Made(lambda: network(keras.layers.Dense(3, name="other"))))
     bayesian = {
         "model": plain,
@@ -80,6 +85,9 @@ def cases() -> Iterator[Case]:
         },
         slow=True,
     )
+
+
+def _of_others() -> Iterator[Case]:
     yield Case(
         "tfbdl.to_mc_dropout",
         tfbdl.to_mc_dropout,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import tensorflow as tf
 
 from tfbdl.inference.mcmc.kernels import Adaptive, Kernel
+from tfbdl.inference.mcmc.kernels.base import by_chain
 
 GAMMA, T_0, KAPPA = 0.05, 10.0, 0.75
 FIRST, WINDOW, LAST = 75, 25, 50
@@ -126,12 +127,7 @@ class Adaptation:
         u = tf.random.stateless_uniform(
             accept_prob.shape, tf.random.fold_in(seed, 1), dtype=accept_prob.dtype
         )
-        taken = (u < accept_prob) | (step >= self.num_warmup)
-
-        def choose(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-            return tf.where(tf.reshape(taken, [-1, *[1] * (a.shape.rank - 1)]), a, b)
-
-        return tf.nest.map_structure(choose, after, before)
+        return by_chain((u < accept_prob) | (step >= self.num_warmup), after, before)
 
     def update(
         self, tuning: Tuning, step: tf.Tensor, theta: tf.Tensor, accept_prob: tf.Tensor

@@ -9,7 +9,7 @@ import abc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -18,6 +18,10 @@ from tfbdl.priors import Prior
 from tfbdl.tensorflow_private import custom_gradient
 
 Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
+S = TypeVar("S")
+
+DIVERGENCE = 1000.0
+"""The energy error, in nats, beyond which a trajectory counts as divergent (as in Stan)."""
 
 
 class State(NamedTuple):
@@ -57,6 +61,20 @@ class Info(NamedTuple):
         accept_prob = tf.exp(tf.minimum(log_accept_ratio, 0.0))
         energy = math.nan * tf.ones_like(accept_prob) if energy is None else energy
         return cls(accept_prob, diverging | (like > 0), num_gradients + like, energy)
+
+
+def by_chain(taken: tf.Tensor, new: S, old: S) -> S:
+    """The new states of those chains that have taken them, (C,), and the old ones of the others."""
+
+    def choose(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return tf.where(tf.reshape(taken, [-1, *[1] * (b.shape.rank - 1)]), a, b)
+
+    return tf.nest.map_structure(choose, new, old)
+
+
+def seed_key(seed: tf.Tensor) -> tf.Tensor:
+    """The key of `tfbdl.random` whose halves are this seed of a step."""
+    return tf.bitcast(tf.cast(seed, tf.int32), tf.int64)
 
 
 class Kernel(abc.ABC):

@@ -11,14 +11,11 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number, positive, positive_integer
-from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step
+from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Adaptive, Density, Info, State, one_step
 from tfbdl.priors import Normal, Prior
 from tfbdl.probability import tfp
 
 QUARTER_PERIOD = math.pi / 2
-
-DIVERGENCE = 1000.0
-"""The energy error, in nats, beyond which a trajectory counts as divergent (as in Stan)."""
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.kernels")

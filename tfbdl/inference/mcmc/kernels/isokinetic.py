@@ -15,7 +15,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.inference.mcmc.kernels.base import Density, Kernel, State, value_and_gradient
+from tfbdl.inference.mcmc.kernels.base import (
+    Density,
+    Kernel,
+    State,
+    seed_key,
+    value_and_gradient,
+)
 
 LAMBDA = 0.1931833275037836
 """The minimal-norm splitting's coefficient (McLachlan 1995)."""
@@ -40,11 +46,6 @@ class Moving(NamedTuple):
 def any_direction(seed: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     """Directions from the uniform law, (C, D)."""
     return unit(random.normal(seed_key(seed), like.shape, like.dtype))
-
-
-def seed_key(seed: tf.Tensor) -> tf.Tensor:
-    """The key of `tfbdl.random` whose halves are this seed."""
-    return tf.bitcast(tf.cast(seed, tf.int32), tf.int64)
 
 
 def unit(v: tf.Tensor) -> tf.Tensor:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from tfbdl.inference.mcmc.kernels.base import Density, Info, State
-from tfbdl.inference.mcmc.kernels.hmc import DIVERGENCE, HMC
+from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Density, Info, State, by_chain
+from tfbdl.inference.mcmc.kernels.hmc import HMC
 from tfbdl.inference.mcmc.kernels.isokinetic import (
     GRADIENTS,
     Moving,
@@ -67,8 +67,4 @@ class MAMS(HMC):
         info = Info.of(log_ratio, GRADIENTS * num_steps, diverging=log_ratio < -DIVERGENCE)
         u = tf.random.stateless_uniform(log_ratio.shape, of_test, dtype=log_ratio.dtype)
         taken = u < info.accept_prob
-
-        def choose(new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
-            return tf.where(tf.reshape(taken, [-1, *[1] * (old.shape.rank - 1)]), new, old)
-
-        return State(*map(choose, end[:3], state)), info
+        return by_chain(taken, State(*end[:3]), state), info

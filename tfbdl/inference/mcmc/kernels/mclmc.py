@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive
-from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, by_chain, seed_key
 from tfbdl.inference.mcmc.kernels.hmc import length_scale
 from tfbdl.inference.mcmc.kernels.isokinetic import (
     GRADIENTS,
@@ -20,7 +20,6 @@ from tfbdl.inference.mcmc.kernels.isokinetic import (
     any_direction,
     integrate,
     needs_two_weights,
-    seed_key,
     unit,
 )
 from tfbdl.priors import Prior
@@ -93,12 +92,7 @@ class MCLMC(Adaptive):
         start = self._refreshed(state, before, step_size)
         end, error = integrate(target, start, step_size, scale)
         is_finite = tf.math.is_finite(error)
-        back = start._replace(direction=-start.direction)
-
-        def choose(new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
-            return tf.where(tf.reshape(is_finite, [-1, *[1] * (old.shape.rank - 1)]), new, old)
-
-        end = Moving(*map(choose, end, back))
+        end = by_chain(is_finite, end, start._replace(direction=-start.direction))
         size = state.theta.shape[-1]
         error = tf.where(is_finite, error, float("inf"))
         info = Info.of(

@@ -13,8 +13,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive_integer
-from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step
-from tfbdl.inference.mcmc.kernels.hmc import DIVERGENCE
+from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Adaptive, Density, Info, State, one_step
 from tfbdl.probability import tfp
 
 
