@@ -42,7 +42,7 @@ RECORDS = (
 WITH_METHODS = ("tfbdl.inference", "tfbdl.models", "tfbdl.predictive")
 NOT_FOR_USERS = re.compile(
     "_.*|on_.*|build.*|call|check.*|compute_.*|from_config|get_.*|set_.*|for_priors|for_warmup|on|encode|decode|assign|init"
-    "|step|target|num_leapfrog_steps|first_step_size|restore|.*_own_variables|functions|predictive|of_alike"
+    "|step|target|num_leapfrog_steps|first_step_size|restore|take|.*_own_variables|functions|predictive|of_alike"
 )
 """Methods that Keras or the package calls, or that only pass on what is checked elsewhere."""
 

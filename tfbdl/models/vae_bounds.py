@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.batches import padded_size
 from tfbdl.models.latent import Latent, kl_to_standard_normal
 
 BATCH = 1000
@@ -70,10 +71,12 @@ def of_batch(
 def in_batches(
     bounds: Callable[..., tuple[tf.Tensor, ...]], x: np.ndarray, key: tf.Tensor, num_samples: int
 ) -> tuple[np.ndarray, ...]:
-    """What a compiled `of_batch` says of all examples."""
+    """What a compiled `of_batch` says of all examples, in batches of few sizes."""
     number = tf.constant(num_samples)
-    batches = [
-        bounds(tf.constant(x[i : i + BATCH], tf.float32), random.fold_in(key, i), number)
-        for i in range(0, len(x), BATCH)
-    ]
-    return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
+    parts = []
+    for i in range(0, len(x), BATCH):
+        some = x[i : i + BATCH]
+        full = np.resize(some, (min(padded_size(len(some)), BATCH), *some.shape[1:]))
+        of_some = bounds(tf.constant(full, tf.float32), random.fold_in(key, i), number)
+        parts.append([bound[: len(some)] for bound in of_some])
+    return tuple(np.concatenate(of_bound) for of_bound in zip(*parts, strict=True))
