@@ -31,7 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tensorflow as tf
 from compiled_chains import compiled_chains
-from loop import compiled_epoch
+from compiled_epochs import compiled_epoch
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, NullFormatter, NullLocator, StrMethodFormatter
 from predict import images as pixels

@@ -31,32 +31,15 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 import keras
 import numpy as np
 import tensorflow as tf
+from compiled_epochs import compiled_epoch
 from plain_networks import NETWORKS
 
-from tfbdl.keras_private import build_all
 from tfbdl.layers import BayesDense
 from tfbdl.models import VAE
-from tfbdl.training.feed import Arrays
-from tfbdl.training.steps import Steps
 
 BATCH, STEPS, ROUNDS = 100, 10, 40
 ROUNDS_OF_FIT = {"784-500-500-10": 40, "LeNet-5": 40, "ResNet-20": 5, "transformer": 20}
 VAE_SHAPES = [(784, 500), (500, 500), (500, 20), (500, 20), (20, 500), (500, 500), (500, 784)]
-
-
-def compiled_epoch(
-    model: keras.Model, *arrays: np.ndarray, batch_size: int = BATCH
-) -> Callable[[], None]:
-    """One epoch of the package's compiled steps."""
-    feed = Arrays(tf.distribute.get_strategy(), arrays, batch_size=batch_size, seed=0)
-    build_all(model, feed.first)
-    steps = Steps(model, feed, jit_compile=None)
-
-    def epoch() -> None:
-        for _ in steps.epoch(1):
-            pass
-
-    return epoch
 
 
 def vae_epoch(x: np.ndarray) -> Callable[[], None]:

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import keras_private, keras_private_training
+from tfbdl.keras_private_graphs import rebuild
 from tfbdl.keras_private_layers import last_layers
 
 
@@ -230,7 +231,7 @@ class RebuildTest(tf.test.TestCase):
                 made[layer.name] = type(layer).from_config(layer.get_config())
             return made[layer.name]
 
-        rebuilt = keras_private.rebuild(model, replace)
+        rebuilt = rebuild(model, replace)
         rebuilt.set_weights(model.get_weights())
         return rebuilt
 

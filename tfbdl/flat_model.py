@@ -17,12 +17,12 @@ from tfbdl.arguments import option
 from tfbdl.copying import copy_layer, copy_state
 from tfbdl.keras_private import (
     is_graph,
-    rebuild,
     takes_call_argument,
     takes_training,
     walk,
     weight_paths,
 )
+from tfbdl.keras_private_graphs import rebuild
 from tfbdl.model_arguments import keras_model, output_on
 from tfbdl.recording import Call, recorded
 

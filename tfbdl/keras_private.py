@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import keras
@@ -28,7 +28,6 @@ __all__ = [
     "own_attributes",
     "own_variables",
     "pair_layers",
-    "rebuild",
     "serialize_shared",
     "set_keras_mask",
     "set_loss",
@@ -172,37 +171,6 @@ def is_graph(layer: keras.layers.Layer) -> bool:
     """
     own = getattr(type(layer), "call", None)
     return own in (Functional.call, keras.Sequential.call) and bool(getattr(layer, "inputs", None))
-
-
-def rebuild(
-    model: keras.Model, replace: Callable[[Any], Any], dtype: str | None = None
-) -> keras.Model:
-    """A model like `model`, with `replace(layer)` in the place of each layer and operation.
-
-    Name, inputs, graph and structure of the outputs are those of `model`. As
-    `keras.models.clone_model`, but it does not compile, which fails for losses without a config.
-
-    Args:
-        model: a model with `is_graph(model)`.
-        replace: gives the new layer, the same one each time it is asked about a layer.
-        dtype: the type of the model and of inputs that are floating, by default as they were.
-    """
-
-    def fresh(tensor: keras.KerasTensor) -> keras.KerasTensor:
-        config = tensor._keras_history.operation.get_config()
-        if dtype is not None and tensor.dtype.startswith("float"):
-            config["dtype"] = dtype
-        return keras.layers.InputLayer(**config).output
-
-    if isinstance(model, keras.Sequential):
-        stack = [fresh(model.inputs[0]), *map(replace, model.layers)]
-        copy = keras.Sequential(stack, name=model.name)
-    else:
-        inputs = keras.tree.map_structure(fresh, model.input)
-        outputs = model._run_through_graph(inputs, operation_fn=replace)
-        copy = keras.Model(inputs, outputs, name=model.name)
-    copy.dtype_policy = dtype or model.dtype_policy  # models, too, round their inputs
-    return copy
 
 
 def copy_lambda(layer: keras.layers.Lambda, dtype: str | None = None) -> keras.layers.Lambda:

@@ -17,7 +17,7 @@ import numpy as np
 import work
 
 from benchmarks.compiled_chains import compiled_chains
-from benchmarks.loop import compiled_epoch
+from benchmarks.compiled_epochs import compiled_epoch
 from tfbdl import layers
 from tfbdl.inference import HMC, NUTS, Laplace, LogPosterior
 from tfbdl.likelihoods import Categorical, Normal

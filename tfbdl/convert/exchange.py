@@ -18,7 +18,8 @@ from tfbdl.compilation import compile_like
 from tfbdl.convert.inside import Rule, inside
 from tfbdl.convert.selection import Layer, Selection, choose
 from tfbdl.copying import copy_layer, copy_state, describe
-from tfbdl.keras_private import is_graph, rebuild, walk
+from tfbdl.keras_private import is_graph, walk
+from tfbdl.keras_private_graphs import rebuild
 from tfbdl.likelihoods import check_metrics
 
 _TRAINING = ("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics")

@@ -17,7 +17,8 @@ from tfbdl.inference.members import HeldMembers, Members, StoredMembers, members
 from tfbdl.inference.method import at_most
 from tfbdl.inference.training_method import Training, TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
-from tfbdl.keras_private import is_graph, pair_layers, rebuild
+from tfbdl.keras_private import is_graph, pair_layers
+from tfbdl.keras_private_graphs import rebuild
 from tfbdl.model_arguments import symbolic_inputs
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.alike import Alike

@@ -14,6 +14,7 @@ from tfbdl.arguments import optional, positive_integer
 from tfbdl.as_call import arguments_of, as_call
 from tfbdl.inference.last_asked import LastAsked
 from tfbdl.keras_private import walk
+from tfbdl.keras_private_graphs import check_files_hold
 from tfbdl.lora import is_factor, lora_of, read_factors, set_lora, write_factors
 from tfbdl.model_arguments import symbolic_inputs
 from tfbdl.models import WeightEnsemble
@@ -168,6 +169,8 @@ class Method(keras.layers.Layer, abc.ABC):
                 f"{name}={value!r} is a function, which no file can hold; keep sample() or "
                 "ensemble() of it"
             )
+        if isinstance(value, keras.Model):
+            check_files_hold(name, value)
         return keras.saving.serialize_keras_object(value)
 
     def _fitted(self, what: str) -> Any:

@@ -14,6 +14,7 @@ from tfbdl.draws import accept_draws
 from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.keras_private import walk
+from tfbdl.keras_private_graphs import check_files_hold
 from tfbdl.keras_private_training import compiled_with
 from tfbdl.lora import lora_of, set_lora
 from tfbdl.models.of_network import OfNetwork
@@ -102,6 +103,7 @@ class Reweighted(OfNetwork):
         return state
 
     def get_config(self) -> dict[str, Any]:
+        check_files_hold("model", self.network)
         return {
             "name": self.name,
             "model": keras.saving.serialize_keras_object(self._flat.model),

@@ -1,0 +1,41 @@
+"""The worker of benchmarks does the package's work where only the project is on the path."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def started(work: str, tmp_path: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(ROOT / "benchmarks/peers/worker.py"), "tfbdl", work]
+    return subprocess.run(
+        [*command, str(tmp_path / "samples.npy")],
+        input="\n",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TFBDL_QUIET": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("work", ["concrete"])
+def test_a_round_for_each_line(work: str, tmp_path: Path) -> None:
+    run = started(work, tmp_path)
+    assert run.returncode == 0, run.stderr[-2000:]
+    first, second = map(json.loads, run.stdout.splitlines())
+    assert first["units"] == second["units"] > 0
+    assert first["seconds"] > second["seconds"] > 0  # the first compiles
+
+
+def test_unknown_work_is_an_error(tmp_path: Path) -> None:
+    run = started("unheard_of", tmp_path)
+    assert run.returncode != 0
+    assert "unheard_of" in run.stderr
