@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def started(work: str, tmp_path: Path) -> subprocess.CompletedProcess:
+def started(work: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "benchmarks/peers/worker.py"), "tfbdl", work]
     return subprocess.run(
         [*command, str(tmp_path / "samples.npy")],

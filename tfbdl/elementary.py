@@ -19,8 +19,13 @@ Gradient = Callable[[tf.Tensor], tf.Tensor]
 
 _ARTANH = tuple(1.0 / (k * 2.0 ** (k - 1)) for k in (13, 11, 9, 7, 5, 3, 1))
 """Coefficients of 2 artanh(t / 2) = t (1 + t^2 / 12 + t^4 / 80 + ...), highest power first."""
-_SMALLEST = 2.0**-126
-"""The least number that float32 holds in full."""
+_LEAST = {
+    tf.float16: 2.0**-14,
+    tf.bfloat16: 2.0**-126,
+    tf.float32: 2.0**-126,
+    tf.float64: 2.0**-1022,
+}
+"""The least number that each type holds in full."""
 _HALF_ROOT = 0x3F3504F3
 """The bits of sqrt(1/2)."""
 _CENTRE = tuple(
@@ -55,16 +60,16 @@ def softplus(x: tf.Tensor) -> tf.Tensor:
 def log_of_softplus(x: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     """log(softplus(x)) for any finite x, given `value` = softplus(x), which may have underflowed.
 
-    It is x - exp(x) / 2 + O(exp(2 x)), which is x in every type below -37.
+    Where it has, softplus(x) is exp(x) to all digits of the type.
     """
-    small = x < -37.0
-    return tf.where(small, x, log(tf.where(small, tf.ones_like(value), value)))
+    least = _LEAST[x.dtype]
+    return log(tf.maximum(value, least)) + tf.minimum(x - math.log(least), 0.0)
 
 
 def norm(x: tf.Tensor) -> tf.Tensor:
     """Euclidean norms along the last axis, whose squares neither under- nor overflow."""
     largest = tf.stop_gradient(tf.reduce_max(tf.abs(x), axis=-1, keepdims=True))
-    unit = tf.maximum(largest, x.dtype.as_numpy_dtype(_SMALLEST))
+    unit = tf.maximum(largest, _LEAST[x.dtype])
     squares = tf.reduce_sum(tf.square(x / unit), axis=-1)  # 1 at least, or of zeros
     return tf.squeeze(unit, -1) * tf.sqrt(tf.maximum(squares, 0.5))
 
@@ -127,7 +132,7 @@ def _log(x: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
 @_traced_once
 def _value_of_log(x: tf.Tensor) -> tf.Tensor:
     value = tf.where(x < math.inf, _log_of_normal(x), x)
-    return tf.where(x < _SMALLEST, tf.where(x < 0.0, math.nan, -math.inf), value)
+    return tf.where(x < _LEAST[tf.float32], tf.where(x < 0.0, math.nan, -math.inf), value)
 
 
 def _log_of_normal(x: tf.Tensor) -> tf.Tensor:

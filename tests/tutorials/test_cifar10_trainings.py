@@ -48,6 +48,7 @@ class TrainingsTest(parameterized.TestCase):
                 STEPS=NUM_DATA // problem.BATCH_SIZE,
                 network=small_network,
                 data=lambda: (images(0), images(1)),
+                shifted=lambda: [("noise", strength, images(1)[0]) for strength in range(1, 6)],
             ),
         ):
             contexts.enter_context(patch)
@@ -73,6 +74,12 @@ class TrainingsTest(parameterized.TestCase):
         trainings.load_weights(model, self.folder / "weights" / "map_0.npz")
         again = predictions.probabilities(problem.compiled(model, "sgd"), images(1)[0])
         np.testing.assert_allclose(again, kept[30], atol=0.02)  # weights and both are float16
+
+    def test_runs_answer_for_corrupted_images(self) -> None:
+        with np.load(self.folder / "map_0" / "shifted.npz") as arrays:
+            p = arrays["noise"]
+        kept = predictions.kept(self.folder / "map_0" / "predictions")
+        np.testing.assert_allclose(p, np.broadcast_to(kept[30], p.shape), atol=1e-3)
 
     @parameterized.parameters(
         ("mc_dropout", ("--epochs", "30")),

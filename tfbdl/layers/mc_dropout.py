@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -85,7 +86,9 @@ class MCDropout(keras.layers.Layer):
     def noise(self, key: tf.Tensor, shape: random.Shape, dtype: tf.DType) -> tf.Tensor:
         """The factor of the inputs, of mean 1: zeros at the rate, the rest rescaled."""
         keep = 1.0 - self.rate
-        return random.bernoulli(key, shape, keep, dtype) / tf.cast(keep, dtype)
+        kept = random.bernoulli(key, shape, keep, tf.bool)
+        # XLA repeats all but divisions and their like for each row that noise is broadcast to
+        return 1.0 / tf.where(kept, tf.cast(keep, dtype), tf.cast(math.inf, dtype))
 
     def _mask_shape(self, x: tf.Tensor, shared: bool) -> tf.Tensor | list[int]:
         dims: list[Any] = list(x.shape)

@@ -2,7 +2,8 @@
 
     export TFBDL_DATA=...                                  # holds cifar10/
     python -m tutorials.cifar10 map --number 0             # modes: the members of the ensemble
-    python -m tutorials.cifar10 sampler --number 0 --sampler SGHMC
+    python -m tutorials.cifar10 sampler --number 0 --sampler SGHMC --name SGHMC
+    python -m tutorials.cifar10 report                     # of all runs that there are
 
 Every training goes on where it was stopped; one thread each, so that several run side by side.
 """
@@ -62,6 +63,8 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--final_rate", type=float, default=0.03, help="behind those")
             command.add_argument("--cycle", type=int, default=0, help="epochs of one; 0 for none")
             command.add_argument("--every", type=int, default=1, help="epochs between two samples")
+    made = commands.add_parser("report", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    made.add_argument("--results", type=Path, default=RESULTS, help="for tables and figures")
     return parser
 
 
@@ -69,10 +72,14 @@ def main() -> None:
     args = parser().parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    from tutorials.cifar10 import trainings  # noqa: PLC0415
+    from tutorials.cifar10 import answers, report, trainings  # noqa: PLC0415
 
     try:
-        getattr(trainings, COMMANDS[args.command][0])(args)
+        if args.command == "report":
+            report.report(args)
+        else:
+            answers.write_settings(trainings.folder_of(args), args)
+            getattr(trainings, COMMANDS[args.command][0])(args)
     except (ValueError, OSError) as error:
         sys.exit(f"python -m tutorials.cifar10: error: {error}")
 

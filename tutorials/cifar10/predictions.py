@@ -10,6 +10,7 @@ import numpy as np
 
 import tfbdl
 from tfbdl.whole_file import write_whole
+from tutorials.cifar10 import problem
 
 
 class TestPredictions(keras.callbacks.Callback):
@@ -50,3 +51,18 @@ def kept(folder: Path) -> dict[int, np.ndarray]:
     """The predictions of each epoch that has some, float32."""
     paths = sorted(folder.glob("epoch_*.npy"))
     return {int(path.stem.split("_")[1]): np.load(path).astype(np.float32) for path in paths}
+
+
+def keep_shifted(folder: Path, model: Any, num_samples: int = 0) -> None:
+    """Keeps p(y | x) of corrupted test images, once a run has ended.
+
+    The file `shifted.npz` has an array of shape (5, N, 10) for each kind of corruption.
+    """
+    path = folder / "shifted.npz"
+    if path.exists():
+        return
+    answers: dict[str, list[np.ndarray]] = {}
+    for kind, _, x in problem.shifted():
+        answers.setdefault(kind, []).append(probabilities(model, x, num_samples))
+    arrays = {kind: np.array(p, np.float16) for kind, p in answers.items()}
+    write_whole(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]

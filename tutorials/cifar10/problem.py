@@ -9,14 +9,15 @@ they are the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 import numpy as np
 from keras import layers
 
-from tfbdl.data import cifar10
+from tfbdl.data import cifar10, corrupt
+from tfbdl.data.corruption import CORRUPTIONS
 from tfbdl.layers import ConcreteDropout, FilterResponseNormalization
 from tfbdl.likelihoods import Categorical
 
@@ -26,6 +27,8 @@ PRIOR_SCALE = PRIOR_PRECISION**-0.5
 BATCH_SIZE = 80
 STEPS = NUM_DATA // BATCH_SIZE
 """In an epoch."""
+SHIFTED = 2_000
+"""Test images that are corrupted."""
 MEAN, STDDEV = np.array([0.49, 0.48, 0.44], "float32"), np.float32(0.2)
 
 Dropped = Callable[[layers.Layer], Callable[[Any], Any]]
@@ -37,6 +40,24 @@ def data() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]
     images = cifar10()
     train = normalised(images.x_train[:NUM_DATA] / 255.0), images.y_train[:NUM_DATA]
     return train, (normalised(images.x_test / 255.0), images.y_test)
+
+
+def test_images() -> np.ndarray:
+    """The test images as they are, uint8."""
+    return cifar10().x_test
+
+
+def labels() -> np.ndarray:
+    """The classes of the test images."""
+    return cifar10().y_test
+
+
+def shifted() -> Iterator[tuple[str, int, np.ndarray]]:
+    """The first test images under each corruption: its kind and strength, and what is seen."""
+    images = test_images()[:SHIFTED] / 255.0
+    for kind in CORRUPTIONS:
+        for strength in range(1, 6):
+            yield kind, strength, normalised(corrupt(images, kind, strength))
 
 
 def normalised(images: np.ndarray) -> np.ndarray:

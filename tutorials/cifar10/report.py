@@ -1,0 +1,140 @@
+"""The lecture's table on its own experiment, and how methods come near to HMC."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from tfbdl import metrics
+from tfbdl.data import cifar10_hmc_probabilities, cifar10_human_counts
+from tfbdl.whole_file import write_whole
+from tutorials import run_files
+from tutorials.cifar10 import people, problem, shift
+from tutorials.cifar10.answers import Answer, curves
+
+LECTURE = {
+    "HMC, one chain": (0.8964, 0.9401, 0.074),
+    "MFVI": (0.8645, 0.8875, 0.136),
+    "SGLD": (0.8932, 0.9154, 0.110),
+    "SGHMC": (0.8938, 0.9198, 0.109),
+    "SGHMC CLR": (0.8963, 0.9267, 0.099),
+    "SGHMC CLR-Prec": (0.8746, 0.9096, 0.111),
+}
+"""Accuracy, agreement and total variation in the lecture's table of posterior inference."""
+COLUMNS = ("accuracy", "agreement", "total variation", "NLL (nats)", "ECE")
+Curves = Mapping[str, Sequence[Answer]]
+
+
+def report(args: argparse.Namespace) -> None:
+    """Tables, figures, and the averaged probabilities, of the runs that there are."""
+    found = curves(args.savedir)
+    if not found:
+        raise FileNotFoundError(f"{args.savedir} has no runs with predictions; train some first")
+    y, hmc = problem.labels(), cifar10_hmc_probabilities()
+    folder = args.results
+    for name, answers in found.items():
+        write_probabilities(folder / "probabilities", name, answers[-1].p)
+    run_files.write_table(folder / "table.md", table(found, y, hmc))
+    run_files.write_figure(approach(found, hmc), folder / "approach.png")
+    last = {name: answers[-1].p for name, answers in found.items()}
+    run_files.write_figure(between(last, hmc), folder / "between.png")
+    counts = cifar10_human_counts()
+    run_files.write_table(folder / "people.md", people.table(last | {"HMC": hmc}, counts))
+    best = min(found, key=lambda name: metrics.total_variation(last[name][: len(hmc)], hmc))
+    figure = people.disagreement(problem.test_images(), last[best], counts, best)
+    run_files.write_figure(figure, folder / "people.png")
+    under_shift = shift.shifted(args.savedir)
+    if under_shift:
+        own = y[: problem.SHIFTED]
+        run_files.write_table(folder / "shift.md", shift.table(under_shift, own))
+        run_files.write_figure(shift.figure(under_shift, own), folder / "shift.png")
+
+
+def write_probabilities(folder: Path, name: str, p: np.ndarray) -> None:
+    """Writes `p` of all test images, float16, for anyone to score."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name.lower().replace(',', '').replace(' ', '_')}.npz"
+    write_whole(path, lambda file: np.savez_compressed(file, p=p.astype(np.float16)))
+
+
+def scores(p: np.ndarray, y: np.ndarray, hmc: np.ndarray) -> tuple[float, ...]:
+    """The columns: agreement and total variation on the images that HMC's answers are known of."""
+    return (
+        float((p.argmax(axis=1) == y).mean()),
+        metrics.agreement(p[: len(hmc)], hmc),
+        metrics.total_variation(p[: len(hmc)], hmc),
+        metrics.negative_log_likelihood(y, p),
+        metrics.expected_calibration_error(y, p),
+    )
+
+
+def table(found: Curves, y: np.ndarray, hmc: np.ndarray) -> list[str]:
+    """A row a method, and the lecture's rows below."""
+    lines = [f"| method | {' | '.join(COLUMNS)} | epochs | hours |", "|---" * 8 + "|"]
+    ordered = sorted(
+        found, key=lambda name: metrics.total_variation(found[name][-1].p[: len(hmc)], hmc)
+    )
+    for name in ordered:
+        last = found[name][-1]
+        cells = words(scores(last.p, y, hmc))
+        lines.append(f"| {name} | {cells} | {last.epochs} | {last.hours:.1f} |")
+    own = y[: len(hmc)]
+    of_hmc = scores(hmc, own, hmc)
+    lines.append(f"| HMC's chains together | {words((of_hmc[0], None, None, *of_hmc[3:]))} | | |")
+    for name, row in LECTURE.items():
+        lines.append(f"| lecture: {name} | {words((*row, None, None))} | | |")
+    return lines
+
+
+def words(row: Sequence[float | None]) -> str:
+    """The cells of a row: percents, then numbers."""
+    form = ("{:.2%}", "{:.2%}", "{:.3f}", "{:.3f}", "{:.3f}")
+    return " | ".join(
+        "" if value is None else f.format(value).replace("%", " %")
+        for f, value in zip(form, row, strict=True)
+    )
+
+
+def approach(found: Curves, hmc: np.ndarray) -> Figure:
+    """Agreement and total variation against the epochs that are spent."""
+    figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
+    for ax, of, label, reference in zip(
+        axes,
+        (metrics.agreement, metrics.total_variation),
+        ("agreement with HMC", "total variation from HMC"),
+        (0.9267, 0.099),
+        strict=True,
+    ):
+        for number, (name, answers) in enumerate(found.items()):
+            values = [of(a.p[: len(hmc)], hmc) for a in answers]
+            style = "o-" if number < 10 else "s--"
+            ax.plot([a.epochs for a in answers], values, style, markersize=3, label=name)
+        ax.axhline(reference, color="black", linestyle=":", label="lecture's best, 10,000 epochs")
+        ax.set(xlabel="epochs, of all members and chains", ylabel=label, xscale="log")
+        ax.grid(alpha=0.3, which="both")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def between(last: Mapping[str, np.ndarray], hmc: np.ndarray) -> Figure:
+    """How often each two methods predict one class."""
+    known = {name: p[: len(hmc)] for name, p in last.items()} | {"HMC": hmc}
+    names = list(known)
+    matrix = np.array([[metrics.agreement(known[a], known[b]) for a in names] for b in names])
+    size = 2.5 + 0.6 * len(names)
+    figure, ax = plt.subplots(figsize=(size, size - 0.8), layout="constrained")
+    off = matrix[~np.eye(len(names), dtype=bool)]
+    image = ax.imshow(100 * matrix, vmin=100 * off.min(), vmax=100, cmap="viridis")
+    for (i, j), value in np.ndenumerate(matrix):
+        dark = value < (off.min() + 1) / 2
+        color = "white" if dark else "black"
+        ax.text(j, i, f"{100 * value:.1f}", ha="center", va="center", size=7, color=color)
+    ax.set_xticks(range(len(names)), names, rotation=60, ha="right")
+    ax.set_yticks(range(len(names)), names)
+    figure.colorbar(image, ax=ax, label="test images with the same predicted class (%)")
+    return figure
