@@ -21,6 +21,7 @@ from tutorials.pretrained.training import PRECISION, classes, compiled, settings
 
 CUT = "block_10_sum"
 RATE = 3e-4
+SWAG_RATE = 0.01
 DROPPED = 0.2
 STDDEV = 0.02
 """Standard deviations of weights at the start of Bayes by Backprop, as shares of their means."""
@@ -92,6 +93,7 @@ def bayes_by_backprop(
     """Distributions around the fine-tuned weights of all convolutions and the softmax."""
     how = {"num_data": len(x), "initial_sigma": STDDEV, "prior": PRECISION**-0.5}
     plain = fine_tuned(args, pretrained, x, y)
+    plain.get_layer("classes").kernel_regularizer = None  # the prior is in the KL
     by_flipout = tfbdl.to_bayesian(plain, layers=takes_flipout, estimator="flipout", **how)
     network = tfbdl.to_bayesian(by_flipout, **how)
     return trained(args, ready(args, network, len(x)), x, y)
@@ -105,7 +107,7 @@ def takes_flipout(layer: keras.layers.Layer) -> bool:
 def swag(args: argparse.Namespace, pretrained: keras.Model, x: np.ndarray, y: np.ndarray) -> SWAG:
     """The moments of a path at a constant rate, from the fine-tuned weights on."""
     network = fine_tuned(args, pretrained, x, y)
-    network.compile(keras.optimizers.SGD(0.01, momentum=0.9), Categorical())
+    network.compile(keras.optimizers.SGD(SWAG_RATE, momentum=0.9), Categorical())
     return SWAG(network, rank=10).fit(x, y, **settings(args, args.tail_epochs))
 
 

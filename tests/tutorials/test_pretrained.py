@@ -1,0 +1,130 @@
+"""The tutorial of a pretrained network, with random weights and images whose class is a colour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import keras
+import numpy as np
+import pytest
+
+from tutorials.pretrained import __main__ as script
+from tutorials.pretrained import efficientnet_lite0, pictures, problem, tails
+from tutorials.records import RecordFile
+
+RNG = np.random.default_rng(0)
+NUM, NUM_TRAIN = 60, 240
+
+
+def coloured(number: int, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise around a colour for each class, 8 bits."""
+    y = RNG.integers(0, num_classes, number)
+    colours = np.array([[r, g, b] for r in (40, 210) for g in (40, 210) for b in (40, 210)])
+    x = colours[y][:, None, None] + RNG.normal(0, 5, (number, 32, 32, 3))
+    return np.clip(x, 0, 255).astype("uint8"), y
+
+
+def images(*_: Any) -> problem.Images:
+    x_train, y_train = coloured(NUM_TRAIN, 6)
+    x_test, y_test = coloured(NUM, 6)
+    unknown = coloured(NUM, 8)[0]
+    return problem.Images(
+        x_train, y_train, x_test, y_test, unknown, 255 - unknown, RNG.uniform(size=NUM)
+    )
+
+
+def classifier() -> keras.Model:
+    keras.utils.set_random_seed(0)
+    return efficientnet_lite0.classifier(32)
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file like that of ImageNet's weights, of random ones that normalise some images."""
+    model = classifier()
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.momentum = 0.0
+    model(efficientnet_lite0.scaled(coloured(NUM, 8)[0]), training=True)
+    arrays = {}
+    for layer in model.layers:
+        name, normal = efficientnet_lite0._name_in_file(layer.name) if layer.weights else ("", 0)
+        fields = ["weight", "bias"]
+        if normal:
+            fields = ["weight", "bias", "running_mean", "running_var"]
+        for field, array in zip(fields, layer.get_weights(), strict=False):
+            if array.ndim == 4:
+                depthwise = isinstance(layer, keras.layers.DepthwiseConv2D)
+                turned = array.transpose((2, 3, 0, 1) if depthwise else (3, 2, 0, 1))
+            else:
+                turned = array.T
+            arrays[f"{name}.{field}"] = turned
+    path = tmp_path_factory.mktemp("weights") / "weights.npz"
+    np.savez_compressed(path, **arrays)
+    return path
+
+
+def test_the_architecture_is_that_of_the_weights(weights: Path) -> None:
+    """4,652,008 parameters, as the paper's; a file gives each layer its own arrays again."""
+    model = classifier()
+    statistics = model.non_trainable_variables  # of normalisations, which the paper leaves out
+    assert model.count_params() - sum(int(np.prod(v.shape)) for v in statistics) == 4_652_008
+    efficientnet_lite0.load_weights(model, weights)
+    with np.load(weights) as arrays:
+        np.testing.assert_array_equal(model.get_layer("imagenet").kernel, arrays["_fc.weight"].T)
+        given = arrays["_blocks.3._depthwise_conv.weight"]
+        kernel = model.get_layer("block_3_depthwise").kernel
+        np.testing.assert_array_equal(kernel[2, 1, 5, 0], given[5, 0, 2, 1])
+        given = arrays["_blocks.3._expand_conv.weight"]
+        kernel = model.get_layer("block_3_expand").kernel
+        np.testing.assert_array_equal(kernel[0, 0, 2, 7], given[7, 2, 0, 0])
+        spread = model.get_layer("stem_bn").moving_variance
+        np.testing.assert_array_equal(spread, arrays["_bn0.running_var"])
+
+
+def test_trunk_and_tail_are_the_body() -> None:
+    network = efficientnet_lite0.body(32)
+    trunk, tail = tails.cut(network)
+    x = RNG.normal(size=(3, 32, 32, 3)).astype("float32")
+    np.testing.assert_allclose(tail(trunk(x)), network(x), atol=1e-5)
+
+
+def test_what_is_left_to_the_network() -> None:
+    """Shares and errors by a loop over the pictures, the least certain handed over first."""
+    given = images()
+    p = {"test": RNG.dirichlet(np.ones(6), NUM), "unknown": RNG.dirichlet(np.ones(6), NUM)}
+    shares, errors = pictures.handed_over(p, given)
+    rows = [(q, q.argmax() != given.y_test[i]) for i, q in enumerate(p["test"])]
+    rows += [(q, True) for q in p["unknown"][: NUM // 3]]
+    rows.sort(key=lambda row: -np.sum(row[0] * np.log(row[0])))
+    for number in (1, 10, len(rows)):
+        kept = [wrong for _, wrong in rows[:number]]
+        assert errors[number - 1] == pytest.approx(np.mean(kept))
+        assert shares[number - 1] == pytest.approx(1 - number / len(rows))
+
+
+def test_all_methods_run_and_are_kept(weights: Path, tmp_path: Path) -> None:
+    flags = ["--weights", str(weights), "--size", "32", "--N", str(NUM_TRAIN), "--batch_size", "20"]
+    flags += ["--n_epochs", "60", "--tail_epochs", "2", "--K", "2", "--rank", "1", "--S", "3"]
+    args = script.parser().parse_args([*flags, "--savedir", str(tmp_path)])
+    with (
+        mock.patch.object(problem, "images", images),
+        mock.patch.object(tails, "SWAG_RATE", 1e-3),
+    ):
+        script.run(args)
+    records = RecordFile(tmp_path / "scores.jsonl", "part", "method").records()
+    kept = {(record["part"], record["method"]): record for record in records}
+    assert len(kept) == 13
+    assert kept["head", "softmax"]["accuracy"] > 0.5
+    for record in kept.values():
+        assert 0 <= record["ece"] <= 1
+        assert np.isfinite(record["nll"])
+    assert (tmp_path / "handed_over.png").stat().st_size > 10_000
+    refused = mock.Mock(side_effect=AssertionError("trained again"))
+    with (
+        mock.patch.object(problem, "images", images),
+        mock.patch.object(script, "measured", refused),
+    ):
+        script.run(args)
