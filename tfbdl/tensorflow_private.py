@@ -171,3 +171,23 @@ if "Bitcast" not in pfor._pfor_converter_registry:
     @pfor.RegisterPFor("Bitcast")
     def _vectorised(op: pfor._PforInput) -> pfor.WrappedTensor:
         return pfor.wrap(tf.bitcast(op.stacked_input(0), op.get_attr("type")), True)
+
+
+def _product(op: pfor._PforInput) -> pfor.WrappedTensor:
+    """The product that `tf.vectorized_map` makes of products in its lanes.
+
+    Matrices (n, 1, M, K) times one that is common to all lanes become (n, M, K) before: oneDNN
+    breaks memory in the product of the former (TensorFlow 2.21, its issue 117700).
+    """
+    op.expanddim_inputs_for_broadcast()
+    (x, x_varies, _), (y, y_varies, _) = op.inputs
+    flags = {"adjoint_a": op.get_attr("adj_x"), "adjoint_b": op.get_attr("adj_y")}
+    is_common = x_varies and not y_varies and y.shape.rank and set(y.shape[:-2]) <= {1}
+    if x.shape.rank != 4 or not is_common:
+        return pfor.wrap(tf.matmul(x, y, **flags), True)
+    lanes, shape = tf.shape(x)[:2], tf.shape(x)[2:]
+    z = tf.matmul(tf.reshape(x, tf.concat([[-1], shape], 0)), y, **flags)
+    return pfor.wrap(tf.reshape(z, tf.concat([lanes, tf.shape(z)[-2:]], 0)), True)
+
+
+pfor._pfor_converter_registry["BatchMatMulV2"] = _product

@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def main() -> None:
         known = {} if args.again else cells.get(row, {})
         left = [c for c in args.columns or COLUMNS if not known.get(c, {}).get("found")]
         while left:
-            for column, found, seconds in in_a_process(row, left):
+            for column, found, seconds in in_a_process(row, tuple(left)):
                 print(f"{row} | {column} | {found} | {seconds:.0f} s", flush=True)
                 cells.setdefault(row, {})[column] = {"found": found, "seconds": round(seconds, 1)}
                 left.remove(column)
@@ -75,7 +75,7 @@ def run(row: str, columns: list[str]) -> None:
         print("cell " + json.dumps([column, answer, time.monotonic() - begun]), flush=True)
 
 
-def in_a_process(row: str, columns: list[str]) -> Iterator[tuple[str, str, float]]:
+def in_a_process(row: str, columns: Sequence[str]) -> Iterator[tuple[str, str, float]]:
     """The cells of a row as they come; one whose process ends, or never does, fails."""
     command = [sys.executable, "-m", "compatibility", "--row", row, "--columns", *columns]
     process = subprocess.Popen(

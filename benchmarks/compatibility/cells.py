@@ -218,13 +218,10 @@ REFUSED: dict[tuple[str, str], str] = {
 """The cells that must be refused, written down before they were run, with the reason."""
 
 SEEN: dict[tuple[str, str], str] = {
-    **{
-        (
-            name,
-            "save, load",
-        ): "files of Keras forget that an outer network shares a layer with one inside it"
-        for name in ("GPT-2", "Gemma")
-    },
+    (
+        "U-Net",
+        "NeuralLinear",
+    ): "it regresses on one vector of features for each example, of which a U-Net has one a pixel",
     ("Gemma", "LiteRT"): "it has no such slices of lengths that are not known",
     ("int8", "LiteRT"): "it has no product of integers in several batches",
     (

@@ -122,6 +122,11 @@ MODELS: dict[str, tuple[Callable[[], keras.Model], Any, Any]] = {
     "LSTM with masks": (recurrent, WORDS, CATEGORICAL),
     "GRU": (lambda: recurrent(layers.BayesGRU, mask_zero=False), WORDS, CATEGORICAL),
     "LSTM of Keras": (stock_recurrent, WORDS, CATEGORICAL),
+    "gelu": (
+        lambda: network(keras.layers.Dense(6, "gelu"), layers.BayesDense(C, num_data=N)),
+        X,
+        CATEGORICAL,
+    ),
     "positions": (
         lambda: network(layers.BayesDense(C, num_data=N), x=IMAGES[:, 0]),
         IMAGES[:, 0],

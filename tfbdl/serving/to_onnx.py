@@ -13,6 +13,7 @@ import tensorflow as tf
 Formula = Callable[[Callable[..., str], Callable[[float], str], str], str]
 """The name of a result for x, by `operation(kind, *names)` and `number(value)`."""
 _MADE_OF_OTHERS: dict[str, Formula] = {
+    "Erfc": lambda operation, number, x: operation("Sub", number(1.0), operation("Erf", x)),
     "Expm1": lambda operation, number, x: operation(  # keeps its digits near 0
         "Mul",
         operation("Tanh", operation("Mul", x, number(0.5))),

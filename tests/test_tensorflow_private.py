@@ -1,0 +1,54 @@
+"""Products of matrices in `tf.vectorized_map`, held against NumPy's."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbdl import tensorflow_private  # noqa: F401 (it says how they become one)
+
+RNG = np.random.default_rng(0)
+
+
+def shapes_of_products(graph: tf.Graph) -> list[list[int]]:
+    found = [op for op in graph.get_operations() if op.type.startswith("BatchMatMul")]
+    return [op.inputs[0].shape.as_list() for op in found]
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize(
+    ("each", "common"),
+    [
+        ((1, 17, 48), (48, 16)),
+        ((1, 17, 48), (1, 48, 16)),
+        ((17, 48), (1, 48, 16)),
+        ((3, 17, 48), (48, 16)),
+        ((1, 17, 48), (3, 48, 16)),
+        ((2, 1, 17, 48), (48, 16)),
+    ],
+)
+def test_products_with_a_common_matrix(
+    each: tuple[int, ...], common: tuple[int, ...], adjoint: bool
+) -> None:
+    """Matrices (n, 1, M, K) times (K, N), where TensorFlow 2.21 breaks memory, do not meet."""
+    x = RNG.normal(size=(16, *each)).astype("float32")
+    y = RNG.normal(size=common).astype("float32")
+    right = np.stack([one @ y for one in x])
+    if adjoint:
+        x, y = np.swapaxes(x, -1, -2), np.swapaxes(y, -1, -2)
+
+    @tf.function
+    def products(x: tf.Tensor) -> tf.Tensor:
+        multiply = {"adjoint_a": adjoint, "adjoint_b": adjoint}
+        return tf.vectorized_map(lambda one: tf.matmul(one, y, **multiply), x)
+
+    graph = products.get_concrete_function(tf.constant(x)).graph
+    assert graph.outputs[0].shape == right.shape
+    breaking = [s for s in shapes_of_products(graph) if len(s) == 4 and s[:2] == [16, 1]]
+    assert not breaking or common == (3, 48, 16)
+    np.testing.assert_allclose(products(tf.constant(x)), right, rtol=0, atol=2e-5)
+
+
+def test_products_with_a_matrix_for_each() -> None:
+    x, y = RNG.normal(size=(5, 1, 4, 3)), RNG.normal(size=(5, 3, 2))
+    found = tf.vectorized_map(lambda pair: tf.matmul(*pair), (tf.constant(x), tf.constant(y)))
+    np.testing.assert_allclose(found, x @ y[:, np.newaxis], rtol=1e-12)
