@@ -36,6 +36,7 @@ from tfbdl.inference import ess  # noqa: E402
 
 PACKAGES: dict[str, tuple[str, ...]] = {
     "tfbdl": ("tfbdl",),
+    "adam": ("tfbdl",),
     "parts": ("tensorflow",),
     "keras": ("keras",),
     "torch": ("torch", "numpy"),
@@ -50,11 +51,13 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "tfp": ("tensorflow-probability", "tensorflow", "tf_keras"),
     "posteriors": ("posteriors", "torch", "numpy"),
     "blackjax": ("blackjax",),
+    "ivon": ("ivon-opt", "torch", "numpy"),
+    "vbll": ("vbll", "torch", "numpy"),
     "laplace_torch": ("laplace-torch", "torch", "numpy"),
     "pythae": ("pythae", "torch", "numpy"),
 }
 """What each is, and what is installed with it."""
-INSTALLED = ("tfbdl", "parts", "keras")
+INSTALLED = ("tfbdl", "adam", "parts", "keras")
 """Those that run where this does."""
 FEWEST = 3
 """Rounds, however long they take."""

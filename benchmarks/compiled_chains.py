@@ -19,7 +19,7 @@ from tfbdl.replicas import Replicas
 
 
 def compiled_chains(
-    target: LogPosterior, kernel: Kernel, theta: np.ndarray, num_samples: int
+    target: LogPosterior, kernel: Kernel, theta: np.ndarray, num_samples: int, thinning: int = 1
 ) -> Callable[[], Draws]:
     """A function that samples, without warm-up.
 
@@ -28,10 +28,11 @@ def compiled_chains(
         kernel: of the steps.
         theta: where the chains start, shape (C, D).
         num_samples: S, of each chain.
+        thinning: steps from sample to sample.
     """
     replicas = Replicas(None, None)
     chains = Chains(
-        target, kernel, replicas, theta, num_warmup=0, num_samples=num_samples, thinning=1
+        target, kernel, replicas, theta, num_warmup=0, num_samples=num_samples, thinning=thinning
     )
     start = chains.start(seed=0)
 

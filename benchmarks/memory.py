@@ -1,10 +1,11 @@
 """Peak memory and CPU seconds of large networks, each case in a process of its own.
 
     python benchmarks/memory.py                    # writes results/memory/README.md
-    python benchmarks/memory.py --cases "1,000 classes"
+    python benchmarks/memory.py --cases "1,000 classes" --packages tfbdl
 
-The memory is the most that the process held, TensorFlow's import within it; the seconds are those
-of all its threads, and of the clock.
+The memory is the most that the process held, imports within it; the seconds are those of all its
+threads, and of the clock. laplace-torch has the cases that it knows (`peers/memory_of_*.py`), in
+its environment of `bench.py`, with a limit of memory and of time.
 """
 
 from __future__ import annotations
@@ -18,12 +19,9 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 import argparse
 import json
 import platform
-import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +32,19 @@ from keras import layers as L
 
 from tfbdl.inference import SWAG, Laplace
 
-ROOT = Path(__file__).parents[1]
-Steps = list[dict[str, Any]]
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE / "peers"))
+
+import bench  # noqa: E402
+from measured import Steps, measured  # noqa: E402
+
 RNG = np.random.default_rng(0)
-
-
-@contextmanager
-def measured(steps: Steps, name: str) -> Iterator[None]:
-    """Adds a step, with its seconds and the most memory that the process has held by its end."""
-    clock, cpu = time.perf_counter(), time.process_time()
-    yield
-    clock, cpu = time.perf_counter() - clock, time.process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    steps.append({"step": name, "seconds": clock, "cpu_seconds": cpu, "gigabytes": peak})
+GIGABYTES, MINUTES = 16.0, 10.0
+"""Of addresses of a peer's process, and of its case."""
+PEERS = ("laplace_torch",)
+PASSIVE = {"OMP_WAIT_POLICY": "passive"}
+"""Threads of PyTorch that wait are not counted as work."""
 
 
 def classes(structure: str) -> Callable[[Steps], None]:
@@ -157,27 +155,64 @@ def in_a_process(name: str) -> Steps:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def versions() -> dict[str, str]:
+def by_peer(peer: str, name: str) -> Steps:
+    """The steps of a case in a peer, none if it has no such case; a step not done says why."""
+    script = HERE / "peers" / f"memory_of_{peer}.py"
+    command = [bench.python_of(peer), script, name, str(GIGABYTES)]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**bench.environment(""), **PASSIVE},
+    )
+    try:
+        lines, errors = process.communicate(timeout=60 * MINUTES)
+        ended = f"ends: {bench.last_line(errors)}"
+    except subprocess.TimeoutExpired:
+        process.kill()
+        lines, errors = process.communicate()
+        ended = f"not done after {MINUTES:.0f} minutes"
+    rows = {row["step"]: row for row in map(json.loads, lines.splitlines())}
+    if process.returncode and not rows:
+        raise RuntimeError(f"{peer}: {name}: {errors[-2000:]}")
+    for row in rows.values():
+        if row.keys() == {"step"}:
+            row["fails"] = ended
+    return list(rows.values())
+
+
+def versions(packages: list[str]) -> dict[str, str]:
     """What it was measured with."""
-    return {
-        "command": "python benchmarks/memory.py",
+    peers = [bench.version_of(peer).rsplit(" ", 1) for peer in packages if peer in PEERS]
+    own = {
         "tfbdl": tfbdl.__version__,
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,
         "Python": platform.python_version(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
     }
+    return {"command": "python benchmarks/memory.py", **own, **dict(peers)}
 
 
-def report(results: dict[str, Steps]) -> str:
+def row(case: str, package: str, step: dict[str, Any]) -> str:
+    """A line of the table."""
+    if "fails" in step:
+        cells = [step["fails"][:240].replace("|", "/"), "", ""]
+    else:
+        cells = [f"{step['gigabytes']:.2f}", f"{step['cpu_seconds']:.0f}", f"{step['seconds']:.0f}"]
+    return f"| {' | '.join([case, package, step['step'], *cells])} |"
+
+
+def report(measured_with: dict[str, str], results: dict[str, dict[str, Steps]]) -> str:
     """A page with a table."""
     rows = [
-        f"| {name} | {s['step']} | {s['gigabytes']:.2f} | {s['cpu_seconds']:.0f} "
-        f"| {s['seconds']:.0f} |"
-        for name, steps in results.items()
-        for s in steps
+        row(case, package, step)
+        for case, packages in results.items()
+        for package, steps in packages.items()
+        for step in steps
     ]
-    known = versions()
+    known = dict(measured_with)
     return "\n".join(
         [
             "# Memory of large networks",
@@ -186,8 +221,12 @@ def report(results: dict[str, Steps]) -> str:
             "The peak is the most memory that the process held by the end of the step, 0.75 GB of "
             "imports within it; other work may have run beside it.",
             "",
-            "| case | step | peak, GB | CPU seconds | seconds |",
-            "|---|---|---|---|---|",
+            f"laplace-torch may ask for {GIGABYTES:.0f} GB and take {MINUTES:.0f} minutes a case; "
+            "its fits have the backend `BackPackGGN`. TorchUncertainty's `LaplaceApprox` is a "
+            "wrapper of it.",
+            "",
+            "| case | package | step | peak, GB | CPU seconds | seconds |",
+            "|---|---|---|---|---|---|",
             *rows,
             "",
         ]
@@ -198,6 +237,8 @@ def parser() -> argparse.ArgumentParser:
     """The arguments."""
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--cases", nargs="*", default=[], help="words in the names of those to run")
+    packages = ["tfbdl", *PEERS]
+    p.add_argument("--packages", nargs="+", choices=packages, default=packages)
     p.add_argument("--alone", help=argparse.SUPPRESS)
     p.add_argument("--savedir", type=Path, default=ROOT / "results" / "memory")
     return p
@@ -213,15 +254,20 @@ def main(argv: list[str] | None = None) -> None:
         return
     args.savedir.mkdir(parents=True, exist_ok=True)
     file = args.savedir / "memory.json"
-    kept = args.cases and file.exists()
-    results = json.loads(file.read_text())["cases"] if kept else {}
+    record = json.loads(file.read_text()) if file.exists() else {"measured with": {}, "cases": {}}
+    results = record["cases"]
     for name in CASES:
-        if not args.cases or any(word in name for word in args.cases):
-            results[name] = in_a_process(name)
-            print(name, *results[name], sep="\n  ", flush=True)
+        if args.cases and not any(word in name for word in args.cases):
+            continue
+        for package in args.packages:
+            steps = in_a_process(name) if package == "tfbdl" else by_peer(package, name)
+            if steps:
+                results.setdefault(name, {})[package] = steps
+                print(f"{name}, {package}", *steps, sep="\n  ", flush=True)
+    known = {**record["measured with"], **versions(args.packages)}
     results = {name: results[name] for name in CASES if name in results}
-    file.write_text(json.dumps({"measured with": versions(), "cases": results}, indent=1) + "\n")
-    (args.savedir / "README.md").write_text(report(results))
+    file.write_text(json.dumps({"measured with": known, "cases": results}, indent=1) + "\n")
+    (args.savedir / "README.md").write_text(report(known, results))
 
 
 if __name__ == "__main__":

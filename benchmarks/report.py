@@ -15,8 +15,10 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
 import work
 
-SINGLE = ("bbb_local", "bbb_flipout", "bbb_one", "bbb_wide", "sgld", "sghmc")
+NEWER = ("batch_ensemble", "vbll", "ivon", "ivon_resnet")
+SINGLE = ("bbb_local", "bbb_flipout", "bbb_one", "bbb_wide", "sgld", "sghmc", *NEWER)
 FLOORS = {
+    "adam": ("single weights in tfbdl.train", SINGLE),
     "parts": ("sum of the parts", SINGLE),
     "keras": ("single weights", SINGLE),
     "torch": ("single weights", SINGLE),

@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import bench  # noqa: E402
+import work as works  # noqa: E402
 
 
 def started(work: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
@@ -39,3 +43,11 @@ def test_unknown_work_is_an_error(tmp_path: Path) -> None:
     run = started("unheard_of", tmp_path)
     assert run.returncode != 0
     assert "unheard_of" in run.stderr
+
+
+@pytest.mark.parametrize("work", works.TITLES)
+def test_work_is_the_package_s_and_another_s(work: str) -> None:
+    known = {peer for peer in bench.PACKAGES if bench.has(peer, work)}
+    assert "tfbdl" in known
+    assert known - {"tfbdl", *bench.report.FLOORS} or work == "concrete"
+    assert work in works.UNITS

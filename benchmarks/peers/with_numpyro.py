@@ -102,9 +102,9 @@ def curve_model(x: jax.Array, y: jax.Array) -> None:
     """46 parameters."""
     for i, (inputs, units) in enumerate(zip(work.TANH[:-1], work.TANH[1:], strict=True)):
         x = (jnp.tanh(x) if i else x) @ weights(f"w{i}", inputs, units)
-    precision = numpyro.sample("precision", dist.Gamma(0.5, 1.0))
+    scale = numpyro.sample("scale", dist.Gamma(0.5, 1.0))
     with numpyro.plate("data", len(x)):
-        numpyro.sample("y", dist.Normal(x[:, 0], precision**-0.5), obs=y[:, 0])
+        numpyro.sample("y", dist.Normal(x[:, 0], scale), obs=y[:, 0])
 
 
 def small_model(x: jax.Array, y: jax.Array) -> None:
@@ -140,7 +140,7 @@ def chain(model: Callable[..., None], shapes: Any, data: Any, samples: int, kern
 
 def chain_46(kernel: Any) -> Round:
     """On the curve."""
-    shapes = {"w0": (3, 5), "w1": (5, 5), "w2": (5, 1), "precision": ()}
+    shapes = {"w0": (3, 5), "w1": (5, 5), "w2": (5, 1), "scale": ()}
     return chain(curve_model, shapes, work.curve(), work.SAMPLES_46, kernel)
 
 

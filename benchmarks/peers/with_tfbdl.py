@@ -18,10 +18,11 @@ import work
 
 from benchmarks.compiled_chains import compiled_chains
 from benchmarks.compiled_epochs import compiled_epoch
+from benchmarks.plain_networks import resnet20
 from tfbdl import layers
-from tfbdl.inference import HMC, NUTS, Laplace, LogPosterior
-from tfbdl.likelihoods import Categorical, Normal
-from tfbdl.optimizers import SGHMC, SGLD
+from tfbdl.inference import HMC, MAMS, MCLMC, NUTS, Laplace, LogPosterior
+from tfbdl.likelihoods import Categorical, Expected, Normal
+from tfbdl.optimizers import IVON, SGHMC, SGLD
 from tfbdl.priors import GammaScale
 
 Round = Callable[[], dict[str, float]]
@@ -113,12 +114,38 @@ def sampler(optimizer: Any) -> Round:
 
 sgld = partial(sampler, SGLD)
 sghmc = partial(sampler, SGHMC)
+ivon = partial(sampler, IVON)
 
 
-def chain(target: LogPosterior, kernel: Any, num_samples: int) -> Round:
+def ivon_resnet() -> Round:
+    """Steps on all weights, those of the normalisations too."""
+    n = work.STEPS * work.BATCH
+    model = resnet20().model
+    model.compile(IVON(1e-3, num_data=n, prior=1.0), Categorical())
+    return steps(model, work.BATCH, *work.photographs(n))
+
+
+def vbll() -> Round:
+    """Steps of a last layer whose weights into each output have a full covariance."""
+    n = work.STEPS * work.BATCH
+    *hidden, _ = dense(work.NETWORK, keras.layers.Dense)
+    last = layers.VariationalLastLayer(work.NETWORK[-1], num_data=n, use_bias=False)
+    model = keras.Sequential([keras.Input((work.NETWORK[0],)), *hidden, last])
+    model.compile(keras.optimizers.Adam(work.LEARNING_RATE), Expected(Categorical()))
+    return steps(model, work.BATCH, *work.images(n))
+
+
+def batch_ensemble() -> Round:
+    """Steps of all members on each example."""
+    model = classifier(dense(work.NETWORK, keras.layers.Dense))
+    ensemble = tfbdl.to_batch_ensemble(model, work.MEMBERS)
+    return steps(ensemble, work.BATCH, *work.images(work.STEPS * work.BATCH))
+
+
+def chain(target: LogPosterior, kernel: Any, num_samples: int, thinning: int) -> Round:
     """A chain with fixed steps; each round the same."""
     theta = work.start(target.size)[np.newaxis]
-    sample = compiled_chains(target, kernel, theta, num_samples)
+    sample = compiled_chains(target, kernel, theta, num_samples, thinning)
 
     def run() -> dict[str, float]:
         draws = sample()
@@ -127,33 +154,44 @@ def chain(target: LogPosterior, kernel: Any, num_samples: int) -> Round:
     return run
 
 
-def chain_46(kernel: Any) -> Round:
+def chain_46(kernel: Any, thinning: int = 1) -> Round:
     """On the curve, with the noise among the parameters."""
     hidden = [keras.layers.Dense(n, "tanh", use_bias=False) for n in work.TANH[1:-1]]
     stack = [*hidden, keras.layers.Dense(1, use_bias=False), layers.LearnedScale()]
     network = keras.Sequential([keras.Input((work.TANH[0],)), *stack])
     prior = {"*": 1.0, stack[-1].name: GammaScale()}
     target = LogPosterior(network, prior, *work.curve(), likelihood=Normal("predicted"))
-    return chain(target, kernel, work.SAMPLES_46)
+    return chain(target, kernel, work.SAMPLES_46, thinning)
 
 
-def chain_small(kernel: Any) -> Round:
+def chain_small(kernel: Any, thinning: int = 1) -> Round:
     """On images."""
     stack = [keras.layers.Dense(work.SMALL[1], "tanh"), keras.layers.Dense(work.SMALL[2])]
     network = keras.Sequential([keras.Input((work.SMALL[0],)), *stack])
     target = LogPosterior(network, 1.0, *work.images(1000), likelihood=Categorical())
-    return chain(target, kernel, work.SAMPLES_SMALL)
+    return chain(target, kernel, work.SAMPLES_SMALL, thinning)
 
 
-def trajectories(step_size: float, num_steps: int) -> HMC:
-    """Of that many leapfrog steps each."""
-    return HMC(step_size=step_size, trajectory_length=(num_steps - 0.5) * step_size, jitter=0.0)
+def trajectories(step_size: float, num_steps: int, kernel: type[HMC] = HMC) -> HMC:
+    """Of that many steps each."""
+    return kernel(step_size=step_size, trajectory_length=(num_steps - 0.5) * step_size, jitter=0.0)
 
 
 hmc_46 = partial(chain_46, trajectories(work.STEP_46, work.TRAJECTORY_46))
 nuts_46 = partial(chain_46, NUTS(max_tree_depth=work.DEPTH_46, step_size=work.STEP_46))
+mams_46 = partial(chain_46, trajectories(work.MAMS_46, work.ISOKINETIC_46, MAMS))
+mclmc_46 = partial(
+    chain_46,
+    MCLMC(step_size=work.MCLMC_46, decoherence_length=work.DECOHERENCE_46),
+    work.ISOKINETIC_46,
+)
 hmc_small = partial(chain_small, trajectories(work.STEP_SMALL, work.TRAJECTORY_SMALL))
 nuts_small = partial(chain_small, NUTS(max_tree_depth=work.DEPTH_SMALL, step_size=work.STEP_SMALL))
+mclmc_small = partial(
+    chain_small,
+    MCLMC(step_size=work.MCLMC_SMALL, decoherence_length=work.DECOHERENCE_SMALL),
+    work.ISOKINETIC_SMALL,
+)
 
 
 def fitted(subset: str, structure: str) -> tuple[Laplace, np.ndarray, np.ndarray]:

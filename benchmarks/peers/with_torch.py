@@ -60,11 +60,59 @@ def deterministic(sizes: tuple[int, ...] = work.NETWORK, batch: int = work.BATCH
 
 
 bbb_one = bbb_local = bbb_flipout = sgld = sghmc = deterministic
+ivon = vbll = batch_ensemble = deterministic
 
 
 def bbb_wide() -> Round:
     """Steps of single weights in the wide network."""
     return deterministic(work.WIDE, work.WIDE_BATCH)
+
+
+def convolution(inputs: int, filters: int, stride: int = 1) -> nn.Sequential:
+    """Of 3 x 3 pixels, and its normalisation."""
+    kernel = nn.Conv2d(inputs, filters, 3, stride, padding=1, bias=False)
+    return nn.Sequential(kernel, nn.BatchNorm2d(filters))
+
+
+class Block(nn.Module):
+    """Two convolutions beside a shortcut without weights, of every second pixel where they halve.
+
+    Twice the filters halve the image.
+    """
+
+    def __init__(self, inputs: int, filters: int) -> None:
+        super().__init__()
+        self.stride, self.more = filters // inputs, filters - inputs
+        self.first = convolution(inputs, filters, self.stride)
+        self.second = convolution(filters, filters)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.second(self.first(x).relu())
+        if self.more:
+            half = self.more // 2
+            x = nn.functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, half, half))
+        return (h + x).relu()
+
+
+def resnet20() -> nn.Sequential:
+    """The ResNet-20 of `plain_networks.py`."""
+    widths = (16, 16, 16, 16, 32, 32, 32, 64, 64, 64)
+    blocks = [Block(*pair) for pair in itertools.pairwise(widths)]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)]
+    return nn.Sequential(convolution(3, 16), nn.ReLU(), *blocks, *head)
+
+
+def photographs(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Those of the work, channels first."""
+    x, y = work.photographs(n)
+    return np.ascontiguousarray(x.transpose(0, 3, 1, 2)), y
+
+
+def ivon_resnet() -> Round:
+    """Steps of single weights of a ResNet-20."""
+    model, cross_entropy = resnet20(), nn.CrossEntropyLoss()
+    data = photographs(work.STEPS * work.BATCH)
+    return train(model, lambda x, y: cross_entropy(model(x), y), work.BATCH, *data)
 
 
 def vae(num_data: int = 1000) -> Round:

@@ -6,9 +6,9 @@ import operators  # noqa: F401
 import torch
 import work
 from torch import nn
+from torch_uncertainty import methods
 from torch_uncertainty.layers.bayesian import BayesLinear
 from torch_uncertainty.losses import ELBOLoss
-from torch_uncertainty.methods import mc_dropout as wrapped
 from with_torch import Round, stack, train
 
 
@@ -25,6 +25,22 @@ def bbb_wide() -> Round:
     return bbb_one(work.WIDE, work.WIDE_BATCH)
 
 
+def batch_ensemble() -> Round:
+    """Its wrapper around a network, which gives each example to all members."""
+    model = methods.batch_ensemble(
+        stack(work.NETWORK, nn.Linear),
+        work.MEMBERS,
+        repeat_training_inputs=True,
+        convert_layers=True,
+    )
+    cross_entropy = nn.CrossEntropyLoss()
+
+    def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(model(x), y.repeat(work.MEMBERS))
+
+    return train(model, loss, work.BATCH, *work.images(work.STEPS * work.BATCH))
+
+
 def mc_dropout() -> Round:
     """Its wrapper around a network with dropout."""
     core = nn.Sequential(
@@ -32,7 +48,7 @@ def mc_dropout() -> Round:
         *(nn.Linear(500, 500), nn.ReLU(), nn.Dropout(0.5)),
         nn.Linear(500, 10),
     )
-    model = wrapped(core, num_estimators=100).eval()
+    model = methods.mc_dropout(core, num_estimators=100).eval()
     x = torch.from_numpy(work.images(1000)[0])
 
     @torch.no_grad()

@@ -18,12 +18,12 @@ LEARNING_RATE = 1e-3
 DRAWS = 1000
 """Of a prediction of 1,000 images."""
 TANH = (3, 5, 5, 1)
-"""46 parameters with the noise precision and no biases, as in NumPyro's example."""
+"""46 parameters with the noise scale and no biases; weights from N(0, 1), it from Gamma(1/2, 1)."""
 SMALL = (784, 50, 10)
 """Of the chains on 1,000 images."""
 SAMPLES_46, SAMPLES_SMALL = 2000, 300
 """Of a chain, a round. All packages start at the same point, with unit masses."""
-WEIGHTS = {"hmc_46": 45, "nuts_46": 45}
+WEIGHTS = dict.fromkeys(("hmc_46", "nuts_46", "mclmc_46", "mams_46"), 45)
 """How many of a sample's parameters are weights, where not all are; the others come last."""
 TRAJECTORY_46, TRAJECTORY_SMALL = 100, 20
 """Leapfrog steps of HMC."""
@@ -31,6 +31,14 @@ STEP_46, STEP_SMALL = 0.0025, 0.01
 """Of leapfrog: what adaptation finds for an acceptance of 0.8."""
 DEPTH_46, DEPTH_SMALL = 10, 6
 """Doublings of a tree of NUTS, at most."""
+ISOKINETIC_46, ISOKINETIC_SMALL = TRAJECTORY_46 // 2, TRAJECTORY_SMALL // 2
+"""Steps of MCLMC from sample to sample, and of a trajectory of MAMS; each takes two gradients."""
+MAMS_46, MCLMC_46, MCLMC_SMALL = 0.0035, 0.005, 0.02
+"""Their lengths: what adaptation finds, in units of those of leapfrog."""
+DECOHERENCE_46, DECOHERENCE_SMALL = 0.25, 0.2
+"""The length over which a direction of MCLMC is forgotten; that of the trajectories of HMC."""
+MEMBERS = 4
+"""Of BatchEnsemble."""
 
 TITLES = {
     "bbb_local": "Bayes by Backprop, local reparameterisation, 784-500-500-10, batch 100",
@@ -41,10 +49,17 @@ TITLES = {
     "vae_full": "VAE, 784-500-500-20-500-500-784, 60,000 images, batch 100",
     "concrete": "Concrete dropout, 784-500-500-10, batch 100",
     "mc_dropout": "MC dropout, S = 1,000 on 1,000 images, 784-500-500-10",
+    "batch_ensemble": "BatchEnsemble, 4 members, 784-500-500-10, batch 100",
+    "vbll": "Variational Bayesian last layer, full covariances, 784-500-500-10, batch 100",
+    "ivon": "IVON, one sample a step, 784-500-500-10, batch 100",
+    "ivon_resnet": "IVON, one sample a step, ResNet-20 on 32x32x3, batch 100",
     "hmc_46": "HMC, 46 parameters, N = 100",
     "nuts_46": "NUTS, 46 parameters, N = 100",
+    "mclmc_46": "MCLMC, 46 parameters, N = 100",
+    "mams_46": "MAMS, 46 parameters, N = 100",
     "hmc_small": "HMC, 784-50-10, 1,000 images",
     "nuts_small": "NUTS, 784-50-10, 1,000 images",
+    "mclmc_small": "MCLMC, 784-50-10, 1,000 images",
     "sgld": "SGLD, 784-500-500-10, batch 100",
     "sghmc": "SGHMC, 784-500-500-10, batch 100",
     "laplace_kron": "Laplace, Kronecker, fit to 2,000 images, 784-500-500-10",
@@ -60,7 +75,8 @@ TITLES = {
 UNITS = dict.fromkeys(TITLES, "step") | {
     **dict.fromkeys(("vae", "vae_full"), "epoch"),
     **dict.fromkeys(("mc_dropout", "glm_kron", "glm_diag", "glm_last"), "prediction"),
-    **dict.fromkeys(("hmc_46", "nuts_46", "hmc_small", "nuts_small"), "gradient"),
+    **dict.fromkeys(("hmc_46", "nuts_46", "mclmc_46", "mams_46"), "gradient"),
+    **dict.fromkeys(("hmc_small", "nuts_small", "mclmc_small"), "gradient"),
     **dict.fromkeys(("laplace_kron", "laplace_diag", "laplace_last"), "fit"),
 }
 
@@ -69,6 +85,12 @@ def images(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Noise of shape (n, 784), float32, and labels (n,), int32."""
     rng = np.random.default_rng(0)
     return rng.random((n, 784), dtype=np.float32), rng.integers(0, 10, n).astype(np.int32)
+
+
+def photographs(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noise of shape (n, 32, 32, 3), float32, and labels (n,), int32."""
+    rng = np.random.default_rng(0)
+    return rng.random((n, 32, 32, 3), dtype=np.float32), rng.integers(0, 10, n).astype(np.int32)
 
 
 def curve(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
