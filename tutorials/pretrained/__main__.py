@@ -47,7 +47,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--tail_epochs", type=int, default=10, help="of the last blocks")
     parser.add_argument("--K", type=int, default=5, help="members of an ensemble")
     parser.add_argument("--rank", type=int, default=4, help="of LoRA")
-    parser.add_argument("--S", type=int, default=50, help="functions drawn in predictions")
+    parser.add_argument("--S", type=int, default=50, help="functions drawn of a head")
+    parser.add_argument("--tail_S", type=int, default=10, help="and of the last blocks")
     parser.add_argument(
         "--parts", nargs="+", choices=("heads", "tails"), default=["heads", "tails"]
     )
@@ -115,10 +116,11 @@ def scores(
 
 def measured(args: argparse.Namespace, name: str, make: Any, x: Any, images: problem.Images) -> Any:
     """Trains, asks, and keeps the answers."""
+    part, _, method = name.partition(", ")
     begun = time.process_time()
     made = make()
     trained = time.process_time()
-    number = 0 if name.partition(", ")[2] in POINTS else args.S
+    number = {"head": args.S, "tail": args.tail_S}[part] if method not in POINTS else 0
     scored, p = scores(number, args.seed, made, x, images)
     write_npz(args.savedir / f"{name.replace(' ', '_')}.npz", p)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
