@@ -107,20 +107,8 @@ def test_what_is_left_to_the_network() -> None:
 
 def test_all_methods_run_and_are_kept(weights: Path, tmp_path: Path) -> None:
     flags = ["--weights", str(weights), "--size", "32", "--N", str(NUM_TRAIN), "--batch_size", "20"]
-    flags += [
-        "--n_epochs",
-        "60",
-        "--tail_epochs",
-        "2",
-        "--K",
-        "2",
-        "--rank",
-        "1",
-        "--S",
-        "3",
-        "--tail_S",
-        "2",
-    ]
+    flags += ["--n_epochs", "60", "--tail_epochs", "2", "--K", "2", "--rank", "1"]
+    flags += ["--S", "3", "--tail_S", "2"]
     args = script.parser().parse_args([*flags, "--savedir", str(tmp_path)])
     with (
         mock.patch.object(problem, "images", images),
