@@ -46,7 +46,9 @@ def to_bayesian(
     the layers of `tfbdl.layers` of these names. DepthwiseConv1D and 2D, SeparableConv1D and 2D,
     ReversibleEmbedding, and layers of subclasses are put into a `tfbdl.layers.BayesWrapper`. All
     are found inside attention, wrappers and layers of a user's own, too (see
-    `tfbdl.layers.Exchanged`); all others are copied.
+    `tfbdl.layers.Exchanged`); all others are copied. A model in the model gives way to its layers
+    if it shares some with what is around it, as language models share their embedding: files of
+    Keras forget that.
 
     A layer with LoRA becomes random in its factors, and is frozen otherwise as before; nothing is
     merged (Yang et al. 2024, "Bayesian Low-rank Adaptation for Large Language Models", place a
