@@ -84,10 +84,12 @@ class MCDropout(keras.layers.Layer):
         return inputs * self.noise(key, shape, inputs.dtype)
 
     def noise(self, key: tf.Tensor, shape: random.Shape, dtype: tf.DType) -> tf.Tensor:
-        """The factor of the inputs, of mean 1: zeros at the rate, the rest rescaled."""
+        """The factor of the inputs, of mean 1: zeros at the rate, the rest rescaled.
+
+        It ends in a division, which XLA does once, where it would repeat noise for each row.
+        """
         keep = 1.0 - self.rate
         kept = random.bernoulli(key, shape, keep, tf.bool)
-        # XLA repeats all but divisions and their like for each row that noise is broadcast to
         return 1.0 / tf.where(kept, tf.cast(keep, dtype), tf.cast(math.inf, dtype))
 
     def _mask_shape(self, x: tf.Tensor, shared: bool) -> tf.Tensor | list[int]:
