@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from tfbdl.keras_private import copy_lambda, own_variables, pair_layers
+from tfbdl.keras_private import copy_lambda, named_variables, pair_layers
 from tfbdl.lora import lora_of, set_lora
 
 
@@ -109,18 +109,22 @@ def copy_state(
 
 def _copy_variables(old: Any, new: Any, dtype: str | None) -> set[int]:
     """Copies values and settings one by one; gives the ids of the old variables."""
-    variables, copies = (sorted(own_variables(v), key=lambda v: v.name) for v in (old, new))
-    for v, w in zip(variables, copies, strict=True):
+    variables, copies = named_variables(old), named_variables(new)
+    for (name, v), (other, w) in zip(
+        sorted(variables.items()), sorted(copies.items()), strict=True
+    ):
         recast = dtype is not None and "float" in v.dtype and "float" in w.dtype
-        if _kind(v, recast) != _kind(w, recast):
-            raise ValueError(f"{v.path} would change from {_kind(v)} to {_kind(w)}")
+        if (name, _kind(v, recast)) != (other, _kind(w, recast)):
+            raise ValueError(
+                f"{v.path} would change from {(name, *_kind(v))} to {(other, *_kind(w))}"
+            )
         w.assign(v)
         w.trainable, w.regularizer, w.constraint = v.trainable, v.regularizer, v.constraint
-    return {id(v) for v in variables}
+    return {id(v) for v in variables.values()}
 
 
-def _kind(v: keras.Variable, recast: bool = False) -> tuple[str, tuple[int, ...], str]:
-    return v.name, tuple(v.shape), "float" if recast else v.dtype
+def _kind(v: keras.Variable, recast: bool = False) -> tuple[tuple[int, ...], str]:
+    return tuple(v.shape), "float" if recast else v.dtype
 
 
 def _in_type(config: Any, dtype: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -25,6 +26,8 @@ __all__ = [
     "is_graph",
     "keras_mask",
     "make_default_seed",
+    "name_of",
+    "named_variables",
     "own_attributes",
     "own_variables",
     "pair_layers",
@@ -191,6 +194,24 @@ def own_variables(layer: keras.layers.Layer) -> list[keras.Variable]:
     return [*weights, *(generator.state for generator in layer._seed_generators)]
 
 
+def name_of(variable: keras.Variable) -> str:
+    """The name of a variable; "variable" if it was given none, which Keras numbers as it goes."""
+    return re.sub(r"^variable_\d+$", "variable", variable.name)
+
+
+def named_variables(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
+    """`own_variables` by names that a copy has too: those of one name are numbered in the layer."""
+    named: dict[str, keras.Variable] = {}
+    for variable in own_variables(layer):
+        name = first = name_of(variable)
+        number = 0
+        while name in named:
+            number += 1
+            name = f"{first}_{number}"
+        named[name] = variable
+    return named
+
+
 def weight_paths(model: keras.Model) -> dict[int, str]:
     """Names of the trainable variables by their id: those of the layers they are in, and their own.
 
@@ -199,8 +220,9 @@ def weight_paths(model: keras.Model) -> dict[int, str]:
     paths: dict[int, str] = {}
 
     def visit(layer: keras.layers.Layer, prefix: str) -> None:
+        names = {id(v): name for name, v in named_variables(layer).items()}
         for v in layer._trainable_variables:
-            paths.setdefault(id(v), prefix + v.name)
+            paths.setdefault(id(v), prefix + names[id(v)])
         for inner in layer._layers:
             visit(inner, f"{prefix}{inner.name}/")
 

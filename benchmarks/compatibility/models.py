@@ -43,6 +43,18 @@ def of_keras(name: str, **arguments: Any) -> Case:
     return Case(compiled(keras.Model(body.input, outputs, name=name.lower())), IMAGES, LABELS)
 
 
+def normalised(case: Case) -> Case:
+    """With the moments of the images: a deep network may begin with outputs of 1e-10."""
+    layers = [layer for layer in case.model.layers if isinstance(layer, L.BatchNormalization)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = 0.0
+    case.model(case.x, training=True)
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    return case
+
+
 def u_net() -> Case:
     """Classes of pixels, (32, 32, C)."""
 
@@ -230,7 +242,7 @@ def mixed() -> Case:
 
 CASES: dict[str, Callable[[], Case]] = {
     "ResNet50V2": lambda: of_keras("ResNet50V2"),
-    "MobileNetV3Small": lambda: of_keras("MobileNetV3Small"),
+    "MobileNetV3Small": lambda: normalised(of_keras("MobileNetV3Small")),
     "EfficientNetV2B0": lambda: of_keras("EfficientNetV2B0"),
     "ConvNeXtTiny": lambda: of_keras("ConvNeXtTiny"),
     "DenseNet121": lambda: of_keras("DenseNet121"),

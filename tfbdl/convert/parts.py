@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from tfbdl.copying import config_of
-from tfbdl.keras_private import own_variables
+from tfbdl.keras_private import named_variables
 from tfbdl.layers.base import BayesLayer
 from tfbdl.layers.bayes_conv_transpose import BayesConvTranspose
 from tfbdl.posteriors import Posterior
@@ -31,7 +31,7 @@ def pairs_of_weights(
 ) -> Iterator[tuple[keras.Variable, Posterior]]:
     """Each weight of Keras' layer, with the posterior over it."""
     owner = getattr(plain, "cell", plain)
-    own = {v.name: v for v in own_variables(owner)}
+    own = named_variables(owner)
     for q in bayesian.random_weights:
         yield own[q.name], q
 

@@ -13,7 +13,7 @@ from tfbdl import posteriors
 from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
 from tfbdl.convert.selection import Layer
 from tfbdl.copying import copy_layer, copy_state, describe
-from tfbdl.keras_private import own_variables
+from tfbdl.keras_private import named_variables
 from tfbdl.lora import lora_of, set_lora
 
 # Keras' layers, and the Bayesian ones whose arguments have the same names.
@@ -94,17 +94,18 @@ def _arguments_of(old: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _wrapped(old: Any, arguments: dict[str, Any]) -> Layer:
     """A copy of `old`, whose trained weights, or factors of LoRA, are random."""
-    names = [v.name for v in own_variables(old) if v.trainable]
+    variables = named_variables(old)
+    names = [name for name, v in variables.items() if v.trainable]
     if has_lora(old):
         names = [name for name in names if name.startswith("lora_")]
     elif is_adapted(old):
         raise ValueError(f"{describe(old)} is quantized; convert it without that")
-    for v in own_variables(old):
-        if v.name in names and v.constraint is not None:
-            raise ValueError(f"{v.name} has a constraint, which random weights cannot keep")
-        if v.name in names and v.regularizer is not None:
+    for name in names:
+        if variables[name].constraint is not None:
+            raise ValueError(f"{name} has a constraint, which random weights cannot keep")
+        if variables[name].regularizer is not None:
             warnings.warn(
-                f"{describe(old)} loses the regularizer of its {v.name}: the prior takes its place",
+                f"{describe(old)} loses the regularizer of its {name}: the prior takes its place",
                 stacklevel=2,
             )
     copy = copy_layer(old)

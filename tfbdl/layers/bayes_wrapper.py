@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfbdl import posteriors, priors
 from tfbdl.arguments import instance, shown, words
 from tfbdl.draws import handed_down
-from tfbdl.keras_private import own_variables, takes_call_argument, walk
+from tfbdl.keras_private import named_variables, takes_call_argument, walk
 from tfbdl.keras_private_layers import adopt_signature, call_with
 from tfbdl.layers.shared_sample import SharedSample
 
@@ -144,7 +144,7 @@ class BayesWrapper(SharedSample, keras.layers.Wrapper):
 
     def _chosen(self) -> dict[str, keras.Variable]:
         """The variables of the layer that are random, by name."""
-        own = {v.name: v for v in own_variables(self.layer)}
+        own = named_variables(self.layer)
         trained = [name for name, v in own.items() if v.trainable]
         chosen = trained if self._asked is None else self._asked
         known = f"its own are {', '.join(own) or 'none'}"

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfbdl.draws import accept_draws
 from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
-from tfbdl.keras_private import walk
+from tfbdl.keras_private import name_of, walk
 from tfbdl.keras_private_graphs import check_files_hold
 from tfbdl.keras_private_training import compiled_with
 from tfbdl.lora import lora_of, set_lora
@@ -107,7 +107,7 @@ class Reweighted(OfNetwork):
         return {
             "name": self.name,
             "model": keras.saving.serialize_keras_object(self._flat.model),
-            "weights": [[v.name, v.trainable] for v in self.network.weights],
+            "weights": [[name_of(v), v.trainable] for v in self.network.weights],
             "lora": [lora_of(layer) for layer in walk(self.network)],
         }
 
@@ -121,7 +121,7 @@ def network_of(config: dict[str, Any]) -> keras.Model:
     model = keras.saving.deserialize_keras_object(config["model"])
     for layer, lora in zip(walk(model), config["lora"], strict=True):
         set_lora(layer, *lora)
-    if [v.name for v in model.weights] != [name for name, _ in config["weights"]]:
+    if [name_of(v) for v in model.weights] != [name for name, _ in config["weights"]]:
         raise ValueError(
             f"the network {model.name!r} has other weights, or in another order, than that of "
             "the members; save ensembles of networks that are not quantized"
