@@ -1,5 +1,6 @@
 """Files of ONNX and LiteRT answer in runtimes of their own as `predict` does."""
 
+import gc
 import sys
 import tempfile
 from collections.abc import Callable
@@ -234,6 +235,22 @@ class FormatsTest(tf.test.TestCase, parameterized.TestCase):
         tfbdl.export(model, path, S, seed=3)
         for x in (WORDS, WORDS[:, :3]):
             self.assert_answers(path, model, x)
+
+    def test_copies_of_graphs_die_in_onnx(self) -> None:
+        """Of the dozens that the converter makes, each with all weights, few are there at once."""
+        from tf2onnx.graph import Graph  # noqa: PLC0415 (which is slow to import)
+
+        alive, count, frozen = [], Graph.dump_node_statistics, gc.get_freeze_count()
+
+        def counted(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            alive.append(sum(type(one) is Graph for one in gc.get_objects()))
+            return count(graph, *args, **kwargs)
+
+        with mock.patch.object(Graph, "dump_node_statistics", counted):
+            tfbdl.export(linear(2), self.folder / "a.onnx", S, seed=1)
+        self.assertGreater(len(alive), 20)
+        self.assertLessEqual(max(alive), 4)
+        self.assertLessEqual(gc.get_freeze_count(), frozen)
 
     def test_the_axes_of_a_file_have_names(self) -> None:
         path = self.folder / "model.onnx"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ def to_onnx(serve: Callable[..., Any], specs: Sequence[tf.TensorSpec], name: str
     tf2onnx, onnx = packages()
     function = tf.function(serve, autograph=False, input_signature=specs)
     handlers = {kind: (_handler(formula), ()) for kind, formula in _MADE_OF_OTHERS.items()}
-    with _quiet():
+    with _quiet(), _copies_die():
         try:
             model, _ = tf2onnx.convert.from_function(function, specs, custom_op_handlers=handlers)
         except Exception as error:  # whatever the converter meets
@@ -102,6 +103,34 @@ def _nodes(graph: Any) -> Iterator[Any]:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
                 yield from _nodes(inner)
+
+
+@contextmanager
+def _copies_die() -> Iterator[None]:
+    """Graphs that the converter no longer needs are given back before it copies another.
+
+    It copies the graph, with all constants, for each of its optimisers, and the copies refer to
+    themselves: they would wait for Python to look for such, until they are 70 times the file.
+    """
+    from tf2onnx.optimizer import optimizer_base  # noqa: PLC0415
+
+    optimiser = optimizer_base.GraphOptimizerBase
+    optimise = optimiser.optimize
+    is_frozen = gc.get_freeze_count() > 0
+
+    def optimise_and_collect(self: Any, graph: Any, iteration: int) -> Any:
+        gc.collect()
+        return optimise(self, graph, iteration)
+
+    if not is_frozen:
+        gc.freeze()  # all that is there now, which need not be looked through
+    optimiser.optimize = optimise_and_collect
+    try:
+        yield
+    finally:
+        optimiser.optimize = optimise
+        if not is_frozen:
+            gc.unfreeze()
 
 
 @contextmanager
