@@ -19,6 +19,7 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 import argparse
 import json
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -41,7 +42,7 @@ from measured import Steps, measured  # noqa: E402
 
 RNG = np.random.default_rng(0)
 GIGABYTES, MINUTES = 16.0, 10.0
-"""Of addresses of a peer's process, and of its case."""
+"""Of addresses of a peer's process, and of a processor, for a case."""
 PEERS = ("laplace_torch",)
 PASSIVE = {"OMP_WAIT_POLICY": "passive"}
 """Threads of PyTorch that wait are not counted as work."""
@@ -158,24 +159,15 @@ def in_a_process(name: str) -> Steps:
 def by_peer(peer: str, name: str) -> Steps:
     """The steps of a case in a peer, none if it has no such case; a step not done says why."""
     script = HERE / "peers" / f"memory_of_{peer}.py"
-    command = [bench.python_of(peer), script, name, str(GIGABYTES)]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**bench.environment(""), **PASSIVE},
-    )
-    try:
-        lines, errors = process.communicate(timeout=60 * MINUTES)
-        ended = f"ends: {bench.last_line(errors)}"
-    except subprocess.TimeoutExpired:
-        process.kill()
-        lines, errors = process.communicate()
-        ended = f"not done after {MINUTES:.0f} minutes"
-    rows = {row["step"]: row for row in map(json.loads, lines.splitlines())}
-    if process.returncode and not rows:
-        raise RuntimeError(f"{peer}: {name}: {errors[-2000:]}")
+    command = [bench.python_of(peer), script, name, str(GIGABYTES), str(MINUTES)]
+    environment = {**bench.environment(""), **PASSIVE}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    lines, ended = done.stdout.splitlines(), f"ends: {bench.last_line(done.stderr)}"
+    if done.returncode == -signal.SIGXCPU:
+        ended = f"not done after {MINUTES:.3g} minutes of a processor"
+    rows = {row["step"]: row for row in map(json.loads, lines)}
+    if done.returncode and not rows:
+        raise RuntimeError(f"{peer}: {name}: {done.stderr[-2000:]}")
     for row in rows.values():
         if row.keys() == {"step"}:
             row["fails"] = ended
@@ -221,9 +213,9 @@ def report(measured_with: dict[str, str], results: dict[str, dict[str, Steps]]) 
             "The peak is the most memory that the process held by the end of the step, 0.75 GB of "
             "imports within it; other work may have run beside it.",
             "",
-            f"laplace-torch may ask for {GIGABYTES:.0f} GB and take {MINUTES:.0f} minutes a case; "
-            "its fits have the backend `BackPackGGN`. TorchUncertainty's `LaplaceApprox` is a "
-            "wrapper of it.",
+            f"laplace-torch may ask for {GIGABYTES:.0f} GB and take {MINUTES:.0f} minutes of a "
+            "processor for a case; its fits have the backend `BackPackGGN`. TorchUncertainty's "
+            "`LaplaceApprox` is a wrapper of it.",
             "",
             "| case | package | step | peak, GB | CPU seconds | seconds |",
             "|---|---|---|---|---|---|",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 Steps = list[dict[str, Any]]
@@ -18,14 +20,21 @@ def measured(steps: Steps, name: str) -> Iterator[None]:
     clock, cpu = time.perf_counter(), time.process_time()
     yield
     clock, cpu = time.perf_counter() - clock, time.process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    steps.append({"step": name, "seconds": clock, "cpu_seconds": cpu, "gigabytes": peak})
+    steps.append({"step": name, "seconds": clock, "cpu_seconds": cpu, "gigabytes": peak()})
 
 
-def limit(gigabytes: float) -> None:
-    """Has this process fail where it asks for more memory."""
-    size = int(1e9 * gigabytes)
+def peak() -> float:
+    """The most gigabytes that this process has held; `ru_maxrss` knows its parent's as well."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (kibibytes,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return 1024 * int(kibibytes) / 1e9
+
+
+def limit(gigabytes: float, minutes: float) -> None:
+    """Has this process fail where it asks for more memory, and end after minutes of a processor."""
+    size, seconds = int(1e9 * gigabytes), math.ceil(60 * minutes)
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
 def tried(name: str, run: Callable[[], Any]) -> bool:

@@ -1,6 +1,6 @@
 """The cases of `memory.py` that laplace-torch is put to.
 
-    python benchmarks/peers/memory_of_laplace_torch.py CASE GIGABYTES
+    python benchmarks/peers/memory_of_laplace_torch.py CASE GIGABYTES MINUTES
 
 Fits have the backend that is fastest at them. What a step fails at is asked for again in the
 smallest pieces, and in another way where there is one.
@@ -139,5 +139,5 @@ CASES: dict[str, Callable[[], None]] = {
 
 
 if __name__ == "__main__":
-    limit(float(sys.argv[2]))
+    limit(*map(float, sys.argv[2:]))
     CASES.get(sys.argv[1], lambda: None)()

@@ -1,7 +1,7 @@
 """Variational Bayesian last layers by their authors, `vbll`.
 
-Its logits have noise of a learned scale besides, and each forward pass draws 20 predictions, asked
-for or not.
+Its factors of covariances are kept as whole squares; its logits have noise of a learned scale
+besides; and each forward pass draws 20 predictions, asked for or not.
 """
 
 from __future__ import annotations
