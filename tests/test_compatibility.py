@@ -1,9 +1,13 @@
 """Models as people write them, asked for everything: a few cells of the table, and its page."""
 
 import json
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
-from compatibility.__main__ import KEPT, PAGE, mark_of, page
+from compatibility.__main__ import KEPT, PAGE, main, mark_of, page
 from compatibility.cells import COLUMNS, REFUSED, SEEN, outcome
 from compatibility.models import CASES
 
@@ -61,3 +65,35 @@ def test_answers_are_counted_and_told() -> None:
     )
     assert "| TCN | ONNX | refused: x=1 is no class | not foreseen: ? |" in text
     assert "| U-Net | train | fails: ValueError: a / b | not foreseen: ? |" in text
+
+
+class Ending:
+    """A process that ends after its first cell."""
+
+    def __init__(self, command: list[str], **_: Any) -> None:
+        first = command[command.index("--columns") + 1]
+        self.stdout = ["noise\n", "cell " + json.dumps([first, "works", 1.0]) + "\n"]
+
+    def kill(self) -> None:
+        pass
+
+    def wait(self) -> int:
+        return -6
+
+
+def test_a_process_that_ends_fails_at_the_cell_that_it_was_at(tmp_path: Path) -> None:
+    kept = tmp_path / "cells.json"
+    arguments = ["--rows", "TCN", "--columns", "fit", "train", "predict", "--kept", str(kept)]
+    with (
+        mock.patch("subprocess.Popen", Ending),
+        mock.patch("compatibility.__main__.version", return_value="1"),
+        mock.patch.object(sys, "argv", ["compatibility", *arguments]),
+    ):
+        main()
+    cells = json.loads(kept.read_text())["cells"]["TCN"]
+    found = {column: cell["found"] for column, cell in cells.items()}
+    assert found == {
+        "fit": "works",
+        "train": "fails: the process ended with -6",
+        "predict": "works",
+    }
