@@ -211,7 +211,7 @@ def report(measured_with: dict[str, str], results: dict[str, dict[str, Steps]]) 
             "",
             f"`{known.pop('command')}`: " + ", ".join(f"{k} {v}" for k, v in known.items()) + ". "
             "The peak is the most memory that the process held by the end of the step, 0.75 GB of "
-            "imports within it; other work may have run beside it.",
+            "imports and steps that failed within it; other work may have run beside it.",
             "",
             f"laplace-torch may ask for {GIGABYTES:.0f} GB and take {MINUTES:.0f} minutes of a "
             "processor for a case; its fits have the backend `BackPackGGN`. TorchUncertainty's "
