@@ -44,7 +44,8 @@ def compression(args: argparse.Namespace) -> None:
     """How many weights LeNet-300-100 needs, by the weight of its KL and the epochs it has."""
     image_data.chosen(args)
     record_file = RecordFile(args.savedir / "compression.jsonl", "kl_weight", "epochs", "seed")
-    for seed, epochs, weight in itertools.product(range(args.seeds or 3), EPOCHS, KL_WEIGHTS):
+    runs = itertools.product(range(args.seeds or 3), args.epochs, args.kl_weights)
+    for seed, epochs, weight in runs:
         args.seed, args.n_epochs, args.kl_weight = seed, epochs, weight
 
         def run() -> Record:
@@ -195,7 +196,17 @@ def write_gain(args: argparse.Namespace, records: list[Record]) -> None:
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """Flags that all runs of a sweep share."""
     return commands.configuration(
-        args, "sweep", "seeds", "checkpoints", "seed", "kl", "kl_weight", "n_epochs", "network"
+        args,
+        "sweep",
+        "seeds",
+        "epochs",
+        "kl_weights",
+        "checkpoints",
+        "seed",
+        "kl",
+        "kl_weight",
+        "n_epochs",
+        "network",
     )
 
 
@@ -204,6 +215,10 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--sweep", choices=("compression", "gain"), default="compression")
     parser.add_argument("--seeds", type=int, default=0, help="0: 3 and 10 of the sweeps")
     parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
+    parser.add_argument(
+        "--kl_weights", type=float, nargs="+", default=KL_WEIGHTS, help="of compression's runs"
+    )
+    parser.add_argument("--epochs", type=int, nargs="+", default=EPOCHS, help="of its runs")
     parser.add_argument(
         "--checkpoints", type=Path, default=Path("runs"), help="folder of unfinished trainings"
     )
