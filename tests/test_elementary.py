@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from tfbdl.elementary import log, normal_quantile, softplus
+from tfbdl.elementary import log, log_of_softplus, normal_quantile, softplus
 from tfbdl.graphs import has_loops
 
 COMPILED = pytest.mark.parametrize("compiled", [None, False, True], ids=["eager", "graph", "XLA"])
@@ -69,6 +69,43 @@ class TestSoftplus:
     def test_in_float64_is_exact_to_float64(self) -> None:
         x = np.linspace(-700, 700, 10_001)
         assert relative_error(call(softplus, x, False), np.logaddexp(0.0, x)) < 1e-14
+
+
+def log_softplus(x: Any) -> Any:
+    return log_of_softplus(x, softplus(x))
+
+
+class TestLogOfSoftplus:
+    """In floating-point logarithms of its own: log log(1 + exp(x)) is x where exp(x) is small."""
+
+    X = np.concatenate([np.linspace(-110, 90, 200_001), [-1e30, -200.0, -87.34, -87.33, 0.0, 1e30]])
+
+    @COMPILED
+    def test_is_the_logarithm_also_where_softplus_underflows(self, compiled: Any) -> None:
+        x = self.X.astype(np.float32)
+        wide = x.astype(np.float64)
+        true = np.where(wide < -40.0, wide, np.log(np.logaddexp(0.0, np.maximum(wide, -40.0))))
+        error = np.abs(call(log_softplus, x, compiled) - true) / np.maximum(1.0, np.abs(true))
+        assert error.max() < 5e-7
+
+    @COMPILED
+    def test_gradient_tends_to_one(self, compiled: Any) -> None:
+        x = self.X.astype(np.float32)
+        wide = x.astype(np.float64)
+        held = np.maximum(wide, -40.0)
+        ratio = scipy.special.expit(held) / np.logaddexp(0.0, held)
+        true = 3.0 * np.where(wide < -40.0, 1.0, ratio)
+        assert relative_error(call(slope(log_softplus), x, compiled), true) < 1e-6
+
+    @COMPILED
+    def test_no_number_stays_none(self, compiled: Any) -> None:
+        x = np.array([np.nan, np.inf], np.float32)
+        np.testing.assert_array_equal(call(log_softplus, x, compiled), x)
+
+    def test_in_float64_is_exact_to_float64(self) -> None:
+        x = np.linspace(-700, 700, 10_001)
+        true = np.log(np.logaddexp(0.0, x))
+        np.testing.assert_allclose(call(log_softplus, x, False), true, rtol=1e-13)
 
 
 class TestLog:
@@ -133,7 +170,9 @@ class TestNormalQuantile:
         assert relative_error(actual, true) < 1e-11
 
 
-@pytest.mark.parametrize("function", [softplus, log, lambda x: normal_quantile(x, 1.0 - x)])
+@pytest.mark.parametrize(
+    "function", [softplus, log, log_softplus, lambda x: normal_quantile(x, 1.0 - x)]
+)
 def test_is_vectorised(function: Any) -> None:
     """For all rows at once, with what it gives for each."""
     x = tf.constant(np.linspace(0.01, 0.99, 12, dtype=np.float32).reshape(4, 3))

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tfbdl.tensorflow_private import bitcast, custom_gradient
 
 Gradient = Callable[[tf.Tensor], tf.Tensor]
+Gradients = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 _ARTANH = tuple(1.0 / (k * 2.0 ** (k - 1)) for k in (13, 11, 9, 7, 5, 3, 1))
 """Coefficients of 2 artanh(t / 2) = t (1 + t^2 / 12 + t^4 / 80 + ...), highest power first."""
@@ -62,8 +63,7 @@ def log_of_softplus(x: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
 
     Where it has, softplus(x) is exp(x) to all digits of the type.
     """
-    least = _LEAST[x.dtype]
-    return log(tf.maximum(value, least)) + tf.minimum(x - math.log(least), 0.0)
+    return _log_of_softplus(x, value)
 
 
 def norm(x: tf.Tensor) -> tf.Tensor:
@@ -122,6 +122,18 @@ def _value_of_softplus(x: tf.Tensor) -> tf.Tensor:
     e = tf.exp(-tf.abs(x))
     t = e / (1.0 + 0.5 * e)
     return tf.maximum(x, 0.0) + t * _polynomial(_ARTANH, t * t)
+
+
+@custom_gradient
+def _log_of_softplus(x: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, Gradients]:
+    is_held = value >= _LEAST[x.dtype]
+    log_value = _value_of_log(value) if x.dtype == tf.float32 else tf.math.log(value)
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        to_x = tf.where(is_held, tf.zeros_like(upstream), upstream)
+        return to_x, upstream / tf.where(is_held, value, tf.ones_like(value))
+
+    return tf.where(is_held, log_value, x), gradient
 
 
 @custom_gradient
