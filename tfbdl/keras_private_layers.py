@@ -82,13 +82,16 @@ def last_layers(model: keras.Model) -> list[keras.layers.Layer]:
 
 
 class EinsumAxes(NamedTuple):
-    """The shapes of the weights and outputs of an `EinsumDense`, and the kernel's axes by side."""
+    """The shapes of the weights and outputs of an `EinsumDense`, and the kernel's axes by side.
+
+    Keras 3.12 does not know the latter.
+    """
 
     kernel_shape: tuple[int, ...]
     bias_shape: tuple[int, ...] | None
     output_shape: tuple[int | None, ...]
-    input_axes: Any
-    output_axes: Any
+    input_axes: Any = None
+    output_axes: Any = None
 
     def fitted(self, initializer: keras.initializers.Initializer) -> Any:
         """An initializer that scales by the numbers of inputs and outputs, told these axes."""

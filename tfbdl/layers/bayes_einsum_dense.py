@@ -113,7 +113,7 @@ class BayesEinsumDense(BayesLinear):
         return keras.ops.einsum(self.equation, x, w)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        return self._axes(input_shape).output_shape
+        return tuple(self._axes(input_shape).output_shape)
 
     def _axes(self, input_shape: tuple[int | None, ...]) -> EinsumAxes:
         shape = self.partial_output_shape
