@@ -41,7 +41,8 @@ def leave(
     """What a run leaves: its settings, its log, its predictions and its samples."""
     name, number = run
     folder = savedir / f"{name}_{number}"
-    flags = argparse.Namespace(**{"name": None, "number": number, "command": name, **settings})
+    defaults = {"name": None, "number": number, "command": name, "epochs": len(seconds)}
+    flags = argparse.Namespace(**{**defaults, **settings})
     answers.write_settings(folder, flags)
     lines = [
         epoch_header(i, 0.1) + epoch_line(i, s, {"loss": 1.0})
@@ -120,7 +121,7 @@ def test_people_by_loops() -> None:
 def test_the_report(made: dict[str, Any], tmp_path: Path) -> None:
     """Files are there, and the table's rows are in the order of the distance from HMC."""
     of_kinds = {kind: np.stack([some() for _ in range(5)]) for kind in ("noise", "blur")}
-    np.savez(made["savedir"] / "map_0" / "shifted.npz", **of_kinds)
+    np.savez(predictions.shifted_file(made["savedir"] / "map_0", 4), **of_kinds)
     args = argparse.Namespace(savedir=made["savedir"], results=tmp_path / "results")
     with (
         mock.patch.multiple(
@@ -151,10 +152,14 @@ def test_the_report(made: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_methods_under_shift(made: dict[str, Any]) -> None:
-    """An ensemble is the mean of its members; a mode is the first of them."""
+    """An ensemble is the mean of its members; a mode is the first of them.
+
+    Answers from before a run went on do not count.
+    """
     for i in range(3):
-        arrays = {"noise": np.full((5, 2, 10), i / 8, np.float16)}
-        np.savez(made["savedir"] / f"map_{i}" / "shifted.npz", **arrays)
+        for epoch, value in ((2, 1.0), (4, i / 8)):
+            path = predictions.shifted_file(made["savedir"] / f"map_{i}", epoch)
+            np.savez(path, noise=np.full((5, 2, 10), value, np.float16))
     found = shift.shifted(made["savedir"])
     np.testing.assert_array_equal(found["MAP"]["noise"], 0.0)
     np.testing.assert_array_equal(found["deep ensemble"]["noise"], 1 / 8)
@@ -162,4 +167,4 @@ def test_methods_under_shift(made: dict[str, Any]) -> None:
 
 def test_settings_say_how_a_run_was_made(made: dict[str, Any]) -> None:
     settings = json.loads((made["savedir"] / "SGHMC_1" / "run.json").read_text())
-    assert settings == {"name": "SGHMC", "number": 1, "command": "sampler"}
+    assert settings == {"name": "SGHMC", "number": 1, "command": "sampler", "epochs": 4}

@@ -76,8 +76,9 @@ class TrainingsTest(parameterized.TestCase):
         np.testing.assert_allclose(again, kept[30], atol=0.02)  # weights and both are float16
 
     def test_runs_answer_for_corrupted_images(self) -> None:
-        with np.load(self.folder / "map_0" / "shifted.npz") as arrays:
-            p = arrays["noise"]
+        arrays = predictions.kept_shifted(self.folder / "map_0", 30)
+        assert arrays is not None
+        p = arrays["noise"]
         kept = predictions.kept(self.folder / "map_0" / "predictions")
         np.testing.assert_allclose(p, np.broadcast_to(kept[30], p.shape), atol=1e-3)
 

@@ -8,7 +8,7 @@ shared; the original is left as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -19,7 +19,7 @@ from tfbdl.convert.inside import Rule, inside
 from tfbdl.convert.selection import Layer, Selection, choose
 from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import is_graph, walk
-from tfbdl.keras_private_graphs import rebuild
+from tfbdl.keras_private_graphs import graphs_in, rebuild
 from tfbdl.likelihoods import check_metrics
 
 _TRAINING = ("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics")
@@ -105,7 +105,8 @@ def _check_model(model: keras.Model) -> None:
 def _check_reach(model: keras.Model, rules: Mapping[type[Layer], Rule], chosen: set[int]) -> None:
     """Raises ValueError where a chosen layer is out of reach, or a copy would part a shared one."""
     owner: dict[int, Layer] = {}
-    for outer in _leaves(model):
+    graphs = (model, *graphs_in(model))
+    for outer in (layer for graph in graphs for layer in graph.layers if not is_graph(layer)):
         for layer in walk(outer):
             first = owner.setdefault(id(layer), outer)
             if first is not outer and layer.weights:
@@ -118,12 +119,3 @@ def _check_reach(model: keras.Model, rules: Mapping[type[Layer], Rule], chosen: 
                     f"{describe(layer)} is of a subclass, whose own code would be lost; use a "
                     "layer of tfbdl.layers in its place"
                 )
-
-
-def _leaves(model: keras.Model) -> Iterator[Layer]:
-    """The layers that a model calls, those of nested models in the place of these."""
-    for layer in model.layers:
-        if is_graph(layer):
-            yield from _leaves(layer)
-        else:
-            yield layer

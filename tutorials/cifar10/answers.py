@@ -73,6 +73,12 @@ def runs(savedir: Path) -> list[Run]:
     return sorted(found, key=lambda run: (run.name, run.settings["number"]))
 
 
+def groups(savedir: Path) -> Iterator[tuple[str, list[Run]]]:
+    """The runs of each name."""
+    for name, group in itertools.groupby(runs(savedir), key=lambda run: run.name):
+        yield name, list(group)
+
+
 def seconds_of(folder: Path) -> list[float]:
     """Seconds of each epoch of a run."""
     path = folder / "train.log"
@@ -82,8 +88,7 @@ def seconds_of(folder: Path) -> list[float]:
 def curves(savedir: Path) -> dict[str, list[Answer]]:
     """The answers of each method, in the order of what they have cost."""
     methods: dict[str, list[Answer]] = {}
-    for name, grouped in itertools.groupby(runs(savedir), key=lambda run: run.name):
-        group = list(grouped)
+    for name, group in groups(savedir):
         for method, answers in of_group(name, group, savedir):
             if answers:
                 methods[method] = answers

@@ -53,12 +53,12 @@ def kept(folder: Path) -> dict[int, np.ndarray]:
     return {int(path.stem.split("_")[1]): np.load(path).astype(np.float32) for path in paths}
 
 
-def keep_shifted(folder: Path, model: Any, num_samples: int = 0) -> None:
-    """Keeps p(y | x) of corrupted test images, once a run has ended.
+def keep_shifted(folder: Path, epoch: int, model: Any, num_samples: int = 0) -> None:
+    """Keeps p(y | x) of corrupted test images, once a run has ended at an epoch.
 
-    The file `shifted.npz` has an array of shape (5, N, 10) for each kind of corruption.
+    The file has an array of shape (5, N, 10) for each kind of corruption.
     """
-    path = folder / "shifted.npz"
+    path = shifted_file(folder, epoch)
     if path.exists():
         return
     answers: dict[str, list[np.ndarray]] = {}
@@ -66,3 +66,17 @@ def keep_shifted(folder: Path, model: Any, num_samples: int = 0) -> None:
         answers.setdefault(kind, []).append(probabilities(model, x, num_samples))
     arrays = {kind: np.array(p, np.float16) for kind, p in answers.items()}
     write_whole(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
+
+
+def kept_shifted(folder: Path, epoch: int) -> dict[str, np.ndarray] | None:
+    """The answers of `keep_shifted`, float32; None where there are none."""
+    path = shifted_file(folder, epoch)
+    if not path.exists():
+        return None
+    with np.load(path) as arrays:
+        return {kind: arrays[kind].astype(np.float32) for kind in arrays}
+
+
+def shifted_file(folder: Path, epoch: int) -> Path:
+    """The file of answers on corrupted images."""
+    return folder / f"shifted_{epoch:04d}.npz"

@@ -5,7 +5,6 @@ Izmailov et al. (2021, section 5.3) find that HMC loses more under corruption th
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,7 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tfbdl import metrics
-from tutorials.cifar10.answers import NAMES, OF_SEVERAL, runs
+from tutorials.cifar10.answers import NAMES, OF_SEVERAL, groups
+from tutorials.cifar10.predictions import kept_shifted
 
 Shifted = Mapping[str, np.ndarray]
 """Probabilities by the kind of corruption, shape (5, N, 10)."""
@@ -31,15 +31,10 @@ def shifted(savedir: Path) -> dict[str, Shifted]:
 
 
 def _each(savedir: Path) -> Iterator[tuple[str, Shifted]]:
-    for name, group in itertools.groupby(runs(savedir), key=lambda run: run.name):
-        command = ""
-        files = []
-        for run in group:
-            command = run.settings["command"]
-            path = run.folder / "shifted.npz"
-            if path.exists():
-                with np.load(path) as arrays:
-                    files.append({kind: arrays[kind].astype(np.float32) for kind in arrays})
+    for name, group in groups(savedir):
+        command = group[0].settings["command"]
+        each = [kept_shifted(run.folder, run.settings["epochs"]) for run in group]
+        files = [arrays for arrays in each if arrays is not None]
         if not files:
             continue
         mean = {kind: np.mean([file[kind] for file in files], axis=0) for kind in files[0]}
