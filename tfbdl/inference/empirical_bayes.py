@@ -143,7 +143,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
             penalty.assign(part)
 
 
-class _Penalty:
+class _Penalty(keras.regularizers.Regularizer):
     """c / 2 |w|^2 of a weight, as its Keras regulariser."""
 
     def __init__(self, weight: keras.Variable) -> None:

@@ -35,20 +35,18 @@ def as_prior(
         num_data: N, as Keras' loss is a mean over examples.
     """
 
-    def of_block(
-        places: Sequence[int], quadratic: Callable[[tf.Tensor], tf.Tensor]
-    ) -> Callable[[keras.KerasTensor], tf.Tensor]:
+    def of_block(places: Sequence[int], quadratic: Callable[[tf.Tensor], tf.Tensor]) -> _Penalty:
         mean = tf.concat([means[place] for place in places], axis=0)
         delta = tf.concat([deltas[place] for place in places], axis=0)
 
-        def regularizer(first: keras.KerasTensor) -> tf.Tensor:
+        def penalty(first: keras.KerasTensor) -> tf.Tensor:
             values = [keras.ops.convert_to_tensor(weights[place]) for place in places]
             theta = tf.concat([tf.reshape(value, [-1]) for value in values], axis=0)
             d = tf.cast(theta, tf.float64) - mean
             whole = c * quadratic(d) + tf.reduce_sum(delta * d**2)
             return tf.cast(whole / (2.0 * num_data), first.dtype)
 
-        return regularizer
+        return _Penalty(penalty)
 
     before = [weight.regularizer for weight in weights]
     for weight in weights:
@@ -60,3 +58,13 @@ def as_prior(
     finally:
         for weight, regularizer in zip(weights, before, strict=True):
             weight.regularizer = regularizer
+
+
+class _Penalty(keras.regularizers.Regularizer):
+    """A function of a weight as its regulariser: Keras 3.12 takes none that is bare."""
+
+    def __init__(self, function: Callable[[keras.KerasTensor], tf.Tensor]) -> None:
+        self._function = function
+
+    def __call__(self, weight: keras.KerasTensor) -> tf.Tensor:
+        return self._function(weight)
