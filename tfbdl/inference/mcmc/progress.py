@@ -39,7 +39,8 @@ class Progress(AbstractContextManager["Progress"]):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
+        if not self._bar.disable:  # old versions of rich end what is not shown by a line
+            self._bar.stop()
 
     def at(self, phase: str, done: int, total: int, state: str = "") -> None:
         """Moves the bar to `done` of the `total` of a phase."""
