@@ -63,7 +63,10 @@ def log_of_softplus(x: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
 
     Where it has, softplus(x) is exp(x) to all digits of the type.
     """
-    return _log_of_softplus(x, value)
+    if x.dtype == tf.float32:
+        return _log_of_softplus(x, value)
+    least = _LEAST[x.dtype]
+    return tf.math.log(tf.maximum(value, least)) + tf.minimum(x - math.log(least), 0.0)
 
 
 def norm(x: tf.Tensor) -> tf.Tensor:
@@ -126,14 +129,13 @@ def _value_of_softplus(x: tf.Tensor) -> tf.Tensor:
 
 @custom_gradient
 def _log_of_softplus(x: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, Gradients]:
-    is_held = value >= _LEAST[x.dtype]
-    log_value = _value_of_log(value) if x.dtype == tf.float32 else tf.math.log(value)
+    is_held = value >= _LEAST[tf.float32]
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         to_x = tf.where(is_held, tf.zeros_like(upstream), upstream)
         return to_x, upstream / tf.where(is_held, value, tf.ones_like(value))
 
-    return tf.where(is_held, log_value, x), gradient
+    return tf.where(is_held, _value_of_log(value), x), gradient
 
 
 @custom_gradient
