@@ -1,4 +1,4 @@
-"""The tutorial in three minutes, on scikit-learn's embedded digits: `make demo`.
+"""The tutorial in a few minutes, on scikit-learn's embedded digits: `make demo`.
 
 Trains the VAE, MC dropout, Concrete dropout and Bayes dense, prints their logs as they come, and
 ends with the figures and logs it wrote and a table of test accuracies.

@@ -114,6 +114,8 @@ class Convolution(BayesLinear):
         x = keras.KerasTensor((batch, *lengths, kernel_shape[-2]))  # one group's channels
         try:
             _, *lengths, filters = self.convolve(x, keras.KerasTensor(kernel_shape)).shape
+            if any(length is not None and length < 1 for length in lengths):
+                raise ValueError("the output's size would be zero or negative")  # not in Keras 3.12
         except ValueError as error:
             raise ValueError(
                 f"kernel_size={self.kernel_size}, strides={self.strides} and dilation_rate="

@@ -6,8 +6,9 @@ import sys
 from contextlib import AbstractContextManager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from rich.progress import TextColumn
+
+from tfbdl.terminal_bar import TerminalBar
 
 
 class Progress(AbstractContextManager["Progress"]):
@@ -23,15 +24,7 @@ class Progress(AbstractContextManager["Progress"]):
         self.verbose = verbose
         self._steps = steps
         self._console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-        columns = (
-            TextColumn("epoch"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("{task.fields[state]}"),
-            TimeRemainingColumn(),
-        )
-        show = bool(verbose) and self._console.is_terminal
-        self._bar = Bar(*columns, console=self._console, transient=True, disable=not show)
+        self._bar = TerminalBar(self._console, verbose, TextColumn("epoch"))
         self._task = self._bar.add_task("", total=epochs, state="")
 
     def __enter__(self) -> Progress:
@@ -39,8 +32,7 @@ class Progress(AbstractContextManager["Progress"]):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if not self._bar.disable:  # old versions of rich end what is not shown by a line
-            self._bar.stop()
+        self._bar.stop()
 
     def echo(self, text: str) -> None:
         """Prints a piece of the log."""

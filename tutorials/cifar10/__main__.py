@@ -49,13 +49,15 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
         command.add_argument("--number", type=int, default=0, help="of the run, and its seed")
         command.add_argument("--name", help="of its folder; by default that of the command")
-        command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
-        command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
+        if name == "laplace":
+            command.set_defaults(epochs=epochs)
+            command.add_argument("--layers", choices=("last_layer", "all"), default="last_layer")
+        else:
+            command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
+            command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
         command.add_argument("--S", type=int, default=30, help="functions drawn in predictions")
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
-        if name == "laplace":
-            command.add_argument("--layers", choices=("last_layer", "all"), default="last_layer")
         if name == "sampler":
             command.add_argument("--sampler", default="SGHMC", help="of tfbdl.optimizers")
             command.add_argument("--momentum", type=float, default=0.9)

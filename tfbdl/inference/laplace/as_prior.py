@@ -34,25 +34,16 @@ def as_prior(
         c: the scale of H.
         num_data: N, as Keras' loss is a mean over examples.
     """
-
-    def of_block(places: Sequence[int], quadratic: Callable[[tf.Tensor], tf.Tensor]) -> _Penalty:
-        mean = tf.concat([means[place] for place in places], axis=0)
-        delta = tf.concat([deltas[place] for place in places], axis=0)
-
-        def penalty(first: keras.KerasTensor) -> tf.Tensor:
-            values = [keras.ops.convert_to_tensor(weights[place]) for place in places]
-            theta = tf.concat([tf.reshape(value, [-1]) for value in values], axis=0)
-            d = tf.cast(theta, tf.float64) - mean
-            whole = c * quadratic(d) + tf.reduce_sum(delta * d**2)
-            return tf.cast(whole / (2.0 * num_data), first.dtype)
-
-        return _Penalty(penalty)
-
     before = [weight.regularizer for weight in weights]
     for weight in weights:
         weight.regularizer = None
     for places, quadratic in precision.quadratics:
-        weights[places[0]].regularizer = of_block(places, quadratic)
+        block, mean, delta = (
+            [of_each[place] for place in places] for of_each in (weights, means, deltas)
+        )
+        block[0].regularizer = _Penalty(
+            block, mean, delta, quadratic=quadratic, c=c, num_data=num_data
+        )
     try:
         yield
     finally:
@@ -61,10 +52,24 @@ def as_prior(
 
 
 class _Penalty(keras.regularizers.Regularizer):
-    """A function of a weight as its regulariser: Keras 3.12 takes none that is bare."""
+    """That of a block of weights, as the regulariser of its first."""
 
-    def __init__(self, function: Callable[[keras.KerasTensor], tf.Tensor]) -> None:
-        self._function = function
+    def __init__(
+        self,
+        weights: Sequence[keras.Variable],
+        means: Sequence[tf.Tensor],
+        deltas: Sequence[tf.Tensor],
+        *,
+        quadratic: Callable[[tf.Tensor], tf.Tensor],
+        c: tf.Tensor,
+        num_data: int,
+    ) -> None:
+        self._weights, self._quadratic, self._c = weights, quadratic, c
+        self._mean, self._delta = tf.concat(means, axis=0), tf.concat(deltas, axis=0)
+        self._num_data = num_data
 
-    def __call__(self, weight: keras.KerasTensor) -> tf.Tensor:
-        return self._function(weight)
+    def __call__(self, first: keras.KerasTensor) -> tf.Tensor:
+        flat = [tf.reshape(keras.ops.convert_to_tensor(w), [-1]) for w in self._weights]
+        d = tf.cast(tf.concat(flat, axis=0), tf.float64) - self._mean
+        whole = self._c * self._quadratic(d) + tf.reduce_sum(self._delta * d**2)
+        return tf.cast(whole / (2.0 * self._num_data), first.dtype)

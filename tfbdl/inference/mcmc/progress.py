@@ -7,8 +7,9 @@ import time
 from contextlib import AbstractContextManager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
+from rich.progress import TextColumn
+
+from tfbdl.terminal_bar import TerminalBar
 
 SECONDS = 1.0
 """The seconds between two looks: how long Ctrl-C waits, and what a kill loses."""
@@ -22,16 +23,8 @@ class Progress(AbstractContextManager["Progress"]):
     """
 
     def __init__(self, verbose: int) -> None:
-        console = Console(file=sys.stderr)
-        columns = (
-            TextColumn("{task.description}"),
-            MofNCompleteColumn(),
-            BarColumn(),
-            TextColumn("{task.fields[state]}"),
-            TimeRemainingColumn(),
-        )
-        show = bool(verbose) and console.is_terminal
-        self._bar = RichProgress(*columns, console=console, transient=True, disable=not show)
+        phase = TextColumn("{task.description}")
+        self._bar = TerminalBar(Console(file=sys.stderr), verbose, phase)
         self._task = self._bar.add_task("", total=None, state="")
 
     def __enter__(self) -> Progress:
@@ -39,8 +32,7 @@ class Progress(AbstractContextManager["Progress"]):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if not self._bar.disable:  # old versions of rich end what is not shown by a line
-            self._bar.stop()
+        self._bar.stop()
 
     def at(self, phase: str, done: int, total: int, state: str = "") -> None:
         """Moves the bar to `done` of the `total` of a phase."""
