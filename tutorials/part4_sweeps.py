@@ -215,11 +215,20 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--sweep", choices=("compression", "gain"), default="compression")
     parser.add_argument("--seeds", type=int, default=0, help="0: 3 and 10 of the sweeps")
     parser.add_argument("--S", type=int, default=100, help="drawn functions a prediction")
-    of_compression = "of compression: each is run with each of the other's"
     parser.add_argument(
-        "--kl_weights", type=float, nargs="+", default=KL_WEIGHTS, help=of_compression
+        "--kl_weights",
+        type=float,
+        nargs="+",
+        default=KL_WEIGHTS,
+        help="weights of the KL that compression tries, each at each of --epochs",
     )
-    parser.add_argument("--epochs", type=int, nargs="+", default=EPOCHS, help=of_compression)
+    parser.add_argument(
+        "--epochs",
+        type=int,
+        nargs="+",
+        default=EPOCHS,
+        help="lengths of the runs of compression; those of gain have --n_epochs",
+    )
     parser.add_argument(
         "--checkpoints", type=Path, default=Path("runs"), help="folder of unfinished trainings"
     )
