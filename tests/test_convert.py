@@ -625,8 +625,6 @@ class BayesianTest(ConvertTest):
         def of(*layers: Any, shape: Any = (3, 4)) -> keras.Model:
             return keras.Sequential([keras.Input(shape), *layers], name="m")
 
-        shared, x = L.Dense(4, name="d"), keras.Input((3, 4))
-        parted = keras.Model(x, L.Dropout(0.5)(L.TimeDistributed(shared)(shared(x))))
         eight = of(L.Dense(8, name="d"))
         eight.layers[0].quantize("int8")
         cases = {
@@ -640,7 +638,6 @@ class BayesianTest(ConvertTest):
             r"^layer='d' \(Dense\) has a kernel_constraint": of(
                 L.Dense(2, kernel_constraint="non_neg", name="d")
             ),
-            r"^layer='d' \(Dense\) is shared by 'd' and 'time_distr": parted,
             r"^layer='r' \(LSTM\) has a recurrent_constraint": of(
                 L.LSTM(2, recurrent_constraint="max_norm", name="r")
             ),

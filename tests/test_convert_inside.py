@@ -75,6 +75,42 @@ class Decoder(L.Layer):
         return layer
 
 
+@keras.saving.register_keras_serializable(package="tests")
+class Words(L.Layer):
+    """As in keras_hub: its first call builds it, and its config asks a layer in it."""
+
+    def __init__(self, tie_weights: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.table = L.ReversibleEmbedding(9, 4, tie_weights)
+        self.norm = L.LayerNormalization()
+        self.dropout = L.Dropout(0.3)
+
+    def call(self, ids: Any) -> Any:
+        return self.dropout(self.norm(self.table(ids)))
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        return (*shape, 4)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "tie_weights": self.table.tie_weights}
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Places(L.Layer):
+    """Has a weight of its own and a layer that its first call builds."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.vectors = self.add_weight(shape=(5, 4), initializer="normal", name="vectors")
+        self.norm = L.LayerNormalization()
+
+    def call(self, x: Any) -> Any:
+        return x + self.norm(self.vectors)
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        return shape
+
+
 def attention() -> keras.Model:
     """By name, with padding that is masked, called as by BERT."""
     ids = keras.Input((5,), dtype="int32")
@@ -105,7 +141,21 @@ def decoder() -> keras.Model:
     return keras.Model(x, L.Dense(2)(Decoder(name="decoder")(y)), name="decoder")
 
 
-MODELS = {f.__name__: f for f in (attention, own, wrapped, decoder)}
+def words() -> keras.Model:
+    ids = keras.Input((5,), dtype="int32")
+    y = L.Flatten()(Places(name="places")(Words(False, name="words")(ids)))
+    return keras.Model(ids, L.Dense(2, name="head")(y), name="words")
+
+
+def tied() -> keras.Model:
+    """As OPT: a block holds the table that the head is called from; steps share a layer."""
+    ids = keras.Input((5,), dtype="int32")
+    block, shared = Words(name="words"), L.Dense(4, "tanh", name="shared")
+    y = L.TimeDistributed(shared, name="steps")(shared(block(ids)))
+    return keras.Model(ids, block.table(L.Dropout(0.2)(y), reverse=True), name="tied")
+
+
+MODELS = {f.__name__: f for f in (attention, own, wrapped, decoder, words, tied)}
 
 
 class InsideTest(tf.test.TestCase, parameterized.TestCase):
@@ -115,7 +165,7 @@ class InsideTest(tf.test.TestCase, parameterized.TestCase):
         for v in model.weights:
             if "float" in v.dtype:
                 v.assign(v + 0.3 * rng.normal(size=v.shape))
-        return model, IDS if name == "attention" else X
+        return model, IDS if name in ("attention", "words", "tied") else X
 
     def assert_same(self, a: Any, b: Any, x: np.ndarray) -> None:
         self.assertAllClose(a.predict(x, verbose=0), b.predict(x, verbose=0), 1e-6, 1e-6)
@@ -157,6 +207,16 @@ class InsideTest(tf.test.TestCase, parameterized.TestCase):
         self.assertFalse([v for v in walk(back) if "tfbdl" in type(v).__module__])
         names = [[type(v).__name__ for v in walk(m)] for m in (model, back)]
         self.assertCountEqual(*names)
+
+    def test_shared_layers_stay_shared(self) -> None:
+        """Also in files, which Keras' own would part: a layer is one in all places that hold it."""
+        model, _ = self.made("tied")
+        for convert in (to_mc_dropout, lambda m: to_bayesian(m, num_data=10, layers="shared")):
+            converted = convert(model)
+            for copy in (converted, self.again(converted)):
+                table = copy.get_layer("reversible_embedding")
+                self.assertIs(copy.get_layer("words").layer.table, table)
+                self.assertIs(copy.get_layer("steps").layer, copy.get_layer("shared"))
 
 
 if __name__ == "__main__":

@@ -282,6 +282,77 @@ class Forgetful(keras.layers.Dense):
         return super().call(x) ** self.power + sum(self.shifts)
 
 
+@keras.saving.register_keras_serializable("tests")
+class Mistaken(keras.layers.Layer):
+    """As in keras_hub: the config has what the constructor makes of its arguments."""
+
+    def __init__(self, units: int, scale: float = 1.0, initializer: Any = "ones", **kwargs: Any):
+        super().__init__(**kwargs)
+        self.units, self.scale, self.area = units, scale, units**2
+        self.initializer = keras.initializers.get(initializer)
+        self.dense = keras.layers.Dense(units, kernel_initializer=self.initializer)
+        self.dropout = keras.layers.Dropout(0.5)
+
+    def build(self, shape: Any) -> None:
+        self.dense.build(shape)
+
+    def call(self, x: Any) -> Any:
+        return self.scale * self.dropout(self.dense(x))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "units": self.units, "area": self.area}
+
+
+class Raising(Mistaken):
+    """Another one of these asks for an attribute that there is not."""
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "size": self.size}
+
+
+class Changing(Mistaken):
+    """Its attribute is not what it was given."""
+
+    def __init__(self, units: int, scale: float = 1.0, **kwargs: Any):
+        super().__init__(units, 1.0 - scale, **kwargs)
+
+    def call(self, x: Any) -> Any:
+        return (1.0 - self.scale) * self.dropout(self.dense(x))
+
+
+class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
+    """Layers whose config does not make them again, though their attributes do."""
+
+    def model(self, of: type[Mistaken]) -> keras.Model:
+        layer = of(4, 0.3, initializer=keras.initializers.RandomNormal(seed=1), name="mistaken")
+        drop, head = keras.layers.Dropout(0.5, name="drop"), keras.layers.Dense(2, name="head")
+        return keras.Sequential([keras.Input((3,)), layer, drop, head])
+
+    @parameterized.product(name=tuple(CONVERSIONS), of=(Mistaken, Raising))
+    def test_conversions(self, name: str, of: type[Mistaken]) -> None:
+        model = self.model(of)
+        x = RNG.normal(size=(5, 3)).astype("float32")
+        converted = tfbdl.to_deterministic(CONVERSIONS[name](model))
+        self.assertAllClose(model(x), converted(x), 1e-6)
+
+    def test_files(self) -> None:
+        """Of a copy they are whole, where Keras could read none of the original."""
+        model = self.model(Mistaken)
+        bayesian = tfbdl.to_bayesian(model, num_data=9)  # inside the layer too
+        x = RNG.normal(size=(5, 3)).astype("float32")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.keras"
+            model.save(path)
+            with self.assertRaisesRegex(TypeError, "area"):
+                keras.models.load_model(path)
+            bayesian.save(path)
+            self.assertAllClose(bayesian(x), keras.models.load_model(path)(x), 1e-6)
+
+    def test_attributes_that_do_not_make_it_again_either(self) -> None:
+        with self.assertRaisesRegex(ValueError, "^layer='mistaken' .* cannot be made again from"):
+            tfbdl.to_bayesian(self.model(Changing), num_data=9)
+
+
 class ForgottenTest(tf.test.TestCase, parameterized.TestCase):
     """Arguments that a layer's own `get_config` leaves out."""
 

@@ -10,7 +10,13 @@ from typing import Any
 
 import keras
 
-from tfbdl.keras_private import copy_lambda, named_variables, pair_layers
+from tfbdl.keras_private import (
+    copy_lambda,
+    is_built_by_calls,
+    leave_building_to_calls,
+    named_variables,
+    pair_layers,
+)
 from tfbdl.lora import lora_of, set_lora
 
 
@@ -53,18 +59,69 @@ def copy_layer(layer: Any, dtype: str | None = None) -> Any:
     if type(layer) is keras.layers.Lambda:
         return copy_lambda(layer, dtype)
     try:
-        config = config_of(layer)
-        attributes = {name: getattr(layer, name, None) for name in config}
-        functions = {n: a for n, a in attributes.items() if isinstance(a, types.FunctionType)}
-        if dtype is not None:
-            config = _in_type(config, dtype)
-        copy = type(layer).from_config({**config, **functions})
-        built_on = layer.get_build_config() if getattr(layer, "built", False) else None
-        if built_on and not copy.built:
-            copy.build_from_config(built_on)  # a layer that cannot be built is named here
-        return copy
+        return _made_of(config_of(layer), layer, dtype)
     except Exception as error:  # a layer of any class may raise anything
-        raise _not_again(layer, error) from error
+        copy = _made_of_attributes(layer, dtype)
+        if copy is None:
+            raise _not_again(layer, error) from error
+        return copy
+
+
+def _made_of(config: dict[str, Any], layer: Any, dtype: str | None) -> Any:
+    """A layer of a config, built as `layer` is."""
+    attributes = {name: getattr(layer, name, None) for name in config}
+    functions = {n: a for n, a in attributes.items() if isinstance(a, types.FunctionType)}
+    if dtype is not None:
+        config = _in_type(config, dtype)
+    copy = type(layer).from_config({**config, **functions})
+    built_on = layer.get_build_config() if getattr(layer, "built", False) else None
+    if built_on and not copy.built and not is_built_by_calls(copy):
+        copy.build_from_config(built_on)  # a layer that cannot be built is named here
+    return copy
+
+
+def _made_of_attributes(layer: Any, dtype: str | None) -> Any:
+    """A layer whose arguments are attributes of their names, with a config of these; else None.
+
+    It serves where a class's own `get_config` fails or has what its constructor does not take.
+    """
+    config = {"name": layer.name, "trainable": layer.trainable, "dtype": layer.dtype_policy}
+    own, plain = vars(layer), []
+    for name, parameter in list(inspect.signature(type(layer).__init__).parameters.items())[1:]:
+        if name in config or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if name not in own or not (_is_plain(own[name]) or _is_shared(own[name])):
+            return None
+        config[name] = own[name]
+        plain += [name] if _is_plain(own[name]) else []
+    config = {n: keras.saving.serialize_keras_object(v) for n, v in config.items()}
+    try:
+        copy = _made_of(config, layer, dtype)
+    except Exception:  # the error of its config says more
+        return None
+    if any(vars(copy).get(name) != own[name] for name in plain):
+        return None
+    keep_config(copy, config)
+    return copy
+
+
+def _is_shared(value: Any) -> bool:
+    """Whether a layer and its copy may have the same of something that is not plain."""
+    return value is None or isinstance(value, keras.initializers.Initializer | types.FunctionType)
+
+
+def keep_config(layer: keras.layers.Layer, config: dict[str, Any]) -> None:
+    """Has a layer answer with this config from now on, whatever its class would."""
+    layer.__dict__["get_config"] = _KeptConfig(layer, config)
+
+
+class _KeptConfig:
+    def __init__(self, layer: keras.layers.Layer, config: dict[str, Any]) -> None:
+        self.layer, self.config = layer, config
+
+    def __call__(self) -> dict[str, Any]:
+        now = {"trainable": self.layer.trainable} if "trainable" in self.config else {}
+        return {**self.config, **now}
 
 
 def copy_state(
@@ -91,6 +148,7 @@ def copy_state(
     try:
         for old, new in pair_layers(layer, copy, {id(inner) for inner in without}):
             new.trainable = old.trainable
+            leave_building_to_calls(new)
             store: dict[str, Any] = {}
             old.save_own_variables(store)
             new.load_own_variables(store)

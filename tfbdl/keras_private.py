@@ -23,8 +23,10 @@ __all__ = [
     "drop_seed_generator",
     "forward_pass",
     "inherit_call_argument",
+    "is_built_by_calls",
     "is_graph",
     "keras_mask",
+    "leave_building_to_calls",
     "make_default_seed",
     "name_of",
     "named_variables",
@@ -165,6 +167,17 @@ def build_all(model: keras.Model, batch: tuple[Any, Any]) -> None:
     """
     with model.distribute_strategy.scope():
         model._symbolic_build(data_batch=batch)
+
+
+def is_built_by_calls(layer: keras.layers.Layer) -> bool:
+    """Whether its first call builds what a layer holds: layers, and its class has no `build`."""
+    return hasattr(layer.build, "_is_default") and bool(layer._layers)
+
+
+def leave_building_to_calls(layer: keras.layers.Layer) -> None:
+    """Keeps from files what such a layer was built on; by it Keras takes all inside for built."""
+    if is_built_by_calls(layer):
+        layer._build_shapes_dict = None
 
 
 def is_graph(layer: keras.layers.Layer) -> bool:

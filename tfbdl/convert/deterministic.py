@@ -56,7 +56,7 @@ def to_deterministic(model: keras.Model) -> keras.Model:
     Raises:
         ValueError: if there is nothing to convert, or a layer that cannot be.
     """
-    converted = exchange(model, _RULES)
+    converted = exchange(model, _RULES, plain=True)
     for layer in walk(converted):
         if type(layer).__module__.split(".")[0] == "tfbdl":
             raise ValueError(f"{describe(layer)} has no counterpart in Keras; take it out first")

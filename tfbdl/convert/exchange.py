@@ -18,9 +18,10 @@ from tfbdl.compilation import compile_like
 from tfbdl.convert.inside import Rule, inside
 from tfbdl.convert.selection import Layer, Selection, choose
 from tfbdl.copying import copy_layer, copy_state, describe
-from tfbdl.keras_private import is_graph, walk
+from tfbdl.keras_private import is_graph, takes_call_argument, walk
 from tfbdl.keras_private_graphs import graphs_in, rebuild
 from tfbdl.likelihoods import check_metrics
+from tfbdl.priors import Prior
 
 _TRAINING = ("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics")
 """Methods of models that their graph and config say nothing of."""
@@ -33,6 +34,7 @@ def exchange(
     skip: Selection = None,
     *,
     compiled: bool = True,
+    plain: bool = False,
 ) -> keras.Model:
     """A copy of `model`, compiled as it is, in which layers are exchanged by `rules`.
 
@@ -42,6 +44,8 @@ def exchange(
         layers: the layers among them, by default all.
         skip: the layers among these that are copied all the same.
         compiled: whether the copy is compiled, which one inside another model is not to be.
+        plain: whether all layers of the copy are to be those of Keras, whose files forget that
+            layers inside others are shared.
 
     Raises:
         ValueError: if there is nothing to exchange, a layer that is to be and cannot be, or a
@@ -50,7 +54,8 @@ def exchange(
     _check_model(model)
     check_metrics(model)
     chosen = choose(model, tuple(rules), layers, skip)
-    _check_reach(model, rules, chosen)
+    _check_types(model, rules, chosen)
+    shared = _shared(model, chosen)
     made: dict[int, tuple[Any, Any, Rule]] = {}
 
     def rule_of(old: Any) -> Rule:
@@ -58,8 +63,11 @@ def exchange(
             return Rule(lambda model: rebuild(model, replace))
         if id(old) in chosen:
             return rules[type(old)]
-        if isinstance(old, Layer) and not chosen.isdisjoint(map(id, walk(old))):
-            return inside(chosen, replace)
+        held = (
+            {id(part) for part in walk(old) if part is not old} if isinstance(old, Layer) else set()
+        )
+        if not held.isdisjoint(chosen | shared):
+            return inside(chosen | shared, set() if plain else shared, replace)
         return Rule(copy_layer, copy_state)
 
     def replace(old: Any) -> Any:
@@ -102,20 +110,42 @@ def _check_model(model: keras.Model) -> None:
     )
 
 
-def _check_reach(model: keras.Model, rules: Mapping[type[Layer], Rule], chosen: set[int]) -> None:
-    """Raises ValueError where a chosen layer is out of reach, or a copy would part a shared one."""
+def _check_types(model: keras.Model, rules: Mapping[type[Layer], Rule], chosen: set[int]) -> None:
+    """Raises ValueError where a chosen layer is of a class that no rule is known for."""
+    for layer in walk(model):
+        if id(layer) in chosen and type(layer) not in rules:
+            raise ValueError(
+                f"{describe(layer)} is of a subclass, whose own code would be lost; use a "
+                "layer of tfbdl.layers in its place"
+            )
+
+
+def _shared(model: keras.Model, chosen: set[int]) -> set[int]:
+    """Layers with weights that several layers of the graph are or hold, without those in them.
+
+    Raises:
+        ValueError: if a copy of one of these would have another in its place.
+    """
     owner: dict[int, Layer] = {}
+    shared = set()
     graphs = (model, *graphs_in(model))
     for outer in (layer for graph in graphs for layer in graph.layers if not is_graph(layer)):
+        within: set[int] = set()
         for layer in walk(outer):
             first = owner.setdefault(id(layer), outer)
-            if first is not outer and layer.weights:
+            if first is outer or not layer.weights or id(layer) in within:
+                continue
+            within.update(map(id, walk(layer)))
+            holders = [holder for holder in (first, outer) if holder is not layer]
+            if isinstance(layer, Prior) or any(_is_made_anew(h, chosen) for h in holders):
                 raise ValueError(
                     f"{describe(layer)} is shared by {first.name!r} and {outer.name!r}, where a "
                     "copy would part it; share it by calling it twice"
                 )
-            if id(layer) in chosen and type(layer) not in rules:
-                raise ValueError(
-                    f"{describe(layer)} is of a subclass, whose own code would be lost; use a "
-                    "layer of tfbdl.layers in its place"
-                )
+            shared.add(id(layer))
+    return shared
+
+
+def _is_made_anew(layer: Layer, chosen: set[int]) -> bool:
+    """Whether a layer is exchanged itself, or random, and not a plain one that holds others."""
+    return id(layer) in chosen or takes_call_argument(layer, "draw")

@@ -27,18 +27,19 @@ class Rule(NamedTuple):
     fill: Callable[[Any, Any], None] = lambda old, new: None
 
 
-def inside(chosen: Collection[int], replace: Callable[[Any], Any]) -> Rule:
+def inside(wanted: Collection[int], kept: Collection[int], replace: Callable[[Any], Any]) -> Rule:
     """The rule of a layer that holds layers to exchange: a copy in which they are exchanged.
 
     Args:
-        chosen: ids of the layers to exchange.
+        wanted: ids of the layers to make anew: to exchange, or to share with copies of others.
+        kept: ids of those among them that files are to know as shared.
         replace: gives the new layer for an old one.
     """
 
     def make(old: Any) -> Layer:
         source = _source(old)
-        parts = list(_parts(old, chosen))
-        _check_found(old, parts, chosen)
+        parts = list(_parts(old, wanted))
+        _check_found(old, parts, wanted)
         copy = copy_layer(source)
         inner = {}
         for path, part in parts:
@@ -54,13 +55,15 @@ def inside(chosen: Collection[int], replace: Callable[[Any], Any]) -> Rule:
             new = replace(part)
             if part.built and not new.built and part.get_build_config():
                 new.build_from_config(part.get_build_config())
-            put_layer(copy, path, new)
-            if _kinds(new) != _kinds(given):
+            as_given = _kinds(new) == _kinds(given) and id(part) not in kept
+            if as_given or type(source) in _SAVED_BY_KERAS:
+                put_layer(copy, path, new)
+            else:
                 inner[path] = new
-        return copy if not inner or type(source) in _SAVED_BY_KERAS else Exchanged(copy, inner)
+        return Exchanged(copy, inner) if inner else copy
 
     def fill(old: Any, new: Any) -> None:
-        parts = [part for _, part in _parts(old, chosen)]
+        parts = [part for _, part in _parts(old, wanted)]
         copy_state(_source(old), _source(new), without=parts)
 
     return Rule(make, fill)
@@ -74,10 +77,10 @@ def _source(layer: Any) -> Layer:
     return layer.layer if type(layer) is Exchanged else layer
 
 
-def _parts(old: Any, chosen: Collection[int]) -> Iterator[tuple[str, Layer]]:
+def _parts(old: Any, wanted: Collection[int]) -> Iterator[tuple[str, Layer]]:
     """Paths and layers that `replace` makes anew: chosen, exchanged before, models with such."""
     before = {id(layer) for layer in old.inner.values()} if type(old) is Exchanged else set()
-    wanted = {*chosen, *before}
+    wanted = {*wanted, *before}
 
     def visit(layer: Layer, prefix: str) -> Iterator[tuple[str, Layer]]:
         for path, inner in held_layers(layer):
@@ -90,11 +93,11 @@ def _parts(old: Any, chosen: Collection[int]) -> Iterator[tuple[str, Layer]]:
     return visit(_source(old), "")
 
 
-def _check_found(old: Layer, parts: list[tuple[str, Layer]], chosen: Collection[int]) -> None:
-    """Raises ValueError where a chosen layer is held in a way that is not known."""
+def _check_found(old: Layer, parts: list[tuple[str, Layer]], wanted: Collection[int]) -> None:
+    """Raises ValueError where a layer to be made anew is held in a way that is not known."""
     reached = {id(layer) for _, part in parts for layer in walk(part)}
     for layer in walk(old):
-        if id(layer) in chosen and id(layer) not in reached:
+        if id(layer) in wanted and id(layer) not in reached:
             raise ValueError(
                 f"{describe(layer)} lies inside {describe(old)}, where no attribute, list or "
                 "dictionary holds it; give it an attribute, or `skip` it"

@@ -8,7 +8,9 @@ from typing import Any
 import keras
 
 from tfbdl.arguments import instance, shown
+from tfbdl.copying import keep_config
 from tfbdl.held_layers import layer_at, put_layer
+from tfbdl.keras_private import is_built_by_calls
 from tfbdl.keras_private_layers import adopt_signature
 
 
@@ -43,6 +45,8 @@ class Exchanged(keras.layers.Layer):
         if not isinstance(inner, Mapping) or not all(isinstance(path, str) for path in inner):
             raise ValueError(f"inner={shown(inner)} must be a dictionary of layers by their places")
         super().__init__(**{"name": layer.name, "dtype": layer.dtype_policy, **kwargs})
+        # Its own may ask what it holds for settings, which others in the place need not have.
+        keep_config(layer, layer.get_config())
         for path, new in inner.items():
             instance(f"inner[{path!r}]", new, keras.layers.Layer, "a Keras layer")
             if not isinstance(_held(layer, path), keras.layers.Layer):
@@ -72,6 +76,9 @@ class Exchanged(keras.layers.Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return self.layer.compute_mask(inputs, previous_mask)
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        return None if is_built_by_calls(self.layer) else super().get_build_config()
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
