@@ -303,6 +303,7 @@ class Mistaken(keras.layers.Layer):
         return {**super().get_config(), "units": self.units, "area": self.area}
 
 
+@keras.saving.register_keras_serializable("tests")
 class Raising(Mistaken):
     """Another one of these asks for an attribute that there is not."""
 
@@ -335,18 +336,22 @@ class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
         converted = tfbdl.to_deterministic(CONVERSIONS[name](model))
         self.assertAllClose(model(x), converted(x), 1e-6)
 
-    def test_files(self) -> None:
-        """Of a copy they are whole, where Keras could read none of the original."""
-        model = self.model(Mistaken)
+    @parameterized.parameters((Mistaken, (TypeError, "area")), (Raising, (AttributeError, "size")))
+    def test_files(self, of: type[Mistaken], error: tuple[type[Exception], str]) -> None:
+        """Of a copy they are whole, where Keras can write or read none of the original."""
+        model = self.model(of)
         bayesian = tfbdl.to_bayesian(model, num_data=9)  # inside the layer too
         x = RNG.normal(size=(5, 3)).astype("float32")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.keras"
-            model.save(path)
-            with self.assertRaisesRegex(TypeError, "area"):
+            with self.assertRaisesRegex(*error):
+                model.save(path)
                 keras.models.load_model(path)
             bayesian.save(path)
-            self.assertAllClose(bayesian(x), keras.models.load_model(path)(x), 1e-6)
+            loaded = keras.models.load_model(path)
+            loaded.save(path)
+            for copy in (loaded, keras.models.load_model(path)):
+                self.assertAllClose(bayesian(x), copy(x), 1e-6)
 
     def test_attributes_that_do_not_make_it_again_either(self) -> None:
         with self.assertRaisesRegex(ValueError, "^layer='mistaken' .* cannot be made again from"):

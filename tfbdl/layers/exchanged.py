@@ -92,7 +92,9 @@ class Exchanged(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> Exchanged:
         make = keras.saving.deserialize_keras_object
         inner = {path: make(layer) for path, layer in config["inner"].items()}
-        return cls(**{**config, "layer": make(config["layer"]), "inner": inner})
+        layer = make(config["layer"])
+        keep_config(layer, config["layer"]["config"])
+        return cls(**{**config, "layer": layer, "inner": inner})
 
 
 def _held(layer: keras.layers.Layer, path: str) -> Any:
