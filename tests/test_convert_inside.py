@@ -81,7 +81,7 @@ class Words(L.Layer):
 
     def __init__(self, tie_weights: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.table = L.ReversibleEmbedding(9, 4, tie_weights)
+        self.table = L.ReversibleEmbedding(9, 4, tie_weights, name="table")
         self.norm = L.LayerNormalization()
         self.dropout = L.Dropout(0.3)
 
@@ -214,7 +214,7 @@ class InsideTest(tf.test.TestCase, parameterized.TestCase):
         for convert in (to_mc_dropout, lambda m: to_bayesian(m, num_data=10, layers="shared")):
             converted = convert(model)
             for copy in (converted, self.again(converted)):
-                table = copy.get_layer("reversible_embedding")
+                table = copy.get_layer("table")
                 self.assertIs(copy.get_layer("words").layer.table, table)
                 self.assertIs(copy.get_layer("steps").layer, copy.get_layer("shared"))
 

@@ -111,7 +111,7 @@ def _is_shared(value: Any) -> bool:
 
 
 def keep_config(layer: keras.layers.Layer, config: dict[str, Any]) -> None:
-    """Has a layer answer with this config from now on, whatever its class would."""
+    """Has a layer answer with copies of this config from now on, whatever its class would."""
     layer.__dict__["get_config"] = _KeptConfig(layer, config)
 
 
@@ -120,8 +120,10 @@ class _KeptConfig:
         self.layer, self.config = layer, config
 
     def __call__(self) -> dict[str, Any]:
-        now = {"trainable": self.layer.trainable} if "trainable" in self.config else {}
-        return {**self.config, **now}
+        config: dict[str, Any] = keras.tree.map_structure(lambda leaf: leaf, self.config)
+        if "trainable" in config:
+            config["trainable"] = self.layer.trainable
+        return config
 
 
 def copy_state(

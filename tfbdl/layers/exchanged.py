@@ -91,9 +91,10 @@ class Exchanged(keras.layers.Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Exchanged:
         make = keras.saving.deserialize_keras_object
+        of_layer = keras.tree.map_structure(lambda leaf: leaf, config["layer"]["config"])
         inner = {path: make(layer) for path, layer in config["inner"].items()}
         layer = make(config["layer"])
-        keep_config(layer, config["layer"]["config"])
+        keep_config(layer, of_layer)
         return cls(**{**config, "layer": layer, "inner": inner})
 
 
