@@ -354,8 +354,11 @@ class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertAllClose(bayesian(x), copy(x), 1e-6)
 
     def test_attributes_that_do_not_make_it_again_either(self) -> None:
-        with self.assertRaisesRegex(ValueError, "^layer='mistaken' .* cannot be made again from"):
-            tfbdl.to_bayesian(self.model(Changing), num_data=9)
+        regularized = self.model(Mistaken)
+        regularized.layers[0].activity_regularizer = keras.regularizers.L2(0.1)
+        for model in (self.model(Changing), regularized):
+            with self.assertRaisesRegex(ValueError, "^layer='mistaken' .* cannot be made again"):
+                tfbdl.to_bayesian(model, num_data=9)
 
 
 class ForgottenTest(tf.test.TestCase, parameterized.TestCase):

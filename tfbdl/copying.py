@@ -85,6 +85,8 @@ def _made_of_attributes(layer: Any, dtype: str | None) -> Any:
 
     It serves where a class's own `get_config` fails or has what its constructor does not take.
     """
+    if not isinstance(layer, keras.layers.Layer) or layer.activity_regularizer is not None:
+        return None
     config = {"name": layer.name, "trainable": layer.trainable, "dtype": layer.dtype_policy}
     own, plain = vars(layer), []
     for name, parameter in list(inspect.signature(type(layer).__init__).parameters.items())[1:]:
