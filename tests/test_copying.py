@@ -311,8 +311,9 @@ class Raising(Mistaken):
         return {**super().get_config(), "size": self.size}
 
 
+@keras.saving.register_keras_serializable("tests")
 class Changing(Mistaken):
-    """Its attribute is not what it was given."""
+    """Its attribute is not what it was given, which Keras records where it is all plain."""
 
     def __init__(self, units: int, scale: float = 1.0, **kwargs: Any):
         super().__init__(units, 1.0 - scale, **kwargs)
@@ -324,8 +325,9 @@ class Changing(Mistaken):
 class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
     """Layers whose config does not make them again, though their attributes do."""
 
-    def model(self, of: type[Mistaken]) -> keras.Model:
-        layer = of(4, 0.3, initializer=keras.initializers.RandomNormal(seed=1), name="mistaken")
+    def model(self, of: type[Mistaken], initializer: Any = None) -> keras.Model:
+        initializer = initializer or keras.initializers.RandomNormal(seed=1)
+        layer = of(4, 0.3, initializer=initializer, name="mistaken")
         drop, head = keras.layers.Dropout(0.5, name="drop"), keras.layers.Dense(2, name="head")
         return keras.Sequential([keras.Input((3,)), layer, drop, head])
 
@@ -336,12 +338,19 @@ class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
         converted = tfbdl.to_deterministic(CONVERSIONS[name](model))
         self.assertAllClose(model(x), converted(x), 1e-6)
 
-    @parameterized.parameters((Mistaken, (TypeError, "area")), (Raising, (AttributeError, "size")))
-    def test_files(self, of: type[Mistaken], error: tuple[type[Exception], str]) -> None:
+    @parameterized.parameters(
+        (Mistaken, None, (TypeError, "area")),
+        (Raising, None, (AttributeError, "size")),
+        (Changing, "ones", (TypeError, "area")),
+    )
+    def test_files(
+        self, of: type[Mistaken], initializer: Any, error: tuple[type[Exception], str]
+    ) -> None:
         """Of a copy they are whole, where Keras can write or read none of the original."""
-        model = self.model(of)
+        model = self.model(of, initializer)
         bayesian = tfbdl.to_bayesian(model, num_data=9)  # inside the layer too
         x = RNG.normal(size=(5, 3)).astype("float32")
+        self.assertAllClose(model(x), bayesian(x), 1e-6)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.keras"
             with self.assertRaisesRegex(*error):

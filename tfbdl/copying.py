@@ -16,6 +16,7 @@ from tfbdl.keras_private import (
     leave_building_to_calls,
     named_variables,
     pair_layers,
+    recorded_arguments,
 )
 from tfbdl.lora import lora_of, set_lora
 
@@ -61,7 +62,7 @@ def copy_layer(layer: Any, dtype: str | None = None) -> Any:
     try:
         return _made_of(config_of(layer), layer, dtype)
     except Exception as error:  # a layer of any class may raise anything
-        copy = _made_of_attributes(layer, dtype)
+        copy = _made_of_arguments(layer, dtype)
         if copy is None:
             raise _not_again(layer, error) from error
         return copy
@@ -80,28 +81,31 @@ def _made_of(config: dict[str, Any], layer: Any, dtype: str | None) -> Any:
     return copy
 
 
-def _made_of_attributes(layer: Any, dtype: str | None) -> Any:
-    """A layer whose arguments are attributes of their names, with a config of these; else None.
+def _made_of_arguments(layer: Any, dtype: str | None) -> Any:
+    """A layer of the arguments that `layer` was made with, and a config of these; else None.
 
     It serves where a class's own `get_config` fails or has what its constructor does not take.
+    Keras records numbers and words; others are attributes under the names of the arguments, if
+    the copy has these as well.
     """
     if not isinstance(layer, keras.layers.Layer) or layer.activity_regularizer is not None:
         return None
-    config = {"name": layer.name, "trainable": layer.trainable, "dtype": layer.dtype_policy}
-    own, plain = vars(layer), []
-    for name, parameter in list(inspect.signature(type(layer).__init__).parameters.items())[1:]:
-        if name in config or parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        if name not in own or not (_is_plain(own[name]) or _is_shared(own[name])):
-            return None
-        config[name] = own[name]
-        plain += [name] if _is_plain(own[name]) else []
+    recorded, own = recorded_arguments(layer), vars(layer)
+    parameters = list(inspect.signature(type(layer).__init__).parameters.values())[1:]
+    config = {} if recorded is None else recorded
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        of_all = {"name": layer.name, "trainable": layer.trainable, "dtype": layer.dtype_policy}
+        config = {**config, **of_all}
+    named = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in config]
+    if not all(n in own and (_is_plain(own[n]) or _is_shared(own[n])) for n in named):
+        return None
+    config = {**config, **{name: own[name] for name in named}}
     config = {n: keras.saving.serialize_keras_object(v) for n, v in config.items()}
     try:
         copy = _made_of(config, layer, dtype)
     except Exception:  # the error of its config says more
         return None
-    if any(vars(copy).get(name) != own[name] for name in plain):
+    if any(_is_plain(own[name]) and vars(copy).get(name) != own[name] for name in named):
         return None
     keep_config(copy, config)
     return copy

@@ -33,6 +33,7 @@ __all__ = [
     "own_attributes",
     "own_variables",
     "pair_layers",
+    "recorded_arguments",
     "serialize_shared",
     "set_keras_mask",
     "set_loss",
@@ -178,6 +179,12 @@ def leave_building_to_calls(layer: keras.layers.Layer) -> None:
     """Keeps from files what such a layer was built on; by it Keras takes all inside for built."""
     if is_built_by_calls(layer):
         layer._build_shapes_dict = None
+
+
+def recorded_arguments(layer: keras.layers.Layer) -> dict[str, Any] | None:
+    """What a layer was made with, its name left out; None if that was not all numbers and words."""
+    recorded = getattr(layer, "_auto_config", None)
+    return None if recorded is None else dict(recorded.config)
 
 
 def is_graph(layer: keras.layers.Layer) -> bool:
