@@ -13,6 +13,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from tfbdl import layers as bayes
+from tfbdl import priors
 from tfbdl.convert import prune, to_bayesian, to_deterministic, to_mc_dropout
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.keras_private import walk
@@ -217,6 +218,20 @@ class InsideTest(tf.test.TestCase, parameterized.TestCase):
                 table = copy.get_layer("table")
                 self.assertIs(copy.get_layer("words").layer.table, table)
                 self.assertIs(copy.get_layer("steps").layer, copy.get_layer("shared"))
+
+    def test_layers_that_random_ones_share_are_not_parted(self) -> None:
+        """A learned prior of two layers, and a layer that is called beside one that wraps it."""
+        x, d = keras.Input((4,)), L.Dense(4, name="d")
+        prior = priors.Normal(1.0, trainable=True)
+        two = [bayes.BayesDense(4, num_data=9, prior=prior, name=name) for name in "ab"]
+        by_prior = keras.Model(x, two[1](two[0](x)))
+        by_wrapper = keras.Model(x, bayes.ConcreteDropout(d, num_data=9, name="c")(d(x)))
+        for model, convert, names in (
+            (by_prior, lambda m: prune(m, 0.5), "shared by 'a' and 'b'"),
+            (by_wrapper, to_deterministic, "layer='d' .* shared by 'd' and 'c'"),
+        ):
+            with self.assertRaisesRegex(ValueError, f"{names}, where a copy would part it"):
+                convert(model)
 
 
 if __name__ == "__main__":

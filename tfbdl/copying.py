@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 import types
 from collections.abc import Sequence
@@ -10,13 +9,13 @@ from typing import Any
 
 import keras
 
+from tfbdl.configs import config_of, config_of_arguments, has_same_arguments, keep_config
 from tfbdl.keras_private import (
     copy_lambda,
     is_built_by_calls,
     leave_building_to_calls,
     named_variables,
     pair_layers,
-    recorded_arguments,
 )
 from tfbdl.lora import lora_of, set_lora
 
@@ -24,24 +23,6 @@ from tfbdl.lora import lora_of, set_lora
 def describe(layer: Any) -> str:
     """A layer as messages name it."""
     return f"layer={layer.name!r} ({type(layer).__name__})"
-
-
-def config_of(layer: Any) -> dict[str, Any]:
-    """The config of a layer, and what the layer's own `get_config` forgets.
-
-    Arguments of the constructor that the config lacks, if the layer has a number, a word, a truth
-    value, or a tuple of these under the same name: in Keras 3.12 `output_padding` of transposed
-    convolutions, in 3.15 `sparse` of `CategoryEncoding`.
-    """
-    config, own = layer.get_config(), vars(layer)
-    arguments = inspect.signature(type(layer).__init__).parameters
-    lost = [name for name in arguments if name not in config and _is_plain(own.get(name))]
-    return {**config, **{name: own[name] for name in lost}}
-
-
-def _is_plain(value: Any) -> bool:
-    several = isinstance(value, tuple) and all(map(_is_plain, value))
-    return several or isinstance(value, bool | int | float | str)
 
 
 def copy_layer(layer: Any, dtype: str | None = None) -> Any:
@@ -60,7 +41,7 @@ def copy_layer(layer: Any, dtype: str | None = None) -> Any:
     if type(layer) is keras.layers.Lambda:
         return copy_lambda(layer, dtype)
     try:
-        return _made_of(config_of(layer), layer, dtype)
+        return _made_of(_in_type(config_of(layer), dtype), layer)
     except Exception as error:  # a layer of any class may raise anything
         copy = _made_of_arguments(layer, dtype)
         if copy is None:
@@ -68,68 +49,31 @@ def copy_layer(layer: Any, dtype: str | None = None) -> Any:
         return copy
 
 
-def _made_of(config: dict[str, Any], layer: Any, dtype: str | None) -> Any:
-    """A layer of a config, built as `layer` is."""
-    attributes = {name: getattr(layer, name, None) for name in config}
-    functions = {n: a for n, a in attributes.items() if isinstance(a, types.FunctionType)}
-    if dtype is not None:
-        config = _in_type(config, dtype)
-    copy = type(layer).from_config({**config, **functions})
-    built_on = layer.get_build_config() if getattr(layer, "built", False) else None
-    if built_on and not copy.built and not is_built_by_calls(copy):
-        copy.build_from_config(built_on)  # a layer that cannot be built is named here
-    return copy
-
-
 def _made_of_arguments(layer: Any, dtype: str | None) -> Any:
-    """A layer of the arguments that `layer` was made with, and a config of these; else None.
-
-    It serves where a class's own `get_config` fails or has what its constructor does not take.
-    Keras records numbers and words; others are attributes under the names of the arguments, if
-    the copy has these as well.
-    """
-    if not isinstance(layer, keras.layers.Layer) or layer.activity_regularizer is not None:
+    """A copy where the config of a class is mistaken, with one that is not; else None."""
+    config = config_of_arguments(layer)
+    if config is None:
         return None
-    recorded, own = recorded_arguments(layer), vars(layer)
-    parameters = list(inspect.signature(type(layer).__init__).parameters.values())[1:]
-    config = {} if recorded is None else recorded
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        of_all = {"name": layer.name, "trainable": layer.trainable, "dtype": layer.dtype_policy}
-        config = {**config, **of_all}
-    named = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in config]
-    if not all(n in own and (_is_plain(own[n]) or _is_shared(own[n])) for n in named):
-        return None
-    config = {**config, **{name: own[name] for name in named}}
-    config = {n: keras.saving.serialize_keras_object(v) for n, v in config.items()}
+    config = _in_type(config, dtype)
     try:
-        copy = _made_of(config, layer, dtype)
-    except Exception:  # the error of its config says more
+        copy = _made_of(config, layer)
+    except Exception:  # the error of its own config says more
         return None
-    if any(_is_plain(own[name]) and vars(copy).get(name) != own[name] for name in named):
+    if not has_same_arguments(layer, copy):
         return None
     keep_config(copy, config)
     return copy
 
 
-def _is_shared(value: Any) -> bool:
-    """Whether a layer and its copy may have the same of something that is not plain."""
-    return value is None or isinstance(value, keras.initializers.Initializer | types.FunctionType)
-
-
-def keep_config(layer: keras.layers.Layer, config: dict[str, Any]) -> None:
-    """Has a layer answer with copies of this config from now on, whatever its class would."""
-    layer.__dict__["get_config"] = _KeptConfig(layer, config)
-
-
-class _KeptConfig:
-    def __init__(self, layer: keras.layers.Layer, config: dict[str, Any]) -> None:
-        self.layer, self.config = layer, config
-
-    def __call__(self) -> dict[str, Any]:
-        config: dict[str, Any] = keras.tree.map_structure(lambda leaf: leaf, self.config)
-        if "trainable" in config:
-            config["trainable"] = self.layer.trainable
-        return config
+def _made_of(config: dict[str, Any], layer: Any) -> Any:
+    """A layer of a config, built as `layer` is."""
+    attributes = {name: getattr(layer, name, None) for name in config}
+    functions = {n: a for n, a in attributes.items() if isinstance(a, types.FunctionType)}
+    copy = type(layer).from_config({**config, **functions})
+    built_on = layer.get_build_config() if getattr(layer, "built", False) else None
+    if built_on and not copy.built and not is_built_by_calls(copy):
+        copy.build_from_config(built_on)  # a layer that cannot be built is named here
+    return copy
 
 
 def copy_state(
@@ -193,8 +137,10 @@ def _kind(v: keras.Variable, recast: bool = False) -> tuple[tuple[int, ...], str
     return tuple(v.shape), "float" if recast else v.dtype
 
 
-def _in_type(config: Any, dtype: str) -> Any:
-    """The config of a layer, and of those in it, with another floating type."""
+def _in_type(config: Any, dtype: str | None) -> Any:
+    """The config of a layer, and of those in it, with another floating type; None: with its own."""
+    if dtype is None:
+        return config
     if isinstance(config, dict):
         return {
             name: dtype if name == "dtype" and "float" in str(value) else _in_type(value, dtype)

@@ -56,6 +56,7 @@ def exchange(
     chosen = choose(model, tuple(rules), layers, skip)
     _check_types(model, rules, chosen)
     shared = _shared(model, chosen)
+    wanted = chosen | shared
     made: dict[int, tuple[Any, Any, Rule]] = {}
 
     def rule_of(old: Any) -> Rule:
@@ -63,11 +64,8 @@ def exchange(
             return Rule(lambda model: rebuild(model, replace))
         if id(old) in chosen:
             return rules[type(old)]
-        held = (
-            {id(part) for part in walk(old) if part is not old} if isinstance(old, Layer) else set()
-        )
-        if not held.isdisjoint(chosen | shared):
-            return inside(chosen | shared, set() if plain else shared, replace)
+        if isinstance(old, Layer) and any(id(part) in wanted for part in list(walk(old))[1:]):
+            return inside(wanted, set() if plain else shared, replace)
         return Rule(copy_layer, copy_state)
 
     def replace(old: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbdl.copying import config_of
+from tfbdl.configs import config_of
 from tfbdl.keras_private import named_variables
 from tfbdl.layers.base import BayesLayer
 from tfbdl.layers.bayes_conv_transpose import BayesConvTranspose

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 import keras
 
 from tfbdl.arguments import instance, shown
-from tfbdl.copying import keep_config
+from tfbdl.configs import keep_config
 from tfbdl.held_layers import layer_at, put_layer
 from tfbdl.keras_private import is_built_by_calls
 from tfbdl.keras_private_layers import adopt_signature
@@ -91,10 +92,9 @@ class Exchanged(keras.layers.Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Exchanged:
         make = keras.saving.deserialize_keras_object
-        of_layer = keras.tree.map_structure(lambda leaf: leaf, config["layer"]["config"])
         inner = {path: make(layer) for path, layer in config["inner"].items()}
-        layer = make(config["layer"])
-        keep_config(layer, of_layer)
+        layer = make(copy.deepcopy(config["layer"]))  # which takes entries out of it
+        keep_config(layer, config["layer"]["config"])
         return cls(**{**config, "layer": layer, "inner": inner})
 
 
