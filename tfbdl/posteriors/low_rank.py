@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -11,10 +11,8 @@ from tfbdl import random
 from tfbdl.arguments import positive_integer
 from tfbdl.elementary import log_of_softplus, norm, softplus
 from tfbdl.memory import require
+from tfbdl.posteriors import capacitance
 from tfbdl.posteriors.correlated import CorrelatedNormal
-
-_SEEN = 1e-14
-_LARGEST_EXPONENT = 80.0
 
 
 @keras.saving.register_keras_serializable(package="tfbdl.posteriors")
@@ -23,8 +21,8 @@ class LowRankNormal(CorrelatedNormal):
 
     The factor covariance of Ong, Nott, Smith 2018, "Gaussian variational approximation with a
     factor covariance structure"; SLANG (Mishkin et al. 2018) has the same structure in the
-    precision. Entropy and density go through the capacitance matrix I + V^T diag(d^-2) V of R
-    rows, so that all costs are linear in the D elements of the weight. d = softplus(rho).
+    precision. Entropy and density go through R columns (`capacitance`), so that all costs are
+    linear in the D elements of the weight. d = softplus(rho).
 
     V starts near zero, where q is almost mean field, but not at zero, where its gradient vanishes.
 
@@ -89,7 +87,7 @@ class LowRankNormal(CorrelatedNormal):
 
     def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         w, e, z = self._sample(key)
-        return w, self.log_prob_at(self._sum_of_squares(e, z))
+        return w, self.log_prob_at(self._squared_distance(e, z))
 
     def product_variance(self, x: tf.Tensor) -> tf.Tensor:
         v, d = tf.reshape(self.v, (*self.mu.shape, self.rank)), tf.reshape(self.d, self.mu.shape)
@@ -97,56 +95,19 @@ class LowRankNormal(CorrelatedNormal):
         return tf.matmul(tf.square(x), tf.square(d)) + correlated
 
     def half_log_det(self) -> tf.Tensor:
-        scaled = self._scaled()
-        of_v = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(scaled.cholesky)))
-        of_v -= self.columns * tf.cast(scaled.log_delta, tf.float64)
-        return tf.reduce_sum(self._log_d) + tf.cast(of_v, self.mu.dtype)
+        return capacitance.half_log_det(self.v, self._log_d)
 
     def squared_distance(self, deviation: tf.Tensor) -> tf.Tensor:
         e = tf.reshape(deviation, (self.size,)) / self.d
-        return self._sum_of_squares(e, tf.zeros((self.columns,), e.dtype))
+        return self._squared_distance(e, tf.zeros((self.columns,), e.dtype))
 
-    def _sum_of_squares(self, e: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
-        """The distance of d * e + V z: |e|^2 + |z|^2 of the least e and z that give the same.
-
-        It is what the formula of Woodbury gives, which loses digits where V is large against d.
-        """
-        scaled = self._scaled()
-        delta = tf.exp(scaled.log_delta)
-        right = tf.linalg.matvec(scaled.w, e, transpose_a=True) - delta * z
-        right = tf.cast(right, tf.float64)[:, tf.newaxis]
-        step = tf.cast(tf.linalg.cholesky_solve(scaled.cholesky, right)[:, 0], e.dtype)
-        e, z = e - tf.linalg.matvec(scaled.w, step), z + delta * step
-        return tf.reduce_sum(tf.square(e)) + tf.reduce_sum(tf.square(z))
+    def _squared_distance(self, e: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
+        """That of d * e + V z."""
+        return capacitance.squared_distance(self.v, self._log_d, e, z)
 
     @property
     def _log_d(self) -> tf.Tensor:
         return log_of_softplus(tf.convert_to_tensor(self.rho), self.d)
 
-    def _scaled(self) -> _Scaled:
-        """U = diag(d)^-1 V, which overflows where d is small, as W / delta."""
-        log_d = self._log_d
-        least = tf.stop_gradient(tf.reduce_min(log_d))
-        w = self.v * tf.exp(least - log_d)[:, tf.newaxis]
-        size = tf.stop_gradient(tf.reduce_max(tf.abs(w)))
-        log_delta = tf.minimum(least - tf.math.log(size), 0.0)
-        w *= tf.exp(tf.minimum(log_delta - least, _LARGEST_EXPONENT))
-        wide, rest = tf.cast(w, tf.float64), tf.exp(2.0 * tf.cast(log_delta, tf.float64))
-        gram = tf.matmul(wide, wide, transpose_a=True)
-        diagonal = tf.maximum(rest, _SEEN * tf.stop_gradient(tf.linalg.trace(gram)))
-        identity = tf.eye(self.columns, dtype=gram.dtype)
-        return _Scaled(w, log_delta, tf.linalg.cholesky(gram + diagonal * identity))
-
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rank": self.rank}
-
-
-class _Scaled(NamedTuple):
-    """W, log delta, and the Cholesky factor of delta^2 I + W^T W in float64, which has size 1.
-
-    Where float64 does not see delta^2, its place is taken by the least that it sees.
-    """
-
-    w: tf.Tensor
-    log_delta: tf.Tensor
-    cholesky: tf.Tensor
