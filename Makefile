@@ -38,27 +38,18 @@ check: $(INSTALLED)
 	@echo "==> running the tests that the change needs"
 	@$(BIN)/python -m pytest --slow none $$($(BIN)/python tests/selection.py)
 
-# Graphs stay in memory: one process for all tests would need more than there may be.
 define run_tests
-	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --slow $(1) --junitxml=build/tests/$(1)-$(2).xml $(3)
-endef
-
-define run_all_tests
-	$(call run_tests,$(1),a-k,tests/[a-k]*/)
-	$(call run_tests,$(1),l-m,tests/[l-m]*/)
-	$(call run_tests,$(1),n-s,tests/[n-s]*/)
-	$(call run_tests,$(1),training,tests/training)
-	$(call run_tests,$(1),top,tests/test_*.py)
+	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --slow $(1) --junitxml=build/tests/$(1).xml $(2)
 endef
 
 test: $(INSTALLED)
 	@echo "==> running all tests but those of tests/slow.txt and of scripts (some 15 minutes on 2 cores)"
-	$(call run_all_tests,none)
+	$(call run_tests,none,tests --ignore=tests/tutorials)
 
 test-slow: $(INSTALLED)
 	@echo "==> running slow tests, tutorials, notebooks and exercises (some 30 minutes on 2 cores)"
-	$(call run_all_tests,only)
-	$(call run_tests,all,tutorials,tests/tutorials)
+	$(call run_tests,only,tests --ignore=tests/tutorials)
+	$(call run_tests,all,tests/tutorials)
 
 # Each call of pytest adds its lines to those of the calls before.
 coverage: $(INSTALLED)
