@@ -136,9 +136,8 @@ def seen(value: Any) -> Any:
     if isinstance(value, (type, Path)) or callable(value):
         return getattr(value, "__name__", str(value))
     array = np.asarray(value)
-    if array.dtype.kind == "f":
-        return Floats(array)
-    return array.shape, str(array.dtype), array.tobytes()
+    exactly = array.shape, str(array.dtype), array.tobytes()
+    return Floats(array) if array.dtype.kind == "f" else exactly
 
 
 class Floats:
