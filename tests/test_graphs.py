@@ -54,6 +54,16 @@ def cnn() -> Any:
     return model
 
 
+def depthwise(*, dropout_first: bool) -> Any:
+    """A convolution of single channels, of what is dropped anew in each draw, or before that."""
+    dropout, channels = tfbdl.layers.MCDropout(0.5), keras.layers.DepthwiseConv2D(3)
+    first = [dropout, channels] if dropout_first else [channels, dropout]
+    stack = [*first, keras.layers.Flatten(), keras.layers.Dense(4)]
+    model = keras.Sequential([keras.Input((8, 8, 2)), *stack])
+    model.compile("adam", tfbdl.likelihoods.Categorical())
+    return model
+
+
 def with_dropout(model: Any) -> keras.Model:
     stack = [*model.layers[:-1], keras.layers.Dropout(0.5), model.layers[-1]]
     return keras.Sequential([keras.Input((8, 8, 2)), *stack])
@@ -161,6 +171,25 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
         model = tfbdl.to_mc_dropout(with_dropout(make()))
         prediction = self.compiled(lambda: tfbdl.predict(model, X, 2, verbose=0))
         self.assertEqual(prediction[make is cnn], {True})
+
+    @parameterized.product(
+        call=(
+            lambda model: tfbdl.predict(model, X, 2),
+            lambda model: tfbdl.predict(model, X, 2, return_samples=True),
+            lambda model: tfbdl.log_predictive_density(model, X, Y, 2),
+        ),
+        dropout_first=(True, False),
+    )
+    def test_single_channels_where_they_are_the_same_in_all_draws(
+        self, call: Any, dropout_first: bool
+    ) -> None:
+        """XLA takes a dozen times as long for them on a CPU."""
+        model = depthwise(dropout_first=dropout_first)
+        self.assertEqual(self.compiled(lambda: call(model))[True], {not dropout_first})
+
+    def test_single_channels_without_draws(self) -> None:
+        model = depthwise(dropout_first=False)
+        self.assertEqual(self.compiled(lambda: tfbdl.predict(model, X, 0))[True], {False})
 
     @parameterized.parameters((cnn, False), (mlp, True))
     def test_the_loop(self, make: Any, expected: Any) -> None:

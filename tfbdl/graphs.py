@@ -21,7 +21,8 @@ class Compiled:
             convolutions take many times as long as TensorFlow's.
         autograph: whether its `if` and `while` may depend on tensors.
         convolutions: whether XLA may compile them on a CPU too, where it decides: in a loop over
-            draws it moves out those that are the same for all.
+            draws it moves out those that are the same for all. Those of single channels, the
+            slowest, it may only where it moves them out.
 
     Raises:
         ValueError: when called with True, and XLA cannot compile it.
@@ -69,7 +70,8 @@ class Compiled:
             unknown = unknown_to_xla(graph.graph, device)
             if unknown and self._jit_compile:
                 raise _refusal(f"XLA cannot compile {', '.join(sorted(unknown))}")
-            is_slow = device == "CPU" and not self._convolutions and convolves(graph.graph)
+            repeats = convolves_in_turns if self._convolutions else convolves
+            is_slow = device == "CPU" and repeats(graph.graph)
             self._takes_xla[graph] = not unknown and bool(self._jit_compile or not is_slow)
         return self._takes_xla[graph]
 
@@ -77,6 +79,42 @@ class Compiled:
 def convolves(graph: tf.Graph) -> bool:
     """Whether there is a convolution in it."""
     return any(op.startswith(("Conv2D", "Conv3D", "DepthwiseConv")) for op in operations(graph))
+
+
+def convolves_in_turns(graph: tf.Graph) -> bool:
+    """Whether single channels are convolved in a loop's turns with what changes, or without one."""
+    definition = graph.as_graph_def()
+    functions = {f.signature.name: f for f in definition.library.function}
+    bodies = [
+        functions[node.attr["body"].func.name]
+        for nodes in (definition.node, *(f.node_def for f in functions.values()))
+        for node in nodes
+        if node.op.endswith("While")
+    ]
+    if not bodies:
+        return any(op.startswith("DepthwiseConv") for op in operations(graph))
+    return any(_convolves_channels(node, functions) for body in bodies for node in _changing(body))
+
+
+def _convolves_channels(node: Any, functions: dict[str, Any]) -> bool:
+    """Whether a node, or a function that it calls, convolves single channels."""
+    called = [functions[a.func.name] for a in node.attr.values() if a.func.name in functions]
+    return node.op.startswith("DepthwiseConv") or any(
+        _convolves_channels(inner, functions) for function in called for inner in function.node_def
+    )
+
+
+def _changing(body: Any) -> list[Any]:
+    """The nodes of a loop's body that depend on what it gives back otherwise than it was given."""
+    pairs = zip(body.signature.input_arg, body.signature.output_arg, strict=True)
+    names = {given.name for given, back in pairs if body.ret[back.name] != given.name}
+    nodes: list[Any] = []
+    rest = list(body.node_def)
+    while those := [n for n in rest if names & {i.lstrip("^").split(":")[0] for i in n.input}]:
+        names |= {node.name for node in those}
+        nodes += those
+        rest = [node for node in rest if node.name not in names]
+    return nodes
 
 
 def unknown_to_xla(graph: tf.Graph, device: str) -> set[str]:
