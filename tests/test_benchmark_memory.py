@@ -47,7 +47,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_steps_take_and_fail(peer: str) -> None:
     """A hundred megabytes that are written, in a process whose parent holds more."""
     work, terabyte = memory.by_peer(peer, "known")
-    assert 0.95 < work["cpu_seconds"] < 1.1
+    assert 0.95 < work["cpu_seconds"] < 2.0  # the rest is the system's, for the memory
     assert work["seconds"] > 0.9
     assert 0.1 < work["gigabytes"] < 0.2
     assert terabyte == {"step": "a terabyte", "fails": "MemoryError: "}

@@ -17,6 +17,7 @@ from unittest import mock
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import tfbdl
@@ -590,8 +591,12 @@ def interrupted(folder: Any, kind: Any) -> None:
         Path(folder).with_suffix(".word").write_text("interrupted")
 
 
+@pytest.mark.xla
 class InterruptTest(ResumeCase):
-    """Ctrl-C ends with a log of whole epochs and a checkpoint that goes on from there."""
+    """Ctrl-C ends with a log of whole epochs and a checkpoint that goes on from there.
+
+    Processes compile as for a user, and so does this one, whose bits are held against theirs.
+    """
 
     def check(self, kind: Any) -> Any:
         child = CONTEXT.Process(target=interrupted, args=(str(self.run), kind))
