@@ -20,9 +20,9 @@ case, gigabytes, minutes = sys.argv[1], *map(float, sys.argv[2:])
 limit(gigabytes, minutes)
 def work(seconds=1.0):
     end = time.process_time() + seconds
+    b"x" * int(1e8)
     while time.process_time() < end:
         pass
-    b"x" * int(1e8)
 if case == "known":
     tried("a second of work", work)
     tried("a terabyte", lambda: bytes(int(1e12)))
@@ -47,7 +47,7 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_steps_take_and_fail(peer: str) -> None:
     """A hundred megabytes that are written, in a process whose parent holds more."""
     work, terabyte = memory.by_peer(peer, "known")
-    assert 0.95 < work["cpu_seconds"] < 2.0  # the rest is the system's, for the memory
+    assert 0.95 < work["cpu_seconds"] < 1.1
     assert work["seconds"] > 0.9
     assert 0.1 < work["gigabytes"] < 0.2
     assert terabyte == {"step": "a terabyte", "fails": "MemoryError: "}

@@ -22,17 +22,20 @@ _LARGEST = 300.0
 @custom_gradient
 def half_log_det(v: tf.Tensor, log_d: tf.Tensor) -> tuple[tf.Tensor, Any]:
     """Half the log determinant of Sigma, for V of shape (D, R) and log d of shape (D,)."""
-    of, size, wide = _eliminate(v, log_d), v.shape[0], tf.cast(log_d, tf.float64)
-    of_rest = tf.reduce_sum(tf.where(of.is_pivot, tf.zeros_like(wide), wide))
-    of_pivots = tf.reduce_sum(tf.math.log(tf.abs(tf.linalg.diag_part(of.upper))))
-    of_lower = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(of.cholesky)))
+    eliminated, size = _eliminate(v, log_d), v.shape[0]
+    wide = tf.cast(log_d, tf.float64)
+    of_rest = tf.reduce_sum(tf.where(eliminated.is_pivot, tf.zeros_like(wide), wide))
+    of_pivots = tf.reduce_sum(tf.math.log(tf.abs(tf.linalg.diag_part(eliminated.upper))))
+    of_lower = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(eliminated.cholesky)))
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Sigma^-1 V = diag(1 / d) L (L^T L)^-1 S^-1 U^-T, and 1 - diag(B (B^T B)^-1 B^T)."""
-        weight, inverse = tf.cast(upstream, tf.float64), of.inverse_gram
-        weights = of.solve(inverse / of.pivot_scale[:, tf.newaxis])
-        of_v = tf.matmul(of.lower * of.scale, weights, transpose_a=True, transpose_b=True)[:size]
-        kept = tf.reduce_sum(tf.matmul(inverse, of.lower) * of.lower, axis=0)[:size]
+        weight, inverse = tf.cast(upstream, tf.float64), eliminated.inverse_gram
+        weights = eliminated.solve(inverse / eliminated.pivot_scale[:, tf.newaxis])
+        of_v = tf.matmul(
+            eliminated.lower * eliminated.scale, weights, transpose_a=True, transpose_b=True
+        )[:size]
+        kept = tf.reduce_sum(tf.matmul(inverse, eliminated.lower) * eliminated.lower, axis=0)[:size]
         return tf.cast(weight * of_v, v.dtype), tf.cast(weight * (1.0 - kept), v.dtype)
 
     return tf.cast(of_rest + of_pivots + of_lower, v.dtype), gradient
@@ -46,15 +49,17 @@ def squared_distance(
 
     Woodbury's formula gives it as a difference, which loses all digits where V is large against d.
     """
-    of, size = _eliminate(v, log_d), v.shape[0]
+    eliminated, size = _eliminate(v, log_d), v.shape[0]
     b = tf.cast(tf.concat([e, -z], axis=0), tf.float64)
-    onto = tf.linalg.matvec(of.inverse_gram, tf.linalg.matvec(of.lower, b))
-    least = of.normal_to_pivots(b - tf.linalg.matvec(of.lower, onto, transpose_a=True))
+    onto = tf.linalg.matvec(eliminated.inverse_gram, tf.linalg.matvec(eliminated.lower, b))
+    least = eliminated.normal_to_pivots(
+        b - tf.linalg.matvec(eliminated.lower, onto, transpose_a=True)
+    )
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
         weight = 2.0 * tf.cast(upstream, tf.float64)
-        step = of.solve((onto / of.pivot_scale)[:, tf.newaxis])[:, 0]
-        of_v = -tf.tensordot((least * of.scale)[:size], step, axes=0)
+        step = eliminated.solve((onto / eliminated.pivot_scale)[:, tf.newaxis])[:, 0]
+        of_v = -tf.tensordot((least * eliminated.scale)[:size], step, axes=0)
         of_log_d = (least * (b - least))[:size]
         all_four = (of_v, of_log_d, least[:size], -least[size:])
         return tuple(tf.cast(weight * each, v.dtype) for each in all_four)

@@ -137,17 +137,17 @@ def seen(value: Any) -> Any:
         return getattr(value, "__name__", str(value))
     array = np.asarray(value)
     exactly = array.shape, str(array.dtype), array.tobytes()
-    return Floats(array) if array.dtype.kind == "f" else exactly
+    return UpToRounding(array) if array.dtype.kind == "f" else exactly
 
 
-class Floats:
+class UpToRounding:
     """An array, and the same as another whose elements differ by rounding alone."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Floats) or self.array.shape != other.array.shape:
+        if not isinstance(other, UpToRounding) or self.array.shape != other.array.shape:
             return False
         is_close = np.allclose(self.array, other.array, rtol=ROUNDING, atol=0.0, equal_nan=True)
         return self.array.dtype == other.array.dtype and is_close
