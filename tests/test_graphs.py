@@ -1,6 +1,6 @@
 """Who compiles what: XLA everywhere, but for convolutions on a CPU."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import keras
@@ -54,14 +54,31 @@ def cnn() -> Any:
     return model
 
 
-def depthwise(*, dropout_first: bool) -> Any:
-    """A convolution of single channels, of what is dropped anew in each draw, or before that."""
-    dropout, channels = tfbdl.layers.MCDropout(0.5), keras.layers.DepthwiseConv2D(3)
-    first = [dropout, channels] if dropout_first else [channels, dropout]
+def slow(layer: Any, *, dropout_first: bool) -> Any:
+    """A convolution of what is dropped anew in each draw, or before that."""
+    dropout, shape = tfbdl.layers.MCDropout(0.5), keras.layers.Reshape(layer.shape)
+    first = [dropout, shape, layer.make()] if dropout_first else [shape, layer.make(), dropout]
     stack = [*first, keras.layers.Flatten(), keras.layers.Dense(4)]
     model = keras.Sequential([keras.Input((8, 8, 2)), *stack])
     model.compile("adam", tfbdl.likelihoods.Categorical())
     return model
+
+
+class Slow(NamedTuple):
+    """A layer that XLA is slow at, and the shape of what it takes."""
+
+    make: Any
+    shape: Any
+
+
+SLOW = (
+    Slow(lambda: keras.layers.DepthwiseConv2D(3), (8, 8, 2)),
+    Slow(lambda: keras.layers.DepthwiseConv1D(3), (64, 2)),
+    Slow(lambda: keras.layers.SeparableConv2D(2, 3), (8, 8, 2)),
+    Slow(lambda: keras.layers.Conv2DTranspose(2, 3), (8, 8, 2)),
+    Slow(lambda: keras.layers.Conv3D(2, 2), (8, 8, 2, 1)),
+    Slow(lambda: keras.layers.Conv3DTranspose(2, 2), (8, 8, 2, 1)),
+)
 
 
 def with_dropout(model: Any) -> keras.Model:
@@ -172,23 +189,28 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
         prediction = self.compiled(lambda: tfbdl.predict(model, X, 2, verbose=0))
         self.assertEqual(prediction[make is cnn], {True})
 
+    @parameterized.product(layer=SLOW, dropout_first=(True, False))
+    def test_slow_convolutions_where_they_are_the_same_in_all_draws(
+        self, layer: Slow, dropout_first: bool
+    ) -> None:
+        model = slow(layer, dropout_first=dropout_first)
+        prediction = self.compiled(lambda: tfbdl.predict(model, X, 2))
+        self.assertEqual(prediction[True], {not dropout_first})
+
     @parameterized.product(
         call=(
-            lambda model: tfbdl.predict(model, X, 2),
             lambda model: tfbdl.predict(model, X, 2, return_samples=True),
             lambda model: tfbdl.log_predictive_density(model, X, Y, 2),
         ),
         dropout_first=(True, False),
     )
-    def test_single_channels_where_they_are_the_same_in_all_draws(
-        self, call: Any, dropout_first: bool
-    ) -> None:
-        """XLA takes a dozen times as long for them on a CPU."""
-        model = depthwise(dropout_first=dropout_first)
+    def test_slow_convolutions_in_other_loops(self, call: Any, dropout_first: bool) -> None:
+        model = slow(SLOW[0], dropout_first=dropout_first)
         self.assertEqual(self.compiled(lambda: call(model))[True], {not dropout_first})
 
-    def test_single_channels_without_draws(self) -> None:
-        model = depthwise(dropout_first=False)
+    @parameterized.parameters(*SLOW)
+    def test_slow_convolutions_without_draws(self, *layer: Any) -> None:
+        model = slow(Slow(*layer), dropout_first=False)
         self.assertEqual(self.compiled(lambda: tfbdl.predict(model, X, 0))[True], {False})
 
     @parameterized.parameters((cnn, False), (mlp, True))

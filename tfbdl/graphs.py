@@ -10,6 +10,9 @@ import tensorflow as tf
 
 from tfbdl.tensorflow_private import gradients_die, operations_of_xla
 
+SLOW = ("DepthwiseConv", "Conv2DBackpropInput", "Conv3D")
+"""Of single channels, transposed, in space: XLA takes 5 to 20 times as long for them on a CPU."""
+
 
 class Compiled:
     """`function`, traced once for each kind of arguments.
@@ -21,8 +24,8 @@ class Compiled:
             convolutions take many times as long as TensorFlow's.
         autograph: whether its `if` and `while` may depend on tensors.
         convolutions: whether XLA may compile them on a CPU too, where it decides: in a loop over
-            draws it moves out those that are the same for all. Those of single channels, the
-            slowest, it may only where it moves them out.
+            draws it moves out those that are the same for all. Those of `SLOW` it may only where
+            it moves them out.
 
     Raises:
         ValueError: when called with True, and XLA cannot compile it.
@@ -70,8 +73,8 @@ class Compiled:
             unknown = unknown_to_xla(graph.graph, device)
             if unknown and self._jit_compile:
                 raise _refusal(f"XLA cannot compile {', '.join(sorted(unknown))}")
-            repeats = convolves_in_turns if self._convolutions else convolves
-            is_slow = device == "CPU" and repeats(graph.graph)
+            convolved = convolves_slowly if self._convolutions else convolves
+            is_slow = device == "CPU" and convolved(graph.graph)
             self._takes_xla[graph] = not unknown and bool(self._jit_compile or not is_slow)
         return self._takes_xla[graph]
 
@@ -81,8 +84,8 @@ def convolves(graph: tf.Graph) -> bool:
     return any(op.startswith(("Conv2D", "Conv3D", "DepthwiseConv")) for op in operations(graph))
 
 
-def convolves_in_turns(graph: tf.Graph) -> bool:
-    """Whether single channels are convolved in a loop's turns with what changes, or without one."""
+def convolves_slowly(graph: tf.Graph) -> bool:
+    """Whether one of `SLOW` is in a loop, and on what changes there; or is in no loop."""
     definition = graph.as_graph_def()
     functions = {f.signature.name: f for f in definition.library.function}
     bodies = [
@@ -92,15 +95,15 @@ def convolves_in_turns(graph: tf.Graph) -> bool:
         if node.op.endswith("While")
     ]
     if not bodies:
-        return any(op.startswith("DepthwiseConv") for op in operations(graph))
-    return any(_convolves_channels(node, functions) for body in bodies for node in _changing(body))
+        return any(op.startswith(SLOW) for op in operations(graph))
+    return any(_is_slow(node, functions) for body in bodies for node in _changing(body))
 
 
-def _convolves_channels(node: Any, functions: dict[str, Any]) -> bool:
-    """Whether a node, or a function that it calls, convolves single channels."""
+def _is_slow(node: Any, functions: dict[str, Any]) -> bool:
+    """Whether a node is one of `SLOW`, or calls a function that has one."""
     called = [functions[a.func.name] for a in node.attr.values() if a.func.name in functions]
-    return node.op.startswith("DepthwiseConv") or any(
-        _convolves_channels(inner, functions) for function in called for inner in function.node_def
+    return node.op.startswith(SLOW) or any(
+        _is_slow(inner, functions) for function in called for inner in function.node_def
     )
 
 

@@ -98,7 +98,8 @@ def predict(
         return_samples: whether to keep the outputs of all functions, (S, N, ...), on the host.
         jit_compile: whether XLA compiles the loop over draws; by default unless the model has
             operations that it cannot compile, such as look-ups and those on strings, or that it is
-            slow at: on a CPU, convolutions of single channels that differ from draw to draw.
+            slow at: on a CPU, convolutions of single channels, transposed or in space, that
+            differ from draw to draw.
         verbose: 1 shows a progress bar, in a terminal, where there is time to read it; 0 none.
 
     Returns:
