@@ -24,10 +24,10 @@ import tensorflow as tf
 RESULTS = Path("results/cifar10")
 
 COMMANDS = {
-    "map": ("mode", 30, 0.1),
-    "mc_dropout": ("dropout", 30, 0.1),
-    "concrete_dropout": ("concrete_dropout", 30, 0.1),
-    "mean_field": ("mean_field", 30, 1e-3),
+    "map": ("mode", 20, 0.1),
+    "mc_dropout": ("dropout", 20, 0.1),
+    "concrete_dropout": ("concrete_dropout", 20, 0.1),
+    "mean_field": ("mean_field", 20, 1e-3),
     "swag": ("swag", 10, 0.02),
     "laplace": ("laplace", 1, 0.0),
     "sampler": ("sampler", 60, 0.1),
@@ -55,7 +55,9 @@ def parser() -> argparse.ArgumentParser:
         else:
             command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
             command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
-        command.add_argument("--S", type=int, default=30, help="functions drawn in predictions")
+        command.add_argument(
+            "--S", type=int, default=20, help="functions drawn; half of corrupted images"
+        )
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
         if name == "sampler":

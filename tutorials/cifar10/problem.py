@@ -27,7 +27,7 @@ PRIOR_SCALE = PRIOR_PRECISION**-0.5
 BATCH_SIZE = 80
 STEPS = NUM_DATA // BATCH_SIZE
 """In an epoch."""
-SHIFTED = 2_000
+SHIFTED = 1_000
 """Test images that are corrupted."""
 MEAN, STDDEV = np.array([0.49, 0.48, 0.44], "float32"), np.float32(0.2)
 

@@ -44,7 +44,7 @@ def dropout(args: argparse.Namespace) -> None:
 
     model = problem.network(problem.PRIOR_PRECISION, dropped)
     problem.compiled(model, sgd(args))
-    trained(model, args, every=5, num_samples=args.S)
+    trained(model, args, every=10, num_samples=args.S)
 
 
 def concrete_dropout(args: argparse.Namespace) -> None:
@@ -58,7 +58,7 @@ def concrete_dropout(args: argparse.Namespace) -> None:
     )
     model = problem.network(problem.PRIOR_PRECISION, around)
     problem.compiled(model, sgd(args))
-    trained(model, args, every=5, num_samples=args.S)
+    trained(model, args, every=10, num_samples=args.S)
 
 
 def mean_field(args: argparse.Namespace) -> None:
@@ -77,7 +77,7 @@ def mean_field(args: argparse.Namespace) -> None:
         args.learning_rate, problem.STEPS * args.epochs, alpha=0.01
     )
     problem.compiled(model, keras.optimizers.Adam(rate))
-    trained(model, args, every=5, num_samples=args.S)
+    trained(model, args, every=10, num_samples=args.S)
 
 
 def swag(args: argparse.Namespace) -> None:
@@ -88,7 +88,7 @@ def swag(args: argparse.Namespace) -> None:
     (x, y), (x_test, _) = problem.data()
     posterior = inference.SWAG(model, seed=args.number).fit(x, y, **settings(args))
     keep(predictions_of(args), args.epochs, probabilities(posterior, x_test, args.S))
-    keep_shifted(folder_of(args), args.epochs, posterior, args.S)
+    keep_shifted(folder_of(args), args.epochs, posterior, args.S // 2)
 
 
 def laplace(args: argparse.Namespace) -> None:
@@ -102,7 +102,7 @@ def laplace(args: argparse.Namespace) -> None:
         prior_precision=problem.PRIOR_PRECISION,
     ).fit(x, y)
     keep(predictions_of(args), args.epochs, probabilities(posterior, x_test, args.S))
-    keep_shifted(folder_of(args), args.epochs, posterior, args.S)
+    keep_shifted(folder_of(args), args.epochs, posterior, args.S // 2)
 
 
 def sampler(args: argparse.Namespace) -> None:
@@ -125,7 +125,7 @@ def sampler(args: argparse.Namespace) -> None:
     chain = inference.SGMCMC(model, start=args.burn_in, every=args.every, seed=args.number)
     each = TestPredictions(x_test, predictions_of(args))
     chain.fit(x, y, callbacks=[each], **settings(args))
-    keep_shifted(folder_of(args), args.epochs, chain, args.S)
+    keep_shifted(folder_of(args), args.epochs, chain, args.S // 2)
 
 
 def rate_of(args: argparse.Namespace) -> keras.optimizers.schedules.LearningRateSchedule:
@@ -168,7 +168,7 @@ def trained(
     (x, y), (x_test, _) = problem.data()
     each = TestPredictions(x_test, predictions_of(args), every, num_samples)
     tfbdl.train(model, x, y, callbacks=[each], seed=args.number, **settings(args))
-    keep_shifted(folder_of(args), args.epochs, model, num_samples)
+    keep_shifted(folder_of(args), args.epochs, model, num_samples // 2)
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
