@@ -48,6 +48,25 @@ class Block(L.Layer):
         return self.inside(self.by_name["out"](self.first(x)), training=training)
 
 
+class Transposed(L.Layer):
+    """Multiplies by the kernel of another layer, as the decoder of a tied autoencoder does."""
+
+    def __init__(self, dense: L.Dense, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dense = dense
+
+    def call(self, x: Any) -> Any:
+        return keras.ops.matmul(x, keras.ops.transpose(self.dense.kernel))
+
+    def get_config(self) -> dict[str, Any]:
+        dense = keras.saving.serialize_keras_object(self.dense)
+        return {**super().get_config(), "dense": dense}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Transposed:
+        return cls(**{**config, "dense": keras.saving.deserialize_keras_object(config["dense"])})
+
+
 @keras.saving.register_keras_serializable(package="tests")
 class Decoder(L.Layer):
     """As in keras_hub: its config builds it, and its shape is known without a call."""
@@ -218,6 +237,19 @@ class InsideTest(tf.test.TestCase, parameterized.TestCase):
                 table = copy.get_layer("table")
                 self.assertIs(copy.get_layer("words").layer.table, table)
                 self.assertIs(copy.get_layer("steps").layer, copy.get_layer("shared"))
+
+    def test_a_layer_that_uses_the_kernel_of_another_is_refused(self) -> None:
+        """In a line that names what to do; what is skipped is converted around."""
+        x, encoder = keras.Input((4,)), L.Dense(2, name="encoder")
+        model = keras.Model(x, Transposed(encoder)(L.Dense(2, name="code")(encoder(x))))
+        with self.assertRaisesRegex(
+            ValueError, "cannot be called with new layers.*skip"
+        ) as refused:
+            to_bayesian(model, num_data=9)
+        self.assertNotIn("\n", str(refused.exception))
+        converted = to_bayesian(model, num_data=9, skip=["encoder"])
+        self.assertIsInstance(converted.get_layer("code"), bayes.BayesDense)
+        self.assertAllClose(converted(X[:, 0]), model(X[:, 0]))
 
     def test_layers_that_random_ones_share_are_not_parted(self) -> None:
         """A learned prior of two layers, and a layer that is called beside one that wraps it."""

@@ -19,7 +19,7 @@ from tfbdl.convert.inside import Rule, inside
 from tfbdl.convert.selection import Layer, Selection, choose
 from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import is_graph, takes_call_argument, walk
-from tfbdl.keras_private_graphs import graphs_in, rebuild
+from tfbdl.keras_private_graphs import Replace, graphs_in, rebuild
 from tfbdl.likelihoods import check_metrics
 from tfbdl.priors import Prior
 
@@ -48,8 +48,9 @@ def exchange(
             layers inside others are shared.
 
     Raises:
-        ValueError: if there is nothing to exchange, a layer that is to be and cannot be, or a
-            metric of Keras' own compares y with outputs that are no predictions.
+        ValueError: if there is nothing to exchange, a layer that is to be and cannot be, one that
+            uses the weights of another that is, or a metric of Keras' own compares y with outputs
+            that are no predictions.
     """
     _check_model(model)
     check_metrics(model)
@@ -61,7 +62,7 @@ def exchange(
 
     def rule_of(old: Any) -> Rule:
         if is_graph(old):
-            return Rule(lambda model: rebuild(model, replace))
+            return Rule(lambda model: _rebuilt(model, replace))
         if id(old) in chosen:
             return rules[type(old)]
         if isinstance(old, Layer) and any(id(part) in wanted for part in list(walk(old))[1:]):
@@ -82,6 +83,23 @@ def exchange(
     if compiled:
         compile_like(model, converted)
     return converted
+
+
+def _rebuilt(model: keras.Model, replace: Replace) -> keras.Model:
+    """As `rebuild`; a layer that uses what another was, such as its kernel, fails in a line."""
+    try:
+        return rebuild(model, replace)
+    except Exception as error:  # a layer of any class may raise anything
+        if isinstance(error, ValueError) and "\n" not in str(error):
+            raise
+        cause: BaseException = error
+        while cause.__context__ is not None:
+            cause = cause.__context__
+        reason = str(cause).strip().splitlines()[0][:200].rstrip(". ")
+        raise ValueError(
+            f"model={model.name!r} cannot be called with new layers in it ({reason}); `skip` "
+            "those whose weights another layer uses itself"
+        ) from error
 
 
 def _check_model(model: keras.Model) -> None:
