@@ -43,11 +43,11 @@ define run_tests
 endef
 
 test: $(INSTALLED)
-	@echo "==> running all tests but those of tests/slow.txt and of scripts (some 15 minutes on 2 cores)"
+	@echo "==> running all tests but those of tests/slow.txt and of scripts (10 to 25 minutes on 2 cores)"
 	$(call run_tests,none,tests --ignore=tests/tutorials)
 
 test-slow: $(INSTALLED)
-	@echo "==> running slow tests, tutorials, notebooks and exercises (some 30 minutes on 2 cores)"
+	@echo "==> running slow tests, tutorials, notebooks and exercises (an hour and more on 2 cores)"
 	$(call run_tests,only,tests --ignore=tests/tutorials)
 	$(call run_tests,all,tests/tutorials)
 
