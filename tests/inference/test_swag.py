@@ -2,6 +2,7 @@
 
 import tempfile
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -171,6 +172,23 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
         prediction = tfbdl.predict(swag, X, 3, seed=1, verbose=0)
         self.assertAllClose(prediction.mean, tfbdl.predict(same, X, verbose=0).mean, 1e-6)
 
+    def test_frozen_batch_normalization_keeps_its_statistics(self) -> None:
+        """As a pretrained body has them; no inputs are needed, nor taken."""
+        model = normalised()
+        model.layers[1].trainable = False
+        model.layers[1].moving_mean.assign([0.1, 0.2, 0.3, 0.4])
+        swag = fitted(model)
+        path = Path(self.get_temp_dir()) / "swag.keras"
+        swag.save(path)
+        loaded = tfbdl.load(path)
+        means = [tfbdl.predict(s, X, 3, seed=1, verbose=0).mean for s in (swag, loaded)]
+        self.assertAllClose(*means, 1e-6)
+        [theta] = swag.sample(1, seed=1)
+        w, b, v, c = theta[:12].reshape(3, 4), theta[12:16], theta[16:20], theta[20:]
+        h = (X @ w + b - np.arange(1.0, 5.0) / 10) / np.sqrt(1 + model.layers[1].epsilon)
+        mean = tfbdl.predict(swag.ensemble(1, seed=1), X, verbose=0).mean
+        self.assertAllClose(mean[:, 0], h @ v + c, 1e-5, 1e-5)
+
     def test_inputs_that_are_not_known(self) -> None:
         def examples(epoch: int, context: Any) -> Any:
             return tf.data.Dataset.from_tensor_slices((X, Y))
@@ -181,7 +199,7 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, message):
             tfbdl.predict(swag, X, 3, verbose=0)
         self.assertEqual(swag.ensemble(3, x=X).num_functions, 3)
-        with self.assertRaisesRegex(ValueError, "^x is for networks with BatchNormalization; lea"):
+        with self.assertRaisesRegex(ValueError, "^x is for .* BatchNormalization that trains"):
             fitted(network(), epochs=4).ensemble(3, x=X)
 
 

@@ -133,15 +133,16 @@ class SWAG(TrainingMethod):
 
         Args:
             num_samples: draws; the paper's 30.
-            x: training inputs, from which the statistics of BatchNormalization are taken anew for
-                each draw; by default those of `fit`, which a file does not hold, nor does a method
-                that was fitted to a generator, a function, or data without an end.
+            x: training inputs, from which the statistics of BatchNormalization that is not frozen
+                are taken anew for each draw; by default those of `fit`, which a file does not hold,
+                nor does a method that was fitted to a generator, a function, or data without an
+                end.
             batch_size: examples at a time while they are.
             seed: the seed of the draws.
 
         Raises:
-            ValueError: if an argument is out of its range, the network has BatchNormalization and
-                no inputs are known, they do not fit, or x is given to one without.
+            ValueError: if an argument is out of its range, the network has BatchNormalization that
+                trains and no inputs are known, they do not fit, or x is given to one without.
         """
         self._fitted("ensemble")
         batch_size = positive_integer("batch_size", batch_size)
@@ -149,7 +150,7 @@ class SWAG(TrainingMethod):
         layers = _normalizations(self.model)
         states = None
         if x is not None and not layers:
-            raise ValueError("x is for networks with BatchNormalization; leave it out")
+            raise ValueError("x is for networks with BatchNormalization that trains; leave it out")
         if layers:
             x = self._training.x if x is None else x
             if x is None:
@@ -185,7 +186,9 @@ class SWAG(TrainingMethod):
 
 
 def _normalizations(model: keras.Model) -> list[keras.layers.BatchNormalization]:
-    return [layer for layer in walk(model) if isinstance(layer, keras.layers.BatchNormalization)]
+    """Those that take statistics in training: those that are frozen keep what they have."""
+    kind = keras.layers.BatchNormalization
+    return [layer for layer in walk(model) if isinstance(layer, kind) and layer.trainable]
 
 
 @contextmanager
