@@ -70,6 +70,12 @@ def handed_over(p: Mapping[str, np.ndarray], images: Images) -> tuple[np.ndarray
     return 1 - kept / len(order), np.cumsum(wrong[order]) / kept
 
 
+def titled(name: str) -> str:
+    """What was trained, and how, in words."""
+    part, _, method = name.replace("_", " ").partition(", ")
+    return {"head": "a head", "tail": "the last blocks"}[part] + f", {method}"
+
+
 def curves(answers: Answers, images: Images) -> Figure:
     """The errors that are left, against the pictures that are handed over."""
     parts = sorted({name.partition(",")[0] for name in answers})
@@ -107,7 +113,7 @@ def doubts(answers: Answers, best: str) -> Figure:
         for key, label in names.items():
             ax.hist(entropy(answers[name][key]), bins, density=True, alpha=0.5, label=label)
         ax.set_xlabel("entropy of the prediction (nats)")
-        ax.set_title(name.replace(",_", ": ").replace("_", " "))
+        ax.set_title(titled(name))
         ax.legend(fontsize=8)
     axes[0].set_ylabel("density")
     return figure
@@ -132,7 +138,7 @@ def gallery(p: Mapping[str, np.ndarray], name: str, images: Images) -> Figure:
             ax.set_yticks([])
         row[0].set_ylabel(label, fontsize=9)
     figure.suptitle(
-        f"{name.replace(',_', ': ').replace('_', ' ')}: pictures to hand to a person, with the "
+        f"{titled(name)}: pictures to hand to a person, with the "
         "likeliest class; in the last row those that it keeps first",
         fontsize=10,
     )
