@@ -11,6 +11,7 @@ import numpy as np
 import scipy.stats
 from matplotlib.figure import Figure
 
+from tfbdl import metrics
 from tutorials import run_files
 from tutorials.pretrained.problem import KNOWN, Images
 
@@ -43,8 +44,9 @@ def table(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def figures(answers: Answers, images: Images) -> dict[str, Figure]:
-    """The figures, by name."""
-    best = min(answers, key=lambda name: handed_over(answers[name], images)[1].mean())
+    """The figures, by name; single methods are those of the best likelihood."""
+    nll = metrics.negative_log_likelihood
+    best = min(answers, key=lambda name: nll(images.y_test, answers[name]["test"]))
     return {
         "handed_over": curves(answers, images),
         "doubts": doubts(answers, best),
@@ -79,6 +81,7 @@ def titled(name: str) -> str:
 def curves(answers: Answers, images: Images) -> Figure:
     """The errors that are left, against the pictures that are handed over."""
     parts = sorted({name.partition(",")[0] for name in answers})
+    methods = sorted({titled(name).partition(", ")[2] for name in answers})
     figure, axes = plt.subplots(
         1,
         len(parts),
@@ -91,8 +94,9 @@ def curves(answers: Answers, images: Images) -> Figure:
         for name, p in answers.items():
             if name.startswith(part):
                 share, error = handed_over(p, images)
-                label = name.partition(",_")[2].replace("_", " ")
-                ax.plot(100 * share[50:], 100 * error[50:], label=label, linewidth=1.3)
+                label = titled(name).partition(", ")[2]
+                color = f"C{methods.index(label)}"
+                ax.plot(100 * share[50:], 100 * error[50:], color, label=label, linewidth=1.3)
         ax.set_xlabel("pictures handed to a person (%)")
         ax.set_title({"head": "a head on frozen features", "tail": "the last blocks too"}[part])
         ax.legend(fontsize=8)
