@@ -14,10 +14,9 @@ import scipy.stats
 from matplotlib.figure import Figure
 
 from tfbdl.data.cifar10 import CLASSES
+from tutorials.cifar10.predictions import SMALLEST
 
 SHOWN = 20
-SMALLEST = 1e-6
-"""Of a probability whose logarithm is taken; float16 holds those of the files to 6e-8."""
 
 
 def shares(counts: np.ndarray) -> np.ndarray:

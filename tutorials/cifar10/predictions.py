@@ -12,6 +12,9 @@ import tfbdl
 from tfbdl.whole_file import write_whole
 from tutorials.cifar10 import problem
 
+SMALLEST = 1e-6
+"""Of a probability whose logarithm is taken: float16, in which they are kept, makes some 0."""
+
 
 class TestPredictions(keras.callbacks.Callback):
     """Keeps p(y | x) of the test images, shape (10,000, 10), after some of the epochs.

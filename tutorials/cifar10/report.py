@@ -16,6 +16,7 @@ from tfbdl.whole_file import write_whole
 from tutorials import run_files
 from tutorials.cifar10 import people, problem, shift
 from tutorials.cifar10.answers import Answer, curves
+from tutorials.cifar10.predictions import SMALLEST
 
 LECTURE = {
     "HMC, one chain": (0.8964, 0.9401, 0.074),
@@ -68,7 +69,7 @@ def scores(p: np.ndarray, y: np.ndarray, hmc: np.ndarray) -> tuple[float, ...]:
         float((p.argmax(axis=1) == y).mean()),
         metrics.agreement(p[: len(hmc)], hmc),
         metrics.total_variation(p[: len(hmc)], hmc),
-        metrics.negative_log_likelihood(y, p),
+        metrics.negative_log_likelihood(y, np.maximum(p, SMALLEST)),
         metrics.expected_calibration_error(y, p),
     )
 

@@ -14,13 +14,13 @@ from matplotlib.figure import Figure
 
 from tfbdl import metrics
 from tutorials.cifar10.answers import NAMES, OF_SEVERAL, groups
-from tutorials.cifar10.predictions import kept_shifted
+from tutorials.cifar10.predictions import SMALLEST, kept_shifted
 
 Shifted = Mapping[str, np.ndarray]
 """Probabilities by the kind of corruption, shape (5, N, 10)."""
 MEASURES = {
     "accuracy": lambda y, p: float((p.argmax(axis=1) == y).mean()),
-    "NLL (nats)": metrics.negative_log_likelihood,
+    "NLL (nats)": lambda y, p: metrics.negative_log_likelihood(y, np.maximum(p, SMALLEST)),
     "ECE": metrics.expected_calibration_error,
 }
 
