@@ -25,6 +25,11 @@ def describe(layer: Any) -> str:
     return f"layer={layer.name!r} ({type(layer).__name__})"
 
 
+def reason(error: BaseException) -> str:
+    """The first line of what an error says, as messages give it."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(". ")
+
+
 def copy_layer(layer: Any, dtype: str | None = None) -> Any:
     """A new layer (or operation) like `layer`, from its config, without its state.
 
@@ -150,8 +155,7 @@ def _in_type(config: Any, dtype: str | None) -> Any:
 
 
 def _not_again(layer: Any, error: Exception) -> ValueError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200].rstrip(". ")
     return ValueError(
-        f"{describe(layer)} cannot be made again from its config ({reason}); see to its "
+        f"{describe(layer)} cannot be made again from its config ({reason(error)}); see to its "
         "get_config, and register what it holds with Keras"
     )

@@ -17,7 +17,7 @@ from tfbdl.arguments import shown
 from tfbdl.compilation import compile_like
 from tfbdl.convert.inside import Rule, inside
 from tfbdl.convert.selection import Layer, Selection, choose
-from tfbdl.copying import copy_layer, copy_state, describe
+from tfbdl.copying import copy_layer, copy_state, describe, reason
 from tfbdl.keras_private import is_graph, takes_call_argument, walk
 from tfbdl.keras_private_graphs import Replace, graphs_in, rebuild
 from tfbdl.likelihoods import check_metrics
@@ -92,13 +92,12 @@ def _rebuilt(model: keras.Model, replace: Replace) -> keras.Model:
     except Exception as error:  # a layer of any class may raise anything
         if isinstance(error, ValueError) and "\n" not in str(error):
             raise
-        cause: BaseException = error
-        while cause.__context__ is not None:
-            cause = cause.__context__
-        reason = str(cause).strip().splitlines()[0][:200].rstrip(". ")
+        first: BaseException = error
+        while first.__context__ is not None:  # Keras wraps it, in many lines
+            first = first.__context__
         raise ValueError(
-            f"model={model.name!r} cannot be called with new layers in it ({reason}); `skip` "
-            "those whose weights another layer uses itself"
+            f"model={model.name!r} cannot be called with new layers in it ({reason(first)}); "
+            "`skip` those whose weights another layer uses itself"
         ) from error
 
 

@@ -55,9 +55,7 @@ def parser() -> argparse.ArgumentParser:
         else:
             command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
             command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
-        command.add_argument(
-            "--S", type=int, default=20, help="functions drawn; half of corrupted images"
-        )
+        command.add_argument("--S", type=int, default=20, help="functions drawn in predictions")
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
         if name == "sampler":

@@ -17,7 +17,7 @@ SMALLEST = 1e-6
 
 
 class TestPredictions(keras.callbacks.Callback):
-    """Keeps p(y | x) of the test images, shape (10,000, 10), after some of the epochs.
+    """Keeps p(y | x) of the test images, shape (10,000, 10), after some epochs and the last.
 
     Args:
         x: the test images.
@@ -31,7 +31,7 @@ class TestPredictions(keras.callbacks.Callback):
         self.x, self.folder, self.every, self.num_samples = x, folder, every, num_samples
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        if (epoch + 1) % self.every == 0:
+        if (epoch + 1) % self.every == 0 or epoch + 1 == self.params["epochs"]:
             keep(self.folder, epoch + 1, probabilities(self.model, self.x, self.num_samples))
 
 
@@ -59,14 +59,15 @@ def kept(folder: Path) -> dict[int, np.ndarray]:
 def keep_shifted(folder: Path, epoch: int, model: Any, num_samples: int = 0) -> None:
     """Keeps p(y | x) of corrupted test images, once a run has ended at an epoch.
 
-    The file has an array of shape (5, N, 10) for each kind of corruption.
+    The file has an array of shape (5, N, 10) for each kind of corruption. They are many images:
+    half of `num_samples` functions are drawn.
     """
     path = shifted_file(folder, epoch)
     if path.exists():
         return
     answers: dict[str, list[np.ndarray]] = {}
     for kind, _, x in problem.shifted():
-        answers.setdefault(kind, []).append(probabilities(model, x, num_samples))
+        answers.setdefault(kind, []).append(probabilities(model, x, num_samples // 2))
     arrays = {kind: np.array(p, np.float16) for kind, p in answers.items()}
     write_whole(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
 

@@ -88,7 +88,7 @@ def swag(args: argparse.Namespace) -> None:
     (x, y), (x_test, _) = problem.data()
     posterior = inference.SWAG(model, seed=args.number).fit(x, y, **settings(args))
     keep(predictions_of(args), args.epochs, probabilities(posterior, x_test, args.S))
-    keep_shifted(folder_of(args), args.epochs, posterior, args.S // 2)
+    keep_shifted(folder_of(args), args.epochs, posterior, args.S)
 
 
 def laplace(args: argparse.Namespace) -> None:
@@ -102,7 +102,7 @@ def laplace(args: argparse.Namespace) -> None:
         prior_precision=problem.PRIOR_PRECISION,
     ).fit(x, y)
     keep(predictions_of(args), args.epochs, probabilities(posterior, x_test, args.S))
-    keep_shifted(folder_of(args), args.epochs, posterior, args.S // 2)
+    keep_shifted(folder_of(args), args.epochs, posterior, args.S)
 
 
 def sampler(args: argparse.Namespace) -> None:
@@ -125,7 +125,7 @@ def sampler(args: argparse.Namespace) -> None:
     chain = inference.SGMCMC(model, start=args.burn_in, every=args.every, seed=args.number)
     each = TestPredictions(x_test, predictions_of(args))
     chain.fit(x, y, callbacks=[each], **settings(args))
-    keep_shifted(folder_of(args), args.epochs, chain, args.S // 2)
+    keep_shifted(folder_of(args), args.epochs, chain, args.S)
 
 
 def rate_of(args: argparse.Namespace) -> keras.optimizers.schedules.LearningRateSchedule:
@@ -168,7 +168,7 @@ def trained(
     (x, y), (x_test, _) = problem.data()
     each = TestPredictions(x_test, predictions_of(args), every, num_samples)
     tfbdl.train(model, x, y, callbacks=[each], seed=args.number, **settings(args))
-    keep_shifted(folder_of(args), args.epochs, model, num_samples // 2)
+    keep_shifted(folder_of(args), args.epochs, model, num_samples)
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
