@@ -25,7 +25,7 @@ help:
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "==> making the environment $(VENV) and installing (some 600 MB; a few minutes)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 		--constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
@@ -77,7 +77,7 @@ wheel: $(INSTALLED)
 	@$(BIN)/python -m build --wheel --outdir dist . > dist.log || (cat dist.log; exit 1)
 	@rm dist.log
 	@$(PYTHON) -m venv .venv-wheel
-	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check \
+	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
 		--constraint constraints.txt dist/*.whl
 	@cd .venv-wheel && TFBDL_QUIET=1 bin/python -c "import tfbdl; print('imported tfbdl', tfbdl.__version__)" \
 		&& bin/tfbdl --help > /dev/null
@@ -85,7 +85,7 @@ wheel: $(INSTALLED)
 
 $(INSTALLED)-%: $(INSTALLED)
 	@echo "==> installing what 'make $*' needs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 		--constraint constraints.txt --editable '.[$*]'
 	@touch $@
 

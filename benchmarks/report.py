@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 import work
 
 NEWER = ("batch_ensemble", "vbll", "ivon", "ivon_resnet")
-SINGLE = ("bbb_local", "bbb_flipout", "bbb_one", "bbb_wide", "sgld", "sghmc", *NEWER)
+SAMPLERS = ("sgld", "sghmc", "sghmc_resnet")
+SINGLE = ("bbb_local", "bbb_flipout", "bbb_one", "bbb_wide", *SAMPLERS, *NEWER)
 FLOORS = {
     "adam": ("single weights in tfbdl.train", SINGLE),
     "parts": ("sum of the parts", SINGLE),

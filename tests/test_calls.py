@@ -1,8 +1,8 @@
 """What one thread's calls leave on layers is not what another's training step reads."""
 
 import threading
-import unittest
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import tfbdl
-from tfbdl.calls import OfCall, apart
+from tfbdl.calls import OfCall, apart, costs_are_read
 
 N = 12
 RNG = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def in_thread(function: Any) -> None:
         raise raised[0]
 
 
-class OfCallTest(unittest.TestCase):
+class OfCallTest(tf.test.TestCase):
     def test_apart(self) -> None:
         a, b = Kept(), Kept()
         a.values.append(1)
@@ -59,6 +59,47 @@ class OfCallTest(unittest.TestCase):
             a.values = [2]
             raise RuntimeError
         self.assertEqual(a.values, [])
+        self.assertTrue(costs_are_read())
+
+    def test_costs(self) -> None:
+        self.assertTrue(costs_are_read())
+        with apart():
+            self.assertFalse(costs_are_read())
+            with apart(costs=True):
+                self.assertTrue(costs_are_read())
+            self.assertFalse(costs_are_read())
+            in_thread(lambda: self.assertTrue(costs_are_read()))
+        self.assertTrue(costs_are_read())
+
+    def test_predictions_compute_no_cost(self) -> None:
+        """Which the ELBO has, after them as before."""
+        layers = [
+            tfbdl.layers.BayesDense(3, "relu", num_data=9, prior=tfbdl.priors.ScaleMixture()),
+            tfbdl.layers.ConcreteDropout(keras.layers.Dense(2), num_data=9),
+        ]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.compile("sgd", tfbdl.likelihoods.Normal(1.0))
+        x, y = np.ones((9, 4), "float32"), np.zeros((9, 2), "float32")
+        costs = []
+
+        def counted(method: Any) -> Any:
+            return lambda *args: (costs.append(method), method(*args))[1]
+
+        priors = mock.patch.object(type(layers[0].kernel), "kl", counted(type(layers[0].kernel).kl))
+        entropies = mock.patch.object(
+            type(layers[1]), "entropy_term", counted(type(layers[1]).entropy_term)
+        )
+        with priors, entropies:
+            tfbdl.predict(model, x, 2, seed=1, verbose=0)
+            tfbdl.predict(model, x, 2, seed=1, return_samples=True, verbose=0)
+            tfbdl.predict(model, x, 0, verbose=0)
+            self.assertEmpty(costs)
+            before = tfbdl.elbo(model, x, y, 2, seed=1)
+            self.assertNotEmpty(costs)
+        tfbdl.predict(model, x, 2, seed=1, verbose=0)
+        after = tfbdl.elbo(model, x, y, 2, seed=1)
+        self.assertEqual(before, after)
+        self.assertGreater(before.kl, 0.0)
 
 
 def disturbed(cls: Any) -> Any:

@@ -128,6 +128,55 @@ class CompiledTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(compiled(tf.zeros([size])), np.ones(size))
         self.assertEqual(traces, [[2], [3]])
 
+    @parameterized.parameters((convolution, None), (product, None), (product, True))
+    def test_traced_once_whoever_compiles_it(self, function: Any, jit_compile: Any) -> None:
+        traces = []
+
+        def counted(x: Any) -> Any:
+            traces.append(x)
+            return function(x)
+
+        compiled = Compiled(counted, jit_compile)
+        for _ in range(2):
+            self.assertAllClose(compiled(tf.constant(X)), function(X), 1e-5, 1e-5)
+        self.assertLen(traces, 1)
+
+    def test_lists_that_grow_are_left_to_tensorflow(self) -> None:
+        """XLA loses what does not fit into them, and says nothing."""
+
+        def function(x: Any) -> Any:
+            array = tf.TensorArray(tf.int32, size=0, dynamic_size=True)
+            return tf.while_loop(
+                lambda i, _: i < x, lambda i, array: (i + 1, array.write(i, i)), (0, array)
+            )[1].stack()
+
+        self.assertAllEqual(Compiled(function)(tf.constant(3)), [0, 1, 2])
+        expected = "^jit_compile=True: XLA cannot compile a TensorArray of dynamic_size; leave .*$"
+        with self.assertRaisesRegex(ValueError, expected):
+            Compiled(function, True)(tf.constant(3))
+
+    def test_what_xla_refuses_at_last_runs_without_it(self) -> None:
+        """An operation that it has, of values for which it has none."""
+        runs = []
+
+        def function(x: Any) -> Any:
+            return x + 1.0
+
+        compiled, x = Compiled(function), tf.constant(1.0)
+        by = compiled.graph(x)
+        self.assertTrue(by_xla(by))
+
+        def fails(*args: Any) -> Any:
+            runs.append(args)
+            raise tf.errors.InvalidArgumentError(None, None, "XLA compilation failed")
+
+        failing = mock.patch.object(type(by), "__call__", fails)
+        with failing, self.assertRaises(tf.errors.InvalidArgumentError):
+            compiled(x)
+        self.assertLen(runs, 2)
+        self.assertEqual(float(compiled(x)), 2.0)
+        self.assertFalse(by_xla(compiled.graph(x)))
+
     def test_conditions_on_tensors(self) -> None:
         def halved(x: Any) -> Any:
             while x > 1.0:

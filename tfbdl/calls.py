@@ -37,20 +37,31 @@ class OfCall:
 
 
 @contextmanager
-def apart() -> Iterator[None]:
-    """Calls of layers in this thread, inside the context, leave no trace in others, or after it."""
-    before = _of_thread.values
-    _of_thread.values = {}
+def apart(*, costs: bool = False) -> Iterator[None]:
+    """Calls of layers in this thread, inside the context, leave no trace in others, or after it.
+
+    Args:
+        costs: whether layers compute what they add to the loss: who asks for outputs alone does
+            not read it, and graphs without it are made and run in less time.
+    """
+    before = _of_thread.values, _of_thread.costs
+    _of_thread.values, _of_thread.costs = {}, costs
     try:
         yield
     finally:
-        _of_thread.values = before
+        _of_thread.values, _of_thread.costs = before
+
+
+def costs_are_read() -> bool:
+    """Whether somebody may read what the layers that are called now add to the loss."""
+    return _of_thread.costs
 
 
 class _OfThread(threading.local):
     """The calls of layers inside `apart`, by the identity of the layer; None outside."""
 
     values: dict[int, dict[str, Any]] | None = None
+    costs = True
 
 
 _of_thread = _OfThread()

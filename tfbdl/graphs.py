@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from tfbdl.tensorflow_private import gradients_die, operations_of_xla
+
+ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
 
 SLOW = ("DepthwiseConv", "Conv2DBackpropInput", "Conv3D")
 """Of single channels, transposed, in space: XLA takes 5 to 20 times as long for them on a CPU."""
@@ -39,44 +40,50 @@ class Compiled:
         autograph: bool = False,
         convolutions: bool = False,
     ) -> None:
-        as_graph = partial(tf.function, function, autograph=autograph)
-        self._by_xla = as_graph(jit_compile=True)
-        self._by_tensorflow = as_graph()
+        self._traced = tf.function(function, autograph=autograph, jit_compile=jit_compile or None)
         self._jit_compile = jit_compile
         self._convolutions = convolutions
-        self._takes_xla: dict[Any, bool] = {}
+        self._chosen: dict[ConcreteFunction, ConcreteFunction] = {}
 
     def __call__(self, *args: Any) -> Any:
-        graph = self.graph(*args)
+        traced, chosen = self._graphs(*args)
         try:
-            return graph(*args)
+            return chosen(*args)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            if not (self._takes_xla.get(graph) and "compil" in str(error)):
+            reason = str(error)
+            if self._jit_compile and "compil" in reason:
+                raise _refusal(reason.splitlines()[0]) from None
+            if chosen is traced or "compil" not in reason:
                 raise
-            if self._jit_compile:
-                raise _refusal(str(error).splitlines()[0]) from None
-            self._takes_xla[graph] = False
-        return self.graph(*args)(*args)
+            self._chosen[traced] = traced
+        return traced(*args)
 
-    def graph(self, *args: Any) -> tf.types.experimental.ConcreteFunction:
+    def graph(self, *args: Any) -> ConcreteFunction:
         """The graph for such arguments."""
-        with gradients_die():
-            if self._jit_compile is not False:
-                graph = self._by_xla.get_concrete_function(*args)
-                if self._is_for_xla(graph):
-                    return graph
-            return self._by_tensorflow.get_concrete_function(*args)
+        return self._graphs(*args)[1]
 
-    def _is_for_xla(self, graph: tf.types.experimental.ConcreteFunction) -> bool:
-        if graph not in self._takes_xla:
-            device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-            unknown = unknown_to_xla(graph.graph, device)
-            if unknown and self._jit_compile:
+    def _graphs(self, *args: Any) -> tuple[ConcreteFunction, ConcreteFunction]:
+        """The graph as it is traced, and what runs: the same, or that by XLA."""
+        with gradients_die():
+            traced = self._traced.get_concrete_function(*args)
+            if traced not in self._chosen:
+                self._chosen[traced] = self._choose(traced, args)
+        return traced, self._chosen[traced]
+
+    def _choose(self, traced: ConcreteFunction, args: Any) -> ConcreteFunction:
+        if self._jit_compile is False:
+            return traced
+        device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+        unknown = unknown_to_xla(traced.graph, device)
+        if self._jit_compile:
+            if unknown:
                 raise _refusal(f"XLA cannot compile {', '.join(sorted(unknown))}")
-            convolved = convolves_slowly if self._convolutions else convolves
-            is_slow = device == "CPU" and convolved(graph.graph)
-            self._takes_xla[graph] = not unknown and bool(self._jit_compile or not is_slow)
-        return self._takes_xla[graph]
+            return traced
+        convolved = convolves_slowly if self._convolutions else convolves
+        if unknown or (device == "CPU" and convolved(traced.graph)):
+            return traced
+        by_xla = tf.function(traced, autograph=False, jit_compile=True)
+        return by_xla.get_concrete_function(*args)
 
 
 def convolves(graph: tf.Graph) -> bool:
@@ -121,9 +128,15 @@ def _changing(body: Any) -> list[Any]:
 
 
 def unknown_to_xla(graph: tf.Graph, device: str) -> set[str]:
-    """The kinds of its operations that XLA has no kernel for, and "strings" if it is given some."""
+    """The kinds of its operations that XLA has no kernel for, and what else it cannot compile.
+
+    Of a `tf.TensorArray` that grows XLA loses what does not fit, without an error.
+    """
     functions = {f.signature.name for f in graph.as_graph_def().library.function}
     unknown = operations(graph) - functions - operations_of_xla(device)
+    lists = [node for node in _nodes(graph) if node.op == "TensorListSetItem"]
+    if any(node.attr["resize_if_index_out_of_bounds"].b for node in lists):
+        unknown |= {"a TensorArray of dynamic_size"}
     return unknown | {"strings" for tensor in graph.inputs if tensor.dtype == tf.string}
 
 
@@ -138,6 +151,10 @@ def has_loops(graph: tf.Graph) -> bool:
 
 def operations(graph: tf.Graph) -> set[str]:
     """The kinds of its operations and of those of the functions that it calls."""
+    return {node.op for node in _nodes(graph)}
+
+
+def _nodes(graph: tf.Graph) -> Iterator[Any]:
     definition = graph.as_graph_def()
-    bodies = [definition.node, *(f.node_def for f in definition.library.function)]
-    return {node.op for nodes in bodies for node in nodes}
+    for nodes in (definition.node, *(f.node_def for f in definition.library.function)):
+        yield from nodes

@@ -24,6 +24,7 @@ from tfbdl.inference import HMC, MAMS, MCLMC, NUTS, Laplace, LogPosterior
 from tfbdl.likelihoods import Categorical, Expected, Normal
 from tfbdl.optimizers import IVON, SGHMC, SGLD
 from tfbdl.priors import GammaScale
+from tutorials.cifar10.problem import network as cifar10_network
 
 Round = Callable[[], dict[str, float]]
 Layer = keras.layers.Layer
@@ -110,6 +111,14 @@ def sampler(optimizer: Any) -> Round:
     made = optimizer(1e-3, num_data=n, prior=1.0)
     stack = dense(work.NETWORK, keras.layers.Dense)
     return steps(classifier(stack, optimizer=made), work.BATCH, *work.images(n))
+
+
+def sghmc_resnet() -> Round:
+    """Steps of the chain on CIFAR-10 that the tutorial compares with HMC's."""
+    n = work.CHAIN_STEPS * work.CHAIN_BATCH
+    model = cifar10_network(5.0)
+    model.compile(SGHMC(1e-3, num_data=n), Categorical())
+    return steps(model, work.CHAIN_BATCH, *work.photographs(n))
 
 
 sgld = partial(sampler, SGLD)

@@ -108,6 +108,57 @@ def photographs(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(x.transpose(0, 3, 1, 2)), y
 
 
+class FilterResponseNormalization(nn.Module):
+    """That of images, channels first; swish behind it, or nothing."""
+
+    def __init__(self, channels: int, activate: bool = True) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(channels, 1, 1))
+        self.beta = nn.Parameter(torch.zeros(channels, 1, 1))
+        self.tau = nn.Parameter(torch.zeros(channels, 1, 1))
+        self.activate = activate
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = torch.rsqrt(x.square().mean((2, 3), keepdim=True) + 1e-6) * self.gamma
+        y = torch.maximum(x * scale + self.beta, self.tau)
+        return nn.functional.silu(y) if self.activate else y
+
+
+class ChainBlock(nn.Module):
+    """Two convolutions beside a shortcut, which has a convolution where the image halves."""
+
+    def __init__(self, inputs: int, filters: int) -> None:
+        super().__init__()
+        stride = filters // inputs
+        self.body = nn.Sequential(
+            nn.Conv2d(inputs, filters, 3, stride, padding=1),
+            FilterResponseNormalization(filters),
+            nn.Conv2d(filters, filters, 3, padding=1),
+            FilterResponseNormalization(filters, activate=False),
+        )
+        halved = nn.Conv2d(inputs, filters, 1, stride)
+        normalized = FilterResponseNormalization(filters, activate=False)
+        self.shortcut = nn.Sequential(halved, normalized) if stride > 1 else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.silu(self.body(x) + self.shortcut(x))
+
+
+def sghmc_resnet() -> Round:
+    """Steps of single weights of the network that the tutorial compares with HMC's chains."""
+    widths = (16, 16, 16, 16, 32, 32, 32, 64, 64, 64)
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        FilterResponseNormalization(16),
+        *(ChainBlock(*pair) for pair in itertools.pairwise(widths)),
+        *(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(64, 10)),
+    )
+    assert sum(p.numel() for p in model.parameters()) == 274_042
+    cross_entropy = nn.CrossEntropyLoss()
+    data = photographs(work.CHAIN_STEPS * work.CHAIN_BATCH)
+    return train(model, lambda x, y: cross_entropy(model(x), y), work.CHAIN_BATCH, *data)
+
+
 def ivon_resnet() -> Round:
     """Steps of single weights of a ResNet-20."""
     model, cross_entropy = resnet20(), nn.CrossEntropyLoss()

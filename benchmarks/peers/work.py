@@ -13,6 +13,8 @@ NETWORK = (784, 500, 500, 10)
 BATCH = 100
 WIDE = (784, 1200, 1200, 10)
 WIDE_BATCH = 128
+CHAIN_BATCH, CHAIN_STEPS = 80, 10
+"""Of the chain of a network of convolutions, and of a round of it."""
 LEARNING_RATE = 1e-3
 """Of Adam."""
 DRAWS = 1000
@@ -62,6 +64,7 @@ TITLES = {
     "mclmc_small": "MCLMC, 784-50-10, 1,000 images",
     "sgld": "SGLD, 784-500-500-10, batch 100",
     "sghmc": "SGHMC, 784-500-500-10, batch 100",
+    "sghmc_resnet": "SGHMC, ResNet-20 with filter response normalisation, 32x32x3, batch 80",
     "laplace_kron": "Laplace, Kronecker, fit to 2,000 images, 784-500-500-10",
     "laplace_diag": "Laplace, diagonal, fit to 2,000 images, 784-500-500-10",
     "laplace_last": "Laplace, full last layer, fit to 2,000 images, 784-500-500-10",

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -137,8 +138,9 @@ def test_tables_of_uci_are_those_of_the_records(
     uci.table(args)
     expected = (RESULTS / "uci" / f"{name}.md").read_text()
     assert capsys.readouterr().out.startswith(expected)
-    splits = PUBLISHED[name].num_splits
-    assert len(of_splits(file).records()) == splits * len(uci.METHODS)
+    numbers = Counter(record["method"] for record in of_splits(file).records())
+    assert numbers.keys() <= uci.METHODS.keys()
+    assert set(numbers.values()) == {PUBLISHED[name].num_splits}
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.jsonl")), ids=lambda path: path.stem)

@@ -216,6 +216,7 @@ class ScriptTest(parameterized.TestCase):
             mock.patch.dict(published.RMSE, made=(3.1, 9, 9, 9, 9)),
             mock.patch.dict(published.LOG_LIKELIHOOD, made=(-2.6, -9, -9, -9, -9)),
             mock.patch.multiple(by_training, SCALES=(1.0,), RATES=(0.01,), LENGTHSCALES=(0.1,)),
+            mock.patch.object(by_training, "PRIOR_SCALES", (1.0,)),
             mock.patch.object(around_networks, "SCALES", (1.0,)),
         ):
             cls.contexts.enter_context(patch)

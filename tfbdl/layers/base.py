@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors, random
 from tfbdl.arguments import option
+from tfbdl.calls import costs_are_read
 from tfbdl.draws import accept_draws, make_draw
 from tfbdl.keras_private import serialize_shared
 from tfbdl.kl_term import KLTerm
@@ -100,14 +101,15 @@ class BayesLayer(keras.layers.Layer):
         return [getattr(self, name) for name in self._random_weights]
 
     def weights_at(self, draw: tf.Tensor | None) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """The weights of a drawn function, or their means, in the order made; and the KL."""
+        """The weights of a drawn function, or their means, in the order made, and the KL."""
         key = self.seed.at(make_draw(0, 0) if draw is None else draw)
         weights, kl = [], 0.0
         for stream, q in enumerate(self.random_weights):
             stream_key = random.fold_in(key, stream)
             w = q.mean if draw is None else q.sample(stream_key)
             weights.append(tf.cast(w, self.compute_dtype))
-            kl += q.kl(stream_key)
+            if costs_are_read():
+                kl += q.kl(stream_key)
         return weights, kl
 
     def sampled_weights(self) -> tuple[list[tf.Tensor], tf.Tensor]:
@@ -122,6 +124,8 @@ class BayesLayer(keras.layers.Layer):
 
     def add_kl(self, kl: tf.Tensor, training: bool) -> None:
         """Adds the weights' `kl` to the losses, and that of their priors' hyper-parameters."""
+        if not costs_are_read():
+            return
         self.kl_term.add(kl, training, kl=kl)
         for q in self.random_weights:
             if q.of_hyperposterior:

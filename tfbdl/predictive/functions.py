@@ -108,7 +108,8 @@ class Functions:
         """The positions that count of each output, shape (B, ...); None where all do."""
 
         def make() -> Callable[..., Any]:
-            return tf.function(lambda x: masks_of(self.model(x, training=False)), autograph=False)
+            masks = apart()(lambda x: masks_of(self.model(x, training=False)))
+            return tf.function(masks, autograph=False)
 
         masks = self._programs.of(("masks",), make)(batch)
         return [None if mask is None else mask.numpy() for mask in masks]
@@ -144,7 +145,7 @@ class Functions:
         """Log p(y | f) of each draw and example, (S, B) in nats, and the mean of KL / N."""
         logs, costs = [], []
         for draws in self._parts(num_samples):
-            results = self._run(self._log_probs, (x, y), seed, draws, self._room(draws))
+            results = self._run(self._log_probs, (x, y), seed, draws, self._room(draws), costs=True)
             logs.append(self._first_of_each(results[0], draws))
             costs.append(self._first_of_each(results[1], draws))
         return np.concatenate(logs), float(np.mean(np.concatenate(costs)))
@@ -176,17 +177,19 @@ class Functions:
         seed: int,
         draws: range,
         *static: int,
+        costs: bool = False,
     ) -> Any:
         """`function(*tensors, seed, own, *static)` on each replica, as arrays of NumPy.
 
         Its `own` draws are those from own[0, 0] to own[0, 1] - 1. What the replicas give is put
-        together along the first axis. Compiled once for the shapes of `tensors`.
+        together along the first axis. Compiled once for the shapes of `tensors`. Layers compute
+        what they add to the loss for `costs` alone.
         """
         ends = draws.start + self._share(draws) * np.arange(self._replicas.num_replicas + 1)
         ends = np.minimum(ends, draws.stop).astype(np.int32)
 
         def make() -> Callable[..., Any]:
-            alone = apart()(function)
+            alone = apart(costs=costs)(function)
             return self._replicas.compile(lambda *args: alone(*args, *static))
 
         program = self._programs.of((function.__name__, *static), make)

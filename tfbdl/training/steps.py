@@ -154,7 +154,7 @@ class Steps:
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         measured = measures(self.model)
         drawn = getattr(inner_optimizer(self.model.optimizer), "train_step", None)
-        with apart():  # from the layers' calls in other replicas
+        with apart(costs=True):  # from the layers' calls in other replicas
             if drawn is None:
                 loss = self.model.train_step(batch)["loss"]
             else:

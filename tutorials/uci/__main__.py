@@ -41,11 +41,14 @@ from tutorials.uci.by_chains import hmc
 from tutorials.uci.by_training import (
     bayes_by_backprop,
     concrete_dropout,
+    ivon,
     mc_dropout,
     variational_dropout,
+    vbll,
     weight_decay,
 )
 from tutorials.uci.joint_ensemble import deep_ensemble
+from tutorials.uci.shared_kernels import batch_ensemble
 from tutorials.uci.split import Split
 
 Method = Callable[[Split, argparse.Namespace], tuple[tfbdl.Prediction, dict[str, Any]]]
@@ -57,6 +60,9 @@ METHODS: dict[str, Method] = {
     "concrete_dropout": concrete_dropout,
     "variational_dropout": variational_dropout,
     "bayes_by_backprop": bayes_by_backprop,
+    "ivon": ivon,
+    "vbll": vbll,
+    "batch_ensemble": batch_ensemble,
     "deep_ensemble": deep_ensemble,
     "neural_linear": neural_linear,
     "laplace": laplace,

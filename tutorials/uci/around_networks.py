@@ -37,7 +37,7 @@ def laplace(data: Split, args: argparse.Namespace) -> Outcome:
     every = max(num_epochs(data, args) // (2 * SEARCHES), 1)
     start = max(num_epochs(data, args) - every * SEARCHES, 0)
     evidence = EmpiricalBayes(posterior, data.x, data.y, start=start, every=every)
-    trained(model, Normal(1.0), data, args, [evidence])
+    trained(model, Normal(1.0), data, args, callbacks=[evidence])
     return tfbdl.predict(posterior, data.x_test, verbose=0), {
         "prior_precision": posterior.prior_precision.numpy().tolist(),
         "noise": posterior.sigma_noise,

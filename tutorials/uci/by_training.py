@@ -1,7 +1,8 @@
 """Methods that are layers: a network is trained with them, and its functions are drawn.
 
-Variational dropout and Bayes by Backprop learn all they need with the weights. Concrete dropout has
-a prior to choose, weight decay another and the noise, MC dropout a rate and the noise: `held_out`.
+Variational dropout and Bayes by Backprop learn all they need with the weights. Concrete dropout,
+IVON and variational last layers have a prior to choose, weight decay another and the noise, MC
+dropout a rate and the noise: `held_out`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,27 @@ from typing import Any
 import keras
 
 import tfbdl
-from tfbdl.layers import BayesDense, ConcreteDropout, LearnedScale, MCDropout, VariationalDropout
-from tfbdl.likelihoods import Normal
+from tfbdl.inference import MeanFieldVI
+from tfbdl.layers import (
+    BayesDense,
+    ConcreteDropout,
+    LearnedScale,
+    MCDropout,
+    VariationalDropout,
+    VariationalLastLayer,
+)
+from tfbdl.likelihoods import Expected, Normal
 from tfbdl.predictive import Prediction
 from tutorials.uci import held_out
-from tutorials.uci.networks import START_SCALE, Layers, plain, sequential, trained
+from tutorials.uci.networks import (
+    START_SCALE,
+    Layers,
+    falling,
+    one_noise,
+    plain,
+    sequential,
+    trained,
+)
 from tutorials.uci.split import Split
 
 Outcome = tuple[Prediction, dict[str, Any]]
@@ -30,6 +47,12 @@ LENGTHSCALES = (0.3, 1.0, 3.0, 10.0)
 """Of the prior of Concrete dropout."""
 SCALES = (0.3, 1.0, 3.0, 10.0)
 """Of the normal prior that weight decay is, in units of the noise."""
+PRIOR_SCALES = (0.1, 0.3, 1.0, 3.0)
+"""Of the normal prior of IVON, and of the features before a variational last layer."""
+IVON_RATE = 0.1
+"""Its learning rate at the start."""
+IVON_BETA_2 = 0.9995
+"""Of its curvature, which has 2,000 steps of memory, a fifth of the training."""
 
 
 def weight_decay(data: Split, args: argparse.Namespace) -> Outcome:
@@ -106,6 +129,46 @@ def bayes_by_backprop(data: Split, args: argparse.Namespace) -> Outcome:
     ]
     prediction = _with_learned_noise(layers, data, args)
     return prediction, {"prior_scales": [float(layer.prior.scale) for layer in layers]}
+
+
+def ivon(data: Split, args: argparse.Namespace) -> Outcome:
+    """Independent normal weights by an optimizer, under one prior, which is chosen."""
+
+    def fit(scale: float, data: Split) -> Prediction:
+        keras.utils.set_random_seed(args.seed)
+        model = sequential(one_noise(args), data)
+        rate = falling(IVON_RATE, args)
+        optimizer = tfbdl.optimizers.IVON(
+            rate, num_data=len(data.x), prior=scale, beta_2=IVON_BETA_2, seed=args.seed
+        )
+        trained(model, Normal("predicted"), data, args, optimizer=optimizer)
+        drawn = {"seed": args.seed, "return_samples": True, "verbose": 0}
+        return tfbdl.predict(MeanFieldVI.of(model), data.x_test, args.S, **drawn)
+
+    scale = held_out.best(PRIOR_SCALES, fit, data)
+    return fit(scale, data), {"prior_scale": scale}
+
+
+def vbll(data: Split, args: argparse.Namespace) -> Outcome:
+    """A last layer with all correlations, its noise learned; features under weight decay."""
+
+    def fit(scale: float, data: Split) -> Prediction:
+        keras.utils.set_random_seed(args.seed)
+        features, _ = plain(args)
+        features.kernel_regularizer = keras.regularizers.L2(0.5 / (len(data.x) * scale**2))
+        last = VariationalLastLayer(
+            1,
+            num_data=len(data.x),
+            prior=tfbdl.priors.Normal(args.hidden**-0.5, trainable=True),
+            learned_scale=START_SCALE,
+            seed=args.seed,
+        )
+        model = sequential([features, last], data)
+        trained(model, Expected(Normal("predicted")), data, args)
+        return _drawn(model, data, args)
+
+    scale = held_out.best(PRIOR_SCALES, fit, data)
+    return fit(scale, data), {"prior_scale": scale}
 
 
 def _with_learned_noise(layers: Layers, data: Split, args: argparse.Namespace) -> Prediction:

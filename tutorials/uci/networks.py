@@ -51,23 +51,33 @@ def trained(
     likelihood: Likelihood,
     data: Split,
     args: argparse.Namespace,
+    *,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    optimizer: keras.optimizers.Optimizer | None = None,
+    epochs: int | None = None,
 ) -> keras.Model:
-    """The network after at least `args.steps` steps of Adam, whose rate falls to 0 by a cosine."""
+    """The network after at least `args.steps` steps, by default of Adam, at a `falling` rate.
+
+    Or after so many epochs of `num_epochs`.
+    """
     repeats, batch_size, _ = _schedule(data, args)
-    rate = keras.optimizers.schedules.CosineDecay(args.rate, args.steps)
-    model.compile(keras.optimizers.Adam(rate), likelihood)
+    model.compile(optimizer or keras.optimizers.Adam(falling(args.rate, args)), likelihood)
     tfbdl.train(
         model,
         np.repeat(data.x, repeats, axis=0),
         np.repeat(data.y, repeats, axis=0),
-        epochs=num_epochs(data, args),
+        epochs=epochs or num_epochs(data, args),
         batch_size=batch_size,
         callbacks=callbacks,
         seed=args.seed,
         verbose=0,
     )
     return model
+
+
+def falling(rate: float, args: argparse.Namespace) -> keras.optimizers.schedules.CosineDecay:
+    """A learning rate that falls to 0 by a cosine over the steps of a training."""
+    return keras.optimizers.schedules.CosineDecay(rate, args.steps)
 
 
 def _schedule(data: Split, args: argparse.Namespace) -> tuple[int, int, int]:
