@@ -15,6 +15,7 @@ from tfbdl.example_weights import ClassWeights, sample_weights, weights_like
 from tfbdl.examples import examples, map_arrays
 from tfbdl.frames import as_inputs, is_frame
 from tfbdl.keras_private_data import batches_of
+from tfbdl.lookups import check_lookups
 
 
 class Element(NamedTuple):
@@ -46,7 +47,8 @@ class Source:
         sample_weight: the weights of the examples, shape (N,); None beside batches.
         class_weight: weights by class, as in Keras' `fit`; None if there are other weights.
         steps: the number of batches to take; None for all there are.
-        model: the model whose named inputs the columns of a DataFrame are.
+        model: the model, or a posterior of one, whose named inputs the columns of a DataFrame are,
+            and whose embeddings have rows for what x looks up.
         trains: whether weights may be of positions and of outputs, as losses take them.
 
     Attributes:
@@ -68,7 +70,7 @@ class Source:
         model: Any = None,
         trains: bool = False,
     ) -> None:
-        self.trains = trains
+        self.trains, self.model = trains, model
         self.x = as_inputs(x, model) if is_frame(x) else x
         self.y, self.sample_weight = y, sample_weight
         self.kind = kind_of(x)
@@ -97,8 +99,11 @@ class Source:
 
     @classmethod
     def of(cls, x: Any, model: Any = None, *, steps: int | None = None) -> Source:
-        """The inputs x, as `Source` takes them, for a model; a source as it is."""
-        return x if isinstance(x, Source) else cls(x, steps=steps, model=model)
+        """The inputs x, as `Source` takes them, for a model; a source as it is, for that model."""
+        if not isinstance(x, Source):
+            return cls(x, steps=steps, model=model)
+        x.model = x.model if model is None else model
+        return x
 
     def elements(self, dtype: tf.DType | None = None, *, needs_y: bool = True) -> Iterator[Element]:
         """The batches, or all of the arrays: as NumPy arrays, if dense.
@@ -176,13 +181,16 @@ class Source:
         x, y, weights = unpacked(data)
         where = f" of batch {number}"
         if not needs_y:
-            return Element(*_checked(x, None, dtype, where), None)
+            x, _ = _checked(x, None, dtype, where)
+            check_lookups(self.model, x, where)
+            return Element(x, None, None)
         return self._element(x, y, weights, dtype, where)
 
     def _element(
         self, x: Any, y: Any, weights: Any, dtype: tf.DType | None, where: str = ""
     ) -> Element:
         x, y = _checked(x, y, dtype, where)
+        check_lookups(self.model, x, where)
         num = num_examples((x,))
         if self.class_weight is not None:
             if weights is not None:

@@ -113,7 +113,7 @@ class BayesEmbedding(SharedSample):
         draw = handed_down(draw)
         (table,) = self.weights_now(training, draw)
         rows = inputs if inputs.dtype in (tf.int32, tf.int64) else tf.cast(inputs, tf.int32)
-        return tf.gather(table, rows)
+        return tf.gather(table, tf.where(rows < 0, rows + self.input_dim, rows))
 
     def compute_mask(self, x: tf.Tensor, mask: Any = None) -> tf.Tensor | None:
         return keras.ops.not_equal(x, 0) if self.mask_zero else None

@@ -13,6 +13,7 @@ class OfNetwork(keras.Model):
     """A model that is called as its `network` is, which a subclass holds."""
 
     network: keras.Model
+    is_called_as_network = True
 
     @property
     def inputs(self) -> list[keras.KerasTensor] | None:

@@ -34,6 +34,7 @@ def predict_in_turn(
     drawn: list[list[list[np.ndarray]]] = []
     masks = Masks(functions)
     number = 0
+    data = Source.of(data, model)
     for _ in turns:
         for i, batch in enumerate(in_batches(data, request.batch_size, needs_y=False).parts):
             if number == 0 and i == 0:

@@ -13,6 +13,7 @@ from tfbdl import likelihoods
 from tfbdl.arguments import optional
 from tfbdl.example_weights import ClassWeights, sample_weights, weights_like
 from tfbdl.examples import structure_of_arrays
+from tfbdl.lookups import check_lookups
 from tfbdl.model_arguments import output_on
 from tfbdl.random import word
 from tfbdl.sources import Source, kind_of, num_examples
@@ -181,6 +182,7 @@ def _fitting(model: keras.Model, feed: Feed, data: tuple[Any, ...]) -> Feed:
     """The feed, if the model has outputs for its inputs, and a loss for its targets and weights."""
     checks.check_has_targets(model, data)
     output = output_on(model, _rows(feed.first[0], slice(1)))
+    check_lookups(model, data[0])
     for targets in data[1:2]:
         likelihoods.check_targets(model, targets, output)
     return feed

@@ -15,6 +15,7 @@ from tfbdl import kl_term
 from tfbdl.calls import apart
 from tfbdl.graphs import Compiled
 from tfbdl.keras_private_training import inner_optimizer
+from tfbdl.lookups import tables
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_schedule import KLSchedule
 from tfbdl.training.measures import measures
@@ -57,6 +58,8 @@ class Steps:
         self._sums: tf.Tensor | float = 0.0
         if self.replicas > 1:
             jit_compile = False
+        if jit_compile is None and not feed.on_device and tables(model):
+            jit_compile = False  # TensorFlow refuses rows that there are not, XLA takes others
         each = jit_compile is not False and not feed.on_device
         self._step: Callable[..., Any] = (
             Compiled(self._train_step, jit_compile, autograph=True) if each else self._train_step

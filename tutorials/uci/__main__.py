@@ -37,6 +37,7 @@ from tutorials import commands, run_files
 from tutorials.records import Record, RecordFile
 from tutorials.uci import published
 from tutorials.uci.around_networks import laplace, neural_linear
+from tutorials.uci.batch_ensemble import batch_ensemble
 from tutorials.uci.by_chains import hmc
 from tutorials.uci.by_training import (
     bayes_by_backprop,
@@ -48,7 +49,6 @@ from tutorials.uci.by_training import (
     weight_decay,
 )
 from tutorials.uci.joint_ensemble import deep_ensemble
-from tutorials.uci.shared_kernels import batch_ensemble
 from tutorials.uci.split import Split
 
 Method = Callable[[Split, argparse.Namespace], tuple[tfbdl.Prediction, dict[str, Any]]]

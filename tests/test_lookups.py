@@ -1,0 +1,153 @@
+"""Rows that embeddings do not have: refused by name, whatever compiles the lookup."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfbdl
+from tfbdl import inference, likelihoods
+from tfbdl.layers import BayesEmbedding, MCDropout
+from tfbdl.lookups import Lookups, tables
+
+pytestmark = pytest.mark.xla
+
+ROWS, N = 10, 30
+RNG = np.random.default_rng(0)
+X = RNG.integers(-ROWS, ROWS, (N, 5)).astype("int32")
+X[0] = -ROWS, -1, 0, 1, ROWS - 1
+Y = np.arange(N) % 3
+OUT = X.copy()
+OUT[17, 2] = ROWS
+REFUSED = (
+    r"^(validation_data: )?x.* asks layer .table. for row 10 in example 17, of rows 0 to 9; .*$"
+)
+
+
+def embedding() -> Any:
+    return keras.layers.Embedding(ROWS, 4, name="table")
+
+
+def bayes_embedding() -> Any:
+    return BayesEmbedding(ROWS, 4, num_data=N, name="table")
+
+
+def network(make: Callable[[], Any] = embedding, dropout: bool = True) -> Any:
+    keras.utils.set_random_seed(0)
+    stack = [make(), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(3)]
+    model = keras.Sequential([keras.Input((5,), dtype="int32"), *stack])
+    if dropout:
+        model = keras.Sequential([*stack[:-1], MCDropout(0.5), stack[-1]])
+        model.build((None, 5))
+    model.compile("adam", likelihoods.Categorical())
+    return model
+
+
+def in_parts(x: Any, y: Any) -> Any:
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(N)
+
+
+MODEL_CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "predict": lambda m, x: tfbdl.predict(m, x, 2, verbose=0),
+    "predict_mean": lambda m, x: tfbdl.predict(m, x, 0, verbose=0),
+    "predict_samples": lambda m, x: tfbdl.predict(m, x, 2, return_samples=True, verbose=0),
+    "predict_data_set": lambda m, x: tfbdl.predict(m, in_parts(x, Y), 2, verbose=0),
+    "elbo": lambda m, x: tfbdl.elbo(m, x, Y, 2),
+    "log_predictive_density": lambda m, x: tfbdl.log_predictive_density(m, x, Y, 2),
+    "train": lambda m, x: tfbdl.train(m, x, Y, epochs=1, verbose=0),
+    "train_data_set": lambda m, x: tfbdl.train(m, in_parts(x, Y), epochs=1, verbose=0),
+    "validation": lambda m, x: tfbdl.train(m, X, Y, epochs=1, validation_data=(x, Y), verbose=0),
+}
+
+
+@pytest.mark.parametrize("make", [embedding, bayes_embedding])
+@pytest.mark.parametrize("name", MODEL_CALLS)
+def test_models(name: str, make: Callable[[], Any]) -> None:
+    MODEL_CALLS[name](network(make), X)
+    with pytest.raises(ValueError, match=REFUSED):
+        MODEL_CALLS[name](network(make), OUT)
+
+
+def laplace(model: Any) -> Any:
+    return inference.Laplace(model, subset_of_weights="last_layer", hessian_structure="full")
+
+
+def chains(model: Any) -> Any:
+    return inference.MCMC(
+        model, prior=1.0, kernel="rwmh", num_warmup=20, num_samples=2, num_chains=1
+    )
+
+
+POSTERIORS: dict[str, Callable[[Any], Any]] = {
+    "laplace": laplace,
+    "mcmc": chains,
+    "map": lambda model: inference.MAP(model, prior=1.0, tolerance=1e6),
+    "swag": inference.SWAG,
+    "deep_ensemble": lambda model: inference.DeepEnsemble(lambda: network(dropout=False), 2),
+}
+
+
+def fitted(name: str, x: Any) -> Any:
+    more = {"epochs": 2} if name in ("swag", "deep_ensemble") else {}
+    return POSTERIORS[name](network(dropout=False)).fit(x, Y, **more)
+
+
+@pytest.mark.parametrize("name", POSTERIORS)
+def test_posteriors(name: str) -> None:
+    posterior = fitted(name, X)
+    with pytest.raises(ValueError, match=REFUSED):
+        fitted(name, OUT)
+    tfbdl.predict(posterior, X, 2, verbose=0)
+    with pytest.raises(ValueError, match=REFUSED):
+        tfbdl.predict(posterior, OUT, 2, verbose=0)
+
+
+def test_later_batches_of_a_data_set() -> None:
+    """TensorFlow's own refusal: XLA would train on another row."""
+    data = tf.data.Dataset.from_tensor_slices((OUT, Y)).batch(10)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"= 10 is not in \[0, 10\)"):
+        tfbdl.train(network(), data, epochs=1, verbose=0)
+    with pytest.raises(ValueError, match=r"^x of batch 1 asks .* for row 10 in example 7, .*$"):
+        tfbdl.predict(network(), data, 2, verbose=0)
+
+
+def test_negative_rows_count_from_the_end() -> None:
+    """As in Keras."""
+    layers = [embedding(), bayes_embedding()]
+    for layer in layers:
+        layer.build((None, 5))
+    layers[0].set_weights([layers[1].embeddings.mean.numpy()])
+    np.testing.assert_array_equal(layers[0](X), layers[1](X))
+    np.testing.assert_array_equal(layers[1](X), layers[1](X % ROWS))
+
+
+def test_nested_and_shared() -> None:
+    """The second of two calls, in a model in the model, of one of two inputs by name."""
+    table = embedding()
+    words = keras.Input((5,), dtype="int32")
+    inner = keras.Model(words, keras.layers.GlobalAveragePooling1D()(table(words)))
+    inputs = {name: keras.Input((5,), dtype="int32", name=name) for name in ("first", "second")}
+    h = keras.layers.Concatenate()([inner(inputs["first"]), inner(inputs["second"])])
+    model = keras.Model(inputs, keras.layers.Dense(3)(MCDropout(0.5)(h)))
+    tfbdl.predict(model, {"first": X, "second": X}, 2, verbose=0)
+    with pytest.raises(ValueError, match=REFUSED):
+        tfbdl.predict(model, {"first": X, "second": OUT}, 2, verbose=0)
+
+
+def test_compiled_once_and_computes_lookups_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[Any] = []
+    model = network()
+    call = type(model.layers[0]).call
+    monkeypatch.setattr(
+        type(model.layers[0]), "call", lambda *args: (traced.append(args), call(*args))[1]
+    )
+    indices = Lookups(model).indices
+    for _ in range(3):
+        ((actual,),) = indices(tf.constant(X))
+        np.testing.assert_array_equal(actual, X)
+    assert len(traced) == 1
+    assert [layer.name for layer in tables(model)] == ["table"]
+    assert not tables(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
