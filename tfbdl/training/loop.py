@@ -109,7 +109,8 @@ def train(
             begins anew.
         seed: the seed of the order of arrays, and of the batches of a `PyDataset`.
         jit_compile: whether XLA compiles the steps; by default unless they convolve on a CPU, where
-            XLA is slow. Under several replicas it never does.
+            XLA is slow, or look up rows in batches that are read as they go, which XLA does not
+            check. Under several replicas it never does.
         verbose: 0 for silence, 1 for the lines of the log and, in a terminal, a progress bar.
 
     Raises:
