@@ -10,14 +10,18 @@ import torch
 import torchopt
 import work
 from torch import nn
-from with_torch import Round, batches, stack
+from with_torch import Round, batches, chain_resnet20, photographs, stack
 
 
 def updates(transform: Any, sizes: tuple[int, ...], batch: int, **settings: Any) -> Round:
+    """Steps on all weights of dense layers."""
+    data = batches(batch, *work.images(work.STEPS * batch))
+    return updates_of(transform, stack(sizes, nn.Linear), data, **settings)
+
+
+def updates_of(transform: Any, model: nn.Module, data: list[Any], **settings: Any) -> Round:
     """Steps on all weights of a network."""
-    n = work.STEPS * batch
-    data = batches(batch, *work.images(n))
-    model = stack(sizes, nn.Linear)
+    n = sum(len(part[0]) for part in data)
     params = dict(model.named_parameters())
 
     def log_posterior(params: Any, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -47,3 +51,9 @@ bbb_wide = partial(bbb_one, work.WIDE, work.WIDE_BATCH)
 chain = partial(updates, sizes=work.NETWORK, batch=work.BATCH, lr=1e-3)
 sgld = partial(chain, posteriors.sgmcmc.sgld)
 sghmc = partial(chain, posteriors.sgmcmc.sghmc, alpha=0.1)
+
+
+def sghmc_resnet() -> Round:
+    """Steps of a network with filter response normalisation."""
+    data = batches(work.CHAIN_BATCH, *photographs(work.CHAIN_STEPS * work.CHAIN_BATCH))
+    return updates_of(posteriors.sgmcmc.sghmc, chain_resnet20(), data, lr=1e-3, alpha=0.1)

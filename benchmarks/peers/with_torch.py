@@ -144,8 +144,8 @@ class ChainBlock(nn.Module):
         return nn.functional.silu(self.body(x) + self.shortcut(x))
 
 
-def sghmc_resnet() -> Round:
-    """Steps of single weights of the network that the tutorial compares with HMC's chains."""
+def chain_resnet20() -> nn.Sequential:
+    """The network that the tutorial compares with HMC's chains."""
     widths = (16, 16, 16, 16, 32, 32, 32, 64, 64, 64)
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1),
@@ -154,7 +154,12 @@ def sghmc_resnet() -> Round:
         *(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(64, 10)),
     )
     assert sum(p.numel() for p in model.parameters()) == 274_042
-    cross_entropy = nn.CrossEntropyLoss()
+    return model
+
+
+def sghmc_resnet() -> Round:
+    """Steps of its single weights."""
+    model, cross_entropy = chain_resnet20(), nn.CrossEntropyLoss()
     data = photographs(work.CHAIN_STEPS * work.CHAIN_BATCH)
     return train(model, lambda x, y: cross_entropy(model(x), y), work.CHAIN_BATCH, *data)
 

@@ -19,7 +19,6 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import boolean, instance, not_negative, number, positive
-from tfbdl.calls import costs_are_read
 from tfbdl.draws import accept_draws, handed_down
 from tfbdl.kl_term import KLTerm
 
@@ -131,9 +130,8 @@ class ConcreteDropout(keras.layers.Wrapper):
             inverse = 1.0 + tf.exp(tf.minimum(-self.keep_logit, _LARGEST_EXPONENT))
             inputs *= tf.cast(mask * inverse, inputs.dtype)
         y = self.layer(inputs)
-        if costs_are_read():
-            wd, ent = self.weight_term(), self.entropy_term()
-            self.kl_term.add(wd - ent, training, wd=wd, ent=ent)
+        wd, ent = self.weight_term(), self.entropy_term()
+        self.kl_term.add(wd - ent, training, wd=wd, ent=ent)
         return y
 
     def weight_term(self) -> tf.Tensor:
