@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -137,17 +138,31 @@ def test_nested_and_shared() -> None:
         tfbdl.predict(model, {"first": X, "second": OUT}, 2, verbose=0)
 
 
-def test_compiled_once_and_computes_lookups_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    traced: list[Any] = []
-    model = network()
-    call = type(model.layers[0]).call
-    monkeypatch.setattr(
-        type(model.layers[0]), "call", lambda *args: (traced.append(args), call(*args))[1]
+def test_compiled_once_for_all_numbers_of_examples() -> None:
+    model, traced = network(), []
+    table = model.layers[0]
+    call = type(table).call
+    listening = mock.patch.object(
+        type(table), "call", lambda *args: (traced.append(args), call(*args))[1]
     )
-    indices = Lookups(model).indices
-    for _ in range(3):
-        ((actual,),) = indices(tf.constant(X))
-        np.testing.assert_array_equal(actual, X)
+    lookups = Lookups(model)
+    with listening:
+        for number in (N, 1, N):
+            ((layer, indices),) = lookups.indices(X[:number])
+            assert layer is table
+            np.testing.assert_array_equal(indices, X[:number])
     assert len(traced) == 1
-    assert [layer.name for layer in tables(model)] == ["table"]
+    assert tables(model) == [table]
     assert not tables(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+
+
+def test_lookups_alone_are_computed() -> None:
+    """Not the loop of an LSTM behind them, though it reads variables."""
+    words = keras.Input((5,), dtype="int32")
+    h = keras.layers.LSTM(3)(embedding()(words + 1))
+    _, graph = Lookups(keras.Model(words, h))._graph(X, (tf.TensorSpec([None, 5], tf.int32),))
+    kinds = {op.type for op in graph.graph.get_operations()}
+    assert "AddV2" in kinds
+    assert not [kind for kind in kinds if "While" in kind or "Mul" in kind]
+    (indices,) = graph(tf.constant(X))
+    np.testing.assert_array_equal(indices, X + 1)

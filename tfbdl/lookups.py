@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from tfbdl.calls import apart
 from tfbdl.keras_private import walk
-from tfbdl.programs import Programs, as_graph
-from tfbdl.recording import recorded
+from tfbdl.programs import Programs
+from tfbdl.recording import Call, recorded
+from tfbdl.tensorflow_private import gradients_die
 
 _CACHE = "_tfbdl_lookups"
 
@@ -38,19 +39,18 @@ def check_lookups(model: Any, x: Any, where: str = "") -> None:
         return
     lookups = network.__dict__.setdefault(_CACHE, Lookups(network))
     try:
-        of_all = lookups.indices(keras.tree.map_structure(tf.convert_to_tensor, x))
+        looked_up = lookups.indices(x)
     except (ValueError, TypeError, tf.errors.OpError):
         return  # who runs the model says in his own words why it does not take x
-    for layer, of_calls in zip(tables(network), of_all, strict=True):
-        for indices in (tensor.numpy() for tensor in of_calls):
-            out = (indices < -layer.input_dim) | (indices >= layer.input_dim)
-            if out.any():
-                example = int(np.argwhere(out)[0][0])
-                raise ValueError(
-                    f"x{where} asks layer {layer.name!r} for row {indices[out][0]} in example "
-                    f"{example}, of rows 0 to {layer.input_dim - 1}; give the layer more rows, or "
-                    "other inputs"
-                )
+    for layer, indices in looked_up:
+        out = (indices < -layer.input_dim) | (indices >= layer.input_dim)
+        if out.any():
+            example = int(np.argwhere(out)[0][0])
+            raise ValueError(
+                f"x{where} asks layer {layer.name!r} for row {indices[out][0]} in example "
+                f"{example}, of rows 0 to {layer.input_dim - 1}; give the layer more rows, or "
+                "other inputs"
+            )
 
 
 def tables(model: keras.Model) -> list[keras.layers.Layer]:
@@ -69,22 +69,33 @@ class Lookups:
 
     def __init__(self, model: keras.Model) -> None:
         self._model = model
-        self.programs = Programs(model)
+        self._programs = Programs(model)
 
-    @as_graph
-    def indices(self, x: Any) -> list[list[tf.Tensor]]:
-        """For each of `tables` the indices of each of its calls, int64."""
-        layers = tables(self._model)
-        with apart(), recorded(layers) as calls:
-            self._model(x, training=False)
-        here = tf.compat.v1.get_default_graph()
-        seen = [
-            call
-            for call in calls
-            if isinstance(call.x, tf.Tensor)
-            and call.x.graph is here
-            and call.z.shape.rank == call.x.shape.rank + 1  # and no product with the table
-        ]
-        return [
-            [tf.cast(call.x, tf.int64) for call in seen if call.layer is layer] for layer in layers
-        ]
+    def indices(self, x: Any) -> list[tuple[keras.layers.Layer, np.ndarray]]:
+        """The layer and the indices of each lookup for inputs x, in the order of the calls."""
+        leaves = [tf.convert_to_tensor(leaf) for leaf in keras.tree.flatten(x)]
+        specs = tuple(tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype) for leaf in leaves)
+        layers, graph = self._programs.of(specs, lambda: self._graph(x, specs))
+        return [(layer, t.numpy()) for layer, t in zip(layers, graph(*leaves), strict=True)]
+
+    def _graph(self, like: Any, specs: tuple[tf.TensorSpec, ...]) -> tuple[list[Any], Any]:
+        """The layer of each lookup, and a function of the leaves of inputs, pruned to lookups."""
+        calls: list[Call] = []
+
+        def forward(*leaves: tf.Tensor) -> list[tf.Tensor]:
+            with apart(), recorded(tables(self._model)) as all_calls:
+                self._model(keras.tree.pack_sequence_as(like, leaves), training=False)
+            calls.extend(filter(_is_lookup, all_calls))
+            return [tf.cast(call.x, tf.int64) for call in calls]
+
+        with gradients_die():
+            whole = tf.compat.v1.wrap_function(forward, specs)
+        return [call.layer for call in calls], whole.prune(
+            whole.inputs[: len(specs)], whole.outputs
+        )
+
+
+def _is_lookup(call: Call) -> bool:
+    """Whether it is one in this graph, and no product with the table."""
+    x, here = call.x, tf.compat.v1.get_default_graph()
+    return isinstance(x, tf.Tensor) and x.graph is here and call.z.shape.rank == x.shape.rank + 1
