@@ -138,6 +138,15 @@ def test_nested_and_shared() -> None:
         tfbdl.predict(model, {"first": X, "second": OUT}, 2, verbose=0)
 
 
+def test_quantized() -> None:
+    """Keras calls them by another name."""
+    model = network()
+    model.layers[0].quantize("int8")
+    tfbdl.predict(model, X, 2, verbose=0)
+    with pytest.raises(ValueError, match=REFUSED):
+        tfbdl.predict(model, OUT, 2, verbose=0)
+
+
 def test_compiled_once_for_all_numbers_of_examples() -> None:
     model, traced = network(), []
     table = model.layers[0]

@@ -58,11 +58,13 @@ def each_call(
 
     Args:
         layers: the layers.
-        make: from a layer and its `call` to what takes its place.
+        make: from a layer and its `call`, of one that is quantized `quantized_call`, to what takes
+            its place.
     """
     with ExitStack() as stack:
         for layer in {id(layer): layer for layer in layers}.values():
-            stack.enter_context(replaced(layer, "call", functools.partial(make, layer)))
+            name = "quantized_call" if getattr(layer, "quantization_mode", None) else "call"
+            stack.enter_context(replaced(layer, name, functools.partial(make, layer)))
         yield
 
 

@@ -23,7 +23,7 @@ class BayesEmbedding(SharedSample):
     `training=True` samples the table, `training=False` uses its mean, and a draw
     (`tfbdl.draws`) names one table. Equal integers have equal vectors in a training step and in
     a draw. At the mean it is `keras.layers.Embedding`. Input (...) of integers below `input_dim`,
-    output (..., output_dim).
+    of which negative ones count from the end; output (..., output_dim).
 
     Args:
         input_dim: number of rows: the greatest integer and one.

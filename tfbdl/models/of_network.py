@@ -10,7 +10,12 @@ from tfbdl.model_arguments import symbolic_inputs
 
 
 class OfNetwork(keras.Model):
-    """A model that is called as its `network` is, which a subclass holds."""
+    """A model that is called as its `network` is, which a subclass holds.
+
+    Attributes:
+        network: the network.
+        is_called_as_network: True; what is known of the network's inputs holds for the model's.
+    """
 
     network: keras.Model
     is_called_as_network = True

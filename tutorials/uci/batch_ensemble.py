@@ -24,49 +24,32 @@ MEMBERS = 32
 """Theirs."""
 
 
-class _Scores(keras.callbacks.Callback):
-    """Notes the mean log density, in nats, of what is not trained on, after each epoch."""
-
-    def __init__(self, data: Split) -> None:
-        super().__init__()
-        self.data = data
-        self.scores: list[float] = []
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        log_probs = predicted(self.model, self.data).log_prob(self.data.y_test)
-        self.scores.append(float(np.mean(log_probs)))
-
-
 def batch_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
     """Members that predict the noise too."""
-    scores = _Scores(data.validation)
-    fitted(scores.data, args, num_epochs(scores.data, args), [scores])
-    best = int(np.argmax(scores.scores)) + 1
-    share = best / len(scores.scores)
-    model = fitted(data, args, max(round(share * num_epochs(data, args)), 1))
+    held_out, scores = data.validation, []
+    model = built(held_out, args)
+
+    def note(epoch: int, logs: Any) -> None:
+        scores.append(predicted(model, held_out).log_prob(held_out.y_test).mean())
+
+    fit(model, held_out, args, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=note)])
+    share = (int(np.argmax(scores)) + 1) / len(scores)
+    model = built(data, args)
+    fit(model, data, args, epochs=max(round(share * num_epochs(data, args)), 1))
     return predicted(model, data), {"share_of_steps": share}
 
 
-def fitted(
-    data: Split,
-    args: argparse.Namespace,
-    epochs: int,
-    callbacks: list[keras.callbacks.Callback] | None = None,
-) -> BatchEnsemble:
-    """The ensemble after so many epochs, at a constant rate."""
+def built(data: Split, args: argparse.Namespace) -> BatchEnsemble:
+    """The ensemble at its start."""
     keras.utils.set_random_seed(args.seed)
     network = sequential(predicted_noise(args), data)
-    ensemble = tfbdl.to_batch_ensemble(network, MEMBERS, initializer="tabm")
-    optimizer = keras.optimizers.Adam(args.rate)
-    return trained(
-        ensemble,
-        Normal("predicted"),
-        data,
-        args,
-        callbacks=callbacks or (),
-        optimizer=optimizer,
-        epochs=epochs,
-    )
+    return tfbdl.to_batch_ensemble(network, MEMBERS, initializer="tabm")
+
+
+def fit(model: BatchEnsemble, data: Split, args: argparse.Namespace, **more: Any) -> None:
+    """Trains it at a constant rate."""
+    adam = keras.optimizers.Adam(args.rate)
+    trained(model, Normal("predicted"), data, args, optimizer=adam, **more)
 
 
 def predicted(ensemble: BatchEnsemble, data: Split) -> Prediction:
