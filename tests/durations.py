@@ -17,7 +17,7 @@ from imports import ROOT
 
 DURATIONS = ROOT / "tests" / "durations.json"
 SLOW = ROOT / "tests" / "slow.txt"
-LIMIT = 1.5
+LIMIT = 1.2
 """Seconds from which on a test is slow, where two threads share a core."""
 ALWAYS = 1 / 3
 """Of the tests of a file, its quickest, which are slow in no case: `make test` asks every file."""

@@ -90,6 +90,15 @@ def test_what_starts_at_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
     np.testing.assert_allclose(found["MultiSWAG"][-1].p, mean, atol=1e-6)
 
 
+def test_a_chain_from_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
+    how = {"command": "sampler", "name": "SGLD", "from_mode": True}
+    given = {e: some() for e in range(1, 3)}
+    leave(made["savedir"], ("SGLD", 1), given, [360.0] * 2, kept=(1, 2), **how)
+    found = answers.curves(made["savedir"])["SGLD"]
+    assert [(a.epochs, round(a.hours, 6)) for a in found] == [(5, 4.1), (6, 4.2)]
+    np.testing.assert_allclose(found[1].p, (given[1] + given[2]) / 2, atol=1e-6)
+
+
 def test_chains_are_means_over_what_they_keep(made: dict[str, Any]) -> None:
     found = answers.curves(made["savedir"])["SGHMC"]
     first, second = made["chains"]

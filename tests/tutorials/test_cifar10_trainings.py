@@ -102,6 +102,7 @@ class TrainingsTest(parameterized.TestCase):
         ("laplace", ()),
         ("laplace", ("--layers", "all", "--name", "laplace_all")),
         ("sampler", ("--epochs", "40", "--burn_in", "20", "--learning_rate", "0.3")),
+        ("sampler", ("--from_mode", "--name", "near", "--epochs", "20", "--burn_in", "2")),
     )
     def test_predicts_better_than_chance(self, command: str, flags: tuple[str, ...]) -> None:
         kept = self.run_command(command, *flags)
@@ -119,6 +120,21 @@ class TrainingsTest(parameterized.TestCase):
     def test_cycles(self) -> None:
         flags = ("--name", "cycles", "--cycle", "4", "--epochs", "8", "--learning_rate", "0.1")
         self.assertLen(self.run_command("sampler", "--burn_in", "0", *flags), 8)
+
+
+def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:
+    keras.utils.set_random_seed(0)
+    model = problem.network()
+    rng = np.random.default_rng(0)
+    model.set_weights([w + rng.normal(0, 0.1, w.shape) for w in model.get_weights()])
+    x = rng.normal(size=(8, 32, 32, 3)).astype("float32")
+    before = model(x)
+    scaled = trainings.scaled_to_prior(model)
+    np.testing.assert_allclose(scaled(x), before, atol=1e-3)
+    kernels = [w for w in scaled.weights if w.name == "kernel" and len(w.shape) == 4]
+    assert len(kernels) == 21
+    for kernel in kernels:
+        np.testing.assert_allclose(np.mean(np.square(kernel)), 1 / 5, rtol=1e-5)
 
 
 def test_the_network_is_that_of_the_reference() -> None:

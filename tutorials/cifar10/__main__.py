@@ -60,6 +60,9 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
         if name == "sampler":
             command.add_argument("--sampler", default="SGHMC", help="of tfbdl.optimizers")
+            command.add_argument(
+                "--from_mode", action="store_true", help="start at the mode of this number, scaled"
+            )
             command.add_argument("--momentum", type=float, default=0.9)
             command.add_argument("--burn_in", type=int, default=20, help="epochs")
             command.add_argument("--final_rate", type=float, default=0.03, help="behind those")

@@ -21,7 +21,7 @@ from tutorials.cifar10.predictions import kept
 
 SETTINGS = "run.json"
 FROM_MODES = ("mean_field", "swag", "laplace")
-"""Commands that start at the mode of their number, whose epochs they have spent too."""
+"""Commands that start at the mode of their number, as chains do with `--from_mode`."""
 NAMES = {
     "map": "MAP",
     "mc_dropout": "MC dropout",
@@ -99,9 +99,9 @@ def of_group(name: str, group: Sequence[Run], savedir: Path) -> Iterator[tuple[s
     """The methods that runs of one name make."""
     command = group[0].settings["command"]
     if command == "sampler":
-        yield name, of_chains(group)
+        yield name, of_chains(group, savedir)
         return
-    each = [of_mode(run, savedir) if command in FROM_MODES else run.answers() for run in group]
+    each = [in_all(run, run.answers(), savedir) for run in group]
     each = [answers for answers in each if answers]
     if each:
         yield NAMES.get(name, name), each[0]
@@ -109,12 +109,12 @@ def of_group(name: str, group: Sequence[Run], savedir: Path) -> Iterator[tuple[s
         yield OF_SEVERAL[command], together([answers[-1] for answers in each])
 
 
-def of_mode(run: Run, savedir: Path) -> list[Answer]:
-    """A run's answers, and what the mode that it starts from has cost."""
+def in_all(run: Run, answers: Sequence[Answer], savedir: Path) -> list[Answer]:
+    """A run's answers with what the mode has cost too, if it starts from one."""
+    if run.settings["command"] not in FROM_MODES and not run.settings.get("from_mode"):
+        return list(answers)
     before = seconds_of(savedir / f"map_{run.settings['number']}")
-    return [
-        Answer(len(before) + a.epochs, sum(before) / 3600 + a.hours, a.p) for a in run.answers()
-    ]
+    return [Answer(len(before) + a.epochs, sum(before) / 3600 + a.hours, a.p) for a in answers]
 
 
 def together(answers: Sequence[Answer]) -> list[Answer]:
@@ -128,9 +128,9 @@ def together(answers: Sequence[Answer]) -> list[Answer]:
     ]
 
 
-def of_chains(group: Sequence[Run]) -> list[Answer]:
+def of_chains(group: Sequence[Run], savedir: Path) -> list[Answer]:
     """Means over the samples that all chains have kept so far."""
-    chains = [list(samples(run)) for run in group]
+    chains = [in_all(run, list(samples(run)), savedir) for run in group]
     return [
         Answer(
             sum(a.epochs for a in at_once),

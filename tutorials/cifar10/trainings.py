@@ -106,17 +106,15 @@ def laplace(args: argparse.Namespace) -> None:
 
 
 def sampler(args: argparse.Namespace) -> None:
-    """A chain of SGLD, SGHMC, or either preconditioned, from a draw of the prior.
+    """A chain of SGLD, SGHMC, or either preconditioned.
 
     Most weights of a draw of the posterior are as large as those of the prior, many times larger
-    than those of a mode: a chain that begins at a mode takes long to grow to them. The rate falls
+    than those of a mode: a chain that begins at a mode takes long to grow to them. It starts at a
+    draw of the prior, or, with `--from_mode`, at a mode that is scaled to that size. The rate falls
     by a cosine over the burn-in, or, with `--cycle`, over each cycle anew.
     """
     keras.utils.set_random_seed(args.number)
-    model = problem.network(problem.PRIOR_PRECISION)
-    rng = np.random.default_rng(args.number)
-    draws = (rng.normal(0, problem.PRIOR_SCALE, w.shape) for w in model.get_weights())
-    model.set_weights([draw.astype("float32") for draw in draws])
+    model = scaled_to_prior(at_mode(args)) if args.from_mode else draw_of_prior(args)
     kind = getattr(optimizers, args.sampler)
     momentum = {"momentum": args.momentum} if "SGHMC" in args.sampler else {}
     optimizer = kind(rate_of(args), num_data=problem.NUM_DATA, seed=args.number, **momentum)
@@ -126,6 +124,28 @@ def sampler(args: argparse.Namespace) -> None:
     each = TestPredictions(x_test, predictions_of(args))
     chain.fit(x, y, callbacks=[each], **settings(args))
     keep_shifted(folder_of(args), args.epochs, chain, args.S)
+
+
+def draw_of_prior(args: argparse.Namespace) -> keras.Model:
+    """The network, all its weights drawn from N(0, 1 / precision)."""
+    model = problem.network(problem.PRIOR_PRECISION)
+    rng = np.random.default_rng(args.number)
+    draws = (rng.normal(0, problem.PRIOR_SCALE, w.shape) for w in model.get_weights())
+    model.set_weights([draw.astype("float32") for draw in draws])
+    return model
+
+
+def scaled_to_prior(model: keras.Model) -> keras.Model:
+    """Scales convolutions, so that kernels have the prior's mean square, and the function stays.
+
+    The normalisation behind each takes out whatever factor its kernel and bias share.
+    """
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Conv2D):
+            kernel, bias = layer.get_weights()
+            factor = problem.PRIOR_SCALE / np.sqrt(np.mean(kernel**2))
+            layer.set_weights([factor * kernel, factor * bias])
+    return model
 
 
 def rate_of(args: argparse.Namespace) -> keras.optimizers.schedules.LearningRateSchedule:
