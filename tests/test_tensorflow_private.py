@@ -1,5 +1,6 @@
-"""Products of matrices in `tf.vectorized_map`, held against NumPy's."""
+"""Rules of `tf.vectorized_map`: products held against NumPy's, convolutions each alone."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -52,3 +53,27 @@ def test_products_with_a_matrix_for_each() -> None:
     x, y = RNG.normal(size=(5, 1, 4, 3)), RNG.normal(size=(5, 3, 2))
     found = tf.vectorized_map(lambda pair: tf.matmul(*pair), (tf.constant(x), tf.constant(y)))
     np.testing.assert_allclose(found, x @ y[:, np.newaxis], rtol=1e-12)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("one_input", [False, True])
+@pytest.mark.parametrize("step", [{}, {"strides": 2, "padding": "valid"}, {"dilation_rate": 2}])
+def test_gradients_of_convolutions(groups: int, one_input: bool, step: dict[str, object]) -> None:
+    """Lanes of one input, as of several outputs of an example, and each with its own."""
+    settings = {"strides": 1, "padding": "same", **step}
+    x = tf.constant(RNG.normal(size=(3, 2, 6, 5, 4)).astype("float32"))
+    w = tf.constant(RNG.normal(size=(3, 2, 4 // groups, 8)).astype("float32"))
+    shape = keras.ops.conv(x[0], w, **settings).shape
+    upstream = tf.constant(RNG.normal(size=(3, *shape)).astype("float32"))
+
+    def gradients(lane: tf.Tensor) -> list[tf.Tensor]:
+        mine = x[0] if one_input else x[lane]
+        with tf.GradientTape() as tape:
+            tape.watch([mine, w])
+            y = keras.ops.conv(mine, w, **settings)
+        return tape.gradient(y, [mine, w], tf.gather(upstream, lane))
+
+    at_once = tf.function(lambda: tf.vectorized_map(gradients, tf.range(3)))()
+    each = zip(*(gradients(lane) for lane in range(3)), strict=True)
+    for found, right in zip(at_once, map(np.stack, each), strict=True):
+        np.testing.assert_allclose(found, right, rtol=0, atol=2e-5)

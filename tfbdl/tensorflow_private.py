@@ -191,3 +191,68 @@ def _product(op: pfor._PforInput) -> pfor.WrappedTensor:
 
 
 pfor._pfor_converter_registry["BatchMatMulV2"] = _product
+
+
+def _has_groups(op: pfor._PforInput, x: tf.TensorShape, kernel: tf.TensorShape) -> bool:
+    channels = x[-3 if op.get_attr("data_format") == b"NCHW" else -1]
+    return channels is not None and channels != kernel[2]
+
+
+def _input_gradient(op: pfor._PforInput) -> list[pfor.WrappedTensor]:
+    """That of a convolution, by XLA if it has groups: on a CPU TensorFlow alone may not have it."""
+    (kernel, kernel_varies, _), like = op.input(1), op.outputs[0].shape
+    if kernel_varies or None in like[1:] or not _has_groups(op, like, kernel.shape):
+        return _plain_input_gradient(op)
+    flags = _flags_of_convolution(op)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def gradient(kernel: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+        lanes = tf.shape(upstream)[:2]
+        sizes = tf.concat([[tf.reduce_prod(lanes)], like[1:]], axis=0)
+        rows = tf.reshape(upstream, tf.concat([[-1], tf.shape(upstream)[2:]], axis=0))
+        slopes = tf.raw_ops.Conv2DBackpropInput(
+            input_sizes=sizes, filter=kernel, out_backprop=rows, **flags
+        )
+        return tf.reshape(slopes, tf.concat([lanes, like[1:]], axis=0))
+
+    op.stack_inputs([2])
+    return [pfor.wrap(gradient(kernel, op.stacked_input(2)), True)]
+
+
+def _kernel_gradient(op: pfor._PforInput) -> pfor.WrappedTensor:
+    """That of a convolution, if it has groups each lane's own by XLA.
+
+    TensorFlow's rule for lanes of one input takes them for more channels: with groups these are the
+    channels of others, and the gradients are wrong (2.21).
+    """
+    (x, x_varies, _), kernel = op.input(0), op.outputs[0].shape
+    if not _has_groups(op, x.shape, kernel):
+        return _plain_kernel_gradient(op)
+    flags = _flags_of_convolution(op)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def gradients(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+        def of_lane(lane: Sequence[tf.Tensor]) -> tf.Tensor:
+            return tf.raw_ops.Conv2DBackpropFilter(
+                input=lane[0] if x_varies else x,
+                filter_sizes=kernel,
+                out_backprop=lane[-1],
+                **flags,
+            )
+
+        lanes = (x, upstream) if x_varies else (upstream,)
+        return tf.map_fn(of_lane, lanes, fn_output_signature=x.dtype)
+
+    op.stack_inputs([2])
+    return pfor.wrap(gradients(x, op.stacked_input(2)), True)
+
+
+def _flags_of_convolution(op: pfor._PforInput) -> dict[str, Any]:
+    names = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
+    return {name: op.get_attr(name) for name in names}
+
+
+_plain_input_gradient = pfor._pfor_converter_registry["Conv2DBackpropInput"]
+_plain_kernel_gradient = pfor._pfor_converter_registry["Conv2DBackpropFilter"]
+pfor._pfor_converter_registry["Conv2DBackpropInput"] = _input_gradient
+pfor._pfor_converter_registry["Conv2DBackpropFilter"] = _kernel_gradient

@@ -161,6 +161,25 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
             expected = np.diag(np.diag(expected))
         self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
 
+    @parameterized.product(structure=("full", "diag"), groups=(2, 4))
+    def test_convolutions_with_groups(self, structure: str, groups: int) -> None:
+        model = keras.Sequential(
+            [
+                keras.Input((4, 3, 4)),
+                keras.layers.Conv2D(4, 2, groups=groups, activation="tanh"),
+                keras.layers.Conv2D(4, 2, strides=2, groups=2, activation="tanh"),
+                keras.layers.Flatten(),
+                keras.layers.Dense(3),
+            ]
+        )
+        likelihood = likelihoods.Categorical()
+        x, y = RNG.normal(size=(3, 4, 3, 4)), RNG.integers(0, 3, 3)
+        laplace = fitted(randomised(model), likelihood, y, x, hessian_structure=structure)
+        expected = brute_force.ggn(model, likelihood, x)
+        if structure == "diag":
+            expected = np.diag(np.diag(expected))
+        self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
+
 
 def gated_network() -> Any:
     inputs = keras.Input((4,), dtype="int32")

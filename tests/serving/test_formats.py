@@ -70,6 +70,16 @@ def convolutions() -> keras.Model:
     return model
 
 
+def grouped() -> keras.Model:
+    return network(
+        keras.layers.Conv2D(4, 3, groups=2, activation="relu"),
+        layers.BayesConv2D(8, 2, groups=4, activation="relu", num_data=N),
+        keras.layers.Flatten(),
+        keras.layers.Dense(C),
+        x=IMAGES,
+    )
+
+
 def recurrent(cell: Any = layers.BayesLSTM, mask_zero: bool = True) -> keras.Model:
     return network(
         layers.BayesEmbedding(8, 3, mask_zero=mask_zero, num_data=N),
@@ -120,6 +130,7 @@ MODELS: dict[str, tuple[Callable[[], keras.Model], Any, Any]] = {
     "dense": (lambda: linear(2), X, likelihoods.Normal("predicted")),
     "no likelihood": (lambda: linear(2), X, None),
     "convolutions": (convolutions, IMAGES, CATEGORICAL),
+    "groups": (grouped, IMAGES, CATEGORICAL),
     "LSTM with masks": (recurrent, WORDS, CATEGORICAL),
     "GRU": (lambda: recurrent(layers.BayesGRU, mask_zero=False), WORDS, CATEGORICAL),
     "LSTM of Keras": (stock_recurrent, WORDS, CATEGORICAL),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +136,7 @@ def _converted(
     if keras.tree.is_nested(getattr(model, "output", None)):
         several = SideBySide.of(model.output)
     rows = drawn if several is None else several.rows_of(drawn)
-    with to_litert.unrolled(model, specs) if format == "litert" else nullcontext():
+    with to_litert.unrolled(model, specs) if format == "litert" else to_onnx.laid_out():
         functions = StoredDraws(apart()(rows), specs, seed, num_samples, model.name)
 
     def each(*inputs: tf.Tensor) -> list[Any]:

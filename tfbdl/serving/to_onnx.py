@@ -73,6 +73,24 @@ def to_onnx(serve: Callable[..., Any], specs: Sequence[tf.TensorSpec], name: str
     return model.SerializeToString()
 
 
+@contextmanager
+def laid_out() -> Iterator[None]:
+    """Functions for XLA that are made inside the context are part of the graph around them.
+
+    Keras has XLA compile convolutions with groups, and TensorFlow keeps such calls as they are.
+    """
+    function = tf.function
+
+    def unless_for_xla(*args: Any, **options: Any) -> Any:
+        return (lambda python: python) if options.get("jit_compile") else function(*args, **options)
+
+    tf.function = unless_for_xla
+    try:
+        yield
+    finally:
+        tf.function = function
+
+
 def _handler(formula: Formula) -> Callable[..., None]:
     """The function by which tf2onnx puts others in the place of an operation."""
 
