@@ -220,17 +220,19 @@ def _input_gradient(op: pfor._PforInput) -> list[pfor.WrappedTensor]:
 
 
 def _kernel_gradient(op: pfor._PforInput) -> pfor.WrappedTensor:
-    """That of a convolution, if it has groups each lane's own by XLA.
+    """That of a convolution: lane by lane, if it has groups by XLA, or the lanes have own inputs.
 
     TensorFlow's rule for lanes of one input takes them for more channels: with groups these are the
-    channels of others, and the gradients are wrong (2.21).
+    channels of others, and the gradients are wrong (2.21). For inputs of their own it loops too,
+    with a warning.
     """
     (x, x_varies, _), kernel = op.input(0), op.outputs[0].shape
-    if not _has_groups(op, x.shape, kernel):
+    has_groups = _has_groups(op, x.shape, kernel)
+    if not has_groups and not x_varies:
         return _plain_kernel_gradient(op)
     flags = _flags_of_convolution(op)
 
-    @tf.function(jit_compile=True, autograph=False)
+    @tf.function(jit_compile=has_groups or None, autograph=False)
     def gradients(x: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
         def of_lane(lane: Sequence[tf.Tensor]) -> tf.Tensor:
             return tf.raw_ops.Conv2DBackpropFilter(

@@ -161,7 +161,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
             expected = np.diag(np.diag(expected))
         self.assertAllClose(curvature(laplace), expected, 1e-6, 1e-7 * abs(expected).max())
 
-    @parameterized.product(structure=("full", "diag"), groups=(2, 4))
+    @parameterized.parameters(("full", 2), ("diag", 4))
     def test_convolutions_with_groups(self, structure: str, groups: int) -> None:
         model = keras.Sequential(
             [
