@@ -13,7 +13,8 @@ from functools import reduce
 
 import tensorflow as tf
 
-from tfbdl.tensorflow_private import bitcast, custom_gradient
+from tfbdl.tensorflow_private import custom_gradient
+from tfbdl.tensorflow_private_lanes import bitcast
 
 Gradient = Callable[[tf.Tensor], tf.Tensor]
 Gradients = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]

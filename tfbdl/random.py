@@ -27,7 +27,8 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.elementary import log, normal_quantile
 from tfbdl.keras_private import forward_pass, make_default_seed
-from tfbdl.tensorflow_private import bitcast, is_in_reach
+from tfbdl.tensorflow_private import is_in_reach
+from tfbdl.tensorflow_private_lanes import bitcast
 
 Shape: TypeAlias = Sequence[int | tf.Tensor] | tf.Tensor | tf.TensorShape
 

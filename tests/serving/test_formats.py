@@ -70,8 +70,17 @@ def convolutions() -> keras.Model:
     return model
 
 
+@keras.saving.register_keras_serializable()
+class ByXLA(keras.layers.Layer):
+    """A function that asks for XLA."""
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.function(lambda y: 2.0 * y + 1.0, jit_compile=True)(x)
+
+
 def grouped() -> keras.Model:
     return network(
+        ByXLA(),
         keras.layers.Conv2D(4, 3, groups=2, activation="relu"),
         layers.BayesConv2D(8, 2, groups=4, activation="relu", num_data=N),
         keras.layers.Flatten(),

@@ -81,10 +81,12 @@ def laid_out() -> Iterator[None]:
     """
     function = tf.function
 
-    def unless_for_xla(*args: Any, **options: Any) -> Any:
-        return (lambda python: python) if options.get("jit_compile") else function(*args, **options)
+    def in_place(python: Callable[..., Any] | None = None, *args: Any, **options: Any) -> Any:
+        if not options.get("jit_compile"):
+            return function(python, *args, **options)
+        return (lambda decorated: decorated) if python is None else python
 
-    tf.function = unless_for_xla
+    tf.function = in_place
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbdl import tensorflow_private  # noqa: F401 (it says how they become one)
+from tfbdl import tensorflow_private_lanes  # noqa: F401 (it says how they become one)
 
 RNG = np.random.default_rng(0)
 
@@ -77,3 +77,30 @@ def test_gradients_of_convolutions(groups: int, one_input: bool, step: dict[str,
     each = zip(*(gradients(lane) for lane in range(3)), strict=True)
     for found, right in zip(at_once, map(np.stack, each), strict=True):
         np.testing.assert_allclose(found, right, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("one_input", [(False, True), (True, False), (True, True)])
+def test_gradients_of_convolutions_in_lanes_of_lanes(
+    groups: int, one_input: tuple[bool, bool]
+) -> None:
+    """Lanes, each of which has lanes, of one input or of their own."""
+    x = tf.constant(RNG.normal(size=(2, 3, 1, 4, 4, 4)).astype("float32"))
+    w = tf.constant(RNG.normal(size=(3, 3, 4 // groups, 6)).astype("float32"))
+    upstream = tf.constant(RNG.normal(size=(2, 3, 1, 4, 4, 6)).astype("float32"))
+
+    def gradients(outer: tf.Tensor, inner: tf.Tensor) -> list[tf.Tensor]:
+        i, j = (0 if one else lane for one, lane in zip(one_input, (outer, inner), strict=True))
+        mine = tf.gather(tf.gather(x, i), j)
+        with tf.GradientTape() as tape:
+            tape.watch([mine, w])
+            y = keras.ops.conv(mine, w, 1, "same")
+        return tape.gradient(y, [mine, w], tf.gather(tf.gather(upstream, outer), inner))
+
+    def lanes(outer: tf.Tensor) -> list[tf.Tensor]:
+        return tf.vectorized_map(lambda inner: gradients(outer, inner), tf.range(3))
+
+    at_once = tf.function(lambda: tf.vectorized_map(lanes, tf.range(2)))()
+    for k, found in enumerate(at_once):
+        right = [[gradients(outer, inner)[k] for inner in range(3)] for outer in range(2)]
+        np.testing.assert_allclose(found, np.array(right), rtol=0, atol=2e-5)
