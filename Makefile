@@ -30,7 +30,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(INSTALLED)
-	@echo "==> training on scikit-learn's embedded digits (2 to 4 minutes on 2 cores)"
+	@echo "==> training on scikit-learn's embedded digits (2 to 6 minutes on 2 cores)"
 	@$(BIN)/python -m tutorials.demo
 
 check: $(INSTALLED)
