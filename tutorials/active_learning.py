@@ -4,8 +4,9 @@
 
 After Gal, Islam and Ghahramani 2017, section 5: a convolutional network with dropout starts from 2
 labelled images of each class; it is trained anew, asked about images without labels, and the 10
-that an acquisition function prefers are labelled, until there are 1,000. BatchBALD (Kirsch, van
-Amersfoort and Gal 2019) chooses the 10 together. Each acquisition is kept as it ends.
+that an acquisition function prefers are labelled, until there are 1,000, or the test error is as
+low as `--until`. BatchBALD (Kirsch, van Amersfoort and Gal 2019) chooses the 10 together. Each
+acquisition is kept as it ends.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ METHODS: dict[str, Acquisition] = {
 
 
 def acquisitions(name: str, args: argparse.Namespace, data: ImageData, file: RecordFile) -> None:
-    """Labels images by one method from one start, until there are enough."""
+    """Labels images by one method from one start, until they are enough."""
     learner = Learner(args)
     rng = np.random.default_rng(args.seed)
     y = data.y_train
@@ -125,9 +126,11 @@ def acquisitions(name: str, args: argparse.Namespace, data: ImageData, file: Rec
     for count in range(len(labelled), args.labels + 1, ACQUIRED):
         record = file.kept(
             {"method": name, "seed": args.seed, "labels": count},
-            commands.configuration(args, "methods", "seeds", "labels", "seed"),
+            commands.configuration(args, "methods", "seeds", "labels", "seed", "until"),
             functools.partial(acquisition, name, learner, data, labelled),
         )
+        if record["error"] <= args.until:
+            break
         labelled = [*labelled, *record["chosen"]]
 
 
@@ -184,18 +187,13 @@ def shown(labels: float) -> str:
 
 
 def figure(records: list[Record]) -> Figure:
-    """Error against labels: medians over seeds, and the range between quartiles."""
+    """Error against labels, a line a run."""
     figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    for name in METHODS:
-        of_seeds = runs(name, records)
-        if not of_seeds:
-            continue
-        shortest = min(of_seeds, key=len)
-        errors = [[r["error"] for r in run[: len(shortest)]] for run in of_seeds]
-        labels = [r["labels"] for r in shortest]
-        low, middle, high = np.quantile(errors, (0.25, 0.5, 0.75), axis=0)
-        (line,) = ax.plot(labels, middle, label=name)
-        ax.fill_between(labels, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    for number, name in enumerate(METHODS):
+        for first, run in enumerate(runs(name, records)):
+            labels, errors = [r["labels"] for r in run], [r["error"] for r in run]
+            label = None if first else name
+            ax.plot(labels, errors, color=f"C{number}", alpha=0.7, linewidth=1, label=label)
     ax.axhline(GOALS[-1], color="black", linewidth=0.5)
     ax.set(xlabel="labelled images", ylabel="test error (%)", yscale="log")
     ax.legend()
@@ -234,6 +232,7 @@ def parser() -> argparse.ArgumentParser:
     add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS), help="what chooses")
     add("--seeds", type=int, default=5, help="runs of each method, from --seed on")
     add("--labels", type=int, default=1000, help="labelled images at the end")
+    add("--until", type=float, default=0.0, help="test error (%%) at which a run ends before that")
     add("--pool", type=int, default=2000, help="images asked about between two trainings")
     add("--S", type=int, default=100, help="drawn functions a prediction")
     add("--decay", type=float, default=3.5, help="L2 penalty of the dense kernel, times N")

@@ -58,6 +58,9 @@ SCRIPTS = {
         "--data digits --split tutorial --N 500 --labels 40 --pool 60 --S 3 --n_epochs 8 "
         "--seeds 1 --methods random BatchBALD --configurations 50 --decay 0.1"
     ),
+    "continual_learning": Script(
+        "--data digits --split tutorial --N 300 --tasks 2 --n_epochs 3 --weights 1 --seeds 1"
+    ),
     "part4_sweeps": Script(
         f"{DIGITS} --seeds 1 --S 3",
         {"part4_sweeps.EPOCHS": (4, 6), "part4_sweeps.KL_WEIGHTS": (1.0,)},
