@@ -18,10 +18,10 @@ FILE = "continual_learning.jsonl"
 def run_script(savedir: Path) -> str:
     output = io.StringIO()
     data = ("--data", "digits", "--split", "tutorial", "--N", "300", "--batch_size", "50")
-    few = ("--tasks", "3", "--n_epochs", "20", "--weights", "10", "--seeds", "1")
-    few = (*few, "--learning_rate", "0.003")
+    tasks = ("--tasks", "3", "--n_epochs", "20", "--learning_rate", "0.003")
+    few = ("--weights", "10", "--seeds", "1")
     with contextlib.redirect_stdout(output):
-        tutorial_runs.run(continual_learning, *data, *few, "--savedir", str(savedir))
+        tutorial_runs.run(continual_learning, *data, *tasks, *few, "--savedir", str(savedir))
     return output.getvalue()
 
 

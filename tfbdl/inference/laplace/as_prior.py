@@ -69,7 +69,10 @@ class _Penalty(keras.regularizers.Regularizer):
         self._num_data = num_data
 
     def __call__(self, first: keras.KerasTensor) -> tf.Tensor:
-        flat = [tf.reshape(keras.ops.convert_to_tensor(w), [-1]) for w in self._weights]
-        d = tf.cast(tf.concat(flat, axis=0), tf.float64) - self._mean
-        whole = self._c * self._quadratic(d) + tf.reduce_sum(self._delta * d**2)
+        parts = [tf.reshape(keras.ops.convert_to_tensor(w), [-1]) for w in self._weights]
+        flat = tf.concat(parts, axis=0)
+        dtype = tf.float64 if flat.dtype == tf.float64 else tf.float32
+        d = tf.cast(tf.cast(flat, tf.float64) - self._mean, dtype)
+        c, delta = (tf.cast(of, dtype) for of in (self._c, self._delta))
+        whole = c * self._quadratic(d) + tf.reduce_sum(delta * d**2)
         return tf.cast(whole / (2.0 * self._num_data), first.dtype)

@@ -80,7 +80,7 @@ class Block:
         return tuple(getattr(self, name) for name in self.fields)
 
     def quadratic(self, d: tf.Tensor) -> tf.Tensor:
-        """d^T H d, differentiable, for d of shape (p,) in float64."""
+        """d^T H d, differentiable, for d of shape (p,), in float64 or float32 as d is."""
         raise NotImplementedError
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:

@@ -35,7 +35,7 @@ class DiagonalBlock(Block):
         (self.h,) = total
 
     def quadratic(self, d: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_sum(self.h * d**2)
+        return tf.reduce_sum(tf.cast(self.h, d.dtype) * d**2)
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.math.log(c * self.h + delta))

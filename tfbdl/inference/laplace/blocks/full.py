@@ -55,7 +55,7 @@ class FullBlock(Block):
         (self.h,) = total
 
     def quadratic(self, d: tf.Tensor) -> tf.Tensor:
-        return tf.tensordot(d, tf.linalg.matvec(self.h, d), 1)
+        return tf.tensordot(d, tf.linalg.matvec(tf.cast(self.h, d.dtype), d), 1)
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         return 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(self._factor(delta, c))))

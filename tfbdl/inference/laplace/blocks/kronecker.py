@@ -81,9 +81,12 @@ class KroneckerBlock(Block):
         return a, g * self.count, self.count
 
     def quadratic(self, d: tf.Tensor) -> tf.Tensor:
+        vectors_a, vectors_g, values = (
+            tf.cast(of, d.dtype) for of in (self.vectors_a, self.vectors_g, self.values)
+        )
         d = tf.reshape(d, [self.inputs, self.outputs])
-        turned = tf.matmul(tf.matmul(self.vectors_a, d, transpose_a=True), self.vectors_g)
-        return tf.reduce_sum(self.values * turned**2)
+        turned = tf.matmul(tf.matmul(vectors_a, d, transpose_a=True), vectors_g)
+        return tf.reduce_sum(values * turned**2)
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.math.log(c * self.values + delta[0]))

@@ -64,7 +64,7 @@ class LowRankBlock(Block):
         (self.v,) = total
 
     def quadratic(self, d: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_sum(tf.linalg.matvec(self.v, d, transpose_a=True) ** 2)
+        return tf.reduce_sum(tf.linalg.matvec(tf.cast(self.v, d.dtype), d, transpose_a=True) ** 2)
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
         lower = tf.linalg.cholesky(self._inner(tf.sqrt(c / delta)[:, tf.newaxis] * self.v))
