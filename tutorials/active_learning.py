@@ -11,6 +11,10 @@ acquisition is kept as it ends.
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # some processors have it off: twice as fast
+
 import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 
 import argparse
