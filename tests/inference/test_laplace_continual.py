@@ -115,6 +115,29 @@ def test_regulariser_is_the_posterior(structure: str) -> None:
     np.testing.assert_allclose(float(sum(model.losses)), before, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("structure", ["full", "kron", "diag", "lowrank"])
+def test_regulariser_of_a_linear_model_is_exact(structure: str, dtype: str) -> None:
+    """In the precision of the weights, of small steps too: -log N(theta; mean, cov) / N."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)])
+    posterior = laplace(at(model, A), structure).fit(X[A], Y[A])
+    curvature = PHI[A].T @ PHI[A] / SIGMA**2
+    if structure == "kron":
+        curvature[3, :3] = curvature[:3, 3] = 0.0
+    if structure == "diag":
+        curvature = np.diag(np.diag(curvature))
+    precision = curvature + DELTA * np.eye(4)
+    mean = model.get_weights()
+    tolerance = {"float32": 1e-3, "float64": 1e-6}[dtype]
+    for size in (1e-3, 1.0):
+        step = size * np.random.default_rng(1).normal(size=(4, 2))
+        with posterior.as_prior(num_data=20):
+            model.set_weights([mean[0] + step[:3], mean[1] + step[3]])
+            penalty = float(sum(model.losses))
+        expected = np.sum(step * (precision @ step)) / 40
+        np.testing.assert_allclose(penalty, expected, rtol=tolerance if size < 1 else 1e-5)
+
+
 def test_training_under_the_posterior_finds_the_mode_of_both() -> None:
     """By Keras' own fit, of the second data alone."""
     model = at(linear(), A)

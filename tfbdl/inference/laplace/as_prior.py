@@ -64,15 +64,14 @@ class _Penalty(keras.regularizers.Regularizer):
         c: tf.Tensor,
         num_data: int,
     ) -> None:
-        self._weights, self._quadratic, self._c = weights, quadratic, c
-        self._mean, self._delta = tf.concat(means, axis=0), tf.concat(deltas, axis=0)
-        self._num_data = num_data
+        dtype = tf.float64 if weights[0].dtype == "float64" else tf.float32
+        self._weights, self._quadratic, self._num_data = weights, quadratic, num_data
+        self._mean, self._delta, self._c = (
+            tf.cast(of, dtype) for of in (tf.concat(means, 0), tf.concat(deltas, 0), c)
+        )
 
     def __call__(self, first: keras.KerasTensor) -> tf.Tensor:
-        parts = [tf.reshape(keras.ops.convert_to_tensor(w), [-1]) for w in self._weights]
-        flat = tf.concat(parts, axis=0)
-        dtype = tf.float64 if flat.dtype == tf.float64 else tf.float32
-        d = tf.cast(tf.cast(flat, tf.float64) - self._mean, dtype)
-        c, delta = (tf.cast(of, dtype) for of in (self._c, self._delta))
-        whole = c * self._quadratic(d) + tf.reduce_sum(delta * d**2)
+        flat = [tf.reshape(keras.ops.convert_to_tensor(w), [-1]) for w in self._weights]
+        d = tf.cast(tf.concat(flat, axis=0), self._mean.dtype) - self._mean
+        whole = self._c * self._quadratic(d) + tf.reduce_sum(self._delta * d**2)
         return tf.cast(whole / (2.0 * self._num_data), first.dtype)
