@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from compatibility.__main__ import KEPT, PAGE, main, mark_of, page
 from compatibility.cells import COLUMNS, REFUSED, SEEN, outcome
-from compatibility.models import CASES
+from compatibility.models import CASES, Case
 
 SHORT = [
     ("U-Net", "to_mc_dropout"),
@@ -32,7 +32,16 @@ SHORT = [
 def test_a_cell(row: str, column: str) -> None:
     """It works, or is refused in one line where it must be."""
     wanted = "refused" if (row, column) in REFUSED else "works"
-    assert outcome(column, CASES[row]).split(":")[0] == wanted
+    assert outcome(column, CASES[row]()).split(":")[0] == wanted
+
+
+def test_a_column_that_trains_what_it_was_given_fails() -> None:
+    def spoil(case: Case) -> None:
+        case.model.set_weights([1.0 + weight for weight in case.model.get_weights()])
+
+    with mock.patch.dict(COLUMNS, {"fit": spoil}):
+        answer = outcome("fit", CASES["shared layer"]())
+    assert answer == "fails: it has changed the weights of the model that it was given"
 
 
 def test_what_does_not_work_has_a_reason() -> None:

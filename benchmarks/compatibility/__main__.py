@@ -68,10 +68,11 @@ def run(row: str, columns: list[str]) -> None:
     from compatibility.cells import outcome  # noqa: PLC0415
     from compatibility.models import CASES  # noqa: PLC0415
 
+    case = CASES[row]()
     for column in columns:
         begun = time.monotonic()
         signal.alarm(SECONDS)  # ends the process
-        answer = outcome(column, CASES[row])
+        answer = outcome(column, case)
         print("cell " + json.dumps([column, answer, time.monotonic() - begun]), flush=True)
 
 
