@@ -159,6 +159,7 @@ def laplace(subset: str, structure: str) -> Callable[[Case], None]:
 
 
 def swag(case: Case) -> None:
+    """The one that trains the model itself on."""
     posterior = inference.SWAG(case.model, rank=2)
     asked(posterior.fit(case.x, case.y, epochs=3, batch_size=8, verbose=0), case)
 
@@ -253,7 +254,9 @@ def outcome(column: str, case: Case) -> str:
             warnings.simplefilter("ignore")
             COLUMNS[column](case)
         if not all(map(np.array_equal, case.model.get_weights(), before)):
-            return "fails: it has changed the weights of the model that it was given"
+            case.model.set_weights(before)
+            if column != "SWAG":
+                return "fails: it has changed the weights of the model that it was given"
     except MESSAGES as error:
         line = str(error)
         if "\n" not in line.strip() and ("=" in line or "'" in line or "has" in line):
