@@ -66,6 +66,35 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         w = run(SGHMC(lr, momentum=momentum, num_data=N, seed=2), a, steps)
         assert_normal(w, expected)
 
+    @parameterized.product(kind=(SGHMC, PreconditionedSGHMC), momentum=(0.0, 0.9))
+    def test_velocities_have_the_temperature_that_noise_of_gradients_adds_to(
+        self, kind: Any, momentum: Any
+    ) -> None:
+        """Of a free particle: T, and lr N Var(g) / (2 (1 - momentum)) of gradients g around 0."""
+        lr, temperature, sigma = 0.05, 0.5, 0.4
+        arguments = {"rho": 1 - 1e-7} if kind is PreconditionedSGHMC else {}
+        sampler = kind(
+            lr, momentum=momentum, num_data=N, temperature=temperature, seed=3, **arguments
+        )
+        still, shaken = (keras.Variable(np.zeros(CHAINS, "float32"), name=n) for n in "ab")
+        sampler.build([still, shaken])
+        generator = tf.random.Generator.from_seed(7)
+
+        @tf.function
+        def go() -> None:
+            for _ in tf.range(100):
+                noisy = sigma * generator.normal([CHAINS])
+                sampler.apply([tf.zeros(CHAINS), noisy], [still, shaken])
+
+        go()
+        heated = temperature + lr * N * sigma**2 / (2 * (1 - momentum))
+        measured = sampler.kinetic_temperatures()
+        self.assertAllClose(measured, {"a": temperature, "b": heated}, 5 * np.sqrt(2 / CHAINS))
+
+    def test_there_is_no_temperature_before_the_first_step(self) -> None:
+        with self.assertRaisesRegex(ValueError, "has no velocities before its first step"):
+            SGHMC(num_data=N).kinetic_temperatures()
+
     @parameterized.parameters((SGLD, {}), (SGHMC, {"momentum": 0.9}))
     def test_the_bias_vanishes_with_the_step(self, kind: Any, arguments: Any) -> None:
         """Both tend to the posterior's variance T / (N a) as lr goes to 0."""

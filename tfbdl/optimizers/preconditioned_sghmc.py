@@ -72,10 +72,14 @@ class PreconditionedSGHMC(SGHMC):
             for i, v in enumerate(variables)
         ]
 
-    def step_scale(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
+    def adapt(self, gradient: tf.Tensor, variable: keras.Variable) -> None:
+        """Takes the squared gradient into the running mean."""
         square = self._squares[self._get_variable_index(variable)]
         now = tf.reduce_mean(tf.square(tf.cast(gradient, variable.dtype)))
         self.assign(square, self.rho * square + (1.0 - self.rho) * now)
+
+    def inverse_mass(self, variable: keras.Variable) -> tf.Tensor:
+        square = self._squares[self._get_variable_index(variable)]
         return 1.0 / (self.epsilon + tf.sqrt(tf.convert_to_tensor(square)))
 
     def get_config(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import number
@@ -64,16 +65,42 @@ class SGHMC(SamplingOptimizer):
     def update_step(
         self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
     ) -> None:
-        lr = tf.cast(learning_rate, variable.dtype) * self.step_scale(gradient, variable)
+        self.adapt(gradient, variable)
+        lr = tf.cast(learning_rate, variable.dtype) * self.inverse_mass(variable)
         velocity = self._velocities[self._get_variable_index(variable)]
         stddev = tf.sqrt(2.0 * (1.0 - self.momentum) * lr * self.heat(variable.dtype))
         push = stddev * self.noise(variable) - lr * self.slope(gradient, variable)
         self.assign(velocity, self.momentum * velocity + push)
         self.assign_add(variable, velocity)
 
-    def step_scale(self, gradient: tf.Tensor, variable: keras.Variable) -> tf.Tensor:
-        """The factor of this variable's learning rate: its inverse mass."""
+    def adapt(self, gradient: tf.Tensor, variable: keras.Variable) -> None:
+        """Adapts the mass of a variable; here it stays."""
+
+    def inverse_mass(self, variable: keras.Variable) -> tf.Tensor:
+        """The factor of a variable's learning rate."""
         return tf.ones((), variable.dtype)
+
+    def kinetic_temperatures(self) -> dict[str, float]:
+        """The temperature that the velocities have now, by the path of each variable.
+
+        The mean of v^2 N (1 + momentum) / (2 lr) over the elements, which is `temperature` where
+        the chain samples its target, give or take a share of sqrt(2 / elements); more says that
+        the learning rate is too large, or the gradients of batches too noisy for it (Wenzel et al.
+        2020, "How good is the Bayes posterior in deep neural networks really?", section 4).
+
+        Raises:
+            ValueError: before the first step.
+        """
+        if not self.built or not int(self.iterations):
+            raise ValueError(f"{self.name} has no velocities before its first step; train with it")
+        factor = self.num_data * (1.0 + self.momentum) / (2.0 * float(self.learning_rate))
+        temperatures = {}
+        for variable, velocity in zip(self._trainable_variables, self._velocities, strict=True):
+            squared = np.square(velocity.numpy(), dtype=np.float64).mean()
+            temperatures[variable.path] = float(
+                factor * squared / float(self.inverse_mass(variable))
+            )
+        return temperatures
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "momentum": self.momentum}

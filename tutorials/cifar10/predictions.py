@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,24 @@ class TestPredictions(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if (epoch + 1) % self.every == 0 or epoch + 1 == self.params["epochs"]:
             keep(self.folder, epoch + 1, probabilities(self.model, self.x, self.num_samples))
+
+
+class KineticTemperatures(keras.callbacks.Callback):
+    """Writes how hot a chain is after each epoch, by weight tensor: a line of JSON.
+
+    Args:
+        path: of the file, which grows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        temperatures = self.model.optimizer.kinetic_temperatures()
+        line = {"epoch": epoch + 1, **{path: round(t, 3) for path, t in temperatures.items()}}
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def probabilities(model: Any, x: np.ndarray, num_samples: int = 0, seed: int = 0) -> np.ndarray:

@@ -19,7 +19,13 @@ import tfbdl
 from tfbdl import inference, layers, optimizers, posteriors
 from tfbdl.whole_file import write_whole
 from tutorials.cifar10 import problem
-from tutorials.cifar10.predictions import TestPredictions, keep, keep_shifted, probabilities
+from tutorials.cifar10.predictions import (
+    KineticTemperatures,
+    TestPredictions,
+    keep,
+    keep_shifted,
+    probabilities,
+)
 
 SHAPES = (None, 1, 1, None)
 """Masks of whole channels."""
@@ -121,8 +127,10 @@ def sampler(args: argparse.Namespace) -> None:
     problem.compiled(model, optimizer)
     (x, y), (x_test, _) = problem.data()
     chain = inference.SGMCMC(model, start=args.burn_in, every=args.every, seed=args.number)
-    each = TestPredictions(x_test, predictions_of(args))
-    chain.fit(x, y, callbacks=[each], **settings(args))
+    each: list[keras.callbacks.Callback] = [TestPredictions(x_test, predictions_of(args))]
+    if isinstance(optimizer, optimizers.SGHMC):
+        each.append(KineticTemperatures(folder_of(args) / "temperatures.jsonl"))
+    chain.fit(x, y, callbacks=each, **settings(args))
     keep_shifted(folder_of(args), args.epochs, chain, args.S)
 
 
