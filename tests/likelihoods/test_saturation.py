@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import scipy.special
 import tensorflow as tf
 
 from tfbdl import likelihoods
@@ -94,6 +95,17 @@ class TestOutside:
         p = tf.constant([[1.0 + 2e-7, -1e-8], [1.0, 0.0]])
         for law in (likelihoods.Categorical(), likelihoods.Bernoulli()):
             np.testing.assert_allclose(law.entropy_of_mean(p), [0.0, 0.0], atol=1e-12)
+
+    @pytest.mark.parametrize("gap", [0.0, 3.0, 12.0, 17.0, 60.0])
+    def test_variances_keep_their_digits_where_a_class_is_all_but_certain(self, gap: Any) -> None:
+        """1 - p has few digits in float32; the other classes' probabilities have all of theirs."""
+        logits = np.array([[gap, 0.0, -1.0], [0.0, -1.0, gap], [1.0, gap, 1.0]])
+        q = scipy.special.softmax(logits, axis=1)
+        rest = np.stack([np.delete(q, k, axis=1).sum(axis=1) for k in range(3)], axis=1)
+        for from_logits, outputs in ((True, logits), (False, q)):
+            likelihood = likelihoods.Categorical(from_logits=from_logits)
+            variance = likelihood.variance(tf.constant(outputs, tf.float32))
+            np.testing.assert_allclose(variance, q * rest, 1e-6)
 
     def test_a_label_between_classes_is_none(self) -> None:
         y, logits = np.array([0.5, 1.0], np.float32), np.zeros((2, 3), np.float32)

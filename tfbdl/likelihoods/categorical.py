@@ -106,7 +106,8 @@ class Categorical(Likelihood):
 
     def variance(self, outputs: tf.Tensor) -> tf.Tensor:
         p = self.mean(outputs)
-        return p * (1.0 - p)
+        of_others = tf.reduce_sum(tf.where(p > 0.5, tf.zeros_like(p), p), axis=-1, keepdims=True)
+        return p * tf.where(p > 0.5, of_others, 1.0 - p)
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
         p = self.mean(outputs)
