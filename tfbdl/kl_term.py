@@ -59,6 +59,7 @@ class LossTerm(keras.layers.Layer):
         num_data: int,
         weight: keras.Variable,
         training: bool,
+        observed: bool = True,
     ) -> None:
         """Puts `weight * cost / num_data` into the losses, and names the cost's parts for logs."""
         self.per_example = cost / num_data
@@ -67,7 +68,7 @@ class LossTerm(keras.layers.Layer):
         if training and self.factor is not None:
             loss *= tf.cast(self.factor, loss.dtype)
         set_loss(self, loss)
-        if training and self.observe is not None:
+        if training and observed and self.observe is not None:
             self.observe({**terms, "cost": self.per_example, "loss": loss})
 
     def get_config(self) -> dict[str, Any]:
@@ -104,12 +105,22 @@ class KLTerm(LossTerm):
             shape=(), initializer="ones", trainable=False, autocast=False, name="weight"
         )
 
-    def add(self, cost: tf.Tensor, training: bool, **terms: tf.Tensor) -> None:
+    def add(
+        self, cost: tf.Tensor, training: bool, *, observed: bool = True, **terms: tf.Tensor
+    ) -> None:
         """Adds `cost` (nats per data set) to the losses, and names its parts for the logs.
 
-        A layer that a model calls several times has one set of weights and costs once.
+        A layer that a model calls several times has one set of weights and costs once: the last
+        cost takes the place of those before. One that is not the last is not to be `observed`.
         """
-        self.enter_loss(cost, terms, num_data=self.num_data, weight=self.weight, training=training)
+        self.enter_loss(
+            cost,
+            terms,
+            num_data=self.num_data,
+            weight=self.weight,
+            training=training,
+            observed=observed,
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_data": self.num_data}

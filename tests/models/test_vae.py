@@ -1,6 +1,7 @@
 """The VAE: its bound by NumPy, by integration over z and in the limit; its arguments and files."""
 
 import pickle
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -13,6 +14,7 @@ import tensorflow_probability as tfp
 import two_replicas
 from absl.testing import parameterized
 
+import tfbdl
 from tfbdl import likelihoods
 from tfbdl.draws import DrawnModel, make_draw
 from tfbdl.models import VAE, vae_bounds
@@ -352,6 +354,39 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(history["loss"], [loss], 1e-5)
         for v, before, gradient in zip(model.trainable_variables, start, gradients, strict=True):
             self.assertAllClose(v.value, before - 0.1 * gradient, 1e-4, 1e-5, v.path)
+
+    @parameterized.parameters("fit", "train")
+    def test_the_weight_of_the_kl_and_its_schedule(self, by: str) -> None:
+        """The loss is -(log likelihood - beta factor kl); the elbo knows of neither."""
+        model, beta, w = make(), 0.25, RNG.uniform(0.5, 2, N).astype("float32")
+        model.compile(keras.optimizers.SGD(0.0))
+        tfbdl.set_kl_weight(model, beta)
+        train = model.fit if by == "fit" else partial(tfbdl.train, model)
+        history = train(
+            X,
+            sample_weight=w,
+            batch_size=5,
+            epochs=3,
+            callbacks=[tfbdl.KLAnnealing(1, 3)],
+            verbose=0,
+        )
+        history = {k: np.array(v) for k, v in getattr(history, "history", history).items()}
+        parts = history["log_likelihood"], history["kl"]
+        factors = np.array([0.0, 0.5, 1.0])
+        self.assertAllClose(history["loss"], beta * factors * parts[1] - parts[0], 1e-5)
+        self.assertAllClose(history["elbo"], parts[0] - parts[1], 1e-5)
+        of_mean = model.evaluate(X, verbose=0, return_dict=True)
+        self.assertAllClose(of_mean["loss"], beta * of_mean["kl"] - of_mean["log_likelihood"], 1e-5)
+
+    def test_elbo_logger_tells_the_same_parts(self) -> None:
+        model, w = make(), RNG.uniform(0.5, 2, N).astype("float32")
+        model.compile(keras.optimizers.SGD(0.0))
+        tfbdl.set_kl_weight(model, 0.25)
+        told = [tfbdl.KLAnnealing(0, 4), tfbdl.ELBOLogger()]
+        logs = model.fit(X, sample_weight=w, batch_size=5, epochs=2, callbacks=told, verbose=0)
+        history = logs.history
+        self.assertAllClose(history["kl_per_example"], history["kl"], 1e-5)
+        self.assertAllClose(history["nll"], -np.array(history["log_likelihood"]), 1e-5)
 
     def test_learns(self) -> None:
         """Two clusters: the bound nears the entropy of the data, log 2 and a little noise."""

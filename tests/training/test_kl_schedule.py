@@ -112,6 +112,15 @@ class KLAnnealingTest(tf.test.TestCase, parameterized.TestCase):
         for weight, was in zip(model.trainable_variables, before, strict=True):
             self.assertAllEqual(weight, was)
 
+    @parameterized.named_parameters(*TRAINED_BY)
+    def test_a_model_without_a_kl_is_refused(self, train: Any) -> None:
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)], name="plain")
+        model.compile("sgd", "mse")
+        with self.assertRaisesRegex(
+            ValueError, "KLAnnealing, but model='plain' has no layer with a KL"
+        ):
+            train(model, [tfbdl.KLAnnealing(0, 2)], 1)
+
     @parameterized.parameters((-1, 3), (3, 3), (4, 3))
     def test_start_and_end_are_checked(self, start: Any, end: Any) -> None:
         with self.assertRaisesRegex(ValueError, "^start="):

@@ -1,4 +1,4 @@
-"""Networks of the user's own inside a model of this package."""
+"""Networks inside a model of this package: stacks of its own, and those of the user's."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ def own_network(name: str, value: Any) -> keras.layers.Layer:
         ValueError: if it is none.
     """
     return instance(name, value, keras.layers.Layer, "a Keras layer or model")
+
+
+def hidden_layers(role: str, widths: Sequence[int], activation: str) -> list[keras.layers.Layer]:
+    """Dense layers of these widths, named by their role."""
+    return [
+        keras.layers.Dense(width, activation, name=f"{role}_{i}") for i, width in enumerate(widths)
+    ]
 
 
 def build_stack(layers: Sequence[keras.layers.Layer], widths: Sequence[int]) -> None:

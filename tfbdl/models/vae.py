@@ -21,11 +21,12 @@ from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.calls import OfCall
 from tfbdl.draws import accept_draws, make_draw
 from tfbdl.identifiers import of_keras
+from tfbdl.kl_term import KLTerm
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
 from tfbdl.models import vae_bounds, vae_data
 from tfbdl.models.latent import Latent, kl_to_standard_normal
-from tfbdl.models.networks import build_network, build_stack, own_network
+from tfbdl.models.networks import build_network, build_stack, hidden_layers, own_network
 from tfbdl.models.vae_bounds import ELBOTerms
 from tfbdl.programs import Programs
 
@@ -37,7 +38,8 @@ class VAE(keras.Model):
     `training=True` samples z, `training=False` has z = mu, a draw (`tfbdl.draws`) shares one
     noise vector between all x. The output is the mean of p(x | z), of the shape of x. `fit` and
     `evaluate` report elbo, log_likelihood and kl in nats per example; the loss is -elbo. The KL is
-    in the model's losses as the mean over the batch: it is per example and needs no N.
+    in the model's losses as the mean over the batch: it is per example and needs no N. Its weight
+    is that of `tfbdl.set_kl_weight` (beta of Higgins et al. 2017), times `tfbdl.KLAnnealing`'s.
 
     Args:
         latent_dim: dimension of z.
@@ -93,18 +95,13 @@ class VAE(keras.Model):
         self.activation = activation
         of_keras("activation", activation, keras.activations.get)
         self.seed = random.Seed(seed)
+        self.kl_term = KLTerm(num_data=1, names=())
         if encoder is None:
-            self.encoder_hidden = [
-                keras.layers.Dense(n, activation, name=f"encoder_{i}")
-                for i, n in enumerate(self.hidden_units)
-            ]
+            self.encoder_hidden = hidden_layers("encoder", self.hidden_units, activation)
             self.mu = keras.layers.Dense(self.latent_dim, name="mu")
             self.sigma = keras.layers.Dense(self.latent_dim, "softplus", name="sigma")
         if decoder is None:
-            self.decoder_hidden = [
-                keras.layers.Dense(n, activation, name=f"decoder_{i}")
-                for i, n in enumerate(reversed(self.hidden_units))
-            ]
+            self.decoder_hidden = hidden_layers("decoder", self.hidden_units[::-1], activation)
         self.elbo_tracker = keras.metrics.Mean(name="elbo")
         self.log_likelihood_tracker = keras.metrics.Mean(name="log_likelihood")
         self.kl_tracker = keras.metrics.Mean(name="kl")
@@ -161,7 +158,7 @@ class VAE(keras.Model):
             z += q.sigma * random.normal(key, [rows, self.latent_dim], z.dtype)
         outputs = self._decode(z, training)
         self.bound = ELBOTerms(self.likelihood.log_prob(x, outputs), kl_to_standard_normal(q))
-        self.add_loss(tf.reduce_mean(self.bound.kl))
+        self.kl_term.add(tf.reduce_mean(self.bound.kl), training, observed=False)
         return self.likelihood.mean(outputs)
 
     def compute_loss(
@@ -175,7 +172,8 @@ class VAE(keras.Model):
         """-elbo of the last call, as the mean over the batch, each example w_n times."""
         weights = 1.0 if sample_weight is None else tf.cast(sample_weight, tf.float32)
         log_likelihood, kl = (weights * part for part in self.bound)
-        self.add_loss(tf.reduce_mean(kl - self.bound.kl) - tf.reduce_mean(log_likelihood))
+        self.kl_term.add(tf.reduce_mean(kl), training)
+        self.add_loss(-tf.reduce_mean(log_likelihood))
         self.elbo_tracker.update_state(log_likelihood - kl)
         self.log_likelihood_tracker.update_state(log_likelihood)
         self.kl_tracker.update_state(kl)

@@ -21,6 +21,9 @@ class KLSchedule(keras.callbacks.Callback, abc.ABC):
     has set it: validation, `evaluate`, `model.losses` outside of training and saved files know
     nothing of a schedule, and whatever trains the model next begins without it, also where the
     training before has ended by an exception, an early stop or Ctrl-C. Several schedules multiply.
+
+    Raises:
+        ValueError: when training begins, if the model has no KL.
     """
 
     @abc.abstractmethod
@@ -38,6 +41,11 @@ class KLSchedule(keras.callbacks.Callback, abc.ABC):
 
     def set_model(self, model: keras.Model) -> None:
         super().set_model(model)
+        if not kl_term.loss_terms(model):
+            raise ValueError(
+                f"callbacks has {type(self).__name__}, but model={model.name!r} has no "
+                "layer with a KL; leave it out"
+            )
         if not kl_term.is_scheduled(model):
             kl_term.schedule(model)
             model.train_function = None
