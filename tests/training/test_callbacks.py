@@ -202,6 +202,38 @@ class TrainLoggerTest(CallbackCase):
         history = tfbdl.train(decayed(), X, Y, epochs=3, batch_size=BATCH, verbose=0)
         self.assertEqual(set(log.metrics), set(history))
 
+    def test_norm_of_the_gradient(self) -> None:
+        """How far plain descent moves, by its rate; in `fit` and in `tfbdl.train`."""
+
+        class Moved(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+                self.before = self.model.get_weights()
+
+            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+                pairs = zip(self.model.get_weights(), self.before, strict=True)
+                norms.append(np.sqrt(sum(np.sum((a - b) ** 2) for a, b in pairs)) / 0.1)
+
+        columns, scaled = ["loss", "grad_norm"], keras.optimizers.LossScaleOptimizer
+        for scale in (False, True):
+            for jit_compile in (False, True):
+                with self.subTest(scale=scale, jit_compile=jit_compile):
+                    models = toy(), toy()
+                    for model in models:
+                        sgd = keras.optimizers.SGD(0.1)
+                        sgd = scaled(sgd, initial_scale=64.0) if scale else sgd
+                        model.compile(sgd, model.loss, jit_compile=jit_compile)
+                    norms: list[Any] = []
+                    log, _ = self.log(models[0], columns, callbacks=[Moved()], batch_size=N)
+                    self.path.unlink()
+                    self.assertAllClose(log.metrics["grad_norm"], norms, 1e-4)
+                    given = {"callbacks": [Moved()], "batch_size": N, "jit_compile": jit_compile}
+                    norms.clear()
+                    history = tfbdl.train(
+                        models[1], X, Y, epochs=3, columns=columns, verbose=0, **given
+                    )
+                    self.assertAllClose(history["grad_norm"], norms, 1e-4)
+                    self.assertNotIn("apply", vars(models[1].optimizer))
+
     def test_layers_are_summed(self) -> None:
         model = classifier(lambda: Toy(8), lambda: keras.Sequential([Toy(5)]))
         layers = (model.layers[0], model.layers[1].layers[0])

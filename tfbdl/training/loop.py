@@ -99,7 +99,8 @@ def train(
             stopped; a finished one is left as it is. None writes nothing.
         columns: the columns of the log. By default the loss, the compiled metrics, and the terms of
             the layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's
-            batches.
+            batches. "grad_norm", which has to be named, is the norm of the loss's gradient before
+            the optimizer clips it; under several replicas that of each replica's share.
         callbacks: Keras callbacks, called around training and epochs, not batches; each
             `KLSchedule` among them is part of the compiled steps. `ELBOLogger`, `TrainLogger` and
             `PosteriorTensorBoard` are for `model.fit` alone. The checkpoint keeps the state of
@@ -164,7 +165,7 @@ def train(
         schedules = [c for c in callbacks if isinstance(c, KLSchedule)]
         others = [c for c in callbacks if not isinstance(c, KLSchedule)]
         called = keras.callbacks.CallbackList(others, model=model, epochs=epochs)
-        steps = Steps(model, feed, jit_compile, schedules)
+        steps = Steps(model, feed, jit_compile, schedules, columns or ())
         names = steps.columns(columns, with_validation=validation is not None)
         settings = {**feed.settings, "seed": seed}
         workers.check_alike(strategy, {**settings, "epochs": epochs})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tfbdl import kl_term, likelihoods
 from tfbdl.tensorflow_private import custom_gradients, let_gradients_die
+from tfbdl.training import measures
 from tfbdl.training.checks import check_told_of_training
-from tfbdl.training.measures import measures
 from tfbdl.training.steps_of_fit import StepsOfFit
 
 
@@ -24,13 +24,17 @@ class Observer(keras.callbacks.Callback):
             Keras' own compares y with outputs that are no predictions.
     """
 
+    columns: Sequence[str] | None = None
+    """The columns that are asked for by name."""
+
     def set_model(self, model: keras.Model) -> None:
         check_told_of_training(model)
         likelihoods.check_metrics(model)
         super().set_model(model)
         with model.distribute_strategy.scope():
             self._means = [(term, _Means(term)) for term in kl_term.loss_terms(model)]
-            self._measured = {name: keras.metrics.Mean(name=name) for name in measures(model)}
+            measured = measures.names(model, self.columns or ())
+            self._measured = {name: keras.metrics.Mean(name=name) for name in measured}
         model.train_function = None
         own = vars(model).get("train_step")
         other = getattr(own, "__self__", None)
@@ -86,9 +90,11 @@ class Observer(keras.callbacks.Callback):
                 term.observe, means.inner = means.inner, None
 
     def _measured_step(self, data: Any) -> Any:
-        for name, value in measures(self.model).items():
+        with measures.measured(self.model, self.columns or ()) as measured:
+            logs = self._step(data)
+        for name, value in measured.items():
             self._measured[name].update_state(value)
-        return self._step(data)
+        return logs
 
 
 class ELBOLogger(Observer):

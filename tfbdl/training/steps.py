@@ -16,9 +16,9 @@ from tfbdl.calls import apart
 from tfbdl.graphs import Compiled
 from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.lookups import tables
+from tfbdl.training import measures
 from tfbdl.training.feed import Feed
 from tfbdl.training.kl_schedule import KLSchedule
-from tfbdl.training.measures import measures
 
 STEPS_PER_CALL = 100
 """Steps between two looks of the Python side: Ctrl-C and the progress bar wait so long at most."""
@@ -32,6 +32,7 @@ class Steps:
         feed: the source of the batches.
         jit_compile: whether XLA compiles the steps, as in `Compiled`; several replicas it cannot.
         schedules: the schedules of the KL's weight, whose factors multiply.
+        columns: the columns of the log that are asked for by name.
 
     Attributes:
         number: the number of steps in an epoch.
@@ -44,6 +45,7 @@ class Steps:
         feed: Feed,
         jit_compile: bool | None,
         schedules: Sequence[KLSchedule] = (),
+        columns: Sequence[str] = (),
     ) -> None:
         self.model = model
         self.feed = feed
@@ -54,7 +56,9 @@ class Steps:
         self.strategy = model.distribute_strategy
         self.replicas = self.strategy.num_replicas_in_sync
         self.finite = True
-        self._names = list(dict.fromkeys([*kl_term.term_names(model), *measures(model)]))
+        self._columns = columns
+        measured = measures.names(model, columns)
+        self._names = list(dict.fromkeys([*kl_term.term_names(model), *measured]))
         self._sums: tf.Tensor | float = 0.0
         if self.replicas > 1:
             jit_compile = False
@@ -155,15 +159,16 @@ class Steps:
         return tuple(self.strategy.reduce(mean, values, None) for values in of_replicas)
 
     def _train_step(self, *batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        measured = measures(self.model)
         drawn = getattr(inner_optimizer(self.model.optimizer), "train_step", None)
-        with apart(costs=True):  # from the layers' calls in other replicas
+        measuring = measures.measured(self.model, self._columns)
+        with apart(costs=True), measuring as measured:  # from the layers' calls in other replicas
             if drawn is None:
                 loss = self.model.train_step(batch)["loss"]
             else:
                 step = partial(type(self.model).train_step, self.model, batch)
                 loss = drawn(self.model, step)["loss"]
-            terms = measured | kl_term.terms(self.model)
+            terms = kl_term.terms(self.model)
+        terms = measured | terms
         return loss, tf.stack([terms[name] for name in self._names] or tf.zeros([0]))
 
 
