@@ -247,6 +247,35 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         laplace = fitted(model, UNIT, np.zeros((5, 1)), x, hessian_structure="kron", batch_size=5)
         self.assertAllClose(curvature(laplace)[:8, :8], expected, 1e-7, 1e-8)
 
+    @parameterized.parameters(keras.layers.SeparableConv1D, keras.layers.SeparableConv2D)
+    def test_kronecker_factors_of_a_separable_convolution(self, kind: Any) -> None:
+        """What the depthwise kernel leaves is what the pointwise one is multiplied with."""
+        axes = 1 if kind is keras.layers.SeparableConv1D else 2
+        separable = kind(3, 2, depth_multiplier=2, activation="tanh", name="separable")
+        last = [keras.layers.Flatten(), keras.layers.Dense(1)]
+        model = randomised(keras.Sequential([keras.Input((3,) * axes + (2,)), separable, *last]))
+        x = RNG.normal(size=(5, *(3,) * axes, 2))
+        depthwise, pointwise, bias, out, _ = model.get_weights()
+        t = 2**axes  # positions, and offsets in a kernel
+        places = np.array(list(np.ndindex((2,) * axes)))
+        at = places[:, None] + places  # (position, offset, axis)
+        patches = x[(slice(None), *np.moveaxis(at, -1, 0))]  # (5, position, offset, channel)
+        of_each = np.einsum("npoc,ocm->npcm", patches, depthwise.reshape(t, 2, 2))
+        a = of_each.reshape(5, t, 4)
+        g = (1 - np.tanh(a @ pointwise.reshape(4, 3) + bias) ** 2) * out.reshape(1, t, 3)
+        of_outputs = np.einsum("npi,npj->ij", g, g)
+        factors = np.kron(np.einsum("npi,npj->ij", a, a), of_outputs / (5 * t))
+        of_bias = np.einsum("npi,nqj->ij", g, g)
+        for subset in ("all", ["separable/pointwise_kernel", "separable/bias"]):
+            settings = {"hessian_structure": "kron", "subset_of_weights": subset}
+            laplace = fitted(model, UNIT, np.zeros((5, 1)), x, **settings, batch_size=5)
+            start = depthwise.size if subset == "all" else 0
+            expected = scipy.linalg.block_diag(factors, of_bias)
+            got = curvature(laplace)[start : start + 15, start : start + 15]
+            self.assertAllClose(got, expected, 1e-7, 1e-8)
+        full = fitted(model, UNIT, np.zeros((5, 1)), x, batch_size=5)
+        self.assertAllClose(curvature(full), brute_force.ggn(model, UNIT, x), 1e-6, 1e-7)
+
     def test_kronecker_is_exact_for_one_example(self) -> None:
         likelihood, model, y = case("categorical")
         full = brute_force.ggn(model, likelihood, X[:1])

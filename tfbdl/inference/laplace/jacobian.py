@@ -147,10 +147,11 @@ class Jacobian:
         """The outputs, and of each head the inputs of its weights, by place, (B T, I)."""
         outputs, calls = self._forward(theta, state, x)
         of_layer = {id(call.layer): call for call in calls}
+        values = self._values(theta, state)
         inputs = []
         for head in self.heads:
             call = of_layer[id(self._layers[head.places[0]])]
-            a = inputs_of(call)
+            a = inputs_of(call, values)
             a = tf.reshape(a, [-1, a.shape[2]])
             of_weights = {head.kernel: a, head.bias: tf.ones_like(a[:, :1])}
             inputs.append({place: a for place, a in of_weights.items() if place >= 0})

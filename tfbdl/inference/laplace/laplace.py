@@ -51,12 +51,12 @@ class Laplace(ContinualMethod):
             "Bayesian Low-rank Adaptation for Large Language Models"), or names of layers, or of
             weights as "dense/kernel". All other weights stay as they are.
         hessian_structure: "full", all correlations; "kron", one Kronecker product for each kernel
-            of a dense layer, einsum or convolution (Ritter et al. 2018) and for each factor of
-            LoRA in these, all correlations of their biases, and none for other weights (of LSTM,
-            BatchNormalization, Embedding and so on); "diag"; "lowrank", the `rank` directions in
-            which H is largest; or "subnetwork", all correlations of the `subnetwork_size` weights
-            whose variances under "diag" are largest, the others staying at their means (Daxberger
-            et al. 2021), for which `fit` reads the data twice.
+            of a dense layer, einsum or convolution, pointwise where that is separable (Ritter et
+            al. 2018), and for each factor of LoRA in these, all correlations of their biases, and
+            none for other weights (LSTM, Embedding and so on); "diag"; "lowrank", the `rank`
+            directions in which H is largest; or "subnetwork", all correlations of the
+            `subnetwork_size` weights whose variances under "diag" are largest, the others staying
+            at their means (Daxberger et al. 2021), for which `fit` reads the data twice.
         prior_precision: delta: a number; shape (L,), one for each weight tensor of `paths`; or
             shape (P,), one for each weight, not under "kron".
         prior_mean: the mean of the prior: a number; shape (P,); or "current" for the weights that

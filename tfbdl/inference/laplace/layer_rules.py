@@ -16,7 +16,10 @@ import tensorflow as tf
 from tfbdl.inference.laplace.parts import Factored
 from tfbdl.recording import Call
 
+SEPARABLE = (keras.layers.SeparableConv1D, keras.layers.SeparableConv2D)
+"""Of these the rule is that of the pointwise kernel, behind the depthwise convolution."""
 LINEAR = (
+    *SEPARABLE,
     keras.layers.Dense,
     keras.layers.EinsumDense,
     keras.layers.Conv1D,
@@ -61,7 +64,8 @@ class Axes(NamedTuple):
 def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
     """Whether a weight's gradient is known: kernels, biases and factors of LoRA.
 
-    Of dense layers, einsums that are products of matrices, and convolutions without groups.
+    Of dense layers, einsums that are products of matrices, convolutions without groups, and what
+    is pointwise in separable ones.
     """
     if type(layer) not in LINEAR or getattr(layer, "groups", 1) != 1:
         return False
@@ -75,7 +79,11 @@ def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
 def kernel_and_bias(layer: Any) -> list[Any]:
     """The kernel, unless LoRA adds to it, and the bias."""
     adapted = bool(_factors(layer))
-    return [w for w in (None if adapted else layer.kernel, layer.bias) if w is not None]
+    return [w for w in (None if adapted else _kernel(layer), layer.bias) if w is not None]
+
+
+def _kernel(layer: Any) -> Any:
+    return layer.pointwise_kernel if type(layer) in SEPARABLE else layer.kernel
 
 
 def _factors(layer: Any) -> tuple[Any, ...]:
@@ -91,7 +99,7 @@ def outputs_of(layer: keras.layers.Layer) -> int | None:
         if axes is None or axes.y != axes.positions + axes.outputs or len(axes.outputs) != 1:
             return None
     last = getattr(layer, "data_format", "channels_last") == "channels_last"
-    return int(layer.kernel.shape[-1]) if last else None
+    return int(_kernel(layer).shape[-1]) if last else None
 
 
 def columns(layer: keras.layers.Layer, weight: Any) -> int:
@@ -103,9 +111,10 @@ def columns(layer: keras.layers.Layer, weight: Any) -> int:
     return last * math.prod(weight.shape[len(axes.inputs) if axes else 0 : -1])
 
 
-def inputs_of(call: Call) -> tf.Tensor:
-    """The inputs of the kernel at each position of a call, shape (B, T, I)."""
-    return _multiplied(call.layer, tf.cast(call.x, call.z.dtype))  # of integers, as from look-ups
+def inputs_of(call: Call, values: Values) -> tf.Tensor:
+    """The inputs of the kernel at each position of a call, shape (B, T, I); `values` as below."""
+    x = tf.cast(call.x, call.z.dtype)  # of integers, as from look-ups
+    return _multiplied(call.layer, x, values)
 
 
 def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]], values: Values) -> Factored:
@@ -122,7 +131,7 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]], values: Values
     g = tf.transpose(g, [1, 0, 2, 3])
     if weight is layer.bias:
         return Factored(tf.ones_like(g[:, 0, :1, :1]), tf.reduce_sum(g, axis=2, keepdims=True))
-    a = tf.concat([inputs_of(c) for c, _ in calls], axis=1)
+    a = tf.concat([inputs_of(c, values) for c, _ in calls], axis=1)
     factors = _factors(layer)
     if not factors:
         return Factored(a, g)
@@ -142,7 +151,7 @@ def _last(values: Sequence[Any]) -> Any:
     return values[-1] if values else None
 
 
-def _multiplied(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
+def _multiplied(layer: Any, x: tf.Tensor, values: Values) -> tf.Tensor:
     """The inputs of the kernel at each position, shape (B, T, I); patches of images."""
     if isinstance(layer, keras.layers.EinsumDense):
         axes = Axes.of(layer)
@@ -150,7 +159,11 @@ def _multiplied(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
         x = _transposed(x, axes.x, axes.positions + axes.inputs)
         positions = math.prod(x.shape[1 : len(axes.positions)])
         return tf.reshape(x, [x.shape[0], positions, math.prod(x.shape[len(axes.positions) :])])
-    if not isinstance(layer, keras.layers.Dense):
+    if isinstance(layer, SEPARABLE):
+        depthwise = tf.cast(values[id(layer.depthwise_kernel)], x.dtype)
+        where = layer.strides, layer.padding, layer.data_format, layer.dilation_rate
+        x = _channels_last(layer, keras.ops.depthwise_conv(x, depthwise, *where))
+    elif not isinstance(layer, keras.layers.Dense):
         size = math.prod(layer.kernel.shape[:-1])
         each = tf.reshape(tf.eye(size, dtype=x.dtype), [*layer.kernel.shape[:-1], size])
         x = _channels_last(layer, _convolved(layer, x, each))
