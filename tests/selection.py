@@ -4,8 +4,9 @@ What has changed since the last commit (or in it, where nothing has since) is fo
 imports of the package to the test files that use it: those of the changed files themselves first,
 then the others by how many imports lie between, as long as the time lasts that `durations.json`
 says they take. A fixed sample runs always, and alone stands for all tests of what every module
-imports. Pages and tutorials, which no module imports, have the tests that name them. What was left
-out is said on standard error.
+imports. Pages and tutorials, which no module imports, have the tests that name them; where the
+names of a package change, the tests of what each name has run too. What was left out is said on
+standard error.
 """
 
 from __future__ import annotations
@@ -33,6 +34,14 @@ SAMPLE = (
     "tests/predictive/test_moments.py",
 )
 PAGES = "tests/test_docs.py"
+OF_NAMES = (
+    "tests/test_arguments.py::TableTest",
+    f"{PAGES}::test_reference_is_complete",
+    f"{PAGES}::test_every_public_name_has_an_example",
+    "tests/test_saving_everything.py::CompletenessTest",
+    "tests/priors/test_every_prior.py::NamesTest",
+)
+"""Tests that name what a public name lacks: a case, an entry, an example."""
 UNREACHED = 1_000
 """Imports between a test and what it does not reach."""
 
@@ -89,6 +98,11 @@ def selected(far: dict[str, int], seconds: dict[str, float]) -> tuple[list[str],
     return chosen, left_out
 
 
+def of_names(changed: Iterable[str]) -> tuple[str, ...]:
+    """Tests of what every public name has, where the names of a package have changed."""
+    return OF_NAMES if any(re.fullmatch(r"tfbdl/.*__init__\.py", path) for path in changed) else ()
+
+
 def of_pages(changed: Iterable[str]) -> Iterator[str]:
     """Tests of changed pages of the documentation: their code, and the links of all."""
     pages = [path for path in changed if re.fullmatch(r"docs/.*\.md", path)]
@@ -131,6 +145,6 @@ if __name__ == "__main__":
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
     files = changed_files()
     run, rest = selected(distances(files), known)
-    print(*run, *of_pages(files), *of_tutorials(files))
+    print(*run, *of_names(files), *of_pages(files), *of_tutorials(files))
     if rest:
         print(f"left to `make test`: {', '.join(rest)}", file=sys.stderr)

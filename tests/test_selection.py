@@ -1,14 +1,17 @@
 """Which tests a change selects."""
 
+import re
 from typing import Any
 
 import pytest
 from imports import MODULES, ROOT, uses
 from selection import (
+    OF_NAMES,
     SAMPLE,
     SECONDS,
     UNREACHED,
     distances,
+    of_names,
     of_pages,
     of_tutorials,
     selected,
@@ -48,6 +51,14 @@ def test_what_all_import_is_left_to_the_sample_where_time_is_short() -> None:
     run, left_out = selected(far, seconds)
     assert sum(seconds[test] for test in run if far[test]) <= SECONDS + 30 * len(SAMPLE)
     assert len(left_out) > 20
+
+
+def test_names_that_change_have_the_tests_of_every_name() -> None:
+    assert not of_names(["tfbdl/layers/mc_dropout.py", "tests/__init__.py"])
+    assert of_names(["tfbdl/detection/__init__.py"]) == OF_NAMES
+    for test in OF_NAMES:
+        path, _, name = test.partition("::")
+        assert re.search(rf"^(class|def) {name}\b", (ROOT / path).read_text(), re.MULTILINE), test
 
 
 def test_no_test_takes_more_than_there_is_time() -> None:

@@ -176,5 +176,5 @@ class RealFilesTest(ImageTestCase):
         self.check("fashion_mnist", real_folder("fashion-mnist"))
 
     def test_one_is_not_the_other(self) -> None:
-        with self.assertRaisesRegex(DataError, "is not that of fashion_mnist"):
+        with self.assertRaisesRegex(DataError, "is that of mnist, not of fashion_mnist; put"):
             load("fashion_mnist", directory=real_folder("mnist"))

@@ -77,7 +77,7 @@ class DirectoryTest(MnistFilesTestCase):
 
     def test_the_other_data_set_is_an_error(self) -> None:
         write_idx(self.data, FASHION)
-        with self.assert_data_error("is not that of mnist"):
+        with self.assert_data_error("is that of fashion_mnist, not of mnist; put mnist into"):
             load_original("mnist", self.data)
 
 

@@ -251,7 +251,7 @@ class SettingsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(kernels.get("nuts"), NUTS())
         self.assertIs(kernels.get(kernel := HMC(jitter=0.1)), kernel)
         with self.assertRaisesRegex(
-            ValueError, "^kernel='gibbs' is unknown; choose one of: chees, flip, hmc, langevin, "
+            ValueError, "^kernel='gibbs' is unknown; choose one of: (.*, )?chees, .*nuts"
         ):
             kernels.get("gibbs")
 

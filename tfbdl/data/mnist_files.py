@@ -127,7 +127,11 @@ def _verify(name: str, arrays: dict[str, np.ndarray], source: str) -> None:
         expected = MD5[name][key]
         digest = hashlib.md5(arrays[key].tobytes(), usedforsecurity=False).hexdigest()
         if digest != expected:
+            owner = next((other for other, of in MD5.items() if digest == of[key]), None)
             raise DataError(
-                f"{key} of {source} is not that of {name}: its md5 is {digest}, not {expected}; "
-                "replace or delete it"
+                f"{key} of {source} is that of {owner}, not of {name}; put {name} into a folder "
+                "of its name"
+                if owner
+                else f"{key} of {source} is not that of {name}: its md5 is {digest}, not "
+                f"{expected}; replace or delete it"
             )

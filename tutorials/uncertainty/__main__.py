@@ -20,11 +20,12 @@ import sys
 
 import numpy as np
 
-from tfbdl.data import NAMES, load
+from tfbdl.data import load
 from tutorials import commands, run_files
 from tutorials.records import Record
 from tutorials.uncertainty import figures, record
 from tutorials.uncertainty.methods import METHODS
+from tutorials.uncertainty.run import OTHER
 
 TITLES = {record.slug(name): name for name in METHODS}
 PUBLISHED = {
@@ -127,7 +128,9 @@ def summary(of: figures.ByMethod) -> dict[str, dict[str, float]]:
 
 def parser() -> argparse.ArgumentParser:
     flags = record.shared("uncertainty")
-    flags.add_argument("--sets", nargs="+", choices=NAMES, default=NAMES[1:], help="sets of images")
+    flags.add_argument(
+        "--sets", nargs="+", choices=OTHER, default=list(PUBLISHED), help="sets of images"
+    )
     flags.add_argument("--methods", nargs="+", choices=list(TITLES), default=list(TITLES))
     flags.add_argument("--seeds", type=int, default=3, help="how many, from --seed on")
     return flags
