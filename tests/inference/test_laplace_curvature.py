@@ -259,7 +259,7 @@ class StructureTest(tf.test.TestCase, parameterized.TestCase):
         t = 2**axes  # positions, and offsets in a kernel
         places = np.array(list(np.ndindex((2,) * axes)))
         at = places[:, None] + places  # (position, offset, axis)
-        patches = x[(slice(None), *np.moveaxis(at, -1, 0))]  # (5, position, offset, channel)
+        patches = x[tuple([slice(None), *np.moveaxis(at, -1, 0)])]  # (5, position, offset, channel)
         of_each = np.einsum("npoc,ocm->npcm", patches, depthwise.reshape(t, 2, 2))
         a = of_each.reshape(5, t, 4)
         g = (1 - np.tanh(a @ pointwise.reshape(4, 3) + bias) ** 2) * out.reshape(1, t, 3)
