@@ -41,7 +41,6 @@ if not startup.is_command():
     from tfbdl.loading import load
     from tfbdl.predictive import Prediction, elbo, log_predictive_density, predict
     from tfbdl.serving import export
-    from tfbdl.training.callbacks import TrainLogger
     from tfbdl.training.checkpoint import CheckpointError
     from tfbdl.training.kl_annealing import KLAnnealing
     from tfbdl.training.kl_schedule import KLSchedule
@@ -51,6 +50,7 @@ if not startup.is_command():
     from tfbdl.training.num_samples import set_num_samples
     from tfbdl.training.observer import ELBOLogger
     from tfbdl.training.tensorboard import PosteriorTensorBoard
+    from tfbdl.training.train_logger import TrainLogger
 
     __all__ = [
         "CheckpointError",
