@@ -337,7 +337,8 @@ class TrainLoggerTest(CallbackCase):
 
         slow = keras.callbacks.LambdaCallback()
         slow.on_test_batch_begin = validate
-        with mock.patch("tfbdl.training.train_logger.time.perf_counter", side_effect=lambda: now[0]):
+        clock = "tfbdl.training.train_logger.time.perf_counter"
+        with mock.patch(clock, side_effect=lambda: now[0]):
             log, _ = self.log(toy(), callbacks=[slow], validation_data=OTHER, epochs=2)
         self.assertAllEqual(log.seconds, [0.0, 0.0])
         self.assertGreater(now[0], 0.0)
