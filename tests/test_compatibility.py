@@ -14,6 +14,7 @@ from compatibility.models import CASES, Case
 SHORT = [
     ("U-Net", "to_mc_dropout"),
     ("LSTM", "to_bayesian"),
+    ("LSTM", "SWAG"),
     ("TCN", "temperature"),
     ("ViT", "NeuralLinear"),
     ("look-ups and normalisation", "LiteRT"),

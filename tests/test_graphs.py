@@ -93,6 +93,29 @@ def mlp() -> Any:
     return model
 
 
+def rnn() -> Any:
+    """Its loop reads what has a gradient."""
+    below = [keras.layers.Reshape((8, 16)), keras.layers.Dense(2)]
+    stack = [*below, keras.layers.GRU(3), keras.layers.Dense(4)]
+    model = keras.Sequential([keras.Input((8, 8, 2)), *stack])
+    model.compile("adam", tfbdl.likelihoods.Categorical())
+    return model
+
+
+def slope(rounds: Any, **kwargs: Any) -> Any:
+    """d/dw of w^(2^rounds), which is squared in a loop."""
+
+    def function(w: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            _, y = tf.while_loop(
+                lambda i, _: i < rounds(w), lambda i, y: (i + 1, y * y), (0, w), **kwargs
+            )
+        return tape.gradient(y, w)
+
+    return function
+
+
 class CompiledTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(convolution, in_a_loop, in_a_gradient)
     def test_convolutions_are_left_to_tensorflow(self, function: Any) -> None:
@@ -154,6 +177,24 @@ class CompiledTest(tf.test.TestCase, parameterized.TestCase):
         expected = "^jit_compile=True: XLA cannot compile a TensorArray of dynamic_size; leave .*$"
         with self.assertRaisesRegex(ValueError, expected):
             Compiled(function, True)(tf.constant(3))
+
+    def test_gradients_of_loops(self) -> None:
+        w = tf.constant(1.1)
+        compiled = Compiled(slope(lambda _: 3, maximum_iterations=3))
+        self.assertTrue(by_xla(compiled.graph(w)))
+        self.assertAllClose(compiled(w), 8 * 1.1**7, 1e-5)
+
+    def test_gradients_of_loops_of_any_length_are_left_to_tensorflow(self) -> None:
+        function = slope(lambda w: tf.cast(w, tf.int32))
+        for rounds, w in ((1, 1.1), (2, 2.1), (1, 1.5)):
+            self.assertAllClose(
+                Compiled(function)(tf.constant(w)), 2**rounds * w ** (2**rounds - 1)
+            )
+        expected = (
+            "^jit_compile=True: XLA cannot compile the gradient of a tf.while_loop without .*$"
+        )
+        with self.assertRaisesRegex(ValueError, expected):
+            Compiled(function, True)(tf.constant(1.1))
 
     def test_what_xla_refuses_at_last_runs_without_it(self) -> None:
         """An operation that it has, of values for which it has none."""
@@ -262,11 +303,22 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
         model = slow(Slow(*layer), dropout_first=False)
         self.assertEqual(self.compiled(lambda: tfbdl.predict(model, X, 0))[True], {False})
 
-    @parameterized.parameters((cnn, False), (mlp, True))
+    @parameterized.parameters((cnn, False), (mlp, True), (rnn, True))
     def test_the_loop(self, make: Any, expected: Any) -> None:
         feed = Arrays(tf.distribute.get_strategy(), (X, Y), batch_size=3, seed=0)
         for jit_compile, by in ((None, expected), (True, True), (False, False)):
             self.assertEqual(by_xla(Steps(make(), feed, jit_compile)._run), by)
+
+    def test_recurrent_layers_train_as_without_xla(self) -> None:
+        losses = []
+        for jit_compile in (None, False):
+            keras.utils.set_random_seed(0)
+            model = rnn()
+            history = tfbdl.train(
+                model, X, Y, batch_size=2, epochs=3, jit_compile=jit_compile, verbose=0
+            )
+            losses.append(history["loss"])
+        self.assertAllClose(*losses, 1e-4)
 
 
 if __name__ == "__main__":

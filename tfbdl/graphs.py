@@ -14,6 +14,8 @@ ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
 SLOW = ("DepthwiseConv", "Conv2DBackpropInput", "Conv3D")
 """Of single channels, transposed, in space: XLA takes 5 to 20 times as long for them on a CPU."""
 
+_STACK = "EmptyTensorList"
+
 
 class Compiled:
     """`function`, traced once for each kind of arguments.
@@ -41,6 +43,7 @@ class Compiled:
         convolutions: bool = False,
     ) -> None:
         self._traced = tf.function(function, autograph=autograph, jit_compile=jit_compile or None)
+        self._for_xla = tf.function(function, autograph=autograph, jit_compile=True)
         self._jit_compile = jit_compile
         self._convolutions = convolutions
         self._chosen: dict[ConcreteFunction, ConcreteFunction] = {}
@@ -82,6 +85,8 @@ class Compiled:
         convolved = convolves_slowly if self._convolutions else convolves
         if unknown or (device == "CPU" and convolved(traced.graph)):
             return traced
+        if keeps_stacks(traced.graph):  # their sizes are in it only where it is traced for XLA
+            return self._for_xla.get_concrete_function(*args)
         by_xla = tf.function(traced, autograph=False, jit_compile=True)
         return by_xla.get_concrete_function(*args)
 
@@ -130,14 +135,33 @@ def _changing(body: Any) -> list[Any]:
 def unknown_to_xla(graph: tf.Graph, device: str) -> set[str]:
     """The kinds of its operations that XLA has no kernel for, and what else it cannot compile.
 
-    Of a `tf.TensorArray` that grows XLA loses what does not fit, without an error.
+    Of a `tf.TensorArray` that grows XLA loses what does not fit, without an error. The gradient
+    of a loop asks for stacks, whose sizes XLA knows from `maximum_iterations` alone.
     """
     functions = {f.signature.name for f in graph.as_graph_def().library.function}
     unknown = operations(graph) - functions - operations_of_xla(device)
     lists = [node for node in _nodes(graph) if node.op == "TensorListSetItem"]
     if any(node.attr["resize_if_index_out_of_bounds"].b for node in lists):
         unknown |= {"a TensorArray of dynamic_size"}
+    if _keeps_endless_stacks(graph):
+        unknown |= {"the gradient of a tf.while_loop without maximum_iterations"}
     return unknown | {"strings" for tensor in graph.inputs if tensor.dtype == tf.string}
+
+
+def keeps_stacks(graph: tf.Graph) -> bool:
+    """Whether a loop in it keeps what its gradient asks for, in stacks."""
+    return _STACK in operations(graph)
+
+
+def _keeps_endless_stacks(graph: tf.Graph) -> bool:
+    """Whether one of these has no largest size."""
+    for nodes in _bodies(graph):
+        constants = {n.name: n.attr["value"].tensor for n in nodes if n.op == "Const"}
+        for node in nodes:
+            size = constants.get(node.input[1].split(":")[0]) if node.op == _STACK else None
+            if size is not None and tf.make_ndarray(size) < 0:
+                return True
+    return False
 
 
 def _refusal(reason: str) -> ValueError:
@@ -155,6 +179,11 @@ def operations(graph: tf.Graph) -> set[str]:
 
 
 def _nodes(graph: tf.Graph) -> Iterator[Any]:
-    definition = graph.as_graph_def()
-    for nodes in (definition.node, *(f.node_def for f in definition.library.function)):
+    for nodes in _bodies(graph):
         yield from nodes
+
+
+def _bodies(graph: tf.Graph) -> list[Any]:
+    """The nodes of the graph, and of each of its functions."""
+    definition = graph.as_graph_def()
+    return [definition.node, *(f.node_def for f in definition.library.function)]
