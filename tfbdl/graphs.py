@@ -42,8 +42,9 @@ class Compiled:
         autograph: bool = False,
         convolutions: bool = False,
     ) -> None:
-        self._traced = tf.function(function, autograph=autograph, jit_compile=jit_compile or None)
         self._for_xla = tf.function(function, autograph=autograph, jit_compile=True)
+        plain = tf.function(function, autograph=autograph)
+        self._traced = self._for_xla if jit_compile else plain
         self._jit_compile = jit_compile
         self._convolutions = convolutions
         self._chosen: dict[ConcreteFunction, ConcreteFunction] = {}
