@@ -2,6 +2,7 @@
 
     python benchmarks/bench.py                                 # or: make bench
     python benchmarks/bench.py --works bbb_one --peers tfbdl numpyro --rounds 10
+    python benchmarks/bench.py --peers tfbdl --before ../older     # beside a checkout of before
 
 Each peer has an environment of its own, in `.venv-bench/`, made here from `peers/constraints.txt`.
 For each work all packages start, compile, and then take turns, a round each, so that a machine
@@ -59,6 +60,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 """What each is, and what is installed with it."""
 INSTALLED = ("tfbdl", "adam", "parts", "keras")
 """Those that run where this does."""
+BEFORE = "before"
+"""This package in another checkout."""
 FEWEST = 3
 """Rounds, however long they take."""
 
@@ -97,10 +100,16 @@ def version_of(peer: str) -> str:
     return f"{name} {subprocess.check_output([python_of(peer), '-c', code], text=True).strip()}"
 
 
-def environment(visible: str | None) -> dict[str, str]:
-    """Variables of a process that finds this checkout, and these GPUs (None: what we see)."""
+def commit_of(checkout: Path) -> str:
+    """What is checked out there."""
+    command = ["git", "-C", checkout, "describe", "--always", "--dirty"]
+    return f"tfbdl {subprocess.check_output(command, text=True).strip()}"
+
+
+def environment(visible: str | None, checkout: Path = ROOT) -> dict[str, str]:
+    """Variables of a process that finds a checkout, and these GPUs (None: what we see)."""
     chosen = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    return {**os.environ, "PYTHONPATH": str(ROOT), **chosen}
+    return {**os.environ, "PYTHONPATH": str(checkout), **chosen}
 
 
 def last_line(text: str) -> str:
@@ -118,22 +127,31 @@ class Worker:
         log: file for what the package prints.
         visible: GPUs as `CUDA_VISIBLE_DEVICES` has them, by default none; None for those that this
             process sees.
+        checkout: whose script the package is put to the work by, and whose `tfbdl` it finds.
 
     Raises:
         Failed: if it cannot be installed or does not run.
     """
 
-    def __init__(self, peer: str, name: str, log: Path, visible: str | None = "") -> None:
+    def __init__(
+        self,
+        peer: str,
+        name: str,
+        log: Path,
+        visible: str | None = "",
+        checkout: Path = ROOT,
+    ) -> None:
         self._name, self._log, self._samples = name, log.open("w"), log.with_suffix(".npy")
         self._process = subprocess.Popen(
-            [python_of(peer), PEERS / "worker.py", peer, name, self._samples],
+            [python_of(peer), peers_of(checkout) / "worker.py", peer, name, self._samples],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            env=environment(visible),
+            env=environment(visible, checkout),
         )
         self.first = self._answer()["seconds"]
+        self.version = version_of(peer) if checkout == ROOT else commit_of(checkout)
 
     def round(self) -> dict[str, float]:
         """What a round took, and did."""
@@ -154,8 +172,8 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process."""
-        self._process.kill()
-        self._process.wait()
+        with self._process:  # closes what leads to it
+            self._process.kill()
         self._log.close()
         self._samples.unlink(missing_ok=True)
 
@@ -168,21 +186,28 @@ class Worker:
         return json.loads(line)
 
 
-def has(peer: str, name: str) -> bool:
+def peers_of(checkout: Path) -> Path:
+    """The folder of scripts that put packages to work."""
+    return checkout / "benchmarks" / "peers"
+
+
+def has(peer: str, name: str, checkout: Path = ROOT) -> bool:
     """Whether a package is put to this work."""
-    source = (PEERS / f"with_{peer}.py").read_text()
+    source = (peers_of(checkout) / f"with_{peer}.py").read_text()
     return f"\ndef {name}(" in source or f"\n{name} =" in source or f" = {name} =" in source
 
 
 def measured(
-    name: str, peers: list[str], rounds: int, minutes: float, logs: Path
+    name: str, checkouts: dict[str, Path], rounds: int, minutes: float, logs: Path
 ) -> dict[str, Any]:
     """All rounds of all packages at one work; a reason where there are none."""
     rounds_of: dict[str, Any] = {}
     workers: dict[str, Worker] = {}
-    for peer in peers:
+    for peer, checkout in checkouts.items():
+        package = "tfbdl" if peer == BEFORE else peer
+        log = logs / f"{name}_{peer}.log"
         try:
-            workers[peer] = Worker(peer, name, logs / f"{name}_{peer}.log")
+            workers[peer] = Worker(package, name, log, checkout=checkout)
         except Failed as failed:
             rounds_of[peer] = str(failed)
     rows: dict[str, list[dict[str, float]]] = {peer: [] for peer in workers}
@@ -194,7 +219,7 @@ def measured(
             rows[peer].append(worker.round())
     for peer, worker in workers.items():
         columns = {column: [row[column] for row in rows[peer]] for column in ("seconds", "units")}
-        rounds_of[peer] = {**columns, "first": worker.first, "version": version_of(peer)}
+        rounds_of[peer] = {**columns, "first": worker.first, "version": worker.version}
         if work.UNITS[name] == "gradient":
             rounds_of[peer]["effective"] = worker.effective
         worker.close()
@@ -223,6 +248,7 @@ def main() -> None:
     )
     parser.add_argument("--works", nargs="+", choices=list(work.TITLES), default=list(work.TITLES))
     parser.add_argument("--peers", nargs="+", choices=list(PACKAGES), default=list(PACKAGES))
+    parser.add_argument("--before", type=Path, help="a checkout of this package, a peer too")
     parser.add_argument("--rounds", type=int, default=20, help="of each package at each work")
     parser.add_argument("--minutes", type=float, default=3.0, help="of a work, after compilation")
     parser.add_argument(
@@ -236,8 +262,10 @@ def main() -> None:
         if path.exists():
             continue
         print(f"==> {work.TITLES[name]}", flush=True)
-        peers = [peer for peer in args.peers if has(peer, name)]
-        rows = measured(name, peers, args.rounds, args.minutes, logs)
+        checkouts = {peer: ROOT for peer in args.peers if has(peer, name)}
+        if args.before and has("tfbdl", name, args.before):
+            checkouts[BEFORE] = args.before
+        rows = measured(name, checkouts, args.rounds, args.minutes, logs)
         record = {"machine": machine(), "rounds": args.rounds, "peers": rows}
         path.write_text(json.dumps(record, indent=1) + "\n")
     records = {

@@ -51,3 +51,28 @@ def test_work_is_the_package_s_and_another_s(work: str) -> None:
     assert "tfbdl" in known
     assert known - {"tfbdl", *bench.report.FLOORS} or work == "concrete"
     assert work in works.UNITS
+
+
+def test_another_checkout_takes_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by its own script, and with its own package."""
+    script = """
+import json, os, sys
+for units in (1, 2, 3):
+    assert sys.argv[1:3] == ["tfbdl", "sgld"]
+    print(json.dumps({"seconds": 0.5 if "older" in __file__ else 1.0, "units": units}), flush=True)
+    assert os.environ["PYTHONPATH"] in __file__
+    input()
+"""
+    checkouts = {"tfbdl": tmp_path / "newer", bench.BEFORE: tmp_path / "older"}
+    for checkout in checkouts.values():
+        (checkout / "benchmarks" / "peers").mkdir(parents=True)
+        (checkout / "benchmarks" / "peers" / "worker.py").write_text(script)
+    monkeypatch.setattr(bench, "commit_of", lambda checkout: checkout.name)
+    rows = bench.measured("sgld", checkouts, rounds=2, minutes=1.0, logs=tmp_path)
+    assert rows["tfbdl"] == {"seconds": [1, 1], "units": [2, 3], "first": 1, "version": "newer"}
+    assert rows["before"] == {
+        "seconds": [0.5, 0.5],
+        "units": [2, 3],
+        "first": 0.5,
+        "version": "older",
+    }
