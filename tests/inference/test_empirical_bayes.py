@@ -76,6 +76,7 @@ class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
         cross_entropy = np.mean(loss(y, f))
         expected = cross_entropy + 2.0 * np.sum(delta * theta**2) / (2 * 40)
         self.assertAllClose(fitted.history["loss"], [expected], 1e-5)
+        self.assertAllClose(model.evaluate(X, y, verbose=0), loss(y, model(X)), 1e-5)
         self.assertEqual(callback.log_marginal_likelihood, {})
         after = np.concatenate([w.ravel() for w in model.get_weights()])
         self.assertAllClose(laplace.sample(10_000).mean(axis=0), after, 0, 0.05)

@@ -24,9 +24,9 @@ class EmpiricalBayes(keras.callbacks.Callback):
     After every `every`-th epoch behind `start` the curvature is gathered anew, and prior precision
     and noise go to where the marginal likelihood is largest (Immer et al. 2021, "Scalable marginal
     likelihood estimation for model selection in deep learning", algorithm 1). For `fit` and
-    `tfbdl.train`. From the beginning of the training on the weights have the prior as their Keras
-    regulariser, delta / (2 N) |w|^2, times T (sigma / s)^2 at a temperature T and beside a loss
-    whose noise s is not sigma. What has been chosen lies in `laplace` and in the checkpoints of
+    `tfbdl.train`. While they train, the weights have the prior as their Keras regulariser,
+    delta / (2 N) |w|^2, times T (sigma / s)^2 at a temperature T and beside a loss whose noise s is
+    not sigma. What has been chosen lies in `laplace` and in the checkpoints of
     `tfbdl.train`, which go on with it; beside checkpoints of `fit` keep `get_state()`.
 
     Args:
@@ -117,6 +117,9 @@ class EmpiricalBayes(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if not self._is_current:
             self.laplace.fit(**self._data)
+        for penalty in self._penalties:
+            penalty.remove()
+        self.model.train_function = self.model.test_function = None
 
     def get_state(self) -> dict[str, np.ndarray]:
         """The hyperparameters chosen so far, and the `log_marginal_likelihood` of each."""
@@ -152,12 +155,17 @@ class _Penalty(keras.regularizers.Regularizer):
                 f"weight={weight.path!r} has a regulariser, and the prior would count twice; "
                 "leave it out"
             )
+        self._weight = weight
         self.size = math.prod(weight.shape)
         self._strength = tf.Variable(tf.zeros(weight.shape, weight.dtype), trainable=False)
         weight.regularizer = self
 
     def __call__(self, w: tf.Tensor) -> tf.Tensor:
         return 0.5 * tf.reduce_sum(self._strength * tf.convert_to_tensor(w) ** 2)
+
+    def remove(self) -> None:
+        """Leaves the weight without a regulariser, as it was."""
+        self._weight.regularizer = None
 
     def assign(self, strength: tf.Tensor) -> None:
         """Sets c, shape (size,)."""

@@ -20,7 +20,7 @@ from tfbdl.inference.laplace.curvature import checked_curvature
 from tfbdl.inference.laplace.gathering import GatheredCurvature
 from tfbdl.inference.laplace.links import check_link
 from tfbdl.inference.laplace.precision import STRUCTURES, check_structure
-from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood, checked_noise
+from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.prior_precision import noise
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
@@ -138,9 +138,10 @@ class Laplace(ContinualMethod):
 
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
-        if checked_noise(value) != 1.0:
+        sigma = positive("sigma_noise", value)
+        if sigma != 1.0:
             self._require_known_noise("sigma_noise", value)
-        self._sigma_noise = checked_noise(value)
+        self._sigma_noise = sigma
         self.__dict__["_draw_programs"] = {}  # no part of a file
         self._forget()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -63,7 +62,7 @@ class ScaledLikelihood:
                 f"sigma_noise={shown(sigma_noise)} is for regression with one noise, not for "
                 f"{type(self._given).__name__}"
             )
-        self.sigma_noise = checked_noise(sigma_noise)
+        self.sigma_noise = positive("sigma_noise", sigma_noise)
 
     def of_network(self, sigma: float) -> Likelihood:
         """P(y | outputs of the network) at noise sigma."""
@@ -83,12 +82,3 @@ class ScaledLikelihood:
     def curvature(self, kind: str, sigma: tf.Tensor) -> tf.Tensor:
         """The factor between the curvature of a kind and that at noise 1."""
         return sigma ** (-4 if kind == "ef" else -2)
-
-
-def checked_noise(sigma_noise: Any) -> float:
-    """A positive number.
-
-    Raises:
-        ValueError: if it is none.
-    """
-    return positive("sigma_noise", sigma_noise)

@@ -10,10 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import generator, option, optional, positive_integer
+from tfbdl.arguments import generator, option, optional, positive, positive_integer
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.evidence import EvidenceMethod
-from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.features import Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
@@ -98,7 +97,7 @@ class NeuralLinear(EvidenceMethod):
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
         self._require_known_noise("sigma_noise", value)
-        self._noise = KnownNoise(checked_noise(value))
+        self._noise = KnownNoise(positive("sigma_noise", value))
         self._forget()
 
     @property

@@ -11,7 +11,6 @@ import scipy.special
 import tensorflow as tf
 
 from tfbdl.arguments import positive, shown
-from tfbdl.inference.laplace.scaled_likelihood import checked_noise
 from tfbdl.inference.neural_linear.linear_regression import Solution
 from tfbdl.inference.prior_precision import in_float64
 from tfbdl.likelihoods import Normal
@@ -135,7 +134,7 @@ def noise_of(
         raise ValueError(
             f"noise_prior={shown(noise_prior)} is for an unknown noise; leave it or sigma_noise out"
         )
-    return KnownNoise(checked_noise(sigma_noise))
+    return KnownNoise(positive("sigma_noise", sigma_noise))
 
 
 def _two_positive(noise_prior: Any) -> list[float]:
