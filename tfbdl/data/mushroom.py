@@ -12,7 +12,7 @@ FILE = "agaricus-lepiota.data"
 SOURCE = "https://archive.ics.uci.edu/dataset/73/mushroom"
 MD5 = "9aaf236b8e254a8107e595473aec9cab"
 _MOST_BYTES = 1_000_000
-"""Of a file whose lines may end in any way."""
+"""The size of a file whose lines may end in any way."""
 
 
 class Mushrooms(NamedTuple):
