@@ -40,7 +40,7 @@ def test_energy_of_draws(kernel: Any) -> None:
 
 
 def test_energy_is_conserved_along_a_trajectory() -> None:
-    """By small steps: that of the start, with the momentum that is drawn there."""
+    """Small steps keep it as at the start, with the momentum that is drawn there."""
     kernel = HMC(step_size=1e-3, trajectory_length=0.5, jitter=0.0)
     target = tf.function(gaussian)
     theta = tf.constant(np.ones((4, 3)))

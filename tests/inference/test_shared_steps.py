@@ -108,7 +108,7 @@ def test_what_differs_is_not_shared(given: dict[str, Any], traces: list[str]) ->
 
 
 def test_a_layer_that_changes(traces: list[str]) -> None:
-    """In the same model, whose first program is of the layer as it was."""
+    """The model stays the same, and its first program is of the layer as it was."""
     model = network()
     before = draws(model)
     model.layers[0].activation = keras.activations.relu

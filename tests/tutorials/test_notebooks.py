@@ -34,7 +34,7 @@ RNG = np.random.default_rng(0)
 TABLE = data.RegressionData(*(RNG.normal(size=(n, k)) for n in (40, 9) for k in (8, 1)))
 YEAR = 1991 + np.arange(217) / 12
 SERIES = data.CO2(YEAR, 350 + 1.5 * (YEAR - 1991) + np.sin(2 * np.pi * YEAR))
-"""In the place of published files: 204 months until 2008, and a year more."""
+"""Stands in the place of published files: 204 months until 2008, and a year more."""
 SHORT_SCRIPTS: dict[str, Any] = {
     "bayes_by_backprop.mnist.FIGURE_SAMPLES": 3,
     "model_definition.__main__.EPOCHS": 1,
@@ -57,7 +57,7 @@ def find_constant(path: str) -> tuple[Any, str]:
 
 @pytest.fixture
 def shortened(monkeypatch: pytest.MonkeyPatch, without_xla: None) -> Iterator[None]:
-    """In the folder of notebooks, with few steps everywhere; put back after use."""
+    """Works in the folder of notebooks, with few steps everywhere; put back after use."""
     monkeypatch.chdir(notebooks.DOCS / "course" / "notebooks")
     shorten(monkeypatch)
     yield
@@ -75,7 +75,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_cell_runs(
     name: str, shortened: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In this process; what a kernel adds is tested on one."""
+    """All run in this process; what a kernel adds is tested on one."""
     namespace: dict[str, Any] = {"__name__": name}
     for i, cell in enumerate(notebooks.code_of(notebooks.notebook(name).cells)):
         exec(compile(cell.source, f"{name}, cell {i}", "exec"), namespace)
@@ -93,7 +93,7 @@ def test_all_are_shortened() -> None:
 
 @pytest.mark.parametrize("name", notebooks.FOLDERS)
 def test_outputs_are_those_of_the_text(name: str) -> None:
-    """Of words and code as they are now; `make notebooks` runs what has changed."""
+    """The words and code as they are now; `make notebooks` runs what has changed."""
     book, kept = notebooks.notebook(name), notebooks.kept(name)
     assert kept is not None
     nbformat.validate(kept)

@@ -175,7 +175,7 @@ class TutorialTest(unittest.TestCase):
         self.assert_mistake(run.stderr, "no trained model; run --mode train first")
 
     def assert_mistake(self, shown: str, words: str) -> None:
-        """That the one line says so, and nothing is written."""
+        """Asserts that the one line says so, and nothing is written."""
         self.assertIn(words, shown)
         self.assertEqual(len(shown.strip().splitlines()), 1, shown)
         self.assertFalse(self.savedir.exists())
