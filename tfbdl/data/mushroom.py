@@ -30,17 +30,17 @@ class Mushrooms(NamedTuple):
 
 
 def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
-    """Load the mushrooms, in the order of the file.
+    """Loads the mushrooms, in the order of the file.
 
     Args:
-        directory: Where `agaricus-lepiota.data` is, directly or in a subfolder `mushroom`. By
+        directory: where `agaricus-lepiota.data` is, directly or in a subfolder `mushroom`. By
             default the environment variable `TFBDL_DATA` says where. Nothing is downloaded.
 
     Returns:
         Attributes and edibility; see `Mushrooms`.
 
     Raises:
-        DataError: If the file is missing or not the published one.
+        DataError: if the file is missing or not the published one.
 
     """
     path = find((f"mushroom/{FILE}", FILE), directory, SOURCE)
@@ -60,7 +60,7 @@ def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
 
 
 def encode(table: np.ndarray) -> Mushrooms:
-    """Turn letters into numbers.
+    """Turns letters into numbers.
 
     Args:
         table: (N, 1 + attributes), the class "e" or "p", then the values of the attributes.
