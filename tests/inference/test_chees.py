@@ -26,8 +26,8 @@ def test_slope_is_that_of_the_criterion() -> None:
         value = tfp.experimental.mcmc.chees_criterion(before, there, accept_prob, 1.0)
     each = tape.gradient(value, move)
     expected = tf.reduce_sum(each * accept_prob) / tf.reduce_sum(accept_prob)
-    found = _slope(before, after, velocity, accept_prob)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    slope = _slope(before, after, velocity, accept_prob)
+    np.testing.assert_allclose(slope, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("mass_matrix", ["identity", "diagonal"])
@@ -54,15 +54,15 @@ def test_length_is_learned() -> None:
     def normal(theta: Any) -> Any:
         return -0.5 * tf.reduce_sum(theta**2, axis=1)
 
-    found = []
+    lengths = []
     for first in (0.1, 1.0):
         kernel = ChEES(trajectory_length=first, step_size=0.2, num_adaptation=400)
         start = np.random.default_rng(0).normal(size=(32, 10)).astype("float32")
         state, _ = known_targets.walk(kernel, normal, start, 500, step_size=0.2)
         assert np.ptp(state.length) == 0.0
-        found.append(state.length[0])
-    np.testing.assert_allclose(*found, rtol=0.35)
-    assert 1.0 < found[0] < 8.0
+        lengths.append(state.length[0])
+    np.testing.assert_allclose(*lengths, rtol=0.35)
+    assert 1.0 < lengths[0] < 8.0
 
 
 def test_length_stands_still_after_warm_up() -> None:

@@ -16,7 +16,7 @@ import pytest
 from tfbdl import data
 from tutorials import notebooks
 
-SHORT: dict[str, dict[str, Any]] = {
+QUICK_VALUES: dict[str, dict[str, Any]] = {
     "bayes_by_backprop": {"EPOCHS": 2, "EPOCHS_MIXTURE": 1, "REPEATS": 3},
     "co2_forecast": {"EPOCHS": 1, "FUNCTIONS": 2},
     "concrete_dropout": {"EPOCHS": 1, "SIZES": (20, 50), "UNITS": 8},
@@ -35,7 +35,7 @@ TABLE = data.RegressionData(*(RNG.normal(size=(n, k)) for n in (40, 9) for k in 
 YEAR = 1991 + np.arange(217) / 12
 SERIES = data.CO2(YEAR, 350 + 1.5 * (YEAR - 1991) + np.sin(2 * np.pi * YEAR))
 """Stands in the place of published files: 204 months until 2008, and a year more."""
-SHORT_SCRIPTS: dict[str, Any] = {
+QUICK_CONSTANTS: dict[str, Any] = {
     "bayes_by_backprop.mnist.FIGURE_SAMPLES": 3,
     "model_definition.__main__.EPOCHS": 1,
     "part2_mc_dropout.FIGURE_SAMPLES": 3,
@@ -67,7 +67,7 @@ def shortened(monkeypatch: pytest.MonkeyPatch, without_xla: None) -> Iterator[No
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "uci", lambda name: TABLE)
     monkeypatch.setattr(data, "co2", lambda: SERIES)
-    for path, value in SHORT_SCRIPTS.items():
+    for path, value in QUICK_CONSTANTS.items():
         monkeypatch.setattr(*find_constant(path), value)
 
 
@@ -80,15 +80,15 @@ def test_every_cell_runs(
     for i, cell in enumerate(notebooks.code_of(notebooks.notebook(name).cells)):
         exec(compile(cell.source, f"{name}, cell {i}", "exec"), namespace)
         if i == 0:
-            assert SHORT[name].keys() <= namespace.keys()
-            namespace.update(SHORT[name])
+            assert QUICK_VALUES[name].keys() <= namespace.keys()
+            namespace.update(QUICK_VALUES[name])
             shorten(monkeypatch)  # what the first cell may have set
         plt.close("all")
     assert capsys.readouterr().out
 
 
 def test_all_are_shortened() -> None:
-    assert set(SHORT) == set(notebooks.FOLDERS)
+    assert set(QUICK_VALUES) == set(notebooks.FOLDERS)
 
 
 @pytest.mark.parametrize("name", notebooks.FOLDERS)
