@@ -30,7 +30,7 @@ WEIGHTS = dict.fromkeys(("hmc_46", "nuts_46", "mclmc_46", "mams_46"), 45)
 TRAJECTORY_46, TRAJECTORY_SMALL = 100, 20
 """Leapfrog steps of HMC."""
 STEP_46, STEP_SMALL = 0.0025, 0.01
-"""Steps of leapfrog: what adaptation finds for an acceptance of 0.8."""
+"""Step sizes of leapfrog: what adaptation finds for an acceptance of 0.8."""
 DEPTH_46, DEPTH_SMALL = 10, 6
 """Doublings of a tree of NUTS, at most."""
 ISOKINETIC_46, ISOKINETIC_SMALL = TRAJECTORY_46 // 2, TRAJECTORY_SMALL // 2
