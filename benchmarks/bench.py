@@ -59,7 +59,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 }
 """What each is, and what is installed with it."""
 INSTALLED = ("tfbdl", "adam", "parts", "keras")
-"""Those that run where this does."""
+"""Peers that run where this does."""
 BEFORE = "before"
 """This package in another checkout."""
 FEWEST = 3
@@ -113,7 +113,7 @@ def environment(visible: str | None, checkout: Path = ROOT) -> dict[str, str]:
 
 
 def last_line(text: str) -> str:
-    """Of what a program has written, without markup."""
+    """The last line of what a program has written, without markup."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:120].replace("|", "/") if lines else "no output"
 
@@ -227,7 +227,7 @@ def measured(
 
 
 def machine() -> dict[str, Any]:
-    """On what it ran."""
+    """The machine on which it ran."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -89,7 +89,7 @@ class Replicas:
         return [tf.nn.moments(g, axes=[0]) for g in gradients]
 
     def at(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of the estimator and of the data, for each of `PARAMETERS`; 0 where noise hides it."""
+        """Variances by estimator and by data, for each of `PARAMETERS`; 0 where noise hides it."""
         rng, draws = np.random.default_rng(self.args.seed), self.args.draws
         means, of_estimator = [], []
         for _ in range(self.args.batches):

@@ -191,7 +191,7 @@ def measured(name: str, path: Path) -> list[dict[str, float]]:
 
 
 def exponent(rows: list[dict[str, float]], column: str) -> float:
-    """Of the power law through the two largest sizes."""
+    """The exponent of the power law through the two largest sizes."""
     (x, y), (x_last, y_last) = ((row["size"], row[column]) for row in rows[-2:])
     return float(np.log(y_last / y) / np.log(x_last / x))
 

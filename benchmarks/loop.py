@@ -43,7 +43,7 @@ VAE_SHAPES = [(784, 500), (500, 500), (500, 20), (500, 20), (20, 500), (500, 500
 
 
 def vae_epoch(x: np.ndarray) -> Callable[[], None]:
-    """That of the tutorial's VAE."""
+    """An epoch of the tutorial's VAE."""
     vae = VAE(seed=0)
     vae.compile(keras.optimizers.Adam(1e-3))
     return compiled_epoch(vae, x)

@@ -42,7 +42,7 @@ from measured import Steps, measured  # noqa: E402
 
 RNG = np.random.default_rng(0)
 GIGABYTES, MINUTES = 16.0, 10.0
-"""Of addresses of a peer's process, and of a processor, for a case."""
+"""Gigabytes of addresses of a peer's process, and minutes of a processor, for a case."""
 PEERS = ("laplace_torch",)
 PASSIVE = {"OMP_WAIT_POLICY": "passive"}
 """Threads of PyTorch that wait are not counted as work."""

@@ -58,7 +58,7 @@ def bayes(seed: int) -> keras.Model:
 
 
 def vae(seed: int) -> keras.Model:
-    """That of part I under plain descent."""
+    """The VAE of part I under plain descent."""
     keras.utils.set_random_seed(seed)
     model = VAE(20, (500, 500), seed=seed)
     model.compile(keras.optimizers.SGD(1e-6))

@@ -19,7 +19,7 @@ PROGRAMS = ("import tensorflow, keras", "import tensorflow, keras, tfbdl")
 
 
 def seconds(program: str) -> float:
-    """Of a process that runs it."""
+    """The seconds of a process that runs it."""
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", program], stderr=subprocess.DEVNULL, check=True)
     return time.perf_counter() - started

@@ -82,5 +82,5 @@ def spaced(parent: Element, function: Element) -> None:
 
 
 def thin_space() -> Element:
-    """Of a sixth of an em."""
+    """A space of a sixth of an em."""
     return Element("mspace", width="0.167em")

@@ -57,10 +57,10 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         raise PluginError(f"{path.name} is not of this text: run make notebooks")
     cells = enumerate(outputs)
 
-    def with_outputs(found: re.Match[str]) -> str:
+    def with_outputs(block: re.Match[str]) -> str:
         cell, outputs = next(cells)
         shown = (text(o) or f"![]({path.stem}/{cell}-{i}.png)" for i, o in enumerate(outputs))
-        return "\n\n".join((found[0], *shown))
+        return "\n\n".join((block[0], *shown))
 
     link = f"\\1\n[The notebook, to run]({path.name}){{ .notebook }}\n"
     return HEADING.sub(link, CODE.sub(with_outputs, markdown))

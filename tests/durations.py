@@ -20,7 +20,7 @@ SLOW = ROOT / "tests" / "slow.txt"
 LIMIT = 1.2
 """Seconds from which on a test is slow, where two threads share a core."""
 ALWAYS = 1 / 3
-"""Of the tests of a file, its quickest, which are slow in no case: `make test` asks every file."""
+"""Share of the tests of a file, the quickest, that are never slow: `make test` asks every file."""
 
 
 def of_reports(paths: list[Path]) -> dict[str, float]:

@@ -21,7 +21,7 @@ INSTALLING = ("pip", "export")
 """Commands that a test does not run, as they are about the machine."""
 
 TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.M)
-SHORT = ("--data", "digits", "--N", "100", "--n_epochs", "1", "--zdim", "2")
+QUICK_FLAGS = ("--data", "digits", "--N", "100", "--n_epochs", "1", "--zdim", "2")
 
 
 def run_blocks(page: Path, shorter: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -63,4 +63,4 @@ def run_tutorial(words: list[str]) -> None:
     """Runs the autoencoder's tutorial, of which a page shows the modes."""
     module, name, *flags = words
     assert (module, name) == ("-m", "tutorials.part1_vae")
-    tutorial_runs.run(importlib.import_module(name), *flags, *SHORT)
+    tutorial_runs.run(importlib.import_module(name), *flags, *QUICK_FLAGS)

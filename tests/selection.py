@@ -24,7 +24,7 @@ from durations import DURATIONS
 from imports import MODULES, ROOT, uses
 
 SECONDS = 100
-"""Of all test files together, in those of `durations.json`; two cores halve it."""
+"""Seconds of all test files together, in those of `durations.json`; two cores halve it."""
 
 SAMPLE = (
     "tests/test_structure.py",

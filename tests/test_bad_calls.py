@@ -225,7 +225,7 @@ REFUSED = {
     ),
     "figure of a command": (lambda: command("log", "train.log", "--figure", ""), "--figure"),
 }
-"""By what is wrong, a call and what its one line has to name."""
+"""A call and what its one line has to name, by what is wrong."""
 
 
 class NamedTest(parameterized.TestCase):
@@ -258,7 +258,7 @@ class NamedTest(parameterized.TestCase):
 
 class FewTest(parameterized.TestCase):
     def test_bad_calls(self) -> None:
-        """Of what is quick, in this process; `make soak` has all, in processes with bounds."""
+        """Calls that are quick, in this process; `make soak` has all, in processes with bounds."""
         cases = [case for case in all_cases() if not case.slow and case.arguments]
         folder = self.enter_context(tempfile.TemporaryDirectory())
         self.enter_context(mock.patch.dict(os.environ, {"TFBDL_DATA": folder}))

@@ -11,7 +11,7 @@ from compatibility.__main__ import KEPT, PAGE, main, mark_of, page
 from compatibility.cells import COLUMNS, REFUSED, SEEN, outcome
 from compatibility.models import CASES, Case
 
-SHORT = [
+TRIED_CELLS = [
     ("U-Net", "to_mc_dropout"),
     ("LSTM", "to_bayesian"),
     ("LSTM", "SWAG"),
@@ -29,7 +29,7 @@ SHORT = [
 ]
 
 
-@pytest.mark.parametrize(("row", "column"), SHORT)
+@pytest.mark.parametrize(("row", "column"), TRIED_CELLS)
 def test_a_cell(row: str, column: str) -> None:
     """It works, or is refused in one line where it must be."""
     wanted = "refused" if (row, column) in REFUSED else "works"
@@ -101,8 +101,8 @@ def test_a_process_that_ends_fails_at_the_cell_that_it_was_at(tmp_path: Path) ->
     ):
         main()
     cells = json.loads(kept.read_text())["cells"]["TCN"]
-    found = {column: cell["found"] for column, cell in cells.items()}
-    assert found == {
+    outcomes = {column: cell["found"] for column, cell in cells.items()}
+    assert outcomes == {
         "fit": "works",
         "train": "fails: the process ended with -6",
         "predict": "works",

@@ -510,7 +510,7 @@ class BayesianTest(ConvertTest):
 
     @parameterized.parameters(("images", 19), ("sequences", 17))
     def test_means_and_spreads_of_all_weights(self, name: str, number: int) -> None:
-        """Those of Keras, kernels of transposed convolutions with channels before filters."""
+        """Keras' own, kernels of transposed convolutions with channels before filters."""
         model = made(name)
         converted = to_bayesian(model, num_data=10)
         actual = 0

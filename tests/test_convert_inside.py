@@ -132,7 +132,7 @@ class Places(L.Layer):
 
 
 def attention() -> keras.Model:
-    """By name, with padding that is masked, called as by BERT."""
+    """Attention called by name, with padding that is masked, as by BERT."""
     ids = keras.Input((5,), dtype="int32")
     x = L.Embedding(9, 4, mask_zero=True, name="words")(ids)
     layer = L.MultiHeadAttention(2, 3, dropout=0.4, name="attention")
@@ -239,7 +239,7 @@ class InsideTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertIs(copy.get_layer("steps").layer, copy.get_layer("shared"))
 
     def test_a_layer_that_uses_the_kernel_of_another_is_refused(self) -> None:
-        """In a line that names what to do; what is skipped is converted around."""
+        """The line names what to do; what is skipped is converted around."""
         x, encoder = keras.Input((4,)), L.Dense(2, name="encoder")
         model = keras.Model(x, Transposed(encoder)(L.Dense(2, name="code")(encoder(x))))
         with self.assertRaisesRegex(

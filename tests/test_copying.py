@@ -81,7 +81,7 @@ def regularize_a_weight(layer: Any) -> bool:
 
 
 def change_policy(layer: Any) -> bool:
-    """Of a layer whose weights are made."""
+    """Changes the policy of a layer whose weights are made."""
     layer.dtype_policy = "bfloat16"
     return bool(layer.weights)
 
@@ -92,11 +92,11 @@ MAY_BE_REFUSED = {
     quantize_then_add_lora: {"SpectralNormalization", *ATTENTION},
     change_policy: set(stock_layers.CASES),
 }
-"""By the change, which layers Keras cannot make again, so that a refusal must name them."""
+"""Layers that Keras cannot make again, by the change, so that a refusal must name them."""
 
 
 UNCHANGED = (nothing, freeze_a_weight, regularize_a_weight)
-"""Those that leave a layer's weights in number and type."""
+"""Changes that leave a layer's weights in number and type."""
 
 
 def changes() -> Iterator[Any]:
@@ -346,7 +346,7 @@ class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
     def test_files(
         self, of: type[Mistaken], initializer: Any, error: tuple[type[Exception], str]
     ) -> None:
-        """Of a copy they are whole, where Keras can write or read none of the original."""
+        """Files of a copy are whole, where Keras can write or read none of the original."""
         model = self.model(of, initializer)
         bayesian = tfbdl.to_bayesian(model, num_data=9)  # inside the layer too
         x = RNG.normal(size=(5, 3)).astype("float32")

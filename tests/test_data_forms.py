@@ -142,7 +142,7 @@ def test_weights_of_laplace_count_as_repeats(structure: str, curvature: str, sub
 
 
 def test_weights_are_powers_of_the_likelihood() -> None:
-    """With weights of any size, H of a linear model is X^T diag(w) X / sigma^2."""
+    """H of a linear model is X^T diag(w) X / sigma^2, with weights of any size."""
     w = RNG.uniform(0.1, 3.0, N)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, use_bias=False)])
     model.compile("sgd", likelihoods.Normal(0.5))
@@ -224,7 +224,7 @@ def bayesian() -> Any:
 
 
 def test_elbo() -> None:
-    """Of all the data it is N times the value: N counts examples, as Keras' loss does."""
+    """The bound of all the data is N times the value: N counts examples, as Keras' loss does."""
     model = bayesian()
     given: Any = {"num_samples": 3, "seed": 0, "jit_compile": False}
     weighted = tfbdl.elbo(model, X, LABELS, sample_weight=WEIGHTS, **given)

@@ -88,7 +88,7 @@ class TestReparameterization:
     mu, sigma, c = 0.8, 0.5, 0.1
 
     def test_reparameterization(self) -> None:
-        """Of E[sin w] = sin(mu) exp(-sigma^2 / 2), by mu and by rho."""
+        """E[sin w] = sin(mu) exp(-sigma^2 / 2), by mu and by rho."""
         rho = float(np.log(np.expm1(self.sigma)))
         key = random.key_of(0, "derivations")
         mu_, rho_ = tf.constant(self.mu), tf.constant(rho)
@@ -114,7 +114,7 @@ class TestReparameterization:
         assert stated > 10 * path.var()
 
     def test_quantile_gradient(self) -> None:
-        """Of a normal's scale: -(dF / dsigma) / q, by differences of F."""
+        """The gradient in a normal's scale: -(dF / dsigma) / q, by differences of F."""
         w, h = 1.3, 1e-5
         law = lambda s: scipy.stats.norm(self.mu, s)  # noqa: E731
         slope = (law(self.sigma + h).cdf(w) - law(self.sigma - h).cdf(w)) / (2 * h)
@@ -174,7 +174,7 @@ class TestDropout:
         assert float(layer.weight_term()) / num_data == pytest.approx(of_kept, rel=1e-5)
 
     def test_dropout_is_a_law_of_weights(self) -> None:
-        """Of mean W and, for each sum over units, of variance (1 - k) / k sum h^2 W^2."""
+        """The law has mean W and, for each sum over units, variance (1 - k) / k sum h^2 W^2."""
         keep, h, kernel = 0.8, np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.7, -1.1])
         rows = np.tile(h, (200_000, 1)).astype("float32")
         f = np.array(MCDropout(1 - keep, seed=0)(rows, training=True)) @ kernel
@@ -213,7 +213,7 @@ class TestConcrete:
         assert gradient.mean() == pytest.approx(keep * (1 - keep), rel=0.03)
 
     def test_optimum_of_the_prior_terms(self) -> None:
-        """Of a kept value, and of a kernel, whose optimum lies above 1/2."""
+        """The optimum of a kept value, and of a kernel, whose optimum lies above 1/2."""
         keep = np.linspace(1e-4, 1 - 1e-4, 99_999)
         for c in (0.1, 1.0, 3.0):
             best = keep[np.argmin(c * keep - bernoulli_entropy(keep))]

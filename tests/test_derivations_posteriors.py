@@ -158,7 +158,7 @@ class TestMonteCarlo:
 
     @staticmethod
     def variance(sampler: keras.optimizers.Optimizer, curvature: float, steps: int = 200) -> float:
-        """Of 2,000 weights that follow U = curvature w^2 / 2, over the second half of the steps."""
+        """Variance of 2,000 weights by U = curvature w^2 / 2, over the second half of the steps."""
         w = keras.Variable(np.zeros(2000, "float32"))
         sampler.build([w])
 

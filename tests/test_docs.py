@@ -40,7 +40,7 @@ SHORTER = {
 }
 """Runs that show what is called, with fewer steps."""
 LANGUAGES = {"python", "sh", "text", "py"}
-"""Those of blocks; `py` are lines quoted from a file, which `test_quoted_code` looks for there."""
+"""Languages of blocks; `py` are lines of a file, which `test_quoted_code` looks for there."""
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """Of the headings and the documented objects of a page."""
+    """The anchors of the headings and the documented objects of a page."""
     headings = re.findall(r"^#+ (.*)$", FENCED.sub("", text), flags=re.M)
     slugs = {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", h).strip().lower()) for h in headings}
     return slugs | set(directives(text))

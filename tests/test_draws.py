@@ -78,7 +78,7 @@ def ordinary() -> Any:
 class CoherenceTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*STOCHASTIC)
     def test_one_function_for_all_x(self, name: str) -> None:
-        """In any order, in batches of any size, alone; equal rows have equal outputs."""
+        """Batches of any size, in any order, alone; equal rows have equal outputs."""
         keras.utils.set_random_seed(1)
         stack = [STOCHASTIC[name](), ordinary(), keras.layers.Dropout(0.5), STOCHASTIC[name]()]
         sampler = DrawnModel(model_of(stack, "sequential"))

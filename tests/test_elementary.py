@@ -76,7 +76,7 @@ def log_softplus(x: Any) -> Any:
 
 
 class TestLogOfSoftplus:
-    """In floating-point logarithms of its own: log log(1 + exp(x)) is x where exp(x) is small."""
+    """Logarithms in floating point of its own: log log(1 + exp(x)) is x where exp(x) is small."""
 
     X = np.concatenate([np.linspace(-110, 90, 200_001), [-1e30, -200.0, -87.34, -87.33, 0.0, 1e30]])
 

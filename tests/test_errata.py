@@ -54,7 +54,7 @@ def old_velocity(
 
 
 def hmc_variance(step: Step, h: float, steps: int) -> float:
-    """Of the samples of N(0, 1), with the Metropolis test on the energy."""
+    """The variance of the samples of N(0, 1), with the Metropolis test on the energy."""
     generator = np.random.default_rng(0)
     w, kept = generator.standard_normal(4000), []
     for iteration in range(250):

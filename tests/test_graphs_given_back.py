@@ -152,7 +152,7 @@ class CustomGradientTest(tf.test.TestCase):
             )
 
     def test_an_inner_graph_outlives_the_outer_one(self) -> None:
-        """In which it was traced, and whose gradients go."""
+        """The outer graph traced it, and its gradients go."""
         inner = tf.function(twice)
         x = tf.constant(3.0)
         Compiled(inner, jit_compile=False)(x)

@@ -313,7 +313,7 @@ class ForwardPassTest(tf.test.TestCase):
 
 class PairLayersTest(tf.test.TestCase):
     def test_pairs_by_place(self) -> None:
-        """That the original has one layer in two places does not move the others."""
+        """A layer in two places of the original does not move the others."""
         layer, other = Holder(twice=True), Holder()
         pairs = list(keras_private.pair_layers(layer, other))
         self.assertIs(pairs[0][0], layer)

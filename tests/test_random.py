@@ -369,7 +369,7 @@ class KeysTest(tf.test.TestCase):
             self.assertLess(abs(share - 0.5), 5 * 0.5 / np.sqrt(32 * 256))
 
     def test_keys_collide_nowhere(self) -> None:
-        """Of layers with seeds in a row: steps, replicas, streams; draws of many seeds; the VAE."""
+        """Layers with seeds in a row: steps, replicas, streams; draws of many seeds; the VAE."""
 
         def folded(keys: Any, *numbers: Any) -> Any:
             for n in numbers:

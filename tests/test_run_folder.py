@@ -124,7 +124,7 @@ class LogTest(unittest.TestCase):
         LogWriter(self.path).close()
 
     def test_after_an_interrupted_fit(self) -> None:
-        """In a notebook, where the callback of the interrupted `fit` is still there."""
+        """A notebook still has the callback of the interrupted `fit`."""
 
         def stop(epoch: int, logs: Any) -> None:
             raise KeyboardInterrupt

@@ -288,7 +288,7 @@ class CompletenessTest(tf.test.TestCase):
         self.assertEqual([name for name in names if not name.startswith("tfbdl")], [])
 
     def test_import_alone_registers_all(self) -> None:
-        """In a process that does nothing but `import tfbdl`."""
+        """A process that does nothing but `import tfbdl`."""
         code = (
             "import json, sys, keras, tfbdl\n"
             "for name, config in json.load(sys.stdin).items():\n"

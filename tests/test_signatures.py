@@ -29,7 +29,7 @@ STATED = re.compile(r"shapes? ((?:\([^()]*\)(?:,? or )?)+)")
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_argument_stands_in_the_signature(name: str) -> None:
-    """With its type; behind `**kwargs` of a class are arguments of Keras alone."""
+    """Every argument has its type; behind `**kwargs` of a class are arguments of Keras alone."""
     thing = PUBLIC[name]
     own = getattr(thing, "__init__", thing) if isinstance(thing, type) else thing
     if not getattr(own, "__module__", "").startswith("tfbdl"):
@@ -142,7 +142,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_shapes_are_those_that_are_stated(name: str) -> None:
-    """Of arguments and results of functions, in the table of calls."""
+    """Arguments and results of functions, in the table of calls."""
     list(checked(FUNCTIONS[name]))
 
 

@@ -65,7 +65,7 @@ class SnapshotTest(tf.test.TestCase, parameterized.TestCase):
 class SettingsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*stock_layers.CASES)
     def test_calls_change_no_settings(self, name: str) -> None:
-        """Of any layer of Keras, so that its model is not compiled anew for each call."""
+        """Any layer of Keras keeps its own, so that its model is not compiled anew each call."""
         (model, _), x = stock_layers.network(name), stock_layers.inputs(name)
         model(x)
         before = [settings_of(layer) for layer in walk(model)]

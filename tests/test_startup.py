@@ -88,7 +88,7 @@ class RealTensorFlowTest(absltest.TestCase):
 
 
 class FakeTensorFlowTest(absltest.TestCase):
-    """With a `tensorflow` whose import does what a test needs."""
+    """Tests with a `tensorflow` whose import does what a test needs."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -11,8 +11,8 @@ RNG = np.random.default_rng(0)
 
 
 def shapes_of_products(graph: tf.Graph) -> list[list[int]]:
-    found = [op for op in graph.get_operations() if op.type.startswith("BatchMatMul")]
-    return [op.inputs[0].shape.as_list() for op in found]
+    products = [op for op in graph.get_operations() if op.type.startswith("BatchMatMul")]
+    return [op.inputs[0].shape.as_list() for op in products]
 
 
 @pytest.mark.parametrize("adjoint", [False, True])
@@ -51,8 +51,8 @@ def test_products_with_a_common_matrix(
 
 def test_products_with_a_matrix_for_each() -> None:
     x, y = RNG.normal(size=(5, 1, 4, 3)), RNG.normal(size=(5, 3, 2))
-    found = tf.vectorized_map(lambda pair: tf.matmul(*pair), (tf.constant(x), tf.constant(y)))
-    np.testing.assert_allclose(found, x @ y[:, np.newaxis], rtol=1e-12)
+    products = tf.vectorized_map(lambda pair: tf.matmul(*pair), (tf.constant(x), tf.constant(y)))
+    np.testing.assert_allclose(products, x @ y[:, np.newaxis], rtol=1e-12)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
@@ -75,8 +75,8 @@ def test_gradients_of_convolutions(groups: int, one_input: bool, step: dict[str,
 
     at_once = tf.function(lambda: tf.vectorized_map(gradients, tf.range(3)))()
     each = zip(*(gradients(lane) for lane in range(3)), strict=True)
-    for found, right in zip(at_once, map(np.stack, each), strict=True):
-        np.testing.assert_allclose(found, right, rtol=0, atol=2e-5)
+    for gradient, right in zip(at_once, map(np.stack, each), strict=True):
+        np.testing.assert_allclose(gradient, right, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -101,6 +101,6 @@ def test_gradients_of_convolutions_in_lanes_of_lanes(
         return tf.vectorized_map(lambda inner: gradients(outer, inner), tf.range(3))
 
     at_once = tf.function(lambda: tf.vectorized_map(lanes, tf.range(2)))()
-    for k, found in enumerate(at_once):
+    for k, gradient in enumerate(at_once):
         right = [[gradients(outer, inner)[k] for inner in range(3)] for outer in range(2)]
-        np.testing.assert_allclose(found, np.array(right), rtol=0, atol=2e-5)
+        np.testing.assert_allclose(gradient, np.array(right), rtol=0, atol=2e-5)

@@ -19,7 +19,7 @@ CONTEXT.set_forkserver_preload(["tfbdl"])
 
 @functools.cache
 def strategy() -> tf.distribute.Strategy:
-    """That of this process; it joins the others, and must come before anything is computed."""
+    """This process's strategy; it joins the others, and must come before anything is computed."""
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 

@@ -1,4 +1,4 @@
-"""Run the command line as ``python -m tfbdl``."""
+"""Runs the command line as ``python -m tfbdl``."""
 
 import sys
 

@@ -12,7 +12,7 @@ from tfbdl.tensorflow_private import gradients_die, operations_of_xla
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
 
 SLOW = ("DepthwiseConv", "Conv2DBackpropInput", "Conv3D")
-"""Of single channels, transposed, in space: XLA takes 5 to 20 times as long for them on a CPU."""
+"""Depthwise, transposed and 3D convolutions: on a CPU XLA takes 5 to 20 times as long."""
 
 _STACK = "EmptyTensorList"
 

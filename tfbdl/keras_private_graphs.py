@@ -12,7 +12,7 @@ from keras.src.models.functional import Functional
 from tfbdl.keras_private import is_graph, set_keras_mask, takes_training
 
 Replace = Callable[[Any], Any]
-"""From a layer or operation to a new one, the same each time it is asked about one."""
+"""A function from a layer or operation to a new one, the same each time it is asked about one."""
 
 
 def rebuild(model: keras.Model, replace: Replace, dtype: str | None = None) -> keras.Model:

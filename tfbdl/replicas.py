@@ -12,7 +12,7 @@ from tfbdl.graphs import Compiled
 
 
 def summed(value: tf.Tensor) -> tf.Tensor:
-    """In a step that replicas do together, the sum of what each of them has; else `value`."""
+    """The sum of what each replica has, in a step that replicas do together; else `value`."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return value

@@ -26,7 +26,7 @@ class SideBySide:
 
     @classmethod
     def of(cls, outputs: Any) -> SideBySide:
-        """Those of the symbolic outputs of a model.
+        """Makes one for the symbolic outputs of a model.
 
         Raises:
             ValueError: if a length in them is not known.

@@ -56,7 +56,7 @@ def _has_groups(op: pfor._PforInput, x: tf.TensorShape, kernel: tf.TensorShape) 
 
 
 def _input_gradient(op: pfor._PforInput) -> list[pfor.WrappedTensor]:
-    """That of a convolution, by XLA if it has groups: on a CPU TensorFlow alone may not have it."""
+    """Input gradient of a convolution, by XLA if grouped: on a CPU TensorFlow alone may lack it."""
     (kernel, kernel_varies, _), like = op.input(1), op.outputs[0].shape
     if kernel_varies or None in like[1:] or not _has_groups(op, like, kernel.shape):
         return _plain_input_gradient(op)
@@ -77,11 +77,11 @@ def _input_gradient(op: pfor._PforInput) -> list[pfor.WrappedTensor]:
 
 
 def _kernel_gradient(op: pfor._PforInput) -> pfor.WrappedTensor:
-    """That of a convolution: lane by lane, if it has groups by XLA, or the lanes have own inputs.
+    """The kernel gradient of a convolution.
 
-    TensorFlow's rule for lanes of one input takes them for more channels: with groups these are the
-    channels of others, and the gradients are wrong (2.21). For inputs of their own it loops too,
-    with a warning.
+    It is lane by lane, if it has groups by XLA, or the lanes have own inputs. TensorFlow's rule for
+    lanes of one input takes them for more channels: with groups these are the channels of others,
+    and the gradients are wrong (2.21). For inputs of their own it loops too, with a warning.
     """
     (x, x_varies, _), kernel = op.input(0), op.outputs[0].shape
     is_known = kernel.is_fully_defined()  # not that of a rule for lanes within lanes

@@ -78,7 +78,7 @@ class Learner:
         return self.decay * keras.ops.sum(keras.ops.square(kernel))
 
     def train(self, x: np.ndarray, y: np.ndarray) -> None:
-        """From the start, in batches of one size, so that nothing is compiled twice."""
+        """Trains from the start, in batches of one size, so that nothing is compiled twice."""
         for variable, value in zip(self._state, self._start, strict=True):
             variable.assign(value)
         self.decay.assign(self.args.decay / len(x))

@@ -45,7 +45,7 @@ def table() -> str:
 
 
 def claims() -> Iterator[Claim]:
-    """From the course to the field, and what it costs."""
+    """The claims, from the course to the field, and what it costs."""
     for title, name, slides in (("the VAE", "vae", VAE), ("MC dropout", "log", MC_DROPOUT)):
         yield Claim(
             f"The slides' log of {title}",
@@ -145,7 +145,7 @@ def metrics(name: str) -> dict[str, Any]:
 
 
 def methods(name: str) -> dict[str, dict[str, float]]:
-    """Of a run that compares methods, the scores of each."""
+    """The scores of each method, of a run that compares methods."""
     other = ("configuration", "versions")
     return {key: value for key, value in metrics(name).items() if key not in other}
 
@@ -213,7 +213,7 @@ def reaches(of: list[dict[str, Any]], score: str, best: float, sign: int) -> boo
 
 
 def pretrained() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of the last blocks, the plain network and the method of the best likelihood."""
+    """The plain network and the method of the best likelihood, of the last blocks."""
     tails = [record for record in records("pretrained/scores") if record["part"] == "tail"]
     plain = next(record for record in tails if record["method"] == "fine-tuned")
     return plain, min(tails, key=lambda record: record["nll"])

@@ -12,7 +12,7 @@ from tfbdl import kl_term
 from tutorials import image_data, run_files
 
 ADAM_EPSILON = 1e-8
-"""That of TensorFlow 1, in which the lectures' logs were made, and of Kingma and Ba (2015).
+"""The epsilon of TensorFlow 1, in which the lectures' logs were made, and of Kingma and Ba (2015).
 
 Keras' own is 1e-7, which holds back weights of small gradients: those of dark pixels, and of a KL
 that is divided by N.

@@ -82,7 +82,7 @@ def prior_of(task: int, posterior: Laplace | None, num_data: int) -> AbstractCon
 
 
 def accuracy(model: keras.Model, data: ImageData, order: np.ndarray) -> float:
-    """In percent, of a task's test images."""
+    """The accuracy of a task's test images, in percent."""
     logits = keras.ops.convert_to_numpy(model(data.x_test[:, order]))
     return 100.0 * float(np.mean(logits.argmax(-1) == data.y_test))
 

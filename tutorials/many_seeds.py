@@ -35,7 +35,7 @@ from tutorials import (
 from tutorials.records import RecordFile
 
 KEEP_EPOCHS = {1000: 1000, 10000: 100}
-"""By N: 10,000 steps, after which the rates of N = 1,000 stand still."""
+"""Epochs by N: 10,000 steps, after which the rates of N = 1,000 stand still."""
 
 
 def base(args: argparse.Namespace) -> keras.Model:

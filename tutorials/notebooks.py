@@ -35,7 +35,7 @@ FOLDERS = {
 CODE = re.compile(r"^```python\n(.*?)^```$", flags=re.S | re.M)
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 COLOURS, WIDTH = 256, 1000
-"""Of a figure that is kept: enough for bands of ten classes, and half of the size."""
+"""Colours and width of a kept figure: enough for bands of ten classes, and half of the size."""
 
 
 def notebook(name: str) -> nbformat.NotebookNode:
@@ -57,7 +57,7 @@ def code_of(cells: Sequence[nbformat.NotebookNode]) -> list[nbformat.NotebookNod
 
 
 def code_hash(cells: Sequence[nbformat.NotebookNode]) -> str:
-    """Of the code of all cells."""
+    """A hash of the code of all cells."""
     code = "\n\n".join(cell.source for cell in code_of(cells))
     return hashlib.sha256(code.encode()).hexdigest()
 

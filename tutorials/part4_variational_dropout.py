@@ -30,7 +30,7 @@ from tfbdl.posteriors import MultiplicativeNormal
 from tutorials import classifiers, commands, image_data, run_files
 
 WARM_UP = {"tutorial": (5, 50), "lenet": (5, 20)}
-"""With Molchanov's KL: last epoch without it, first with all of it; the second is the paper's."""
+"""Last epoch without Molchanov's KL, first with all of it; the second is the paper's."""
 
 
 def parser() -> argparse.ArgumentParser:

@@ -52,9 +52,9 @@ def main() -> None:
         known = {} if args.again else cells.get(row, {})
         left = [c for c in args.columns or COLUMNS if not known.get(c, {}).get("found")]
         while left:
-            for column, found, seconds in in_a_process(row, tuple(left)):
-                print(f"{row} | {column} | {found} | {seconds:.0f} s", flush=True)
-                cells.setdefault(row, {})[column] = {"found": found, "seconds": round(seconds, 1)}
+            for column, outcome, seconds in in_a_process(row, tuple(left)):
+                print(f"{row} | {column} | {outcome} | {seconds:.0f} s", flush=True)
+                cells.setdefault(row, {})[column] = {"found": outcome, "seconds": round(seconds, 1)}
                 left.remove(column)
                 kept["versions"] = {name: version(name) for name in PACKAGES}
                 args.kept.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def bayesian(case: Case) -> keras.Model:
 
 @functools.cache
 def kept_bayesian(model: keras.Model) -> keras.Model:
-    """That which is only asked: by all columns of a row, so that its answers compile once."""
+    """A model which is only asked: by all columns of a row, so that its answers compile once."""
     return tfbdl.to_bayesian(model, num_data=N)
 
 
@@ -181,7 +181,7 @@ def neural_linear(case: Case) -> None:
 
 
 def temperature(case: Case) -> None:
-    """Of labels that the network gets right three times in four."""
+    """Fits the temperature of labels that the network gets right three times in four."""
     logits = outputs(case.model, case.x)
     logits = np.asarray(logits["kind"] if isinstance(logits, dict) else logits, "float64")
     y = logits.argmax(axis=-1)
@@ -241,7 +241,7 @@ SEEN: dict[tuple[str, str], str] = {
         "ONNX",
     ): "files hold single precision, and would not answer as the model does",
 }
-"""Those that were found not to work when they were run, with what is known of it."""
+"""Cells that were found not to work when they were run, with what is known of them."""
 
 MESSAGES = (ValueError, NotImplementedError, FileExistsError)
 

@@ -44,7 +44,7 @@ def of_keras(name: str, **arguments: Any) -> Case:
 
 
 def normalised(case: Case) -> Case:
-    """With the moments of the images: a deep network may begin with outputs of 1e-10."""
+    """A case with the moments of the images: a deep network may begin with outputs of 1e-10."""
     layers = [layer for layer in case.model.layers if isinstance(layer, L.BatchNormalization)]
     momenta = [layer.momentum for layer in layers]
     for layer in layers:

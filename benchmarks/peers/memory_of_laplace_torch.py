@@ -78,7 +78,7 @@ def block(inputs: int, units: int) -> list[nn.Module]:
 
 
 class UNet(nn.Module):
-    """That of `memory.py`; its last layer is a convolution, or a product with rows of pixels."""
+    """UNet of `memory.py`; its last layer is a convolution, or a product with rows of pixels."""
 
     def __init__(self, head: nn.Module) -> None:
         super().__init__()

@@ -24,7 +24,10 @@ def parts(theta: jax.Array, *shapes: tuple[int, ...]) -> list[jax.Array]:
 
 
 def log_density_46() -> tuple[Callable[[jax.Array], jax.Array], int]:
-    """On the curve; the softplus of the last parameter is the noise scale, from Gamma(1/2, 1)."""
+    """The log density on the curve.
+
+    The softplus of the last parameter is the noise scale, from Gamma(1/2, 1).
+    """
     x, y = map(jnp.asarray, work.curve())
     shapes = list(zip(work.TANH[:-1], work.TANH[1:], strict=True))
 
@@ -42,7 +45,7 @@ def log_density_46() -> tuple[Callable[[jax.Array], jax.Array], int]:
 
 
 def log_density_small() -> tuple[Callable[[jax.Array], jax.Array], int]:
-    """On images."""
+    """The log density on images."""
     x, y = map(jnp.asarray, work.images(1000))
     inputs, units, classes = work.SMALL
     shapes = ((inputs, units), (units,), (units, classes), (classes,))
@@ -109,7 +112,7 @@ def nuts_small() -> Round:
 
 
 class Steps(NamedTuple):
-    """Those from sample to sample."""
+    """Steps from sample to sample."""
 
     num_integration_steps: int
 

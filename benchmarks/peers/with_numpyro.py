@@ -20,7 +20,7 @@ Round = Callable[[], dict[str, float]]
 
 
 def weights(name: str, *shape: int) -> jax.Array:
-    """Of which each is N(0, 1)."""
+    """Weights of which each is N(0, 1)."""
     return numpyro.sample(name, dist.Normal(0, 1).expand(shape).to_event(len(shape)))
 
 
@@ -139,13 +139,13 @@ def chain(model: Callable[..., None], shapes: Any, data: Any, samples: int, kern
 
 
 def chain_46(kernel: Any) -> Round:
-    """On the curve."""
+    """A chain on the curve."""
     shapes = {"w0": (3, 5), "w1": (5, 5), "w2": (5, 1), "scale": ()}
     return chain(curve_model, shapes, work.curve(), work.SAMPLES_46, kernel)
 
 
 def chain_small(kernel: Any) -> Round:
-    """On images."""
+    """A chain on images."""
     inputs, units, classes = work.SMALL
     shapes = {"w0": (inputs, units), "b0": (units,), "w1": (units, classes), "b1": (classes,)}
     return chain(small_model, shapes, work.images(1000), work.SAMPLES_SMALL, kernel)

@@ -164,7 +164,7 @@ def chain(target: LogPosterior, kernel: Any, num_samples: int, thinning: int) ->
 
 
 def chain_46(kernel: Any, thinning: int = 1) -> Round:
-    """On the curve, with the noise among the parameters."""
+    """A chain on the curve, with the noise among the parameters."""
     hidden = [keras.layers.Dense(n, "tanh", use_bias=False) for n in work.TANH[1:-1]]
     stack = [*hidden, keras.layers.Dense(1, use_bias=False), layers.LearnedScale()]
     network = keras.Sequential([keras.Input((work.TANH[0],)), *stack])
@@ -174,7 +174,7 @@ def chain_46(kernel: Any, thinning: int = 1) -> Round:
 
 
 def chain_small(kernel: Any, thinning: int = 1) -> Round:
-    """On images."""
+    """A chain on images."""
     stack = [keras.layers.Dense(work.SMALL[1], "tanh"), keras.layers.Dense(work.SMALL[2])]
     network = keras.Sequential([keras.Input((work.SMALL[0],)), *stack])
     target = LogPosterior(network, 1.0, *work.images(1000), likelihood=Categorical())
@@ -182,7 +182,7 @@ def chain_small(kernel: Any, thinning: int = 1) -> Round:
 
 
 def trajectories(step_size: float, num_steps: int, kernel: type[HMC] = HMC) -> HMC:
-    """Of that many steps each."""
+    """Trajectories of that many steps each."""
     return kernel(step_size=step_size, trajectory_length=(num_steps - 0.5) * step_size, jitter=0.0)
 
 

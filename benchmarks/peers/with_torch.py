@@ -15,7 +15,7 @@ Round = Callable[[], dict[str, float]]
 
 
 def batches(batch: int, *arrays: np.ndarray) -> list[tuple[torch.Tensor, ...]]:
-    """Those of a round."""
+    """The batches of a round."""
     tensors = [torch.from_numpy(a.astype(np.int64) if a.dtype == np.int32 else a) for a in arrays]
     return list(zip(*(t.split(batch) for t in tensors), strict=True))
 
@@ -69,7 +69,7 @@ def bbb_wide() -> Round:
 
 
 def convolution(inputs: int, filters: int, stride: int = 1) -> nn.Sequential:
-    """Of 3 x 3 pixels, and its normalisation."""
+    """A convolution of 3 x 3 pixels, and its normalisation."""
     kernel = nn.Conv2d(inputs, filters, 3, stride, padding=1, bias=False)
     return nn.Sequential(kernel, nn.BatchNorm2d(filters))
 
@@ -103,13 +103,13 @@ def resnet20() -> nn.Sequential:
 
 
 def photographs(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the work, channels first."""
+    """The photographs of the work, channels first."""
     x, y = work.photographs(n)
     return np.ascontiguousarray(x.transpose(0, 3, 1, 2)), y
 
 
 class FilterResponseNormalization(nn.Module):
-    """That of images, channels first; swish behind it, or nothing."""
+    """Normalises images, channels first; swish behind it, or nothing."""
 
     def __init__(self, channels: int, activate: bool = True) -> None:
         super().__init__()

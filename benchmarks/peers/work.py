@@ -8,29 +8,29 @@ from __future__ import annotations
 import numpy as np
 
 STEPS = 50
-"""Of a round, where a unit is a step."""
+"""Steps of a round, where a unit is a step."""
 NETWORK = (784, 500, 500, 10)
 BATCH = 100
 WIDE = (784, 1200, 1200, 10)
 WIDE_BATCH = 128
 CHAIN_BATCH, CHAIN_STEPS = 80, 10
-"""Of the chain of a network of convolutions, and of a round of it."""
+"""Batch of the chain of a network of convolutions, and steps of a round of it."""
 LEARNING_RATE = 1e-3
-"""Of Adam."""
+"""The learning rate of Adam."""
 DRAWS = 1000
-"""Of a prediction of 1,000 images."""
+"""Draws of a prediction of 1,000 images."""
 TANH = (3, 5, 5, 1)
 """46 parameters with the noise scale and no biases; weights from N(0, 1), it from Gamma(1/2, 1)."""
 SMALL = (784, 50, 10)
-"""Of the chains on 1,000 images."""
+"""The network of the chains on 1,000 images."""
 SAMPLES_46, SAMPLES_SMALL = 2000, 300
-"""Of a chain, a round. All packages start at the same point, with unit masses."""
+"""Samples of a chain, a round. All packages start at the same point, with unit masses."""
 WEIGHTS = dict.fromkeys(("hmc_46", "nuts_46", "mclmc_46", "mams_46"), 45)
 """How many of a sample's parameters are weights, where not all are; the others come last."""
 TRAJECTORY_46, TRAJECTORY_SMALL = 100, 20
 """Leapfrog steps of HMC."""
 STEP_46, STEP_SMALL = 0.0025, 0.01
-"""Of leapfrog: what adaptation finds for an acceptance of 0.8."""
+"""Step sizes of leapfrog: what adaptation finds for an acceptance of 0.8."""
 DEPTH_46, DEPTH_SMALL = 10, 6
 """Doublings of a tree of NUTS, at most."""
 ISOKINETIC_46, ISOKINETIC_SMALL = TRAJECTORY_46 // 2, TRAJECTORY_SMALL // 2
@@ -40,7 +40,7 @@ MAMS_46, MCLMC_46, MCLMC_SMALL = 0.0035, 0.005, 0.02
 DECOHERENCE_46, DECOHERENCE_SMALL = 0.25, 0.2
 """The length over which a direction of MCLMC is forgotten; that of the trajectories of HMC."""
 MEMBERS = 4
-"""Of BatchEnsemble."""
+"""Members of BatchEnsemble."""
 
 TITLES = {
     "bbb_local": "Bayes by Backprop, local reparameterisation, 784-500-500-10, batch 100",

@@ -39,7 +39,7 @@ SLOW = 0.2
 
 REFUSALS = (ValueError, TypeError, OSError)
 DOCUMENTED = (TrainingError, SamplingError)
-"""Of training and chains that leave the finite numbers, whose message names no argument."""
+"""Errors of training and chains that leave the finite numbers, whose message names no argument."""
 
 
 class Answer(NamedTuple):

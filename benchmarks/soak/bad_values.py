@@ -94,7 +94,7 @@ ANYTHING: tuple[Callable[[], Any], ...] = (
 
 
 COUNTS = (
-    *("epochs", "every", "max_iterations", "n_samples", "num_members", "num_samples"),
+    *("epochs", "every", "max_iterations", "num_members", "num_samples"),
     *("num_warmup", "samples", "thinning"),
 )
 """Arguments of which a large number is a long run, and no mistake."""

@@ -15,9 +15,9 @@ from typing import Any
 PATIENCE = 60.0
 """Seconds of a processor that an answer may take; ten times as many of the clock."""
 START = 600.0
-"""That a process may take before it answers."""
+"""Seconds that a process may take before it answers."""
 MEGABYTES = 2000
-"""That a process may hold beyond what it holds when it begins, and address twice as many."""
+"""Megabytes that a process may hold beyond those at its start, and address twice as many."""
 
 _CONTEXT = multiprocessing.get_context("spawn")
 _ENVIRONMENT = {

@@ -31,7 +31,7 @@ READ_WHEN_CUT = {"train.log"}
 
 
 def all_readers() -> dict[str, Reader]:
-    """Those of `readers`, and of what chains, samplers and `tfbdl predict` keep or take."""
+    """Readers of `readers`, and of what chains, samplers and `tfbdl predict` keep or take."""
     chains = _chains()
     return readers() | {
         "samples of a chain": Reader(chains["theta.npy"], _resume_chains, ValueError, "theta.npy"),

@@ -25,7 +25,7 @@ ALLOWED = 16.0
 
 
 class Growth(NamedTuple):
-    """Of the memory of a run.
+    """The growth of the memory of a run.
 
     steps: how many it made.
     early: megabytes resident after a fifth of them.
@@ -38,13 +38,13 @@ class Growth(NamedTuple):
 
 
 def training(steps: int) -> Growth:
-    """Of `tfbdl.train` on arrays, with a log and a checkpoint an epoch."""
+    """The growth of `tfbdl.train` on arrays, with a log and a checkpoint an epoch."""
     with tempfile.TemporaryDirectory() as folder:
         return _training(steps, lambda *_: (X, Y), savedir=Path(folder) / "run")
 
 
 def streaming(steps: int) -> Growth:
-    """Of `tfbdl.train` on a data set that is made anew each epoch."""
+    """The growth of `tfbdl.train` on a data set that is made anew each epoch."""
 
     def examples(epoch: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
         data = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(N, seed=epoch)
@@ -54,7 +54,7 @@ def streaming(steps: int) -> Growth:
 
 
 def chains(steps: int) -> Growth:
-    """Of `MCMC`, in calls of few steps."""
+    """The growth of `MCMC`, in calls of few steps."""
     seen: list[float] = []
     save = tfbdl.inference.mcmc.storage.ChainStorage.save
 
@@ -91,7 +91,7 @@ def check(growth: Growth) -> Growth:
 
 
 def megabytes() -> float:
-    """That this process holds in memory now."""
+    """Megabytes that this process holds in memory now."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 

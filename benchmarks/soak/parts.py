@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
 
 def parts(scale: float, seed: int) -> Iterator[Part]:
-    """Those of a run of this size, in their order."""
+    """The parts of a run of this size, in their order."""
 
     def share(whole: float) -> int:
         return max(round(scale * whole), 1)

@@ -66,7 +66,7 @@ TESTS = [
     "tests/inference/test_log_posterior.py",
     "tests/plots",
 ]
-"""Those that use most of Keras, TensorFlow and Python's own library."""
+"""Tests that use most of Keras, TensorFlow and Python's own library."""
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def test_batches_are_those_of_enumeration(seed: int, monkeypatch: Any) -> None:
 
 
 def test_labellings_that_are_drawn() -> None:
-    """On average over seeds the information of the same batch, within four standard errors."""
+    """The information of the same batch on average over seeds, within four standard errors."""
     p = drawn(5, 6, 3, concentration=1.0)
     exact = acquire.batch_bald(of_classes(p), 4)
     np.testing.assert_allclose(exact.information[-1], joint_information(p[:, exact.indices]))
@@ -94,7 +94,7 @@ def test_many_labels_of_many_functions_stay_finite() -> None:
 
 
 def test_a_batch_has_no_twins() -> None:
-    """Of three copies of the most informative input, and one that is less so."""
+    """Three copies of the most informative input, and one that is less so."""
     p = drawn(6, 2, 4, seed=3)
     scores = acquire.bald(of_classes(p))
     best, other = np.argsort(-scores)

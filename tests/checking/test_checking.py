@@ -97,7 +97,7 @@ def test_prior_of_recurrent_and_deep_models() -> None:
 
 
 def test_prior_p_values_are_uniform() -> None:
-    """Of data from the prior, whatever the statistic."""
+    """Data from the prior have uniform ones, whatever the statistic."""
     prediction = prior_predictive(linear(), X, 600, prior=GAMMA)
     replicates = replicate(prediction)
     w = GAMMA * RNG.normal(size=(300, D))
@@ -186,7 +186,7 @@ def test_loo_of_chains_against_the_exact_one() -> None:
 
 
 def test_loo_of_a_prediction() -> None:
-    """Of independent draws of the exact posterior, which Laplace's is here."""
+    """Independent draws of the exact posterior, which Laplace's is here."""
     laplace = Laplace(linear(), prior_precision=GAMMA**-2, pred_type="nn")
     model = laplace.model
     precision = MANY.T @ MANY / SIGMA**2 + np.eye(D) / GAMMA**2
@@ -200,7 +200,7 @@ def test_loo_of_a_prediction() -> None:
 
 
 def test_positions_that_a_mask_leaves_out_have_no_likelihood() -> None:
-    """Of tokens that are 0, in predictions and chains alike."""
+    """Tokens that are 0 have none, in predictions and chains alike."""
     keras.utils.set_random_seed(0)
     tokens = np.array([[1, 2, 0], [2, 0, 0], [1, 1, 2]])
     y = RNG.normal(size=(3, 3, 1)).astype("float32")

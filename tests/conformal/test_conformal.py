@@ -52,7 +52,7 @@ def test_quantile_by_counting(n: Any, coverage: Any) -> None:
 
 @pytest.mark.parametrize(("n", "coverage"), [(30, 0.9), (50, 0.5)])
 def test_coverage_of_intervals_follows_its_beta_law(n: Any, coverage: Any) -> None:
-    """Of 1,000 data sets to calibrate by, each with its exact coverage of N(0, 1)."""
+    """1,000 data sets to calibrate by, each with its exact coverage of N(0, 1)."""
     rng = np.random.default_rng(0)
     method, new = Split(normalized=False), of_reals(np.zeros((1, 1)))
     covered = []

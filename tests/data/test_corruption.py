@@ -33,7 +33,7 @@ class CorruptionTest(unittest.TestCase):
         np.testing.assert_allclose(black, np.full((1, 1, 1, 3), BRIGHTER[1]), rtol=1e-6)
 
     def test_pixelation_is_means_over_cells(self) -> None:
-        """By the integral of the image as a function that is constant on each pixel."""
+        """The integral of the image as a function that is constant on each pixel says the same."""
         size, kept, fine = 20, 13, 20 * 13
         pixelated = corrupt(IMAGES[:, :, :1], "pixelation", 5)  # a column of its own: rows alone
         for image, result in zip(IMAGES[:, :, 0], pixelated[:, :, 0], strict=True):

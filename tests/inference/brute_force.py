@@ -175,7 +175,7 @@ def empirical_fisher(model: Any, likelihood: Any, y: Any, x: Any = X) -> Any:
 
 
 def hessian(model: Any, likelihood: Any, y: Any, x: Any = X) -> Any:
-    """That of -log p(y | theta), by central differences of its gradient, shape (D, D)."""
+    """The Hessian of -log p(y | theta), by central differences of its gradient, shape (D, D)."""
     flat, theta = wide(model)
 
     @tf.function(autograph=False)
@@ -190,7 +190,7 @@ def hessian(model: Any, likelihood: Any, y: Any, x: Any = X) -> Any:
 
 
 def curvature_of(kind: Any, model: Any, likelihood: Any, y: Any) -> Any:
-    """That which a kind of curvature is, shape (D, D)."""
+    """The matrix that a kind of curvature is, shape (D, D)."""
     if kind == "ggn":
         return ggn(model, likelihood)
     if kind == "ef":

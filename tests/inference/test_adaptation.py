@@ -51,7 +51,7 @@ class AdaptationTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(self.scale[ENDS[-1] :], np.broadcast_to(self.scale[-1], (60, 3, 2)))
 
     def test_scales_beside_large_means(self) -> None:
-        """Those of the draws as float32 holds them."""
+        """The scales are those of the draws as float32 holds them."""
         rng = np.random.default_rng(1)
         noise = rng.normal(size=(NUM_WARMUP, 3, 2)) * [0.02, 0.3]
         theta = (np.array([1e4, 1e6]) + noise).astype("float32")

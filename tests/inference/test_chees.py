@@ -15,7 +15,7 @@ from tfbdl.inference.mcmc.kernels.chees import _slope
 
 
 def test_slope_is_that_of_the_criterion() -> None:
-    """By automatic differentiation of the criterion of TensorFlow Probability."""
+    """The criterion of TensorFlow Probability has this slope by automatic differentiation."""
     rng = np.random.default_rng(0)
     before, after, velocity = (tf.constant(a) for a in rng.normal(size=(3, 6, 4)))
     accept_prob = tf.constant([0.9, 0.3, 0.0, 1.0, 0.7, 0.5], tf.float64)
@@ -26,8 +26,8 @@ def test_slope_is_that_of_the_criterion() -> None:
         value = tfp.experimental.mcmc.chees_criterion(before, there, accept_prob, 1.0)
     each = tape.gradient(value, move)
     expected = tf.reduce_sum(each * accept_prob) / tf.reduce_sum(accept_prob)
-    found = _slope(before, after, velocity, accept_prob)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    slope = _slope(before, after, velocity, accept_prob)
+    np.testing.assert_allclose(slope, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("mass_matrix", ["identity", "diagonal"])
@@ -49,20 +49,20 @@ def test_moments_of_an_ill_conditioned_normal(mass_matrix: str) -> None:
 
 
 def test_length_is_learned() -> None:
-    """Of N(0, I) with u uniform, T settles in one place, wherever below it begins."""
+    """T for N(0, I) with u uniform settles in one place, wherever below it begins."""
 
     def normal(theta: Any) -> Any:
         return -0.5 * tf.reduce_sum(theta**2, axis=1)
 
-    found = []
+    lengths = []
     for first in (0.1, 1.0):
         kernel = ChEES(trajectory_length=first, step_size=0.2, num_adaptation=400)
         start = np.random.default_rng(0).normal(size=(32, 10)).astype("float32")
         state, _ = known_targets.walk(kernel, normal, start, 500, step_size=0.2)
         assert np.ptp(state.length) == 0.0
-        found.append(state.length[0])
-    np.testing.assert_allclose(*found, rtol=0.35)
-    assert 1.0 < found[0] < 8.0
+        lengths.append(state.length[0])
+    np.testing.assert_allclose(*lengths, rtol=0.35)
+    assert 1.0 < lengths[0] < 8.0
 
 
 def test_length_stands_still_after_warm_up() -> None:
@@ -84,7 +84,7 @@ def test_one_chain_is_refused() -> None:
 
 
 def test_chains_start_from_an_ensemble(tmp_path: Any) -> None:
-    """From its members, the first ones again where chains are more; and from other posteriors."""
+    """They begin at its members, the first again where chains are more; and at other posteriors."""
     x = np.linspace(-1, 1, 20)[:, None].astype("float32")
 
     def build() -> Any:

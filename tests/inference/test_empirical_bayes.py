@@ -38,7 +38,7 @@ def loop(model: Any, callback: Any, epochs: int) -> None:
 class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters((fit, "scalar"), (loop, "layerwise"))
     def test_finds_the_best_linear_regression(self, train: Any, prior_structure: Any) -> None:
-        """Of prior, noise and weights, although the loss has another noise throughout."""
+        """Prior, noise and weights are the best, although the loss has another noise throughout."""
         model = network()
         laplace = Laplace(
             model, subset_of_weights="all", hessian_structure="full", jit_compile=False

@@ -12,7 +12,7 @@ from known_targets import gaussian
 import tfbdl
 from tfbdl.inference import HMC, MALA, MCLMC, MCMC, NUTS, RandomWalk, bfmi
 
-SHORT = {"num_warmup": 100, "num_samples": 300, "num_chains": 3}
+FEW_STEPS = {"num_warmup": 100, "num_samples": 300, "num_chains": 3}
 
 
 @pytest.mark.parametrize("shape", [(4, 1), (200, 3)])
@@ -28,7 +28,7 @@ def test_bfmi_is_that_of_arviz(shape: Any) -> None:
 @pytest.mark.parametrize("kernel", [NUTS(), HMC(), MALA()])
 def test_energy_of_draws(kernel: Any) -> None:
     """Minus the log density, and a kinetic energy of the law chi^2 / 2 with D = 3."""
-    mcmc = MCMC(gaussian, kernel=kernel, initial=np.ones(3), **SHORT).fit(verbose=0)
+    mcmc = MCMC(gaussian, kernel=kernel, initial=np.ones(3), **FEW_STEPS).fit(verbose=0)
     kinetic = mcmc.draws.energy + mcmc.draws.log_prob
     assert kinetic.min() > 0
     assert kinetic.mean() == pytest.approx(1.5, abs=0.25)
@@ -40,7 +40,7 @@ def test_energy_of_draws(kernel: Any) -> None:
 
 
 def test_energy_is_conserved_along_a_trajectory() -> None:
-    """By small steps: that of the start, with the momentum that is drawn there."""
+    """Small steps keep it as at the start, with the momentum that is drawn there."""
     kernel = HMC(step_size=1e-3, trajectory_length=0.5, jitter=0.0)
     target = tf.function(gaussian)
     theta = tf.constant(np.ones((4, 3)))
@@ -61,11 +61,11 @@ def test_funnel_is_told(tmp_path: Any) -> None:
         return -0.5 * (v[:, 0] / 3) ** 2 + rest
 
     start = np.random.default_rng(0).normal(size=(3, 30)) * 0.3
-    slow = MCMC(funnel, kernel=NUTS(max_tree_depth=6), initial=start, **SHORT).fit(verbose=0)
+    slow = MCMC(funnel, kernel=NUTS(max_tree_depth=6), initial=start, **FEW_STEPS).fit(verbose=0)
     assert slow.summary().bfmi.min() < 0.3
     assert "below 0.3 tails are explored slowly" in str(slow.summary())
     for kernel in (RandomWalk(), MCLMC()):
-        other = MCMC(gaussian, kernel=kernel, initial=np.ones(3), **SHORT).fit(verbose=0)
+        other = MCMC(gaussian, kernel=kernel, initial=np.ones(3), **FEW_STEPS).fit(verbose=0)
         assert np.isnan(other.summary().bfmi).all()
         assert "E-BFMI" not in str(other.summary())
 

@@ -42,7 +42,7 @@ class TurnTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(gain[i], end[-1], 1e-6, 1e-8)
 
     def test_gain_is_the_change_of_volume(self) -> None:
-        """On the sphere in three dimensions, by the determinant between the tangent planes."""
+        """The determinant between the tangent planes, on the sphere in three dimensions."""
         u, g = rows(1, 3), 2.0 * rows(1, 3)
         time = tf.constant([0.5], tf.float64)
         with tf.GradientTape() as tape:

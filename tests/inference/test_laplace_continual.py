@@ -118,7 +118,7 @@ def test_regulariser_is_the_posterior(structure: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("structure", ["full", "kron", "diag", "lowrank"])
 def test_regulariser_of_a_linear_model_is_exact(structure: str, dtype: str) -> None:
-    """In the precision of the weights, of small steps too: -log N(theta; mean, cov) / N."""
+    """It is exact in the precision, of small steps too: -log N(theta; mean, cov) / N."""
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)])
     posterior = laplace(at(model, A), structure).fit(X[A], Y[A])
     curvature = PHI[A].T @ PHI[A] / SIGMA**2
@@ -139,7 +139,7 @@ def test_regulariser_of_a_linear_model_is_exact(structure: str, dtype: str) -> N
 
 
 def test_training_under_the_posterior_finds_the_mode_of_both() -> None:
-    """By Keras' own fit, of the second data alone."""
+    """Keras' own fit, of the second data alone, finds it."""
     model = at(linear(), A)
     posterior = laplace(model).fit(X[A], Y[A])
     with posterior.as_prior(num_data=30):

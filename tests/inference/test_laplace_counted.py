@@ -100,7 +100,7 @@ def test_whole_network(masked: bool, of_softmax: bool) -> None:
 @pytest.mark.parametrize("structure", ["diag", "kron", "full", "lowrank"])
 @pytest.mark.parametrize("subset", ["last_layer", "all"])
 def test_positions_that_count_are_examples(subset: str, structure: str) -> None:
-    """Of a network of each position alone; the inputs of all are in Kronecker factors of "all"."""
+    """A network of each position alone; the inputs of all are in Kronecker factors of "all"."""
     if (subset, structure) == ("all", "kron"):
         return
     settings = {"subset_of_weights": subset, "hessian_structure": structure}

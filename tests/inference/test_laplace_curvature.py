@@ -42,7 +42,7 @@ class OutputFisherTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, brute_force.information(likelihood, f), 1e-6, 1e-9)
 
     def test_shapes_of_gamma_laws(self) -> None:
-        """Of moderate shapes: those of a random network put much mass below the least float."""
+        """Moderate shapes: those of a random network put much mass below the least float."""
         f = np.stack([RNG.normal(size=6), np.linspace(-0.5, 5.0, 6)], axis=-1)
         root = fisher_root(likelihoods.Gamma(), tf.constant(f))
         got = tf.matmul(root, root, transpose_b=True)
@@ -96,7 +96,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(1, 2, 4)
     def test_layers_wider_and_narrower_than_the_outputs(self, width: int) -> None:
-        """Of which J is written out or not; batches that are not full count what is theirs."""
+        """J is written out for some of them; batches that are not full count what is theirs."""
         likelihood, _, y = case("categorical")
         model = network((2, width))
         laplace = fitted(model, likelihood, y, batch_size=NUM - 1)
@@ -109,7 +109,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*CASES)
     def test_monte_carlo_fisher_is_right_on_average(self, name: str) -> None:
-        """With the standard errors that follow from the fourth moments of the scores."""
+        """The standard errors follow from the fourth moments of the scores."""
         likelihood, model, y = case(name)
         copies = 300
         x, y = np.tile(X, (copies, 1)), np.concatenate([y] * copies)
@@ -136,7 +136,7 @@ class FullTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters("mixed_float16", "float16", "float64")
     def test_layers_of_a_type_of_their_own(self, dtype: str) -> None:
-        """Of a float32 model, whose copy computes as Laplace says."""
+        """Layers of a float32 model, whose copy computes as Laplace says."""
         x, y = RNG.normal(size=(5, 3)), RNG.integers(0, 2, 5)
         models = []
         for own in (dtype, "float32"):

@@ -175,7 +175,7 @@ class GridSearchTest(tf.test.TestCase):
         self.assertLess(sorted(scores)[-2], max(scores) - 1e-3)
 
     def test_classes(self) -> None:
-        """By the probit approximation, which is what `tfbdl.predict` gives."""
+        """The probit approximation, which is what `tfbdl.predict` gives."""
         likelihood, model, y = case("categorical")
         laplace = fitted(model, likelihood, y)
         x, y = RNG.normal(size=(8, 3)), RNG.integers(0, 3, 8)

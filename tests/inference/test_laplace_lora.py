@@ -42,7 +42,7 @@ def adapted(rank: int = 2) -> keras.Model:
 
 
 def jacobian(model: keras.Model, weights: list[Any]) -> np.ndarray:
-    """Of the logits in the weights, by automatic differentiation, shape (N, C, P)."""
+    """The Jacobian of the logits in the weights, by automatic differentiation, shape (N, C, P)."""
     with tf.GradientTape(persistent=True) as tape:
         logits = model(X)
     parts = tape.jacobian(logits, [w.value for w in weights])
@@ -92,7 +92,7 @@ class LaplaceLoraTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLen(forms.biases, len(posterior.weights_with_posterior) - len(kernels))
 
     def test_kronecker_factors(self) -> None:
-        """Of B behind one position: E[u u^T] with u = alpha / r A^T a, and E[g g^T]."""
+        """B behind one position has E[u u^T] with u = alpha / r A^T a, and E[g g^T]."""
         model = adapted()
         layer = model.get_layer("hidden")
         posterior = Laplace(

@@ -163,7 +163,7 @@ def test_laplace_of_many_classes_by_hand(structure: str) -> None:
 
 @pytest.mark.parametrize("link", ["mc", "probit", "bridge"])
 def test_links(link: str) -> None:
-    """By sampling from all of an example's covariance, by the formulas position by position."""
+    """Samples from all of an example's covariance, and the formulas position by position."""
     likelihood, _, y = CASES["logits"]
     laplace = fitted(network(), likelihood, y, link_approx=link)
     mean, covariance = laplace.function_moments(NEW)

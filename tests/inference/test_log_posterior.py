@@ -398,7 +398,7 @@ class AnyModelTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(many[1][i], one[1], 1e-3, 1e-3)
 
     def test_all_layers_change_their_type(self) -> None:
-        """Those inside of others too, which have types of their own in the config."""
+        """Layers inside of others change too, which have types of their own in the config."""
         keras.utils.set_random_seed(1)
         model = self.wrapped()
         x = RNG.normal(size=(N, 5, 3)).astype("float32")

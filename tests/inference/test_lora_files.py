@@ -22,7 +22,7 @@ Y = X[:, :1] * 2
 
 
 def adapted(optimizer: Any = None) -> keras.Model:
-    """With factors away from zero, and a scale that is not Keras' own."""
+    """A network with factors away from zero, and a scale that is not Keras' own."""
     model = keras.Sequential([keras.Input((3,)), L.Dense(4, "tanh"), L.Dense(1)])
     hidden, rng = model.layers[0], np.random.default_rng(1)
     hidden.enable_lora(2, 3.0)

@@ -31,7 +31,7 @@ def target_of(model: Any, prior: Any = SCALE) -> Any:
 
 
 def mode_by_hand() -> Any:
-    """Of the linear regression, and its inputs with a one for the bias."""
+    """The mode of the linear regression, and its inputs with a one for the bias."""
     phi = np.c_[X, np.ones(N)]
     precision = phi.T @ phi / SIGMA**2 + np.eye(4) / SCALE**2
     return np.linalg.solve(precision, phi.T @ Y[:, 0] / SIGMA**2), phi
@@ -97,7 +97,7 @@ class MAPTest(tf.test.TestCase, parameterized.TestCase):
     def test_single_precision_is_near_the_mode_or_says_so(
         self, seed: int, size: Any, sigma: Any, spread: Any
     ) -> None:
-        """Of linear regressions whose inputs are of very different sizes."""
+        """Linear regressions whose inputs are of very different sizes."""
         rng = np.random.default_rng(seed)
         scales = np.geomspace(1, spread, size)
         x = rng.normal(size=(1000, size)) * scales

@@ -77,7 +77,7 @@ def sampled(name: str) -> Any:
 
 class MomentsTest(tf.test.TestCase):
     def assert_moments(self, theta: Any, mean: Any, covariance: Any) -> None:
-        """Of samples (S, C, D), within 5 standard errors."""
+        """The moments of samples (S, C, D), within 5 standard errors."""
         centred = theta - mean
         products = centred[..., :, None] * centred[..., None, :]
         for values, expected in ((theta, mean), (products, covariance)):
@@ -327,7 +327,7 @@ class SummaryTest(tf.test.TestCase):
 
 
 class StoppedError(Exception):
-    """In place of a run."""
+    """Raised in place of a run."""
 
 
 def stopped_at_the_start(mcmc: Any) -> Any:

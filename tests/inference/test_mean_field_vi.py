@@ -27,7 +27,7 @@ def line(optimizer: Any = None) -> keras.Model:
 
 class MeanFieldVITest(tf.test.TestCase):
     def test_predictions_have_the_law_of_q(self) -> None:
-        """Of a linear model, in closed form."""
+        """A linear model has it in closed form."""
         posterior = MeanFieldVI(line()).fit(X, Y, epochs=30, batch_size=20, verbose=0)
         q, inputs, S = posterior.fitted_arrays(), np.column_stack([X, np.ones(N)]), 4000
         prediction = tfbdl.predict(posterior, X, S, seed=0, verbose=0)

@@ -199,7 +199,7 @@ METHODS = {
     "mean_field_vi": Way(lambda m: MeanFieldVI(m, jit_compile=False), TRAINED, ivon),
 }
 TRAIN_ON = ("swag", "sgmcmc", "mean_field_vi", "mixture")
-"""Those whose `fit` trains a network on from where it is."""
+"""Methods whose `fit` trains a network on from where it is."""
 ALL = parameterized.parameters(*METHODS)
 OF_DATA = [name for name, way in METHODS.items() if not way.trains]
 """Methods that go through the data as they are, in no order."""
@@ -280,7 +280,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
 
     @ALL
     def test_fit_touches_what_it_trains_alone(self, name: str) -> None:
-        """Those around one training train the network they are given; others leave it as it was."""
+        """Methods around one training train the network given; others leave it as it was."""
         way = METHODS[name]
         model = network(way.optimizer and way.optimizer())
         before = state_of(model)
@@ -429,7 +429,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters("laplace_diag", "laplace_full", "mcmc_mala", "neural_linear", "map")
     def test_names_outlive_files(self, name: str) -> None:
-        """Of layers in layers, too, whose paths Keras does not keep."""
+        """Layers in layers keep theirs too, whose paths Keras does not keep."""
         way = METHODS[name]
         posterior = way.made(nested).fit(X, Y, **way.fit)
         other = copy.deepcopy(posterior)
@@ -506,7 +506,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         name=("laplace", "laplace_full", "neural_linear", "map", "mcmc"), structure=(dict, tuple)
     )
     def test_structures(self, name: str, structure: Any) -> None:
-        """Of several inputs: arrays, and batches of a data set, as one array of all."""
+        """Several inputs: arrays, and batches of a data set, as one array of all."""
         way, columns = METHODS[name], (X[:, :1], X[:, 1:])
         x = dict(zip("ab", columns, strict=True)) if structure is dict else columns
         data = tf.data.Dataset.from_tensor_slices((x, Y)).batch(16)

@@ -64,7 +64,7 @@ class MixtureTest(tf.test.TestCase):
         self.assertLess(abs(correlation), 0.1)
 
     def test_predictions_are_those_of_the_networks(self) -> None:
-        """With the statistics of each draw, and of numbers that K does not divide."""
+        """Each draw has its statistics; numbers may be such that K does not divide them."""
         mixture = Mixture([swag(k, normalised=True) for k in range(3)]).fit(X, Y, **FIT)
         ensemble = mixture.ensemble(7, seed=2)
         self.assertAllClose(ensemble.members, mixture.sample(7, seed=2), 1e-6)

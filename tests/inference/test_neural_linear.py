@@ -36,7 +36,7 @@ def network(outputs: int = 2, activation: Any = None, **kwargs: Any) -> keras.Mo
 
 
 def features(model: Any, x: Any) -> Any:
-    """By hand, in float64, with 1 behind them."""
+    """The features by hand, in float64, with 1 behind them."""
     kernel, bias = model.layers[0].get_weights()
     return np.column_stack([np.tanh(x @ kernel + bias), np.ones(len(x))])
 
@@ -313,7 +313,7 @@ class UpdateTest(tf.test.TestCase, parameterized.TestCase):
         )
 
     def test_single_precision(self) -> None:
-        """Of the network alone: targets far from zero keep their digits."""
+        """Only the network has it: targets far from zero keep their digits."""
         model, _ = fitted()
         actual = NeuralLinear(model, sigma_noise=SIGMA, prior_precision=1e-8).fit(X, Y + 1e6)
         near = NeuralLinear(model, sigma_noise=SIGMA, prior_precision=1e-8).fit(X, Y)

@@ -86,7 +86,7 @@ def swag() -> SWAG:
 
 
 def test_answers_are_those_of_the_ensemble() -> None:
-    """Of each seed, in any order; and of what the posterior has become."""
+    """Each seed has its answers, in any order; and so has what the posterior has become."""
     posterior = swag()
 
     def expected(seed: int) -> Any:

@@ -15,7 +15,7 @@ from tfbdl.inference.mcmc.stepping import Stepper
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(12, 2)), RNG.normal(size=(12, 1))
-SHORT = {"num_warmup": 6, "num_samples": 4, "num_chains": 2, "jit_compile": False}
+FEW_STEPS = {"num_warmup": 6, "num_samples": 4, "num_chains": 2, "jit_compile": False}
 KERNEL = HMC(max_leapfrog_steps=3)
 NORMAL = tfbdl.likelihoods.Normal(0.5)
 
@@ -27,7 +27,7 @@ def network(activation: str = "tanh", *more: Any) -> Any:
 
 
 def draws(model: Any, x: Any = X, y: Any = Y, **given: Any) -> Any:
-    settings = {"prior": 1.0, "likelihood": NORMAL, "kernel": KERNEL, **SHORT, **given}
+    settings = {"prior": 1.0, "likelihood": NORMAL, "kernel": KERNEL, **FEW_STEPS, **given}
     data = {"sample_weight": settings.pop("sample_weight", None)}
     return MCMC(model, **settings).fit(x, y, verbose=0, **data).theta
 
@@ -57,10 +57,10 @@ def alone(*args: Any, **given: Any) -> Any:
     """Draws by programs of their own."""
     kept = shared_steps._made.copy()
     shared_steps._made.clear()
-    found = draws(*args, **given)
+    drawn = draws(*args, **given)
     shared_steps._made.clear()
     shared_steps._made.update(kept)
-    return found
+    return drawn
 
 
 def test_targets_of_one_structure_compile_once(traces: list[str]) -> None:
@@ -76,8 +76,8 @@ def test_targets_of_one_structure_compile_once(traces: list[str]) -> None:
     shared = [draws(*args, **given) for args, given in others]
     assert not traces
     np.testing.assert_array_equal(shared[0], first)
-    for (args, given), found in zip(others, shared, strict=True):
-        np.testing.assert_allclose(found, alone(*args, **given), rtol=1e-5, atol=1e-6)
+    for (args, given), drawn in zip(others, shared, strict=True):
+        np.testing.assert_allclose(drawn, alone(*args, **given), rtol=1e-5, atol=1e-6)
     assert not np.allclose(shared[1], first)
 
 
@@ -99,16 +99,16 @@ def test_targets_of_one_structure_compile_once(traces: list[str]) -> None:
 def test_what_differs_is_not_shared(given: dict[str, Any], traces: list[str]) -> None:
     draws(network())
     traces.clear()
-    found = draws(network(), **given)
+    drawn = draws(network(), **given)
     assert traces
-    np.testing.assert_allclose(found, alone(network(), **given), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(drawn, alone(network(), **given), rtol=1e-5, atol=1e-6)
     traces.clear()
     draws(network(), **given)
     assert not traces
 
 
 def test_a_layer_that_changes(traces: list[str]) -> None:
-    """In the same model, whose first program is of the layer as it was."""
+    """The model stays the same, and its first program is of the layer as it was."""
     model = network()
     before = draws(model)
     model.layers[0].activation = keras.activations.relu
@@ -126,9 +126,9 @@ def test_statistics_are_those_of_each_model(traces: list[str]) -> None:
     two.layers[1].moving_mean.assign([0.5, -1.0, 2.0])
     draws(one)
     traces.clear()
-    found = draws(two)
+    drawn = draws(two)
     assert not traces
-    np.testing.assert_allclose(found, alone(two), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(drawn, alone(two), rtol=1e-5, atol=1e-6)
 
 
 def test_layers_that_may_hold_more_are_not_shared(traces: list[str]) -> None:
@@ -137,7 +137,7 @@ def test_layers_that_may_hold_more_are_not_shared(traces: list[str]) -> None:
     An activation of the user's may have the name of one of Keras.
     """
     for kind in ("normalization", "function", "activation", "density"):
-        found = []
+        both = []
         for shift in (0.0, 3.0):
             if kind == "normalization":
                 layer = keras.layers.Normalization(mean=shift, variance=1.0)
@@ -153,12 +153,12 @@ def test_layers_that_may_hold_more_are_not_shared(traces: list[str]) -> None:
             if kind == "density":
                 prior = functools.partial(_quadratic, shift=shift)
                 target = LogPosterior(network(), prior, X, Y, likelihood=NORMAL)
-                mcmc = MCMC(target, kernel=KERNEL, initial=np.zeros(13), **SHORT)
-                found.append(mcmc.fit(verbose=0).theta)
+                mcmc = MCMC(target, kernel=KERNEL, initial=np.zeros(13), **FEW_STEPS)
+                both.append(mcmc.fit(verbose=0).theta)
             else:
-                found.append(draws(network("tanh", layer)))
+                both.append(draws(network("tanh", layer)))
             assert traces
-        assert not np.allclose(*found)
+        assert not np.allclose(*both)
 
 
 def _quadratic(theta: Any, shift: float) -> Any:

@@ -59,7 +59,7 @@ class _Peak(keras.callbacks.Callback):
 
 class MomentsTest(tf.test.TestCase, parameterized.TestCase):
     def assert_moments(self, swag: Any, thetas: Any, rank: Any) -> None:
-        """Of all points, and the deviations of the last from the means until then."""
+        """The moments of all points, and the deviations of the last from the means until then."""
         self.assertAllClose(swag.mean, thetas.mean(axis=0), 1e-12, 1e-12)
         self.assertAllClose(swag.variance, thetas.var(axis=0), 1e-9, 1e-18)
         last = range(len(thetas) - rank, len(thetas))

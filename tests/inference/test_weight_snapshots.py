@@ -111,7 +111,7 @@ class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(kept.epochs, [3, 4, 7, 8])
 
     def test_cycles_count_batches(self) -> None:
-        """Of which two make a step here: 6 batches an epoch, 24 a cycle."""
+        """Two batches make a step here: 6 batches an epoch, 24 a cycle."""
         schedule = CyclicalSchedule(0.1, 24, exploration=0.5)
         model, kept = network(), WeightSnapshots()
         sampler = SGLD(schedule, num_data=len(X), gradient_accumulation_steps=2)

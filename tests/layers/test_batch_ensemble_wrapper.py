@@ -195,7 +195,7 @@ class MembersTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(tf.cast(y, tf.float32)[1::K], plain(x)[1::K], atol=0.05)
 
     def test_files(self) -> None:
-        """With the activation and the bias of the layer, which the wrapper has taken."""
+        """The activation and the bias of the layer, which the wrapper has taken, are in them."""
         for name in ("dense", "queries", "Conv2D", "dense of tokens"):
             make, x = KINDS[name][:2]
             _, model = made(make(), x)
@@ -233,7 +233,7 @@ class BayesTest(tf.test.TestCase):
         return wrapper, model
 
     def test_moments_of_draws(self) -> None:
-        """Those of a product of independent normals, of each member."""
+        """The moments of a product of independent normals, of each member."""
         wrapper, model = self.random()
         S = 3000
         x = VECTORS[:2]

@@ -103,7 +103,7 @@ class MeanTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.product(kind=tuple(PLAIN), estimator=("reparameterization", "per_example"))
     def test_channels_first(self, kind: Any, estimator: str) -> None:
-        """With a last axis that is not as long as the filters are many, where Keras errs."""
+        """The last axis is not as long as the filters are many, where Keras errs."""
         for padding in ("valid", "same"):
             step = {"padding": padding, "strides": 3}
             self.check(kind, (3, 2, 2), estimator, data_format="channels_first", **step)

@@ -136,7 +136,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*ESTIMATORS)
     def test_one_step_of_fit(self, estimator: str) -> None:
-        """By a hand-written step with the same noise; N sets the pull of the prior."""
+        """A hand-written step with the same noise gives the same; N sets the pull of the prior."""
         layer = BayesDense(2, num_data=N, seed=1, prior=0.5, estimator=estimator)
         model = model_of(layer)
         start = [v.numpy() for v in layer.trainable_variables]

@@ -73,7 +73,7 @@ def test_what_it_draws_has_the_moments_of_its_weights() -> None:
 
 
 def test_it_draws_what_the_dense_layer_draws() -> None:
-    """With the weights of one, of equal seed, in training too."""
+    """The weights are those of one, of equal seed, in training too."""
     einsum = layer_of("abc,cd->abd", (3, 6), "d")
     dense = BayesDense(6, num_data=10, seed=0)
     einsum.build(X.shape)

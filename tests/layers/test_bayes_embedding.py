@@ -103,7 +103,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(layer.losses, [kl / 37], 1e-5)
 
     def test_rows_never_seen_keep_to_the_prior(self) -> None:
-        """Those seen fit the data; the others' q becomes p. Exact, since the model is linear."""
+        """Rows seen fit the data; the others' q becomes p. Exact, since the model is linear."""
         n, noise = 30, 0.5
         rng = np.random.default_rng(0)
         ids = rng.integers(0, 3, size=n)

@@ -63,7 +63,7 @@ class SameAsKerasTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.product(kind=KINDS, arguments=ARGUMENTS)
     def test_at_the_mean_and_in_draws(self, kind: Any, arguments: Any) -> None:
-        """With and without a mask, and from an initial state."""
+        """Layers with and without a mask, and from an initial state."""
         num_states = 2 if kind is layers.BayesLSTM else 1
         states = [RNG.normal(size=(3, 6)).astype("float32") for _ in range(num_states)]
         draw = make_draw(1, 2)
@@ -160,7 +160,7 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*KINDS)
     def test_weights_have_independent_noise(self, kind: Any) -> None:
-        """Those of one layer, and those of both directions though they have one seed."""
+        """Weights of one layer, and those of both directions though they have one seed."""
         layer = keras.layers.Bidirectional(kind(100, num_data=10, seed=7))
         layer.build((None, 5, 100))
         pairs = [(layer.forward_layer, layer.backward_layer)]
@@ -262,7 +262,7 @@ class PriorsTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*KINDS)
     def test_recurrent_kernel_has_a_prior_like_the_kernels(self, kind: Any) -> None:
-        """With hyper-parameters of its own, since its shape may differ."""
+        """It has hyper-parameters of its own, since its shape may differ."""
         layer = kind(6, num_data=10, prior=priors.Normal(0.5, trainable=True))
         layer.build(X.shape)
         self.assertIs(layer.kernel.prior, layer.prior)

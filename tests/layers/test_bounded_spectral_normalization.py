@@ -65,7 +65,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(wrapper(X, training=True), np.zeros((8, 4)))
 
     def test_of_keras_where_it_is_the_same(self) -> None:
-        """Of the bound 1 and a kernel above it, step by step."""
+        """The bound is 1, and the kernel above it, step by step."""
         layers = [keras.layers.Dense(4, kernel_initializer=start()) for start in 2 * [_large]]
         ours = BoundedSpectralNormalization(layers[0], norm_bound=1.0)
         theirs = keras.layers.SpectralNormalization(layers[1])

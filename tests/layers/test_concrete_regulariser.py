@@ -71,7 +71,7 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(0.7, (0.2, 0.5, 0.9))
     def test_weight_decay_is_the_mean_over_masks(self, *keeps: Any) -> None:
-        """Of l^2 / 2 ||mask m||^2, for hard masks (Gal and Ghahramani's approximated KL)."""
+        """Mean of l^2 / 2 ||mask m||^2, for hard masks (Gal and Ghahramani's approximated KL)."""
         keeps = keeps[0] if len(keeps) == 1 else keeps
         layer = built(keras.layers.Dense(4), (3,), keeps, 0.6)
         total = 0.0
@@ -137,7 +137,7 @@ class RegulariserTest(tf.test.TestCase, parameterized.TestCase):
 
 class EntropyTest(tf.test.TestCase):
     def test_value(self) -> None:
-        """In relative terms, so also where it is small."""
+        """The errors are relative, so also where it is small."""
         logits = np.linspace(-30, 30, 61)
         expected = scipy.special.expit(logits) * np.logaddexp(0, -logits)
         expected += scipy.special.expit(-logits) * np.logaddexp(0, logits)

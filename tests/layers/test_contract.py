@@ -12,7 +12,7 @@ from tfbdl import layers
 
 class ContractTest(testing.TestCase):
     def check(self, layer: Any, input_shape: Any, output_shape: Any, **kwargs: Any) -> None:
-        """In training; both modes where `modes` says so."""
+        """Checks a layer in training; in both modes where `modes` says so."""
         arguments, modes = kwargs.pop("arguments"), kwargs.pop("modes", (True,))
         for training in modes:
             self.run_layer_test(

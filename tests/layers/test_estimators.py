@@ -127,7 +127,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         self.assertTrue(np.all(np.abs(y.var(axis=0) - expected) < 5 * error + 1e-9))
 
     def test_flipout_signs(self) -> None:
-        """With one input and no bias, |y - x mu| / |x| is |dW| for the whole batch."""
+        """One input and no bias: |y - x mu| / |x| is |dW| for the whole batch."""
         layer = dense("flipout", d_in=1, use_bias=False)
         x = np.linspace(0.5, 2.0, 1000)[:, None]
         y = layer(tf.constant(x, tf.float32), training=True).numpy()
@@ -260,7 +260,7 @@ class GradientTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertLess(np.max(np.abs(got.mean(axis=0) - e) / error), 5, name)
 
     def test_variance(self) -> None:
-        """From most to least: one sample, flipout and one for each example, local (mu, rho)."""
+        """Most to least: one sample, flipout and one for each example, local (mu, rho)."""
         rng = np.random.default_rng(0)
         x, y = (rng.normal(size=(64, d)).astype("float32") for d in (8, 1))
         actual = {}

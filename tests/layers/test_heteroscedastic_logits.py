@@ -57,7 +57,7 @@ def test_correlated_classes_by_an_integral() -> None:
 
 
 def test_without_noise_it_is_the_softmax() -> None:
-    """Of saturated logits too, whose log probabilities stay exact."""
+    """Saturated logits too, whose log probabilities stay exact."""
     mu = np.array([[1.0, 2.0, 0.0], [80.0, 0.0, -80.0]])
     x = columns(mu, np.full((2, 3), -100.0), np.zeros((2, 3, 2)))
     actual = HeteroscedasticLogits(2, temperature=0.5)(x)

@@ -32,7 +32,7 @@ REFUSED = {
 
 
 def arguments(kind: Any) -> Any:
-    """Of the Keras layer, by name."""
+    """The arguments of the Keras layer, by name."""
     parameters = inspect.signature(getattr(keras.layers, kind)).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
 

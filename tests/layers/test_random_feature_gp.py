@@ -40,7 +40,7 @@ def head(units: int = 1, likelihood: str = "normal", **arguments: Any) -> Any:
 
 
 def features(layer: Any, x: Any) -> Any:
-    """By NumPy in float64."""
+    """The features by NumPy in float64."""
     W, b = (np.asarray(v, np.float64) for v in (layer.directions, layer.phases))
     return np.sqrt(2.0 / D) * np.cos(np.asarray(x, np.float64) @ W + b)
 
@@ -60,7 +60,7 @@ def passed(layer: Any, **fit: Any) -> Any:
 
 class RegressionTest(tf.test.TestCase):
     def test_is_exact(self) -> None:
-        """Of Bayesian regression on these features, and of the Gaussian process that it is."""
+        """Bayesian regression on these features, and the Gaussian process that it is."""
         layer = head()
         model = passed(layer)
         phi, at = features(layer, X), features(layer, FAR)
@@ -126,7 +126,7 @@ class RegressionTest(tf.test.TestCase):
 
 class ClassesTest(tf.test.TestCase, parameterized.TestCase):
     def hessian(self, layer: Any, negative_log_likelihood: Any) -> Any:
-        """Of the loss of all data by beta, in float64, as (D, C, D, C)."""
+        """The Hessian of the loss of all data by beta, in float64, as (D, C, D, C)."""
         phi = tf.constant(features(layer, X))
         beta = tf.Variable(np.asarray(layer.beta, np.float64))
         with tf.GradientTape() as outer:
@@ -257,7 +257,7 @@ class PassesTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllEqual(a, b)
 
     def test_other_numbers_are_scaled(self) -> None:
-        """Of 24 examples an epoch, the last of each left out, N = 30 are 32 scaled to 30."""
+        """24 examples an epoch, the last of each left out: N = 30 are 32 scaled to 30."""
         layer = head()
         model = model_of(layer)
         rows = [slice(i, i + 8) for i in (0, 8, 16, 0)]

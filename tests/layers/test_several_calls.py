@@ -39,7 +39,7 @@ class SeveralCallsTest(tf.test.TestCase, parameterized.TestCase):
             self.assertNotAllClose(first, call([x, x], training=True)[0])
 
     def test_variance_of_a_sum(self) -> None:
-        """Of x1 w + x2 w it is (x1 + x2)^2 sigma^2, not (x1^2 + x2^2) sigma^2."""
+        """x1 w + x2 w has the variance (x1 + x2)^2 sigma^2, not (x1^2 + x2^2) sigma^2."""
         layer = bayes.BayesDense(1, num_data=10, use_bias=False, estimator="per_example", seed=1)
         model, num = twice(layer, (1,)), 20_000
         first, second = model([np.ones((num, 1)), np.full((num, 1), 2.0)], training=True)

@@ -79,7 +79,7 @@ class LossTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*KINDS)
     def test_bias_has_no_noise(self, kl: Any) -> None:
-        """With x = 0 the outputs are the bias, in training and in draws; it has one variable."""
+        """The outputs at x = 0 are the bias, in training and in draws; it has one variable."""
         layer, zeros = make(kl), tf.zeros((50, 5))
         for kwargs in ({"training": True}, {"draw": make_draw(0, 1)}, {}):
             expected = np.tile([0.5, -0.5, 1.0], (50, 1))

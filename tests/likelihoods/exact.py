@@ -15,7 +15,7 @@ import scipy.stats
 L = np.longdouble
 PI = L("3.14159265358979323846264338327950288")
 WEIGHTS = np.array([1.0, 2.0, -1.0])
-"""Of the classes, where the gradient of a value for each class is taken of their sum."""
+"""Weights of the classes, where the gradient of a value for each class is taken of their sum."""
 
 
 class Exact(NamedTuple):
@@ -429,7 +429,7 @@ class Counts:
     variance = mean
 
     def entropy(y, h: Any) -> Any:
-        """By the sum over the counts within 50 standard deviations, or 19 powers of 1 / rate."""
+        """The sum over the counts within 50 standard deviations, or 19 powers of 1 / rate."""
         of_each = [Counts.entropy_of(float(v)) for v in h]
         value, slope = np.array(of_each, L).T
         return exact(value, slope, size=value)

@@ -75,7 +75,7 @@ def as_decimal(x: Any) -> Decimal:
 
 
 class NegativeBinomial:
-    """Of log means h and raw dispersions."""
+    """The law of log means h and raw dispersions."""
 
     scale = "predicted"
 

@@ -37,7 +37,7 @@ def rests(x: Any, log_x: Any = None) -> Any:
 
 
 class Gamma:
-    """Of log means h, and raw shapes or one shape; what the rounding of log y does is size."""
+    """Law of log means h, and raw shapes or one shape; what the rounding of log y does is size."""
 
     def __init__(self, shape: Any) -> None:
         self.scale = shape
@@ -90,7 +90,7 @@ class Gamma:
 
 
 class Beta:
-    """Of logits h of the mean, and raw precisions."""
+    """The law of logits h of the mean, and raw precisions."""
 
     scale = "predicted"
 
@@ -109,7 +109,7 @@ class Beta:
         return value, np.abs(logs) + sum(np.abs(errors)) + np.abs(np.log(s)) + 1
 
     def rests(outputs: Any) -> Any:
-        """Those of s, a and b."""
+        """The rests of s, a and b."""
         h, s, _, p, q, _ = Beta.parts(outputs)
         log_s = np.log(s)
         weighted = (s, log_s), (s * p, log_s - softplus(-h)), (s * q, log_s - softplus(h))

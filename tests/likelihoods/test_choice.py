@@ -128,7 +128,7 @@ def test_every_argument(name: str, given: str) -> None:
 
 @pytest.mark.parametrize("kind", ["map", "mcmc", "laplace"])
 def test_a_posterior_keeps_what_was_given(kind: str) -> None:
-    """By a name, and by a function, which no file holds."""
+    """A name, and a function, which no file holds."""
     of: Any = keras.losses.sparse_categorical_crossentropy
     softmax = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, "softmax")])
     method: Any = {

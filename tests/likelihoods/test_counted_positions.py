@@ -132,7 +132,7 @@ def test_masked_positions_of_elements(expected: bool) -> None:
 
 @pytest.mark.parametrize("family", ["categorical", "poisson"])
 def test_expected_log_prob_of_masked_positions(family: str) -> None:
-    """That of the positions that count, given alone."""
+    """The value of the positions that count, given alone."""
     y = LABELS[:, :, 0] if family == "categorical" else RNG.poisson(2.0, REAL.shape)
     outputs = LOGITS[:, :, 0] if family == "categorical" else OUTPUTS
     outputs = np.concatenate([outputs, np.full_like(outputs, 0.3)], axis=-1)

@@ -125,7 +125,7 @@ class ElementwiseTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.named_parameters((name, name) for name in ELEMENTWISE)
     def test_entropy(self, name: str) -> None:
-        """By summing or integrating -p log p."""
+        """The sums or integrals of -p log p."""
         likelihood, outputs, _, reference = ELEMENTWISE[name]
         if name == "negative binomial predicted":
             self.assertFalse(likelihood.has_entropy)

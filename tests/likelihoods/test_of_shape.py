@@ -111,7 +111,7 @@ SUPPORT = {  # values of y, and weights with which a sum over them is one, or an
 
 @pytest.mark.parametrize("name", CASES)
 def test_predict_has_the_moments_of_the_law(name: str) -> None:
-    """Of a network without random weights, by sums or integrals of SciPy's law."""
+    """A network without random weights, and sums or integrals of SciPy's law."""
     model, (likelihood, law, _, start) = network(name), CASES[name]
     log_p = law(np.array(start))
     nodes, weights = SUPPORT[name]

@@ -170,7 +170,7 @@ class SkewedCounts(Noisy):
 
 
 def test_observed_information_against_differences() -> None:
-    """Of SciPy's log probability; where it is indefinite, its positive part."""
+    """The differences of SciPy's log probability; where it is indefinite, its positive part."""
     y, outputs = RNG.poisson(3.0, (9, 1)), RNG.normal(0.5, 0.7, (9, 2))
     root = information_root(SkewedCounts(), tf.constant(y), tf.constant(outputs)).numpy()
 

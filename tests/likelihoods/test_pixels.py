@@ -118,7 +118,7 @@ class ContinuousBernoulliTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(tape.gradient(mean_, logits), variance, 1e-3, 1e-4)
 
     def test_variance_entropy_and_cdf(self) -> None:
-        """By quadrature, and the distribution function in closed form."""
+        """Quadrature, and the distribution function in closed form."""
         logits = LOGITS[np.abs(LOGITS) > 0.02]
         h, nodes = logits[:, None], 0.5 * (NODES + 1)
         log_p = h * nodes - log_normaliser(h)

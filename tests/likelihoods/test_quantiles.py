@@ -106,7 +106,7 @@ def test_samples_follow_the_law() -> None:
 
 @pytest.mark.parametrize("law", ["exponential", "bimodal"])
 def test_training_finds_the_quantiles_of_any_law(law: str) -> None:
-    """By gradients of the loss alone, one set of quantiles for all."""
+    """Gradients of the loss alone, one set of quantiles for all."""
     y = RNG.exponential(size=20_000)
     if law == "bimodal":
         y = y * RNG.choice([-1.0, 3.0], size=y.size)
@@ -128,7 +128,7 @@ def test_training_finds_the_quantiles_of_any_law(law: str) -> None:
 
 
 def test_predictions_have_these_quantiles() -> None:
-    """Of one function exactly; of several by the mean of their distribution functions."""
+    """One function has them exactly; several by the mean of their distribution functions."""
     keras.utils.set_random_seed(0)
     model = keras.Sequential(
         [keras.Input((2,)), tfbdl.layers.MCDropout(0.5), keras.layers.Dense(K)]

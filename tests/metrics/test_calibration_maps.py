@@ -24,7 +24,7 @@ def nll(p: Any, y: Any) -> Any:
 
 
 def test_vector_scaling_of_two_classes_is_logistic_regression() -> None:
-    """Of both logits, by scikit-learn, with b_1 - b_0 as intercept."""
+    """Both logits are in it, by scikit-learn, with b_1 - b_0 as intercept."""
     y, p = classification(500, 2)
     z = np.log(p) * [2.0, 1.0] + np.random.default_rng(0).normal(size=(500, 2))
     expected = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(z, y)
@@ -60,7 +60,7 @@ def test_dirichlet_without_penalty_is_multinomial_regression() -> None:
 
 @pytest.mark.parametrize(("lam", "mu"), [(0.3, 0.05), (1e-4, 1.0), (1e3, 1e3)])
 def test_dirichlet_with_odir_against_another_minimiser(lam: float, mu: float) -> None:
-    """In the words of the paper: means over k (k - 1) and over k."""
+    """The loss in the words of the paper: means over k (k - 1) and over k."""
     y, p = classification(200, 3)
 
     def loss(theta: Any) -> Any:
@@ -149,7 +149,7 @@ def test_isotonic_where_nothing_is_left() -> None:
 
 @pytest.mark.parametrize("name", ["vector_scaling", "dirichlet", "isotonic"])
 def test_maps_calibrate_what_was_too_sure(name: str) -> None:
-    """On examples that they were not fitted to; the NLL of the true ones is the bound."""
+    """Examples are new to them; the NLL of the true ones is the bound."""
     y, p = classification(20_000)
     new_y, new = classification(20_000, seed=7)
     given = (np.log(p), np.log(new)) if name == "vector_scaling" else (p, new)

@@ -184,7 +184,7 @@ class RiskAreasTest(tf.test.TestCase):
     @QUICK
     @given(CASES)
     def test_against_all_orders(self, rows: Any) -> None:
-        """Of ties; and the best uncertainty among all orders of the examples."""
+        """All orders of ties; and the best uncertainty among all orders of the examples."""
         errors, uncertainty = map(list, zip(*rows, strict=True))
         y, p = with_errors(errors)
         curve = risks_by_orders(errors, uncertainty)

@@ -20,7 +20,7 @@ STOPS = (0, 1, 8, 300, 503)
 
 
 def fpr_at_95(is_out: Any, scores: Any) -> Any:
-    """By scikit-learn's curve, on which examples in the distribution are what is found."""
+    """The rate by scikit-learn's curve, on which examples in the distribution are to be found."""
     fpr, tpr, _ = sklearn.metrics.roc_curve(~is_out, -scores, drop_intermediate=False)
     return fpr[np.argmax(tpr >= 0.95)]
 
@@ -72,7 +72,7 @@ class DetectionMetricTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*CASES)
     def test_in_evaluate(self, name: str) -> None:
-        """Of a model whose outputs are uncertainties."""
+        """A model whose outputs are uncertainties."""
         cls, reference, _ = CASES[name]
         model = keras.Sequential(
             [keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")]

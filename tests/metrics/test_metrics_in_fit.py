@@ -63,7 +63,7 @@ class FitTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(1, 3)
     def test_fit_and_evaluate(self, steps_per_execution: Any) -> None:
-        """With a learning rate of 0, so that an epoch's values are those of one model."""
+        """The learning rate is 0, so that an epoch's values are those of one model."""
         model = classifier(
             metrics=of_sums() + of_ranks(),
             jit_compile=False,

@@ -37,7 +37,7 @@ class ErrorTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(metrics.quantile_calibration_error(u, num_levels=9), expected)
 
     def test_many_levels_are_the_distance_to_the_uniform_law(self) -> None:
-        """Of Wasserstein, the area between the two distribution functions."""
+        """Wasserstein's distance, the area between the two distribution functions."""
         u = RNG.beta(2, 3, size=50)
         grid = (np.arange(100_000) + 0.5) / 100_000
         expected = scipy.stats.wasserstein_distance(u, grid)

@@ -40,7 +40,7 @@ class FitTemperatureTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(metrics.fit_temperature(y, np.log(p)), 2.0, 0.1)
 
     def test_by_hand(self) -> None:
-        """Of logit differences d that are right in a share s, T = d / log(s / (1 - s))."""
+        """T = d / log(s / (1 - s)) for logit differences d that are right in a share s."""
         logits, y = np.tile([0.0, 3.0], (5, 1)), [1, 1, 1, 1, 0]
         self.assertAllClose(metrics.fit_temperature(y, logits), 3 / math.log(4), 1e-10)
 

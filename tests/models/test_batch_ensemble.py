@@ -97,7 +97,7 @@ class BatchEnsembleTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters((None,), (WEIGHTS,))
     def test_the_loss_is_the_mean_of_the_members_losses(self, weights: Any) -> None:
-        """In training, of each member by itself; and the gradients are those of that mean."""
+        """Losses in training, each member by itself; and the gradients are those of that mean."""
         model = dense()
         ensemble = moved(tfbdl.to_batch_ensemble(model, K))
         losses = []
@@ -158,7 +158,7 @@ class BatchEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         self.assertIsInstance(ensemble.network.get_layer("attention"), Exchanged)
 
     def test_trained_by_the_package(self) -> None:
-        """By `tfbdl.train` as by Keras, and the members part."""
+        """`tfbdl.train` trains it as Keras does, and the members part."""
         ensemble, other = (tfbdl.to_batch_ensemble(dense(), K) for _ in range(2))
         other.set_weights(ensemble.get_weights())
         tfbdl.train(ensemble, X, Y, epochs=3, batch_size=N, verbose=0)

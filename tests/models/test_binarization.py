@@ -61,7 +61,7 @@ class BinarizeTest(tf.test.TestCase):
         self.assertAllEqual(model.elbo(x), model.elbo(x))
 
     def test_bits_and_latent_noise_are_independent(self) -> None:
-        """Of one training step: the mean of p(x | z) moves with z alone."""
+        """One training step: the mean of p(x | z) moves with z alone."""
         model, n = self.model(), 20_000
         model.outputs_layer.kernel.assign([[1.0]])
         model.mu.kernel.assign([[0.0]])

@@ -151,7 +151,7 @@ class LastLayersTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters("float32", "mixed_bfloat16")
     def test_precision_and_masks(self, policy: Any) -> None:
-        """Of a network that hands a mask down, in half precision too."""
+        """A network that hands a mask down, in half precision too."""
         keras.utils.set_random_seed(0)
         keras.config.set_dtype_policy(policy)
         try:

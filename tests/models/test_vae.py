@@ -340,7 +340,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(False, True)
     def test_one_step_of_fit(self, jit_compile: Any) -> None:
-        """By hand, with the same noise; the KL is the mean over the batch and needs no N."""
+        """A step by hand, with the same noise; the KL is the batch's mean and needs no N."""
         model = make()
         start = [v.numpy() for v in model.trainable_variables]
         noise = model.seed.state.numpy()
@@ -422,7 +422,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertTrue(np.isfinite(half.fit(X, verbose=0).history["loss"][0]))
 
     def test_replicas_have_the_numbers_of_one_device(self) -> None:
-        """With sigma near 0, so that the noise of the replicas does not matter."""
+        """Sigma is near 0, so that the noise of the replicas does not matter."""
 
         def quiet() -> Any:
             model = VAE(2, (4,), activation="tanh", seed=1)

@@ -70,7 +70,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
     def test_velocities_have_the_temperature_that_noise_of_gradients_adds_to(
         self, kind: Any, momentum: Any
     ) -> None:
-        """Of a free particle: T, and lr N Var(g) / (2 (1 - momentum)) of gradients g around 0."""
+        """A free particle has T, and lr N Var(g) / (2 (1 - momentum)) of gradients g around 0."""
         lr, temperature, sigma = 0.05, 0.5, 0.4
         arguments = {"rho": 1 - 1e-7} if kind is PreconditionedSGHMC else {}
         sampler = kind(
@@ -106,7 +106,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(PreconditionedSGLD, PreconditionedSGHMC)
     def test_preconditioned_noise_fits_its_step(self, kind: Any) -> None:
-        """With a constant gradient c, V = c^2: steps lr / |c|, and noise of that step."""
+        """A constant gradient c has V = c^2: steps lr / |c|, and noise of that step."""
         c, lr = 4.0, 0.01
         extra = {"momentum": 0.0} if kind is PreconditionedSGHMC else {}
         optimizer = kind(lr, num_data=N, rho=0.0, epsilon=1e-12, seed=4, **extra)
@@ -320,7 +320,7 @@ class KerasTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*ALL)
     def test_sparse_gradients(self, kind: Any) -> None:
-        """Those of an embedding are those of a dense layer on one-hot inputs."""
+        """Gradients of an embedding are those of a dense layer on one-hot inputs."""
         x = np.random.default_rng(5).integers(0, 5, (24, 3))
         embedding = keras.Sequential([keras.Input((3,), dtype="int32")])
         embedding.add(keras.layers.Embedding(5, 2))

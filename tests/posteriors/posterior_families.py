@@ -49,7 +49,7 @@ def samples(q: Any, num: Any) -> Any:
 
 
 class Law(NamedTuple):
-    """Of a weight of D elements: mean (D,), covariance (D, D), and SciPy's distributions."""
+    """Law of a weight of D elements: mean (D,), covariance (D, D), and SciPy's distributions."""
 
     mean: np.ndarray
     covariance: np.ndarray

@@ -95,7 +95,10 @@ class CapacitanceTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.product(sizes=tuple(SIZES), rank=(1, 2, 3, D))
     def test_squared_distance(self, sizes: str, rank: int) -> None:
-        """Of d e + V z, and its slopes: y = Sigma^-1 x gives 2 d y, 2 V^T y and those in V, d."""
+        """The distance of d e + V z, and its slopes.
+
+        y = Sigma^-1 x gives 2 d y, 2 V^T y and those in V, d.
+        """
         v, log_d = tf.constant(columns(rank)), tf.constant(SIZES[sizes])
         e, z = tf.constant(RNG.normal(size=D)), tf.constant(RNG.normal(size=rank))
         exact = Exact(v.numpy(), log_d.numpy())

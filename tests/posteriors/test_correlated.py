@@ -151,7 +151,7 @@ class LowRankTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(q.covariance(), target, 1e-10, 1e-12)
 
     def test_density_keeps_its_digits_where_v_is_large(self) -> None:
-        """In float32, V ten thousand times d: the difference in Woodbury's formula keeps none."""
+        """V is 10,000 times d, in float32: the difference in Woodbury's formula keeps no digits."""
         q, wide = (make("low_rank", dtype=dtype) for dtype in ("float32", "float64"))
         for a, b in zip(q.variables, wide.variables, strict=True):
             a.assign(tf.fill(a.shape, -9.0) if a.name == "rho" else a.value)

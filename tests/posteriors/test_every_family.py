@@ -18,7 +18,7 @@ SHAPES = {"matrix": (3, 4), "column": (3, 1), "bias": (4,), "scalar": (1,), "fil
 class LawTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(family=tuple(CONTINUOUS), shape=tuple(SHAPES))
     def test_moments_and_density(self, family: Any, shape: Any) -> None:
-        """Of the weight as a whole, near and far from its mean."""
+        """The weight as a whole, near and far from its mean."""
         q = make(family, shape=SHAPES[shape])
         p = law(q)
         self.assertAllClose(np.ravel(q.mean), p.mean, 1e-12)
@@ -83,7 +83,7 @@ class BothAtOnceTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.product(family=ALL, exact=(True, False))
     def test_gradients(self, family: Any, exact: Any) -> None:
-        """Of both at once, of each on its own, and by differences of the loss."""
+        """Gradients of both at once, of each on its own, and by differences of the loss."""
         q = make(family, exact=exact)
         c = tf.constant(np.random.default_rng(1).normal(size=SHAPE))
 

@@ -46,7 +46,7 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*STANDARD)
     def test_mean_variance_and_entropy(self, family: Any) -> None:
-        """By integration over u, on either side of 1/2."""
+        """The integrals over u, on either side of 1/2."""
         q = posteriors.get(family)
 
         def integral(f: Any) -> Any:
@@ -107,7 +107,7 @@ class StandardMemberTest(tf.test.TestCase, parameterized.TestCase):
 
 class FlipoutTest(tf.test.TestCase, parameterized.TestCase):
     def outputs(self, family: Any) -> Any:
-        """Of `NUM` training steps, and of as many layers drawn by SciPy: (NUM, rows, units)."""
+        """Outputs of `NUM` training steps, and of as many layers by SciPy: (NUM, rows, units)."""
         layer = BayesDense(2, num_data=10, posterior=family, estimator="flipout", seed=1)
         layer.build((None, 3))
         rng = np.random.default_rng(2)
@@ -129,7 +129,7 @@ class FlipoutTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*STANDARD)
     def test_each_example_keeps_its_distribution(self, family: Any) -> None:
-        """Of each output, and of sums over the outputs of an example, which signs could couple."""
+        """Each output, and sums over the outputs of an example, which signs could couple."""
         got, expected = self.outputs(family)
         for n in range(len(X)):
             for c in ((1, 0), (0, 1), (1, 1), (1, -1)):

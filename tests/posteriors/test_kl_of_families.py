@@ -42,7 +42,7 @@ def by_integration(family: Any, prior: Any) -> Any:
     logpdf = PRIORS[prior][1]
 
     def expected(marginal: Any) -> Any:
-        """In v with w = Q(v), so that tails and peaks are where the integrator looks."""
+        """Integral in v with w = Q(v), so that tails and peaks are where the integrator looks."""
         v = np.linspace(-36.0, 36.0, 40_001)
         w = marginal.ppf(scipy.special.expit(-np.abs(v)))
         w = np.where(v > 0, 2.0 * marginal.mean() - w, w)

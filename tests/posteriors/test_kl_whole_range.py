@@ -21,7 +21,7 @@ HALF_LOG_2PI = 0.5 * np.log(2 * np.longdouble(np.pi))
 
 
 def numbers(width: int, largest: float) -> Any:
-    """Those that training gives, where formulas end, and all floats up to a size."""
+    """Numbers that training gives, those where formulas end, and all floats up to a size."""
     info = np.finfo(f"float{width}")
     ends = [0.0, 1.0, 30.0, 36.9, 37.1, 44.0, 87.0, 88.0, 90.0, 104.0, 709.0, 746.0, 1e-3, 1e-30]
     ends += [float(info.tiny), float(info.smallest_subnormal), float(info.eps), 1e6, 1e18, 1e30]
@@ -125,7 +125,7 @@ CLOSED = {
     ),
     "laplace, laplace": ("laplace", lambda: priors.Laplace(0.5), laplace_of_laplace(0.5)),
 }
-"""Of each a family, a prior, and the exact KL of one weight, by terms."""
+"""A family, a prior, and the exact KL of one weight, by terms, of each."""
 
 
 def make(family: str, prior: Any, dtype: str, size: int = 1, exact: bool = True) -> Any:
@@ -195,7 +195,7 @@ SAMPLED = {
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_narrow_laws(family: str, exact: bool) -> None:
-    """Of three weights: closed and sampled KL of scales that underflow, or whose squares do.
+    """Three weights: closed and sampled KL of scales that underflow, or whose squares do.
 
     What a lower rho costs is what it takes from the entropy: its slope is -1 for each weight.
     """
@@ -217,7 +217,7 @@ def test_narrow_laws(family: str, exact: bool) -> None:
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_low_rank_alone_has_a_width(exact: bool) -> None:
-    """With d near 0 and V of full rank the law is N(mu, V V^T), whatever d."""
+    """The law is N(mu, V V^T) with d near 0 and V of full rank, whatever d."""
     for prior in (priors.Normal(0.7), priors.StudentT(3.0, 0.5)):
         values = []
         for r in (-30.0, -60.0, -90.0, -1000.0):

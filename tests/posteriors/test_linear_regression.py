@@ -50,7 +50,7 @@ def log_evidence(y: Any) -> Any:
 
 
 def kl_of_normals(mean: Any, covariance: Any, mean_p: Any, covariance_p: Any) -> Any:
-    """In nats."""
+    """The KL in nats."""
     solved = np.linalg.solve(covariance_p, covariance)
     distance = (mean - mean_p) @ np.linalg.solve(covariance_p, mean - mean_p)
     return 0.5 * (np.trace(solved) - len(mean) - np.linalg.slogdet(solved)[1] + distance)
@@ -102,7 +102,7 @@ class BoundTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.product(family=tuple(FAMILIES), units=(1, 2))
     def test_exact_posterior(self, family: Any, units: int) -> None:
-        """With two outputs it is COVARIANCE (x) I, a matrix normal, out of reach of low rank."""
+        """Two outputs: it is COVARIANCE (x) I, a matrix normal, out of reach of low rank."""
         keras.utils.set_random_seed(0)
         y, mean = regression(units)
         q = self.made(FAMILIES[family](), units)

@@ -48,7 +48,7 @@ class DiscreteLawTest(tf.test.TestCase):
         self.assertAllClose(q.stddev, np.sqrt(square - mean**2), 1e-9)
 
     def test_log_prob(self) -> None:
-        """Of the values exactly, in float32 too, where -0.1 and 0.3 are rounded."""
+        """The density of the values exactly, in float32 too, where -0.1 and 0.3 are rounded."""
         for dtype in ("float32", "float64"):
             q = binary(dtype=dtype)
             w = q.sample(KEY)
@@ -71,7 +71,7 @@ class DiscreteLawTest(tf.test.TestCase):
 
 class KLTest(tf.test.TestCase):
     def test_is_the_exact_discrete_one(self) -> None:
-        """By TFP, and summed over all 2^4 weights."""
+        """The KL of TFP, and the one summed over all 2^4 weights."""
         q = binary(shape=(2, 2))
         p, prior = tfd.Bernoulli(logits=q.logit), tfd.Bernoulli(probs=tf.constant(0.3, tf.float64))
         self.assertAllClose(q.kl(KEY), tf.reduce_sum(tfd.kl_divergence(p, prior)), 1e-12)

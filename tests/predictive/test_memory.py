@@ -1,4 +1,4 @@
-"""That `predict` keeps statistics of the draws, and not the draws."""
+"""Statistics of the draws are what `predict` keeps, and not the draws."""
 
 import tracemalloc
 from typing import Any
@@ -25,7 +25,7 @@ def network() -> Any:
 
 class MemoryTest(tf.test.TestCase):
     def peak(self, model: Any, num_samples: int) -> Any:
-        """Of the arrays on the host while `predict` runs, in bytes."""
+        """The peak of the arrays on the host while `predict` runs, in bytes."""
         tracemalloc.start()
         try:
             tfbdl.predict(model, X, num_samples, seed=0, verbose=0)

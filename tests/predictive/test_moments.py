@@ -82,7 +82,7 @@ class AgainstFloat64Test(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(got.outputs, table)
 
     def test_as_it_is_served(self) -> None:
-        """In one loop over all draws."""
+        """One loop goes over all draws."""
         model = listed()
         for mean, spread in SPREADS:
             table = drawn(mean, spread)

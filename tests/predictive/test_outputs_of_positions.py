@@ -54,7 +54,7 @@ def softmax(f: Any) -> Any:
 
 
 def log_prob(name: str, f: Any) -> Any:
-    """Of each example, by NumPy and SciPy, shape (N,)."""
+    """The log probability of each example, by NumPy and SciPy, shape (N,)."""
     if name == "depth":
         return scipy.stats.norm(np.asarray(f, np.float64), 0.3).logpdf(DEPTHS).sum(axis=(1, 2, 3))
     labels = np.where(COUNTED, LABELS, 0)[..., None]
@@ -113,7 +113,7 @@ def test_exported(tmp_path: Any) -> None:
 
 
 def jacobian(model: keras.Model, name: str) -> Any:
-    """Of one output by all weights, (N, H, W, outputs, D)."""
+    """The Jacobian of one output by all weights, (N, H, W, outputs, D)."""
     with tf.GradientTape() as tape:
         f = head(model, name)(X)
     parts = tape.jacobian(

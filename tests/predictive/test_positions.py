@@ -146,7 +146,7 @@ def test_posteriors_of_masked_positions(method: str, tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("units", [1, 2])
 def test_entropy_of_normal_positions(units: int) -> None:
-    """Of all elements at a position together, from the covariance that Laplace has of them."""
+    """Entropies of all elements at a position together, from Laplace's covariance of them."""
     model = unet(units, random=False)
     y = RNG.normal(size=(5, SIDE, SIDE, units)).astype("float32")
     laplace = Laplace(model, likelihood=likelihoods.Normal(0.5), subset_of_weights="last_layer")

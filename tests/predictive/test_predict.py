@@ -171,7 +171,7 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got.mean, p.mean(0), 1e-4, 1e-5)
 
     def test_what_comes_before_the_first_draw_is_computed_once(self) -> None:
-        """In what XLA makes of it, only products behind the dropout are in the loop."""
+        """XLA makes of it a loop that has only products behind the dropout."""
         stack = [keras.layers.Dense(7, "relu"), layers.MCDropout(0.5), keras.layers.Dense(C)]
         model = keras.Sequential([keras.Input((D,)), *stack])
         functions = Functions.of(model, likelihoods.Categorical())

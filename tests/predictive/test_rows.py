@@ -41,7 +41,7 @@ def classes() -> Any:
 
 
 def exact(sigma: float = 0.3, units: int = 7) -> Any:
-    """Of as many outputs as examples, so that an axis of one cannot pass for the other."""
+    """Predictions of as many outputs as examples: an axis of one cannot pass for the other."""
     y = RNG.normal(size=(7, units))
     posterior = NeuralLinear(network(units, Normal(0.3)), sigma_noise=sigma).fit(X, y)
     return tfbdl.predict(posterior, X, 5, return_samples=True)

@@ -49,7 +49,7 @@ def head(model: keras.Model, name: str) -> keras.Model:
 
 
 def log_prob(name: str, y: Any, f: Any) -> Any:
-    """By NumPy and SciPy."""
+    """The log probability by NumPy and SciPy."""
     f = np.asarray(f, np.float64)
     if name == "kind":
         return np.take_along_axis(scipy.special.log_softmax(f, axis=-1), y[:, None], 1)[:, 0]
@@ -312,7 +312,7 @@ def test_joint_is_saved() -> None:
 
 
 def test_joint_moments() -> None:
-    """Of each output its own, in their structure."""
+    """Each output has its own, in their structure."""
     outputs = {"kind": RNG.normal(size=(N, 4)), "price": RNG.normal(size=(N, 2))}
     joint = Joint(LAWS)
     for moments in ("mean", "variance"):

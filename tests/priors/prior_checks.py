@@ -63,7 +63,7 @@ class PriorChecks:
         self.assert_mean(log_ratio.sum(axis=1), kl)
 
     def assert_gradient_of_kl(self, prior: Any) -> None:
-        """Of `kl_from_normal` in mu and sigma, against differences in float64."""
+        """Holds the gradient of `kl_from_normal` in mu and sigma against differences in float64."""
         mu, sigma = tf.constant(MU), tf.constant(SIGMA)
         with tf.GradientTape() as tape:
             tape.watch([mu, sigma])
@@ -89,7 +89,7 @@ class PriorChecks:
         self.assertGreater(np.mean(same), 1 - 1e-4)
 
     def assert_mean(self, samples: Any, expected: Any, errors: int = 4) -> None:
-        """That the mean of independent samples (their first axis) is what is expected."""
+        """Asserts that the mean of independent samples (their first axis) is what is expected."""
         samples = np.asarray(samples)
         standard_error = samples.std(axis=0) / np.sqrt(len(samples))
         difference = np.abs(samples.mean(axis=0) - expected)

@@ -85,7 +85,7 @@ class ShapeTest(tf.test.TestCase, parameterized.TestCase):
         (lambda: priors.InverseGammaScale(groups=2), "groups=2 must divide the last axis .*"),
     )
     def test_what_does_not_fit_is_named(self, make: Any, message: str) -> None:
-        """In one line, with the weight and its layer."""
+        """One line names it, with the weight and its layer."""
         layer = BayesDense(UNITS, num_data=N, prior=make(), name="first")
         with self.assertRaisesRegex(ValueError, f"^kernel of layer 'first': {message}$"):
             keras.Sequential([keras.Input((D_IN,)), layer])
@@ -192,7 +192,7 @@ class TrainingTest(tf.test.TestCase, parameterized.TestCase):
         estimator=("local_reparameterization", "flipout", "per_example"),
     )
     def test_estimators_cost_the_same(self, name: str, estimator: str) -> None:
-        """In expectation; exactly where the KL is in closed form."""
+        """The cost is the same in expectation; exactly where the KL is in closed form."""
         layers = [layer_of(name, estimator=e) for e in ("reparameterization", estimator)]
         for layer in layers:
             layer.build((None, D_IN))
@@ -230,7 +230,7 @@ class PriorPredictiveTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
                 self.assertLessEqual(abs(np.mean(draws > quantile) - share), 5 * error)
 
     def simulated(self, prior: Any, size: Any) -> Any:
-        """By NumPy and SciPy, from the configuration alone."""
+        """Draws by NumPy and SciPy, from the configuration alone."""
         rng, c = np.random.default_rng(5), prior.get_config()
         e = rng.normal(size=size)
         unsoft = lambda s: s + np.log(-np.expm1(-s))  # noqa: E731  (of softplus)

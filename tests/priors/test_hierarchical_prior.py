@@ -26,7 +26,7 @@ def half_cauchy(scale: Any) -> Any:
 
 
 def index(groups: Any) -> Any:
-    """Of the group of each weight in a tensor of SHAPE, so that s[index] are all scales."""
+    """The group of each weight in a tensor of SHAPE, so that s[index] are all scales."""
     row, column = np.indices(SHAPE)
     return {
         "weight": 4 * row + column,
@@ -112,7 +112,7 @@ class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.product(family=NAMES, groups=("weight", "layer"))
     def test_gradients(self, family: Any, groups: Any) -> None:
-        """Of the whole bound in every variable, against differences, also under XLA."""
+        """Gradients of the whole bound in every variable, against differences, also under XLA."""
         prior, _ = make(family, groups)
         rng = np.random.default_rng(1)
         mu, sigma = tf.constant(rng.normal(size=SHAPE)), tf.constant(rng.uniform(0.1, 1, SHAPE))
@@ -142,7 +142,7 @@ class BoundTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
             variable.assign(before)
 
     def test_exact_optimum(self) -> None:
-        """Of q(s) for a fixed q(w): the inverse gamma has it in closed form.
+        """The optimum of q(s) for a fixed q(w): the inverse gamma has it in closed form.
 
         With a group of n weights, sum of second moments S, and s^2 ~ InverseGamma(a, b):
         v^2 = 1 / (2 (n + 2 a)) and exp(2 m - 2 v^2) = (S + 2 b) / (n + 2 a).

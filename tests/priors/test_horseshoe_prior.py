@@ -64,7 +64,7 @@ class MarginalTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters((tf.float64, 1e-8), (tf.float32, 1e-4))
     def test_gradient(self, dtype: Any, digits: Any) -> None:
-        """By hand, w / tau^2 (1 - 1 / (z e^z E1(z))), which tends to -2 / w: bounded influence."""
+        """w / tau^2 (1 - 1 / (z e^z E1(z))) by hand, which tends to -2 / w: bounded influence."""
         tau, w = 0.5, np.array([-15.0, -0.7, -0.01, 1e-3, 0.4, 2.0])
         z = 0.5 * (w / tau) ** 2
         by_hand = w / tau**2 * (1 - 1 / (z * np.exp(z) * scipy.special.exp1(z)))
@@ -101,7 +101,7 @@ class SampleTest(tf.test.TestCase):
     RNG = np.random.default_rng(0)
 
     def simulated(self, tau: Any, size: Any) -> Any:
-        """By NumPy: tau lambda e."""
+        """Draws by NumPy: tau lambda e."""
         return tau * np.abs(self.RNG.standard_cauchy(size)) * self.RNG.normal(size=size)
 
     def test_law_over_tensors(self) -> None:

@@ -16,7 +16,7 @@ from tfbdl import priors
 class InverseGammaScaleTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
     @parameterized.product(df=(1.0, 4.0, 30.0), scale=(0.1, 2.0))
     def test_marginal_by_integration(self, df: Any, scale: Any) -> None:
-        """Of N(w; 0, s^2) InverseGamma(s^2; df / 2, df scale^2 / 2) over s^2: t(df, scale)."""
+        """N(w; 0, s^2) InverseGamma(s^2; df / 2, df scale^2 / 2) over s^2 is t(df, scale)."""
         p = scipy.stats.invgamma(0.5 * df, scale=0.5 * df * scale**2)
         for w in scale * np.array([0.0, 0.3, -2.0, 10.0]):
 

@@ -24,7 +24,7 @@ def random_covariance(n: Any, seed: int) -> Any:
 
 
 def gaussian_kernel(positions: Any, lengthscale: Any) -> Any:
-    """Of all pairs of positions of a filter, in row-major order, by their distance."""
+    """The kernel of all pairs of positions of a filter, in row-major order, by their distance."""
     grid = np.stack(np.meshgrid(*map(np.arange, positions), indexing="ij"), -1)
     grid = grid.reshape(-1, len(positions))
     squared = np.sum((grid[:, np.newaxis] - grid) ** 2, axis=-1)
@@ -84,7 +84,7 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
 
     @parameterized.parameters(*NAMES)
     def test_log_prob(self, name: str) -> None:
-        """Of all weights together: its shape is ()."""
+        """The value is that of all weights together: its shape is ()."""
         prior, p, w, _ = self.case(name)
         expected = p.logpdf(np.ravel(w))
         self.assertEqual(prior.log_prob(w).shape, ())
@@ -120,7 +120,7 @@ class KroneckerNormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase)
 
     @parameterized.parameters(*NAMES)
     def test_gradient_of_kl(self, name: str) -> None:
-        """By hand: S^-1 mu, and sigma diag(S^-1) - 1 / sigma; also under XLA."""
+        """S^-1 mu, and sigma diag(S^-1) - 1 / sigma, by hand; also under XLA."""
         prior, p, mu, sigma = self.case(name)
 
         def gradients(mu: Any, sigma: Any) -> Any:
@@ -232,7 +232,7 @@ class ShapeTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters((11, 2.0), (5, 4.0), (3, 20.0))
     def test_lengthscales_that_go(self, positions: Any, lengthscale: Any) -> None:
-        """Those of the docstring; densities still have their digits in float32."""
+        """The lengthscales of the docstring; densities still have their digits in float32."""
         prior = priors.SpatialNormal(lengthscale)
         prior.attach((positions, 4, 4))
         w = prior.sample(KEY, (positions, 4, 4))

@@ -65,7 +65,7 @@ class NormalTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(1e-8, 1e-3, 30.0)
     def test_gradient(self, sigma: Any) -> None:
-        """By hand: mu / gamma^2, and sigma / gamma^2 - 1 / sigma."""
+        """mu / gamma^2, and sigma / gamma^2 - 1 / sigma, by hand."""
         mu, sigma, gamma = tf.constant(3.0), tf.constant(sigma), 2.0
         with tf.GradientTape() as tape:
             tape.watch([mu, sigma])

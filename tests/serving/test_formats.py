@@ -257,7 +257,7 @@ class FormatsTest(tf.test.TestCase, parameterized.TestCase):
             self.assert_answers(path, model, x)
 
     def test_copies_of_graphs_die_in_onnx(self) -> None:
-        """Of the dozens that the converter makes, each with all weights, few are there at once."""
+        """The converter makes dozens, each with all weights; few are there at once."""
         from tf2onnx.graph import Graph  # noqa: PLC0415 (which is slow to import)
 
         alive, count, frozen = [], Graph.dump_node_statistics, gc.get_freeze_count()

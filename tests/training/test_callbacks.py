@@ -283,7 +283,7 @@ class TrainLoggerTest(CallbackCase):
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_same_as_the_loop(self) -> None:
-        """From one state, with one batch an epoch (the order does not matter)."""
+        """Both start from one state, with one batch an epoch (the order does not matter)."""
         by_hand = AtBatches(lambda m: kl_by_hand(m.layers[0]))
         log, history = self.log(bayes(), callbacks=[by_hand], batch_size=N)
         self.assertAllClose(log.metrics["kl"], by_hand.means, 1e-5)
@@ -329,7 +329,7 @@ class TrainLoggerTest(CallbackCase):
         self.assertAllClose(log.metrics["val_cent"], history["val_cent"], 0, 1e-6)
 
     def test_seconds_leave_validation_out(self) -> None:
-        """On a clock that only validation moves."""
+        """The clock is one that only validation moves."""
         now = [0.0]
 
         def validate(batch: Any, logs: Any = None) -> None:

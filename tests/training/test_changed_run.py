@@ -143,7 +143,7 @@ class ChangedRunTest(ResumeCase, parameterized.TestCase):
             self.assertEqual(float(weight), 0.5)
 
     def test_a_rate_that_a_callback_has_changed(self) -> None:
-        """In a notebook the same object comes back with the rate that the callback left."""
+        """The same object comes back in a notebook with the rate that the callback left."""
         halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
         model = plain()
         folder = self.folder.parent / "halved"

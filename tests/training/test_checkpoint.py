@@ -106,7 +106,7 @@ class RoundTripTest(CheckpointCase):
             self.assertEqual(a.tobytes(), b.tobytes())
 
     def test_states_beside_the_model(self) -> None:
-        """Of callbacks: arrays of their types, by callback and name, in order."""
+        """States of callbacks: arrays of their types, by callback and name, in order."""
         states = [{"delta": np.array([0.1, np.pi]), "epochs": np.array([3])}, {"v0": np.array(2.0)}]
         checkpoint.save(self.path, make(), META, states)
         checkpoint.restore(self.path, make())

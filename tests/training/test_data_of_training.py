@@ -42,7 +42,7 @@ class Batches(keras.utils.PyDataset):
 
 
 def order(epoch: int) -> Any:
-    """That in which the loop takes arrays."""
+    """The order in which the loop takes arrays."""
     return tf.random.experimental.stateless_shuffle(tf.range(N), seed=(SEED, epoch)).numpy()
 
 
@@ -324,7 +324,7 @@ def test_methods_that_train() -> None:
 
 
 def test_statistics_of_swag_on_a_data_set() -> None:
-    """Those of BatchNormalization are taken over the same batches as those of arrays."""
+    """Statistics of BatchNormalization are taken over the same batches as those of arrays."""
 
     def make() -> Any:
         keras.utils.set_random_seed(1)

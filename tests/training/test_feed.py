@@ -20,7 +20,7 @@ Y = np.argmax(X @ RNG.normal(size=(4, 3)), axis=1)
 
 
 def order(epoch: int) -> Any:
-    """That of the loop's own shuffling."""
+    """The order of the loop's own shuffling."""
     return tf.random.experimental.stateless_shuffle(tf.range(N), seed=(SEED, epoch)).numpy()
 
 

@@ -104,7 +104,7 @@ class KLAnnealingTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(got, [0.5, 1.0, 1.0], 1e-4)
 
     def test_gradients_are_without_kl_at_first(self) -> None:
-        """With weight 0 the KL pulls at nothing."""
+        """The KL has weight 0, and pulls at nothing."""
         model = network()
         model.compile(keras.optimizers.SGD(1.0), ZeroLoss())
         before = [w.numpy() for w in model.trainable_variables]
@@ -172,7 +172,7 @@ class MinibatchKLTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.named_parameters(*TRAINED_BY)
     def test_each_batch_has_its_weight(self, train: Any) -> None:
-        """With SGD on a network of one parameter that feels the KL alone, step by step."""
+        """SGD on a network of one parameter that feels the KL alone, step by step."""
         model = network()
         rate = 0.01
         model.optimizer = keras.optimizers.SGD(rate)

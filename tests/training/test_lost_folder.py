@@ -20,7 +20,7 @@ Y = np.arange(N) % 3
 
 
 class Mine(Exception):
-    """Of the user's own callback."""
+    """An error of the user's own callback."""
 
 
 def classifier() -> Any:

@@ -49,7 +49,7 @@ class MixedPrecisionTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(a, b, 1e-6)
 
     def test_accuracy(self) -> None:
-        """On digits that were held out, within two standard errors of a difference."""
+        """Digits that were held out, within two standard errors of a difference."""
         accuracy = {}
         for policy in ("mixed_bfloat16", "float32"):
             model = classifier(policy)

@@ -111,7 +111,7 @@ class WorkersTest(WorkersCase):
         )
 
     def test_bytes_of_the_chief(self) -> None:
-        """In pieces, of which the last may be short; none at all."""
+        """Pieces of bytes, of which the last may be short; none at all."""
         for size, chunk in ((0, 64), (1, 64), (64, 64), (1001, 64), (3_000_001, 2**26)):
             self.assertTrue(self.both(runs.bytes_of_chief, size, chunk), size)
 
@@ -147,7 +147,7 @@ class WorkersTest(WorkersCase):
         )
 
     def test_predict(self) -> None:
-        """On each worker by itself, so that one alone may ask."""
+        """Each worker predicts by itself, so that one alone may ask."""
         expected = runs.predictions(runs.one_device)
         np.testing.assert_allclose(self.both(runs.predictions, runs.workers), expected, 1e-5, 1e-6)
 
@@ -160,7 +160,7 @@ class WorkersTest(WorkersCase):
         self.assertFalse((self.folder / "other").exists())
 
     def test_samples_of_the_posterior(self) -> None:
-        """By the chief, as of `SGLD`."""
+        """The chief draws them, as it does those of `SGLD`."""
         folders = [{"savedir": self.folder / name} for name in ("chief", "other")]
         self.assertEqual(self.pair.call(runs.samples, each=folders), [2, 0])
         self.assertFalse((self.folder / "other").exists())

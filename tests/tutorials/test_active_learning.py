@@ -25,7 +25,7 @@ def run_script(savedir: Path, *flags: str) -> str:
 
 
 def test_it_ends_at_an_error_and_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    """In parts it is what it is in one piece."""
+    """A run in parts is what it is in one piece."""
     path, whole = tmp_path / "active_learning.jsonl", tmp_path / "whole"
     run_script(tmp_path, "--until", "100")
     assert len(path.read_text().splitlines()) == 2

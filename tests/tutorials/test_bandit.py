@@ -122,7 +122,7 @@ class WorldTest(tf.test.TestCase):
 class AgentTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(3, 8, 21)
     def test_buffer_and_tally_against_python(self, steps: int) -> None:
-        """With a buffer of 8, that is not full, just full, and twice run over."""
+        """A buffer of 8, that is not full, just full, and twice run over."""
         eats = [1, 1, 0, 0, 1]
         rows, expected = [], dict.fromkeys(bandit_agent.TALLY, 0)
         for t in range(steps):

@@ -73,39 +73,39 @@ def made(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_modes_and_their_ensemble(made: dict[str, Any]) -> None:
-    found = answers.curves(made["savedir"])
-    assert [a.epochs for a in found["MAP"]] == [2, 4]
-    assert [a.hours for a in found["MAP"]] == [2.0, 4.0]
-    ensemble = found["deep ensemble"]
+    curves = answers.curves(made["savedir"])
+    assert [a.epochs for a in curves["MAP"]] == [2, 4]
+    assert [a.hours for a in curves["MAP"]] == [2.0, 4.0]
+    ensemble = curves["deep ensemble"]
     assert [(a.epochs, a.hours) for a in ensemble] == [(4, 4.0), (8, 8.0), (12, 12.0)]
     for k, answer in enumerate(ensemble, start=1):
         np.testing.assert_allclose(answer.p, np.mean(made["modes"][:k], axis=0), atol=1e-6)
 
 
 def test_what_starts_at_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
-    found = answers.curves(made["savedir"])
-    assert [(a.epochs, a.hours) for a in found["SWAG"]] == [(6, 5.0)]
-    assert [(a.epochs, a.hours) for a in found["MultiSWAG"]] == [(6, 5.0), (12, 10.0)]
+    curves = answers.curves(made["savedir"])
+    assert [(a.epochs, a.hours) for a in curves["SWAG"]] == [(6, 5.0)]
+    assert [(a.epochs, a.hours) for a in curves["MultiSWAG"]] == [(6, 5.0), (12, 10.0)]
     mean = np.mean(made["around"], axis=0)
-    np.testing.assert_allclose(found["MultiSWAG"][-1].p, mean, atol=1e-6)
+    np.testing.assert_allclose(curves["MultiSWAG"][-1].p, mean, atol=1e-6)
 
 
 def test_a_chain_from_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
     how = {"command": "sampler", "name": "SGLD", "from_mode": True}
     given = {e: some() for e in range(1, 3)}
     leave(made["savedir"], ("SGLD", 1), given, [360.0] * 2, kept=(1, 2), **how)
-    found = answers.curves(made["savedir"])["SGLD"]
-    assert [(a.epochs, round(a.hours, 6)) for a in found] == [(5, 4.1), (6, 4.2)]
-    np.testing.assert_allclose(found[1].p, (given[1] + given[2]) / 2, atol=1e-6)
+    curve = answers.curves(made["savedir"])["SGLD"]
+    assert [(a.epochs, round(a.hours, 6)) for a in curve] == [(5, 4.1), (6, 4.2)]
+    np.testing.assert_allclose(curve[1].p, (given[1] + given[2]) / 2, atol=1e-6)
 
 
 def test_chains_are_means_over_what_they_keep(made: dict[str, Any]) -> None:
-    found = answers.curves(made["savedir"])["SGHMC"]
+    curve = answers.curves(made["savedir"])["SGHMC"]
     first, second = made["chains"]
-    assert [(a.epochs, round(a.hours, 6)) for a in found] == [(4, 0.4), (8, 0.8)]
-    np.testing.assert_allclose(found[0].p, (first[2] + second[2]) / 2, atol=1e-6)
+    assert [(a.epochs, round(a.hours, 6)) for a in curve] == [(4, 0.4), (8, 0.8)]
+    np.testing.assert_allclose(curve[0].p, (first[2] + second[2]) / 2, atol=1e-6)
     mean = (first[2] + second[2] + first[4] + second[4]) / 4
-    np.testing.assert_allclose(found[1].p, mean, atol=1e-6)
+    np.testing.assert_allclose(curve[1].p, mean, atol=1e-6)
 
 
 def test_scores_by_their_definitions() -> None:
@@ -169,9 +169,9 @@ def test_methods_under_shift(made: dict[str, Any]) -> None:
         for epoch, value in ((2, 1.0), (4, i / 8)):
             path = predictions.shifted_file(made["savedir"] / f"map_{i}", epoch)
             np.savez(path, noise=np.full((5, 2, 10), value, np.float16))
-    found = shift.shifted(made["savedir"])
-    np.testing.assert_array_equal(found["MAP"]["noise"], 0.0)
-    np.testing.assert_array_equal(found["deep ensemble"]["noise"], 1 / 8)
+    shifted = shift.shifted(made["savedir"])
+    np.testing.assert_array_equal(shifted["MAP"]["noise"], 0.0)
+    np.testing.assert_array_equal(shifted["deep ensemble"]["noise"], 1 / 8)
 
 
 def test_settings_say_how_a_run_was_made(made: dict[str, Any]) -> None:

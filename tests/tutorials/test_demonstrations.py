@@ -28,7 +28,7 @@ RNG = np.random.default_rng(0)
 class DeepLimitTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(1, 2, 3)
     def test_kernel_is_the_expectation_layer_by_layer(self, depth: int) -> None:
-        """By quadrature of relu(a) relu(b) over two normals of the layer before."""
+        """Quadrature of relu(a) relu(b) over two normals of the layer before."""
         nodes = np.linspace(-9, 9, 1201)
         weights = scipy.stats.norm.pdf(nodes) * (nodes[1] - nodes[0])
         for angle in (0.4, 1.3, 2.6):
@@ -41,7 +41,7 @@ class DeepLimitTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters((1, 5), (2, 20))
     def test_excess_kurtosis_of_drawn_networks(self, depth: int, width: int) -> None:
-        """By NumPy: f given h is normal with the variance of the mean of h^2."""
+        """NumPy has it too: f given h is normal with the variance of the mean of h^2."""
         h = np.tile([[1.0, 0.0]], (200_000, 1))
         for _ in range(depth):
             scale = np.sqrt(2 / h.shape[1] * np.sum(h**2, 1, keepdims=True))
@@ -142,7 +142,7 @@ class SymmetriesTest(tf.test.TestCase):
 
 class TrajectoriesTest(tf.test.TestCase):
     def test_volume_and_the_way_back(self) -> None:
-        """On N(0, 1) a step is a matrix: its determinant, and its inverse with v turned round."""
+        """A step on N(0, 1) is a matrix: its determinant, and its inverse with v turned round."""
         h, turn = 0.3, np.diag([1.0, -1.0])
         for name, volume, returns in (
             ("leapfrog", 1.0, True),

@@ -16,7 +16,7 @@ import pytest
 from tfbdl import data
 from tutorials import notebooks
 
-SHORT: dict[str, dict[str, Any]] = {
+QUICK_VALUES: dict[str, dict[str, Any]] = {
     "bayes_by_backprop": {"EPOCHS": 2, "EPOCHS_MIXTURE": 1, "REPEATS": 3},
     "co2_forecast": {"EPOCHS": 1, "FUNCTIONS": 2},
     "concrete_dropout": {"EPOCHS": 1, "SIZES": (20, 50), "UNITS": 8},
@@ -34,8 +34,8 @@ RNG = np.random.default_rng(0)
 TABLE = data.RegressionData(*(RNG.normal(size=(n, k)) for n in (40, 9) for k in (8, 1)))
 YEAR = 1991 + np.arange(217) / 12
 SERIES = data.CO2(YEAR, 350 + 1.5 * (YEAR - 1991) + np.sin(2 * np.pi * YEAR))
-"""In the place of published files: 204 months until 2008, and a year more."""
-SHORT_SCRIPTS: dict[str, Any] = {
+"""Stands in the place of published files: 204 months until 2008, and a year more."""
+QUICK_CONSTANTS: dict[str, Any] = {
     "bayes_by_backprop.mnist.FIGURE_SAMPLES": 3,
     "model_definition.__main__.EPOCHS": 1,
     "part2_mc_dropout.FIGURE_SAMPLES": 3,
@@ -57,7 +57,7 @@ def find_constant(path: str) -> tuple[Any, str]:
 
 @pytest.fixture
 def shortened(monkeypatch: pytest.MonkeyPatch, without_xla: None) -> Iterator[None]:
-    """In the folder of notebooks, with few steps everywhere; put back after use."""
+    """Works in the folder of notebooks, with few steps everywhere; put back after use."""
     monkeypatch.chdir(notebooks.DOCS / "course" / "notebooks")
     shorten(monkeypatch)
     yield
@@ -67,7 +67,7 @@ def shortened(monkeypatch: pytest.MonkeyPatch, without_xla: None) -> Iterator[No
 def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "uci", lambda name: TABLE)
     monkeypatch.setattr(data, "co2", lambda: SERIES)
-    for path, value in SHORT_SCRIPTS.items():
+    for path, value in QUICK_CONSTANTS.items():
         monkeypatch.setattr(*find_constant(path), value)
 
 
@@ -75,25 +75,25 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_cell_runs(
     name: str, shortened: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In this process; what a kernel adds is tested on one."""
+    """All run in this process; what a kernel adds is tested on one."""
     namespace: dict[str, Any] = {"__name__": name}
     for i, cell in enumerate(notebooks.code_of(notebooks.notebook(name).cells)):
         exec(compile(cell.source, f"{name}, cell {i}", "exec"), namespace)
         if i == 0:
-            assert SHORT[name].keys() <= namespace.keys()
-            namespace.update(SHORT[name])
+            assert QUICK_VALUES[name].keys() <= namespace.keys()
+            namespace.update(QUICK_VALUES[name])
             shorten(monkeypatch)  # what the first cell may have set
         plt.close("all")
     assert capsys.readouterr().out
 
 
 def test_all_are_shortened() -> None:
-    assert set(SHORT) == set(notebooks.FOLDERS)
+    assert set(QUICK_VALUES) == set(notebooks.FOLDERS)
 
 
 @pytest.mark.parametrize("name", notebooks.FOLDERS)
 def test_outputs_are_those_of_the_text(name: str) -> None:
-    """Of words and code as they are now; `make notebooks` runs what has changed."""
+    """The words and code as they are now; `make notebooks` runs what has changed."""
     book, kept = notebooks.notebook(name), notebooks.kept(name)
     assert kept is not None
     nbformat.validate(kept)

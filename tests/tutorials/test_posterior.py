@@ -204,7 +204,7 @@ class TableTest(tf.test.TestCase):
 @pytest.mark.usefixtures("without_xla")
 class CyclesTest(tf.test.TestCase):
     def test_equal_rates_and_as_many_samples(self) -> None:
-        """By the epochs that are kept: each second one, or those in the second half of a cycle."""
+        """The epochs that are kept are each second one, or those in the second half of a cycle."""
         problem = problems.two_classes(20, 0)
         with tempfile.TemporaryDirectory() as folder:
             for cyclical in (False, True):
@@ -264,7 +264,7 @@ class ScriptTest(tf.test.TestCase):
         self.assertLen(bands.two_classes(problem, outputs, 4).axes, 5)
 
     def test_all_modes(self) -> None:
-        """Of the regression; weights at which the others linearise are draws of the prior."""
+        """Modes of the regression; weights at which the others linearise are draws of the prior."""
         names = ("HMC", "Laplace", "neural linear")
         with (
             tempfile.TemporaryDirectory() as folder,

@@ -38,7 +38,7 @@ from tutorials.priors import (
 class FamiliesTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters([*families.FINITE, *families.DISCRETE])
     def test_variance_is_one_over_the_width(self, family: str) -> None:
-        """By the integral of w^2 p(w), and of p(w) itself."""
+        """The integral of w^2 p(w), and of p(w) itself."""
         prior = families.FAMILIES[family](7)
         if prior.discrete:
             self.assertAllClose(np.mean(np.square(prior.values)), 1 / 7, rtol=1e-6)
@@ -86,7 +86,7 @@ class InfluenceTest(tf.test.TestCase, parameterized.TestCase):
 class LimitTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters("relu", "erf")
     def test_kernel_is_the_expectation(self, activation: str) -> None:
-        """By a million hidden units, and on the diagonal by an integral."""
+        """A million hidden units, and an integral on the diagonal."""
         x = np.array([[-0.7], [0.1], [0.4]])
         actual = limit.kernel(activation, x)
         units = np.random.default_rng(0).normal(scale=limit.SCALE, size=(2, 1_000_000))
@@ -109,7 +109,7 @@ class LimitTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(actual[i, i], expected, rtol=1e-6)
 
     def test_limiting_share(self) -> None:
-        """By the definition of the law: jumps of a stable subordinator of index 1/2."""
+        """The definition of the law: jumps of a stable subordinator of index 1/2."""
         self.assertAllClose(limit.limiting_share(1e-6), 1.0, atol=1e-4)
         times = np.random.default_rng(0).exponential(size=(5000, 1000)).cumsum(axis=1)
         jumps = times**-2.0
@@ -136,7 +136,7 @@ class LimitTest(tf.test.TestCase, parameterized.TestCase):
 
 class EmpiricalBayesTest(tf.test.TestCase):
     def test_evidence(self) -> None:
-        """By weighing draws of the prior, in a model of so few points that they suffice."""
+        """Draws of the prior are weighed, in a model of so few points that they suffice."""
         x, y = gapped_sine(2, 0)
         phi = empirical_bayes.features(x)
         w = np.random.default_rng(0).normal(scale=0.5, size=(7, 1_000_000))
@@ -198,7 +198,7 @@ class DiscreteTest(tf.test.TestCase):
 
 class StructureTest(tf.test.TestCase):
     def test_correlation_of_neighbours(self) -> None:
-        """Of a filter drawn with lengthscale 1, exp(-1/2); of independent weights, 0."""
+        """A filter drawn with lengthscale 1 has exp(-1/2); independent weights have 0."""
         for name, expected in (("independent", 0.0), ("smooth", math.exp(-0.5))):
             prior = structure.DRAWN[name]
             w = prior.sample(tf.constant(12, tf.int64), (7, 7, 1, 4000))

@@ -145,7 +145,7 @@ def test_tables_of_uci_are_those_of_the_records(
 
 @pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.jsonl")), ids=lambda path: path.stem)
 def test_kept_results_are_as_they_would_be_written(path: Path) -> None:
-    """Of each line the same text, and the lines in order of what stands before their numbers."""
+    """Each line has the same text, and lines are in order of what stands before their numbers."""
     lines = path.read_text().splitlines()
     objects = [json.loads(line) for line in lines]
     assert [json.dumps(line) for line in objects] == lines

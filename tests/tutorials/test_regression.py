@@ -34,7 +34,7 @@ class GradientsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertLess(max(scores.values()), 1e-12)
 
     def test_by_hand_and_by_differences(self) -> None:
-        """Of equation 18 itself, written down once more."""
+        """Equation 18 itself, written down once more."""
         random = np.random.default_rng(0)
         shapes = [(1, 3), (3,), (3, 2), (2,), (2, 1), (1,)]
         mu, rho, eps = ([random.normal(size=s) for s in shapes] for _ in range(3))
@@ -99,7 +99,7 @@ class TruthTest(tf.test.TestCase, parameterized.TestCase):
 @pytest.mark.usefixtures("without_xla")
 class ScriptTest(unittest.TestCase):
     def test_it_runs(self) -> None:
-        """In few epochs; those of the mended network are enough to tell it from the report's."""
+        """Few epochs; those of the mended network are enough to tell it from the report's."""
         few = {
             "report": replace(steps.REPORT, n_epochs=2, batch_size=50),
             "local": replace(steps.LOCAL, n_epochs=150),

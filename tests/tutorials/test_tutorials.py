@@ -24,7 +24,7 @@ from tutorials import convolutional_vae, many_seeds, part4_sweeps
 from tutorials.records import RecordFile
 
 ROOT = Path(__file__).parents[2]
-SHORT = {
+QUICK_CONSTANTS = {
     "part2_mc_dropout.FIGURE_SAMPLES": 5,
     "part2_mc_dropout.REGRESSION_EPOCHS": 2,
     "part2_mc_dropout.CHAIN_STEPS": 5,
@@ -42,7 +42,7 @@ class TutorialTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.savedir = Path(folder.name) / "run"
-        for name, value in SHORT.items():
+        for name, value in QUICK_CONSTANTS.items():
             patch = mock.patch(f"tutorials.{name}", value)
             patch.start()
             self.addCleanup(patch.stop)
@@ -175,7 +175,7 @@ class TutorialTest(unittest.TestCase):
         self.assert_mistake(run.stderr, "no trained model; run --mode train first")
 
     def assert_mistake(self, shown: str, words: str) -> None:
-        """That the one line says so, and nothing is written."""
+        """Asserts that the one line says so, and nothing is written."""
         self.assertIn(words, shown)
         self.assertEqual(len(shown.strip().splitlines()), 1, shown)
         self.assertFalse(self.savedir.exists())

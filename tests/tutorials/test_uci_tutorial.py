@@ -75,7 +75,7 @@ class SplitTest(tf.test.TestCase):
         self.assertAllClose(held_out.x[:, 0].std(), 1.0, atol=1e-5)
 
     def test_scores_are_those_in_the_units_of_the_data(self) -> None:
-        """Of a mixture of two functions with their own noise, by hand."""
+        """A mixture of two functions with their own noise, by hand."""
         split = Split.of(raw())
         network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1), LearnedScale()])
         thetas = np.random.default_rng(1).normal(size=(2, 5))
@@ -110,7 +110,7 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
             self.assertAllClose(log_p, np.log(integral), rtol=1e-6)
 
     def test_groups_of_a_network(self) -> None:
-        """By the multivariate t of SciPy, and the density of the noise with its slope."""
+        """The multivariate t of SciPy, and the density of the noise with its slope."""
         layers = [keras.layers.Dense(4, "relu"), keras.layers.Dense(1), LearnedScale()]
         model = keras.Sequential([keras.Input((3,)), *layers])
         theta = np.random.default_rng(0).normal(size=12 + 4 + 4 + 1 + 1)
@@ -131,7 +131,7 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
 
 class JointEnsembleTest(tf.test.TestCase):
     def test_members_train_as_by_themselves(self) -> None:
-        """In batches of all examples, whose order says nothing, by Keras' Adam."""
+        """Batches of all examples, whose order says nothing, by Keras' Adam."""
         split = Split.of(raw(8))
 
         def build() -> keras.Model:
@@ -164,7 +164,7 @@ class JointEnsembleTest(tf.test.TestCase):
         self.assertAllClose(actual, members, rtol=1e-4, atol=1e-5)
 
     def test_batches_are_of_all_examples_once(self) -> None:
-        """Of a mean without inputs: small steps of SGD add up what each batch pulls."""
+        """A mean without inputs: small steps of SGD add up what each batch pulls."""
         x, y = np.zeros((6, 1), "float32"), np.arange(6, dtype="float32")[:, None]
         path = joint_ensemble.epochs(
             lambda: keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]),

@@ -20,7 +20,7 @@ FIGURES = ("turned", "costs", "unknown", "reliability", "risk_coverage")
 
 
 def test_table(tmp_path: Path) -> None:
-    """With digits for unknown images, which nobody can tell from digits."""
+    """Digits stand for unknown images, which nobody can tell from digits."""
     names = ("plain", "last_layer_laplace", "deep_ensemble")
     flags = "--sets digits --seeds 1 --N 1000 --batch_size 50 --n_epochs 8 --K 2 --S 3 --every 1"
     where = ("--savedir", str(tmp_path))

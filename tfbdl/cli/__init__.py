@@ -14,10 +14,10 @@ from tfbdl.cli.errors import NotSaved
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return its exit code.
+    """Runs a subcommand and returns its exit code.
 
     Args:
-        argv: The arguments; None takes those of the process.
+        argv: the arguments; None takes those of the process.
 
     Returns:
         0, or 1 when a result could not be saved, or 2 for wrong arguments or unreadable files.

@@ -36,7 +36,7 @@ seconds, "last lr" the learning rate of the last epoch.
 
 
 def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``log`` to the parser."""
+    """Adds ``log`` to the parser."""
     parser = subparsers.add_parser(
         "log",
         help="show and draw training logs",
@@ -77,7 +77,7 @@ def _log(args: argparse.Namespace) -> int:
 
 
 def _run_names(paths: Sequence[Path]) -> dict[str, Path]:
-    """Name each run by the shortest end of its path that no other run shares."""
+    """Names each run by the shortest end of its path that no other run shares."""
     runs = {Path(os.path.abspath(path)): path for path in paths}
     parts = {run: (run.parent if run.name == "train.log" else run).parts for run in runs}
 
@@ -132,7 +132,7 @@ def _sparkline(values: np.ndarray, width: int) -> str:
 
 
 def _draw(logs: dict[str, TrainLog], path: Path, replace: bool) -> None:
-    """Save one panel for each metric, with all runs in it."""
+    """Saves one panel for each metric, with all runs in it."""
     from matplotlib.figure import Figure  # noqa: PLC0415 (slow)
 
     metrics = list(dict.fromkeys(name for log in logs.values() for name in log.metrics))

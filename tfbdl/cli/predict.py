@@ -36,7 +36,7 @@ _NO_LIKELIHOOD = (
 
 
 def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``predict`` to the parser."""
+    """Adds ``predict`` to the parser."""
     parser = subparsers.add_parser(
         "predict",
         help="predict with uncertainty",

@@ -31,7 +31,7 @@ dropout: the keep probabilities.
 
 
 def add_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add ``summary`` to the parser."""
+    """Adds ``summary`` to the parser."""
     parser = subparsers.add_parser(
         "summary",
         help="show what a model has learned of its weights",

@@ -10,15 +10,15 @@ from tfbdl.memory import require
 
 
 def number_of(name: str, value: Any, numbers_each: int) -> int:
-    """Return how many examples of so many float64 numbers are asked for.
+    """Returns how many examples of so many float64 numbers are asked for.
 
     Args:
-        name: What the caller calls the value, for the error message.
-        value: An integer of at least 1 (a bool is not one).
-        numbers_each: Numbers that an example takes.
+        name: what the caller calls the value, for the error message.
+        value: an integer of at least 1 (a bool is not one).
+        numbers_each: numbers that an example takes.
 
     Raises:
-        ValueError: If `value` is anything else, or so many do not fit into memory.
+        ValueError: if `value` is anything else, or so many do not fit into memory.
 
     """
     count = positive_integer(name, value)
@@ -27,14 +27,14 @@ def number_of(name: str, value: Any, numbers_each: int) -> int:
 
 
 def unit_interval(name: str, values: Any) -> np.ndarray:
-    """Return `values` as a float32 array of the same shape.
+    """Returns `values` as a float32 array of the same shape.
 
     Args:
-        name: What the caller calls the values, for the error message.
-        values: Numbers in [0, 1], of any shape.
+        name: what the caller calls the values, for the error message.
+        values: numbers in [0, 1], of any shape.
 
     Raises:
-        ValueError: If a value is not a finite real number in [0, 1].
+        ValueError: if a value is not a finite real number in [0, 1].
 
     """
     array = as_array(name, values)

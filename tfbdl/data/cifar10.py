@@ -45,10 +45,10 @@ class CIFAR10(NamedTuple):
 
 
 def cifar10(*, directory: str | os.PathLike[str] | None = None) -> CIFAR10:
-    """Load CIFAR-10.
+    """Loads CIFAR-10.
 
     Args:
-        directory: The folder of `cifar10_jpeg.npz` (arrays `x_train`, `x_test` of the bytes of all
+        directory: the folder of `cifar10_jpeg.npz` (arrays `x_train`, `x_test` of the bytes of all
             JPEG files, `x_train_offsets`, `x_test_offsets` where each begins and the last ends,
             `y_train`, `y_test`), or one with it in a subfolder `cifar10`. By default the
             environment variable `TFBDL_DATA` says where; if it is unset, Keras' copy is read,
@@ -59,7 +59,7 @@ def cifar10(*, directory: str | os.PathLike[str] | None = None) -> CIFAR10:
         Images and classes; see `CIFAR10`.
 
     Raises:
-        DataError: If the files are missing, damaged or not of this form.
+        DataError: if the files are missing, damaged or not of this form.
 
     """
     if directory is None and not os.environ.get("TFBDL_DATA"):
@@ -84,13 +84,13 @@ def cifar10_hmc_probabilities(*, directory: str | os.PathLike[str] | None = None
     normalisation.
 
     Args:
-        directory: The folder of `hmc_probabilities.npy`, as in `cifar10`.
+        directory: the folder of `hmc_probabilities.npy`, as in `cifar10`.
 
     Returns:
         float32 (M, 10).
 
     Raises:
-        DataError: If the file is missing, damaged or not of this form.
+        DataError: if the file is missing, damaged or not of this form.
 
     """
     return _table("hmc_probabilities.npy", "f", directory)
@@ -100,13 +100,13 @@ def cifar10_human_counts(*, directory: str | os.PathLike[str] | None = None) -> 
     """Counts of the labels that people gave to each test image: CIFAR-10H (Peterson et al. 2019).
 
     Args:
-        directory: The folder of `human_counts.npy`, as in `cifar10`.
+        directory: the folder of `human_counts.npy`, as in `cifar10`.
 
     Returns:
         Integers (M, 10), some 50 in a row.
 
     Raises:
-        DataError: If the file is missing, damaged or not of this form.
+        DataError: if the file is missing, damaged or not of this form.
 
     """
     return _table("human_counts.npy", "iu", directory)

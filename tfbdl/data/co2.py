@@ -30,17 +30,17 @@ class CO2(NamedTuple):
 
 
 def co2(*, directory: str | os.PathLike[str] | None = None) -> CO2:
-    """Load the monthly means of Mauna Loa (NOAA), from March 1958 to the last of the file.
+    """Loads the monthly means of Mauna Loa (NOAA), from March 1958 to the last of the file.
 
     Args:
-        directory: Where `co2_mm_mlo.txt` is, directly or in a subfolder `co2`. By default the
+        directory: where `co2_mm_mlo.txt` is, directly or in a subfolder `co2`. By default the
             environment variable `TFBDL_DATA` says where. Nothing is downloaded.
 
     Returns:
         Dates and concentrations; see `CO2`.
 
     Raises:
-        DataError: If the file is missing, or its rows are not months that follow each other.
+        DataError: if the file is missing, or its rows are not months that follow each other.
 
     """
     path = find((f"co2/{FILE}", FILE), directory, SOURCE)

@@ -24,7 +24,7 @@ ZOOMS = (1.06, 1.11, 1.16, 1.21, 1.26)
 
 
 def corrupt(images: Any, kind: str, strength: int, *, seed: int = 0) -> np.ndarray:
-    """Corrupt images.
+    """Corrupts images.
 
     Args:
         images: (N, H, W, C), values in [0, 1].
@@ -32,13 +32,13 @@ def corrupt(images: Any, kind: str, strength: int, *, seed: int = 0) -> np.ndarr
             colour (the largest of its channels), with hue and saturation kept; "pixelation", means
             over larger pixels; or "zoom_blur", the mean over magnifications by up to a quarter.
         strength: 1 to 5.
-        seed: Integer of 64 bits, of the noise; the same seed gives the same images.
+        seed: integer of 64 bits, of the noise; the same seed gives the same images.
 
     Returns:
         float32 (N, H, W, C) in [0, 1].
 
     Raises:
-        ValueError: If `images` has another shape or values outside [0, 1], there is no such kind
+        ValueError: if `images` has another shape or values outside [0, 1], there is no such kind
             or strength, or `seed` is no such integer.
 
     """

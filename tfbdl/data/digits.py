@@ -4,7 +4,7 @@ import numpy as np
 
 
 def enlarged_digits() -> tuple[np.ndarray, np.ndarray]:
-    """Return the 1,797 digits, in scikit-learn's order, as 28x28 images.
+    """Returns the 1,797 digits, in scikit-learn's order, as 28x28 images.
 
     The 8x8 images of ink levels 0..16 are divided by 16 and enlarged 3.5 times by cubic splines
     (smooth strokes, where bilinear interpolation leaves visible facets); the slight overshoot of

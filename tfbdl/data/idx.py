@@ -16,7 +16,7 @@ _OVERHEAD = 2**16
 
 
 def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray:
-    """Read one gzip-compressed IDX file of unsigned bytes.
+    """Reads one gzip-compressed IDX file of unsigned bytes.
 
     The file starts with a magic number (two zero bytes, the type 0x08, the number of
     dimensions), then one big-endian 32-bit size per dimension, then the bytes themselves. The
@@ -24,14 +24,14 @@ def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray
     makes this function use more memory than `shape` needs.
 
     Args:
-        path: The `.gz` file.
-        shape: The sizes the header must state.
+        path: the `.gz` file.
+        shape: the sizes the header must state.
 
     Returns:
         A read-only uint8 array of shape `shape`.
 
     Raises:
-        DataError: If the file cannot be read or decompressed, or does not hold exactly that.
+        DataError: if the file cannot be read or decompressed, or does not hold exactly that.
 
     """
     size = math.prod(shape)

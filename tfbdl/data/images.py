@@ -38,7 +38,7 @@ def load(
     per_class: int | None = None,
     directory: str | os.PathLike[str] | None = None,
 ) -> ImageData:
-    """Load an image data set with grey levels in [0, 1] (see `binarize` for black and white).
+    """Loads an image data set with grey levels in [0, 1] (see `binarize` for black and white).
 
     Args:
         name: "digits" (scikit-learn's 1,797 digits enlarged to 28x28; needs no download),
@@ -49,8 +49,8 @@ def load(
             60,000 and 10,000 images of the published training and test files, in their order.
             The digits have a single file, which the tutorial split draws on; their full split
             tests on the last sixth of each class (1,501 and 296 images, in file order).
-        per_class: Training images of each class in the tutorial split, by default 100; only for it.
-        directory: Where `<name>.npz` or the four original IDX `.gz` files are, directly or in a
+        per_class: training images of each class in the tutorial split, by default 100; only for it.
+        directory: where `<name>.npz` or the four original IDX `.gz` files are, directly or in a
             subfolder `mnist`, `fashion-mnist` or `fashion_mnist`. By default the environment
             variable `TFBDL_DATA` says where; if it is unset, Keras' cache is read or, failing
             that, Keras downloads the files. "digits" needs none and takes none.
@@ -59,9 +59,9 @@ def load(
         The images and classes; see `ImageData` for shapes and dtypes.
 
     Raises:
-        ValueError: If `name` or `split` is unknown, `per_class` is not a positive int or more than
+        ValueError: if `name` or `split` is unknown, `per_class` is not a positive int or more than
             the smallest class has, or an argument does not go with `name` or `split`.
-        DataError: If the files are missing, damaged or not the published ones.
+        DataError: if the files are missing, damaged or not the published ones.
 
     """
     option("name", name, NAMES)
@@ -89,7 +89,7 @@ def load(
 def _image_data(
     white: int, x_train: np.ndarray, y_train: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
 ) -> ImageData:
-    """Bring pixels in [0, white] to [0, 1] and all arrays to their documented dtypes."""
+    """Brings pixels in [0, white] to [0, 1] and all arrays to their documented dtypes."""
     return ImageData(
         np.divide(x_train, white, dtype=np.float32),
         y_train.astype(np.int32),

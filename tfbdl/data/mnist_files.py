@@ -49,7 +49,7 @@ _DOWNLOAD_TIMEOUT_SECONDS = 30.0
 
 
 def load_original(name: str, directory: str | os.PathLike[str] | None) -> dict[str, np.ndarray]:
-    """Find, read and verify a published data set.
+    """Finds, reads and verifies a published data set.
 
     The first source that applies is the only one tried: `directory`, the environment variable
     `TFBDL_DATA`, Keras' cache (`$KERAS_HOME/datasets` or `~/.keras/datasets`) if it holds the
@@ -57,7 +57,7 @@ def load_original(name: str, directory: str | os.PathLike[str] | None) -> dict[s
 
     Args:
         name: "mnist" or "fashion_mnist".
-        directory: A directory with `<name>.npz` or the four original IDX `.gz` files, directly
+        directory: a directory with `<name>.npz` or the four original IDX `.gz` files, directly
             or in a subfolder called after the data set; None for the other sources.
 
     Returns:
@@ -65,7 +65,7 @@ def load_original(name: str, directory: str | os.PathLike[str] | None) -> dict[s
         `y_test` (10000,), by name.
 
     Raises:
-        DataError: If the data set is not there, cannot be read, or is not the published one.
+        DataError: if the data set is not there, cannot be read, or is not the published one.
 
     """
     source, directory = "directory", arguments.optional(arguments.path, "directory", directory)
@@ -87,7 +87,7 @@ def _keras_cache() -> Path:
 
 
 def _find(name: str, directory: str | os.PathLike[str]) -> Path | None:
-    """Return the `.npz` file, or the folder with all four IDX files, or None."""
+    """Returns the `.npz` file, or the folder with all four IDX files, or None."""
     root = Path(os.path.expanduser(directory))
     for folder in (root / name, root / name.replace("_", "-"), root):
         if os.path.isfile(folder / f"{name}.npz"):

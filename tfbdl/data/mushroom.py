@@ -12,7 +12,7 @@ FILE = "agaricus-lepiota.data"
 SOURCE = "https://archive.ics.uci.edu/dataset/73/mushroom"
 MD5 = "9aaf236b8e254a8107e595473aec9cab"
 _MOST_BYTES = 1_000_000
-"""Of a file whose lines may end in any way."""
+"""The size of a file whose lines may end in any way."""
 
 
 class Mushrooms(NamedTuple):
@@ -30,17 +30,17 @@ class Mushrooms(NamedTuple):
 
 
 def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
-    """Load the mushrooms, in the order of the file.
+    """Loads the mushrooms, in the order of the file.
 
     Args:
-        directory: Where `agaricus-lepiota.data` is, directly or in a subfolder `mushroom`. By
+        directory: where `agaricus-lepiota.data` is, directly or in a subfolder `mushroom`. By
             default the environment variable `TFBDL_DATA` says where. Nothing is downloaded.
 
     Returns:
         Attributes and edibility; see `Mushrooms`.
 
     Raises:
-        DataError: If the file is missing or not the published one.
+        DataError: if the file is missing or not the published one.
 
     """
     path = find((f"mushroom/{FILE}", FILE), directory, SOURCE)
@@ -60,7 +60,7 @@ def mushrooms(directory: str | os.PathLike[str] | None = None) -> Mushrooms:
 
 
 def encode(table: np.ndarray) -> Mushrooms:
-    """Turn letters into numbers.
+    """Turns letters into numbers.
 
     Args:
         table: (N, 1 + attributes), the class "e" or "p", then the values of the attributes.

@@ -17,17 +17,17 @@ from tfbdl.data.errors import DataError
 def read_npz(
     path: str | os.PathLike[str], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
-    """Read the named arrays of an `.npz` archive.
+    """Reads the named arrays of an `.npz` archive.
 
     Args:
-        path: The archive, compressed or not; arrays that `shapes` does not name are ignored.
-        shapes: The shape each array must have, by its name in the archive.
+        path: the archive, compressed or not; arrays that `shapes` does not name are ignored.
+        shapes: the shape each array must have, by its name in the archive.
 
     Returns:
         The uint8 arrays by name.
 
     Raises:
-        DataError: If the archive cannot be read or does not hold exactly those arrays.
+        DataError: if the archive cannot be read or does not hold exactly those arrays.
 
     """
     try:

@@ -36,21 +36,21 @@ def regression(
     *,
     splits: str | os.PathLike[str] | None = None,
 ) -> RegressionData:
-    """Load a split of any regression that is kept as the UCI ones are.
+    """Loads a split of any regression that is kept as the UCI ones are.
 
     Args:
-        folder: Holds `data.txt`, a table of numbers with a row a line, `index_features.txt` and
+        folder: holds `data.txt`, a table of numbers with a row a line, `index_features.txt` and
             `index_target.txt`, the numbers of its columns, from 0.
         split: K of the files `index_train_K.txt` and `index_test_K.txt`, the numbers of the rows
             to train and to test with, which must be each row once.
-        splits: The folder of the files of splits; by default `folder`.
+        splits: the folder of the files of splits; by default `folder`.
 
     Returns:
         Features and targets to train and to test with, not scaled; see `RegressionData`.
 
     Raises:
-        ValueError: If `split` is no number of a split.
-        DataError: If a file is missing, or does not hold what it should.
+        ValueError: if `split` is no number of a split.
+        DataError: if a file is missing, or does not hold what it should.
 
     """
     folder = arguments.path("folder", folder)
@@ -67,7 +67,7 @@ def regression_splits(folder: str | os.PathLike[str]) -> list[int]:
     """The numbers of the splits whose files are in a folder, in order.
 
     Args:
-        folder: Holds `index_train_K.txt` for each of them.
+        folder: holds `index_train_K.txt` for each of them.
 
     Returns:
         The K; none if there is no such file.

@@ -6,11 +6,11 @@ _TEST_PER_CLASS = 100
 
 
 def first_of_each_class(labels: np.ndarray, per_class: int) -> tuple[np.ndarray, np.ndarray]:
-    """Take the first images of each class for training and the next for testing.
+    """Takes the first images of each class for training and the next for testing.
 
     Args:
-        labels: Class of each image, integers (N,).
-        per_class: Number of training images of each class, at least 1.
+        labels: class of each image, integers (N,).
+        per_class: number of training images of each class, at least 1.
 
     Returns:
         Training indices (classes * per_class,) and test indices, both class by class in
@@ -18,7 +18,7 @@ def first_of_each_class(labels: np.ndarray, per_class: int) -> tuple[np.ndarray,
         test images a class, or as many as exist after the training images.
 
     Raises:
-        ValueError: If a class has fewer than `per_class` images.
+        ValueError: if a class has fewer than `per_class` images.
 
     """
     members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
@@ -33,10 +33,10 @@ def first_of_each_class(labels: np.ndarray, per_class: int) -> tuple[np.ndarray,
 
 
 def last_sixth_of_each_class(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out the last sixth of each class, the proportion of MNIST's test set.
+    """Holds out the last sixth of each class, the proportion of MNIST's test set.
 
     Args:
-        labels: Class of each image, integers (N,).
+        labels: class of each image, integers (N,).
 
     Returns:
         Training and test indices, both in increasing order. The last `n // 6` of a class

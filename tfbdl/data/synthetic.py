@@ -10,17 +10,17 @@ from tfbdl.data.checks import number_of, unit_interval
 
 
 def rotate(images: Any, degrees: float) -> np.ndarray:
-    """Rotate images counter-clockwise about their centre, with bilinear interpolation.
+    """Rotates images counter-clockwise about their centre, with bilinear interpolation.
 
     Args:
         images: (N, 28, 28), values in [0, 1].
-        degrees: Angle in degrees; negative is clockwise.
+        degrees: angle in degrees; negative is clockwise.
 
     Returns:
         float32 (N, 28, 28) in [0, 1]. What enters from outside the frame is 0 (no ink).
 
     Raises:
-        ValueError: If `images` has another shape or values outside [0, 1], or `degrees` is not
+        ValueError: if `images` has another shape or values outside [0, 1], or `degrees` is not
             finite.
 
     """
@@ -35,18 +35,18 @@ def rotate(images: Any, degrees: float) -> np.ndarray:
 
 
 def blend(a: Any, b: Any, weight: float = 0.5) -> np.ndarray:
-    """Mix two batches pixel by pixel: `(1 - weight) * a + weight * b`.
+    """Mixes two batches pixel by pixel: `(1 - weight) * a + weight * b`.
 
     Args:
         a: (N, 28, 28), values in [0, 1].
         b: (N, 28, 28), values in [0, 1].
-        weight: Share of `b`, in [0, 1]; the default 0.5 is the most ambiguous.
+        weight: share of `b`, in [0, 1]; the default 0.5 is the most ambiguous.
 
     Returns:
         float32 (N, 28, 28) in [0, 1].
 
     Raises:
-        ValueError: If the shapes are others, or values or `weight` are outside [0, 1].
+        ValueError: if the shapes are others, or values or `weight` are outside [0, 1].
 
     """
     a, b = _images("a", a), _images("b", b)
@@ -57,17 +57,17 @@ def blend(a: Any, b: Any, weight: float = 0.5) -> np.ndarray:
 
 
 def noise(n: int, seed: int) -> np.ndarray:
-    """Draw images whose pixels are independent and uniform on [0, 1).
+    """Draws images whose pixels are independent and uniform on [0, 1).
 
     Args:
-        n: Number of images, at least 1.
-        seed: Integer of 64 bits; the same seed gives the same images.
+        n: number of images, at least 1.
+        seed: integer of 64 bits; the same seed gives the same images.
 
     Returns:
         float32 (n, 28, 28).
 
     Raises:
-        ValueError: If `n` is not a positive int, or `seed` no such integer.
+        ValueError: if `n` is not a positive int, or `seed` no such integer.
 
     """
     shape = (number_of("n", n, 784), 28, 28)

@@ -8,20 +8,20 @@ from tfbdl.data.checks import number_of
 
 
 def gal_linear(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the synthetic data of Concrete Dropout (Gal, Hron and Kendall, 2017).
+    """Draws the synthetic data of Concrete Dropout (Gal, Hron and Kendall, 2017).
 
     x ~ N(0, 1) and y = 2 x + 8 + N(0, 1): the aleatoric standard deviation is 1 everywhere, and
     the epistemic one goes to 0 as `n` grows.
 
     Args:
-        n: Number of points, at least 1.
-        seed: Integer of 64 bits; the same seed gives the same points.
+        n: number of points, at least 1.
+        seed: integer of 64 bits; the same seed gives the same points.
 
     Returns:
         x and y, float32 (n, 1) each.
 
     Raises:
-        ValueError: If `n` is not a positive int, or `seed` no such integer.
+        ValueError: if `n` is not a positive int, or `seed` no such integer.
 
     """
     shape, generator = (number_of("n", n, 3), 1), generator_of("seed", seed)
@@ -30,21 +30,21 @@ def gal_linear(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def blundell_curve(n: int, seed: int, noise_stddev: float = 0.02) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the regression curve of Weight Uncertainty (Blundell et al., 2015).
+    """Draws the regression curve of Weight Uncertainty (Blundell et al., 2015).
 
     x ~ U[0, 0.5] and y = x + 0.3 sin(2 pi (x + e)) + 0.3 sin(4 pi (x + e)) + e with
     e ~ N(0, noise_stddev^2): the same noise inside and outside the sines.
 
     Args:
-        n: Number of points, at least 1.
-        seed: Integer of 64 bits; the same seed gives the same points.
-        noise_stddev: Standard deviation of e, at least 0; 0.02 as in the paper.
+        n: number of points, at least 1.
+        seed: integer of 64 bits; the same seed gives the same points.
+        noise_stddev: standard deviation of e, at least 0; 0.02 as in the paper.
 
     Returns:
         x and y, float32 (n, 1) each.
 
     Raises:
-        ValueError: If `n` is not a positive int, `noise_stddev` not a finite number >= 0, or `seed`
+        ValueError: if `n` is not a positive int, `noise_stddev` not a finite number >= 0, or `seed`
             no such integer.
 
     """
@@ -57,20 +57,20 @@ def blundell_curve(n: int, seed: int, noise_stddev: float = 0.02) -> tuple[np.nd
 
 
 def gapped_sine(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a noisy sine with nothing in the middle, where functions should spread.
+    """Draws a noisy sine with nothing in the middle, where functions should spread.
 
     x is uniform on [-3, -1] and on [1, 3], half the points in each (the odd one on the right),
     and y = sin(2 x) + N(0, 0.1^2).
 
     Args:
-        n: Number of points, at least 1.
-        seed: Integer of 64 bits; the same seed gives the same points.
+        n: number of points, at least 1.
+        seed: integer of 64 bits; the same seed gives the same points.
 
     Returns:
         x and y, float32 (n, 1) each; right and left points alternate.
 
     Raises:
-        ValueError: If `n` is not a positive int, or `seed` no such integer.
+        ValueError: if `n` is not a positive int, or `seed` no such integer.
 
     """
     shape, generator = (number_of("n", n, 3), 1), generator_of("seed", seed)

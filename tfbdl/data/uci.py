@@ -55,14 +55,14 @@ def uci_splits(name: str, *, gap: bool = False) -> list[int]:
     """The numbers of the splits of a UCI regression.
 
     Args:
-        name: As in `uci`.
-        gap: Whether those with a gap, which are numbered by their feature.
+        name: as in `uci`.
+        gap: whether those with a gap, which are numbered by their feature.
 
     Returns:
         0 to 19, or fewer; without the features that are constant for `gap`.
 
     Raises:
-        ValueError: If there is no such name.
+        ValueError: if there is no such name.
 
     """
     if not isinstance(name, str) or name not in PUBLISHED:
@@ -80,15 +80,15 @@ def uci(
     gap: bool = False,
     directory: str | os.PathLike[str] | None = None,
 ) -> RegressionData:
-    """Load a split of a UCI regression, its rows in the order of the published index files.
+    """Loads a split of a UCI regression, its rows in the order of the published index files.
 
     Args:
         name: "boston" (506 rows, 13 features), "concrete" (1,030, 8), "energy" (768, 8; heating
             load), "naval" (11,934, 16 of which two are constant; compressor decay), "power" (9,568,
             4) or "protein" (45,730, 9).
         split: 0 to 19, for "protein" 0 to 4; under `gap` the feature that the gap is in.
-        gap: Whether to test between the training rows (Foong et al. 2019) and not among them.
-        directory: Where the folders of Gal's repository are (`concrete/data/data.txt` and so on),
+        gap: whether to test between the training rows (Foong et al. 2019) and not among them.
+        directory: where the folders of Gal's repository are (`concrete/data/data.txt` and so on),
             directly or in a subfolder `uci`, and beside it `uci_gap` with the index files of the
             gaps (`uci_gap/concrete/index_test_0.txt`). By default the environment variable
             `TFBDL_DATA` says where. Nothing is downloaded.
@@ -97,8 +97,8 @@ def uci(
         Features and targets to train and to test with, not scaled; see `RegressionData`.
 
     Raises:
-        ValueError: If there is no such name or split, or no gap in a constant feature.
-        DataError: If a file is missing or not the published one.
+        ValueError: if there is no such name or split, or no gap in a constant feature.
+        DataError: if a file is missing or not the published one.
 
     """
     numbers_of_splits = uci_splits(name, gap=gap)

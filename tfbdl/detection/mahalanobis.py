@@ -104,7 +104,7 @@ class _Normals(NamedTuple):
 
     @classmethod
     def of(cls, means: np.ndarray, covariance: np.ndarray, shrinkage: float) -> _Normals:
-        """Of means (C, D) and a covariance (D, D).
+        """The normals of means (C, D) and a covariance (D, D).
 
         Raises:
             ValueError: if no feature varies.

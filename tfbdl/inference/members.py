@@ -35,7 +35,7 @@ class HeldMembers:
 
     @classmethod
     def of_alike(cls, alike: Alike) -> HeldMembers:
-        """Those that have been taken up one by one."""
+        """The members that have been taken up one by one."""
         theta, _ = alike.members(whole=True)
         states, own_states = alike.states()
         return cls(theta, states, np.array(own_states, np.int64))

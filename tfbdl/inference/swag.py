@@ -186,7 +186,7 @@ class SWAG(TrainingMethod):
 
 
 def _normalizations(model: keras.Model) -> list[keras.layers.BatchNormalization]:
-    """Those that take statistics in training: those that are frozen keep what they have."""
+    """The layers that take statistics in training: those that are frozen keep what they have."""
     kind = keras.layers.BatchNormalization
     return [layer for layer in walk(model) if isinstance(layer, kind) and layer.trainable]
 

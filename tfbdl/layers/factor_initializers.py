@@ -48,4 +48,4 @@ STARTS: dict[str, Callable[[], keras.initializers.Initializer]] = {
     "random_sign": RandomSign,
     "near_one": lambda: keras.initializers.RandomNormal(1.0, 0.1),
 }
-"""By name: +1 and -1, and what leaves the kernels nearly as they are."""
+"""Initializers by name: +1 and -1, and what leaves the kernels nearly as they are."""

@@ -30,7 +30,7 @@ class LaplaceRoot(keras.layers.Layer):
         self.num_data, self.ridge = num_data, ridge
 
     def build(self, shape: tuple[int, int]) -> None:
-        """For so many matrices of a size."""
+        """Makes the weights for so many matrices of a size."""
         self.number, size = shape
         fixed: dict[str, Any] = {"trainable": False, "autocast": False}
         self.total = self.add_weight(

@@ -51,7 +51,7 @@ class Factor(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Those of inputs, of outputs before the bias, and the bias itself; None without one."""
+    """Factors of inputs, of outputs before the bias, and the bias itself; None without one."""
 
     input: Factor
     output: Factor
@@ -59,7 +59,7 @@ class Factors(NamedTuple):
 
     @classmethod
     def of(cls, layer: Any, input_shape: Any, bias_axes: str | bool | None) -> Factors:
-        """Those of a layer of one of the kinds `LINEAR`.
+        """The factors of a layer of one of the kinds `LINEAR`.
 
         Args:
             layer: the layer.

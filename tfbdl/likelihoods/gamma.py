@@ -55,7 +55,10 @@ class Gamma(Likelihood):
         return "log means" + (" and raw shapes" if self.shape == "predicted" else "")
 
     def log_prob_of_elements(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        """With d = log(y / m) it is a (d - exp(d) + 1) less Stirling's normaliser, and log y."""
+        """The log probability, a (d - exp(d) + 1) less Stirling's normaliser, and log y.
+
+        d is log(y / m).
+        """
         log_mean, a, log_a = self._law(outputs)
         y = match(y, log_mean.shape)
         log_y = tf.math.log(tf.where(y > 0, y, tf.constant(math.nan, y.dtype)))

@@ -18,7 +18,7 @@ from tfbdl.likelihoods.remainders import exp_remainder
 
 _FROM = 20.0
 _FAR = 1500.0
-"""From this a on all that lies outside |eta| < 1 is 0 or 1."""
+"""The a from which on all that lies outside |eta| < 1 is 0 or 1."""
 _ORDERS, _POWERS = 12, 26
 
 

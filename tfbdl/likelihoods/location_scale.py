@@ -39,7 +39,7 @@ class LocationScale(NamedTuple):
 
     @classmethod
     def of_raw(cls, loc: tf.Tensor, raw: tf.Tensor) -> LocationScale:
-        """From locations and raw scales, whose softplus are the scales."""
+        """The law of locations and raw scales, whose softplus are the scales."""
         return cls(loc, positive(raw), _log_positive(raw))
 
     def half_distance(self, y: tf.Tensor) -> tf.Tensor:

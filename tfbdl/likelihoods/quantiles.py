@@ -87,7 +87,7 @@ class Quantiles(Likelihood):
         return self._law(outputs).moments()[1]
 
     def entropy(self, outputs: tf.Tensor) -> tf.Tensor:
-        """That of the law with these quantiles, at each position, shape (B, ...), in nats."""
+        """Entropy of the law with these quantiles, at each position, shape (B, ...), in nats."""
         return sum_over_position(self._law(outputs).entropy())
 
     def cdf(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
@@ -187,7 +187,7 @@ class _Law(NamedTuple):
         return self.knots[..., 0, :] + mean, tf.reduce_sum(inside, axis=-2) + low + high
 
     def entropy(self) -> tf.Tensor:
-        """In nats, shape (..., D)."""
+        """The entropy in nats, shape (..., D)."""
         inside = self.shares * tf.math.log(self.gaps / self.shares)
         tails = [p * (1.0 + tf.math.log(excess / p)) for p, excess in self.tails()]
         return tf.reduce_sum(inside, axis=-2) + tails[0] + tails[1]

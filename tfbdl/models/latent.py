@@ -15,7 +15,7 @@ class Latent(NamedTuple):
 
     @classmethod
     def of(cls, outputs: tf.Tensor) -> Latent:
-        """From mu and rho side by side, shape (B, 2 latent_dim), with sigma = softplus(rho)."""
+        """Law of mu and rho side by side, shape (B, 2 latent_dim), with sigma = softplus(rho)."""
         mu, rho = tf.split(tf.cast(outputs, tf.float32), 2, axis=-1)
         return cls(mu, tf.math.softplus(rho))
 

@@ -1,4 +1,4 @@
-"""Draw the curves that training logs record."""
+"""Draws the curves that training logs record."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _DASHES = ("-", "--", ":", "-.")
 
 
 def log_curves(logs: Mapping[str, TrainLog], metric: str, ax: Axes | None = None) -> Axes:
-    """Draw one metric of several runs against the epoch.
+    """Draws one metric of several runs against the epoch.
 
     A run keeps its colour in every panel, as the colour follows its place in ``logs``. Runs
     without the metric are left out, and nan or infinite values leave a gap.
 
     Args:
-        logs: The runs by the name that the legend shows.
-        metric: The metric to draw, a column of the logs such as "elbo".
-        ax: Where to draw; None makes a new pyplot figure.
+        logs: the runs by the name that the legend shows.
+        metric: the metric to draw, a column of the logs such as "elbo".
+        ax: where to draw; None makes a new pyplot figure.
 
     Returns:
         The axes with the curves.
 
     Raises:
-        ValueError: If there is no run, one is no log, or none has the metric.
+        ValueError: if there is no run, one is no log, or none has the metric.
     """
     not_empty("logs", logs)
     for run, log in logs.items():

@@ -16,7 +16,7 @@ import tensorflow as tf
 from tfbdl.tensorflow_private import custom_gradient
 
 _LARGEST = 300.0
-"""Of log(1 / d): beyond, V is all that counts (unless its elements are below exp(-150))."""
+"""Largest log(1 / d): beyond, V is all that counts (unless its elements are below exp(-150))."""
 
 
 @custom_gradient
@@ -98,7 +98,7 @@ class _Elimination(NamedTuple):
 
     @property
     def is_pivot(self) -> tf.Tensor:
-        """Of each of the D elements, whether its row is a pivot's."""
+        """Whether the row of each of the D elements is a pivot's."""
         rank, size = self.lower.shape
         return tf.reduce_any(tf.equal(tf.range(size - rank)[:, tf.newaxis], self.rows), axis=1)
 

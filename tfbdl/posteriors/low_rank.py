@@ -102,7 +102,7 @@ class LowRankNormal(CorrelatedNormal):
         return self._squared_distance(e, tf.zeros((self.columns,), e.dtype))
 
     def _squared_distance(self, e: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
-        """That of d * e + V z."""
+        """The squared distance of d * e + V z."""
         return capacitance.squared_distance(self.v, self._log_d, e, z)
 
     @property

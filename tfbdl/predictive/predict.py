@@ -182,7 +182,7 @@ class Masks:
         self._of_batches.append([None if m is None else m[: batch.size] for m in masks])
 
     def of_all(self) -> list[np.ndarray | None]:
-        """Those of all batches, for each output; None where all count."""
+        """The masks of all batches, for each output; None where all count."""
         columns = zip(*self._of_batches, strict=True)
         return [None if column[0] is None else np.concatenate(column) for column in columns]
 

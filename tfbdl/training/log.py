@@ -46,15 +46,15 @@ class TrainLog:
 
 
 def epoch_header(epoch: int, learning_rate: float) -> str:
-    """Return the blank line and the header that start ``epoch``, newlines included."""
+    """Returns the blank line and the header that start ``epoch``, newlines included."""
     return f"\nEpoch {epoch:d} start, learning rate {float(learning_rate):f}\n"
 
 
 def epoch_line(epoch: int, seconds: float, metrics: Mapping[str, float]) -> str:
-    """Return the train line that ends ``epoch``, newline included; metrics may be nan or inf.
+    """Returns the train line that ends ``epoch``, newline included; metrics may be nan or inf.
 
     Raises:
-        ValueError: If the line could not be read back.
+        ValueError: if the line could not be read back.
     """
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"seconds is {seconds}; give a finite time of at least 0")
@@ -73,14 +73,14 @@ _TRAIN_LINES = [epoch_line(1, 0, {"x": number}).strip() for number in _NUMBERS]
 
 
 def read_log(path: str | os.PathLike[str]) -> TrainLog:
-    """Read the complete epochs of a ``train.log``.
+    """Reads the complete epochs of a ``train.log``.
 
     Line numbers that an editor put in front of the lines are ignored. An end cut off by a crash
     is dropped: a last line without newline counts only when each number has its six decimals and
     the columns are those of the epochs before it.
 
     Raises:
-        LogError: If the file cannot be read or a line does not belong to the format.
+        LogError: if the file cannot be read or a line does not belong to the format.
     """
     from tfbdl import arguments  # noqa: PLC0415 (starts TensorFlow, which this module is free of)
 
@@ -99,7 +99,7 @@ class LogReader:
         self.rows: list[tuple[float, ...]] = []  # learning rate, seconds, metrics
 
     def feed(self, raw: bytes) -> None:
-        """Take one line; without its newline it may have been cut at any byte."""
+        """Takes one line; without its newline it may have been cut at any byte."""
         self.line += 1
         whole = raw.endswith(b"\n")
         try:
@@ -117,7 +117,7 @@ class LogReader:
             self._end(text, *self.started)
 
     def log(self) -> TrainLog:
-        """Return the complete epochs taken so far."""
+        """Returns the complete epochs taken so far."""
         table = np.array(self.rows, float).reshape(len(self.rows), 2 + len(self.names))
         metrics = dict(zip(self.names, table.T[2:], strict=True))
         return TrainLog(np.array(self.epochs, np.int64), table[:, 0], table[:, 1], metrics)
@@ -154,7 +154,7 @@ class LogReader:
 
 
 def read_lines(path: str | os.PathLike[str]) -> LogReader:
-    """Return the reader of all lines of a file, ready for more; LogError as in `read_log`."""
+    """Returns the reader of all lines of a file, ready for more; LogError as in `read_log`."""
     reader = LogReader(path)
     try:
         with open(path, "rb") as file:

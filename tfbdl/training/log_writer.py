@@ -17,14 +17,14 @@ class LogWriter(AbstractContextManager["LogWriter"]):
     """Appends epochs to a ``train.log`` so that a kill at any time leaves a readable file.
 
     Args:
-        path: The file to write, in an existing directory.
-        keep_epochs: Complete epochs of an existing log to keep, when resuming a run; what follows
+        path: the file to write, in an existing directory.
+        keep_epochs: complete epochs of an existing log to keep, when resuming a run; what follows
             them is removed. The default 0 starts a run and never touches an existing log.
-        echo: Called with each text once it is on disk, for example to print it; None: nothing.
+        echo: called with each text once it is on disk, for example to print it; None: nothing.
 
     Raises:
-        ValueError: If a new run would write into a log, or a log has fewer epochs than to keep.
-        OSError: If the path cannot be written, or another process writes it.
+        ValueError: if a new run would write into a log, or a log has fewer epochs than to keep.
+        OSError: if the path cannot be written, or another process writes it.
     """
 
     def __init__(
@@ -54,18 +54,18 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         self._whole = self.path.stat().st_size
 
     def start(self, epoch: int, learning_rate: float) -> None:
-        """Write the header of ``epoch``; LogError if the epoch before it has not ended."""
+        """Writes the header of ``epoch``; LogError if the epoch before it has not ended."""
         self._write(epoch_header(epoch, learning_rate))
 
     def end(self, epoch: int, seconds: float, metrics: Mapping[str, float]) -> None:
-        """Write the train line of the started ``epoch``; LogError if the columns changed."""
+        """Writes the train line of the started ``epoch``; LogError if the columns changed."""
         self._write(epoch_line(epoch, seconds, metrics))
 
     def close(self) -> None:
-        """Remove a header whose train line was not written: the log ends with a whole epoch.
+        """Removes a header whose train line was not written: the log ends with a whole epoch.
 
         Raises:
-            OSError: If the log is gone or cannot be written.
+            OSError: if the log is gone or cannot be written.
         """
         try:
             if self.path.stat().st_size != self._whole:
@@ -103,7 +103,7 @@ def _cannot_write(path: str | os.PathLike[str], error: OSError) -> OSError:
 
 
 def _keep(path: Path, keep_epochs: int) -> None:
-    """Reduce the log to its first epochs; a kill leaves either the old file or the new one."""
+    """Reduces the log to its first epochs; a kill leaves either the old file or the new one."""
     log = read_log(path)
     if not 0 < keep_epochs <= len(log.epochs):
         raise ValueError(

@@ -47,7 +47,7 @@ def weight_decay(model: keras.Model) -> dict[str, tf.Tensor]:
 
 
 def _listening(optimizer: Any, norms: list[tf.Tensor]) -> Callable[[Function], Function]:
-    """From an optimizer's `apply` to one that also notes the norm of the gradients of the loss."""
+    """Makes of an optimizer's `apply` one that also notes the norm of the gradients of the loss."""
 
     def make(own: Function) -> Function:
         def apply(grads: Sequence[Any], trainable_variables: Any = None) -> Any:

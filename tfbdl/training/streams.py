@@ -117,9 +117,9 @@ class Batches:
     """The batches of a data set as it has them, one after the other, epoch after epoch.
 
     An epoch is one pass, or `steps` batches, of which the next epoch takes up the thread; at the
-    end of the data they begin anew. Those of a `PyDataset` come in an order that depends on `seed`
-    and the number of the pass alone. A run that goes on after epoch k reads over the batches of the
-    first k, so that it has those that it would have had.
+    end of the data they begin anew. Batches of a `PyDataset` come in an order that depends on
+    `seed` and the number of the pass alone. A run that goes on after epoch k reads over the batches
+    of the first k, so that it has those that it would have had.
 
     Args:
         strategy: over whose replicas each batch is shared out; of one worker.

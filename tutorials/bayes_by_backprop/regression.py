@@ -152,7 +152,7 @@ def best_densities(x: np.ndarray, noise_stddev: float) -> dict[str, float]:
 
 
 def widths(model: keras.Model, args: argparse.Namespace) -> tuple[float, float]:
-    """Of the range that holds 90 % of y, at `INSIDE` and `OUTSIDE`."""
+    """Widths of the range that holds 90 % of y, at `INSIDE` and `OUTSIDE`."""
     x = np.array([[INSIDE], [OUTSIDE]], "float32")
     drawn = tfbdl.predict(model, x, args.S, seed=args.seed, return_samples=True)
     low, high = drawn.interval(0.9)

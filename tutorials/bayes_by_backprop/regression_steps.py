@@ -15,7 +15,7 @@ from tfbdl.posteriors import MeanFieldNormal
 
 @dataclass(frozen=True)
 class Settings:
-    """Of one network and its training; the defaults are the report's.
+    """Settings of one network and its training; the defaults are the report's.
 
     The report leaves open how many examples a step has; its equations are those of one.
 
@@ -80,7 +80,7 @@ WIDE = {
     f"variance_{name}": replace(settings, noise_stddev=0.02**0.5)
     for name, settings in (("report", REPORT), ("remedy", REMEDY), ("local", LOCAL))
 }
-"""On data whose noise has the variance 0.02."""
+"""Settings on data whose noise has the variance 0.02."""
 NETWORKS = STEPS | WITHOUT | WIDE
 
 

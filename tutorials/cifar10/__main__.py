@@ -32,7 +32,7 @@ COMMANDS = {
     "laplace": ("laplace", 1, 0.0),
     "sampler": ("sampler", 60, 0.1),
 }
-"""Of each: its function in `trainings`, epochs, and the learning rate at its highest."""
+"""Each method's function in `trainings`, epochs, and learning rate at its highest."""
 
 
 def parser() -> argparse.ArgumentParser:

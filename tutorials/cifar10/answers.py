@@ -69,8 +69,8 @@ def write_settings(folder: Path, args: argparse.Namespace) -> None:
 
 def runs(savedir: Path) -> list[Run]:
     """All that have begun, by name and number."""
-    found = [Run(p.parent, json.loads(p.read_text())) for p in savedir.glob(f"*/{SETTINGS}")]
-    return sorted(found, key=lambda run: (run.name, run.settings["number"]))
+    begun = [Run(p.parent, json.loads(p.read_text())) for p in savedir.glob(f"*/{SETTINGS}")]
+    return sorted(begun, key=lambda run: (run.name, run.settings["number"]))
 
 
 def groups(savedir: Path) -> Iterator[tuple[str, list[Run]]]:

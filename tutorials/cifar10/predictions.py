@@ -14,7 +14,7 @@ from tfbdl.whole_file import write_whole
 from tutorials.cifar10 import problem
 
 SMALLEST = 1e-6
-"""Of a probability whose logarithm is taken: float16, in which they are kept, makes some 0."""
+"""Least probability whose logarithm is taken: float16, in which they are kept, makes some 0."""
 
 
 class TestPredictions(keras.callbacks.Callback):

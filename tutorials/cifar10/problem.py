@@ -26,13 +26,13 @@ PRIOR_PRECISION = 5.0
 PRIOR_SCALE = PRIOR_PRECISION**-0.5
 BATCH_SIZE = 80
 STEPS = NUM_DATA // BATCH_SIZE
-"""In an epoch."""
+"""Steps in an epoch."""
 SHIFTED = 1_000
 """Test images that are corrupted."""
 MEAN, STDDEV = np.array([0.49, 0.48, 0.44], "float32"), np.float32(0.2)
 
 Dropped = Callable[[layers.Layer], Callable[[Any], Any]]
-"""From a convolution to one that drops some of what goes in."""
+"""A function from a convolution to one that drops some of what goes in."""
 
 
 def data() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:

@@ -33,20 +33,20 @@ Curves = Mapping[str, Sequence[Answer]]
 
 def report(args: argparse.Namespace) -> None:
     """Tables, figures, and the averaged probabilities, of the runs that there are."""
-    found = curves(args.savedir)
-    if not found:
+    by_method = curves(args.savedir)
+    if not by_method:
         raise FileNotFoundError(f"{args.savedir} has no runs with predictions; train some first")
     y, hmc = problem.labels(), cifar10_hmc_probabilities()
     folder = args.results
-    for name, answers in found.items():
+    for name, answers in by_method.items():
         write_probabilities(folder / "probabilities", name, answers[-1].p)
-    run_files.write_table(folder / "table.md", table(found, y, hmc))
-    run_files.write_figure(approach(found, hmc), folder / "approach.png")
-    last = {name: answers[-1].p for name, answers in found.items()}
+    run_files.write_table(folder / "table.md", table(by_method, y, hmc))
+    run_files.write_figure(approach(by_method, hmc), folder / "approach.png")
+    last = {name: answers[-1].p for name, answers in by_method.items()}
     run_files.write_figure(between(last, hmc), folder / "between.png")
     counts = cifar10_human_counts()
     run_files.write_table(folder / "people.md", people.table(last | {"HMC": hmc}, counts))
-    best = min(found, key=lambda name: metrics.total_variation(last[name][: len(hmc)], hmc))
+    best = min(by_method, key=lambda name: metrics.total_variation(last[name][: len(hmc)], hmc))
     figure = people.disagreement(problem.test_images(), last[best], counts, best)
     run_files.write_figure(figure, folder / "people.png")
     under_shift = shift.shifted(args.savedir)
@@ -74,14 +74,14 @@ def scores(p: np.ndarray, y: np.ndarray, hmc: np.ndarray) -> tuple[float, ...]:
     )
 
 
-def table(found: Curves, y: np.ndarray, hmc: np.ndarray) -> list[str]:
+def table(by_method: Curves, y: np.ndarray, hmc: np.ndarray) -> list[str]:
     """A row a method, and the lecture's rows below."""
     lines = [f"| method | {' | '.join(COLUMNS)} | epochs | hours |", "|---" * 8 + "|"]
     ordered = sorted(
-        found, key=lambda name: metrics.total_variation(found[name][-1].p[: len(hmc)], hmc)
+        by_method, key=lambda name: metrics.total_variation(by_method[name][-1].p[: len(hmc)], hmc)
     )
     for name in ordered:
-        last = found[name][-1]
+        last = by_method[name][-1]
         cells = words(scores(last.p, y, hmc))
         lines.append(f"| {name} | {cells} | {last.epochs} | {last.hours:.1f} |")
     own = y[: len(hmc)]
@@ -101,7 +101,7 @@ def words(row: Sequence[float | None]) -> str:
     )
 
 
-def approach(found: Curves, hmc: np.ndarray) -> Figure:
+def approach(by_method: Curves, hmc: np.ndarray) -> Figure:
     """Agreement and total variation against the epochs that are spent."""
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
     for ax, of, label, reference in zip(
@@ -111,7 +111,7 @@ def approach(found: Curves, hmc: np.ndarray) -> Figure:
         (0.9267, 0.099),
         strict=True,
     ):
-        for number, (name, answers) in enumerate(found.items()):
+        for number, (name, answers) in enumerate(by_method.items()):
             values = [of(a.p[: len(hmc)], hmc) for a in answers]
             style = "o-" if number < 10 else "s--"
             ax.plot([a.epochs for a in answers], values, style, markersize=3, label=name)

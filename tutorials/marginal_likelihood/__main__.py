@@ -91,7 +91,7 @@ def task(name: str, args: argparse.Namespace) -> Task:
 
 
 def structures(name: str) -> tuple[str, ...]:
-    """Those of H by which the evidence is computed; with 784 inputs H is too large as a whole."""
+    """Structures of H for computing the evidence; with 784 inputs H is too large as a whole."""
     return (TRAINS_BY,) if name == "images" else (TRAINS_BY, "full")
 
 
@@ -104,7 +104,7 @@ class Choice(NamedTuple):
 
     @property
     def name(self) -> str:
-        """That of its folder."""
+        """The name of its folder."""
         under = "" if self.precision is None else f"_{self.precision:.2g}"
         return f"{self.width}x{self.depth}{under}"
 
@@ -122,7 +122,7 @@ def precisions() -> list[Choice]:
 def posterior(
     of: Task, choice: Choice, noise: float | None, savedir: Path, args: argparse.Namespace
 ) -> Laplace:
-    """That of a network which is trained for it, at a `noise` or its own."""
+    """The posterior of a network which is trained for it, at a `noise` or its own."""
     keras.utils.set_random_seed(args.seed)
     hidden = [keras.layers.Dense(choice.width, "relu") for _ in range(choice.depth)]
     inputs = keras.Input((of.x.shape[1],))

@@ -36,9 +36,9 @@ from tutorials.model_definition import posterior_predictive as hmc
 NOISE = 0.1
 """Standard deviation of `gapped_sine`."""
 EPOCHS = 1000
-"""Of six steps each."""
+"""Epochs of six steps each."""
 CHAIN_STEPS = 1000
-"""Of the warm-up, and after it."""
+"""Steps of the warm-up, and after it."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,7 +51,7 @@ def one_noise(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def noise_stddev(x: np.ndarray) -> np.ndarray:
-    """Of the regression's data: from 0.05 at x = -3 to 0.35 at x = 3."""
+    """The noise of the regression's data: from 0.05 at x = -3 to 0.35 at x = 3."""
     return 0.05 + 0.05 * (x + 3)
 
 

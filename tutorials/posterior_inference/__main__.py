@@ -116,7 +116,7 @@ def test(args: argparse.Namespace) -> None:
 
 
 def markov_chains(inferred: dict[str, Posterior]) -> dict[str, tfbdl.inference.MCMC]:
-    """Those methods that are chains."""
+    """The methods that are chains."""
     return {
         name: posterior
         for name, posterior in inferred.items()

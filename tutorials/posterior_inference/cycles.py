@@ -38,7 +38,7 @@ from tutorials.records import Record, RecordFile
 CHAINS = {50: 4, 3: 16}
 """Chains of the reference, by hidden units."""
 RATES = {"SGHMC": (0.3, 1.0, 3.0), "SGHMC Prec": (0.003, 0.01, 0.03)}
-"""Of the samplers, in units of the problem's."""
+"""Rates of the samplers, in units of the problem's."""
 OPTIMIZERS: dict[str, Any] = {"SGHMC": SGHMC, "SGHMC Prec": PreconditionedSGHMC}
 COLUMNS = {"total_variation": "total variation", "agreement": "agreement", "nll": "NLL (nats)"}
 

@@ -34,11 +34,11 @@ LECTURE = {
 }
 """Agreement and total variation of ResNet-20 on CIFAR-10."""
 STOCHASTIC_GRADIENTS = ("SGLD", "SGHMC", "SGHMC CLR", "SGHMC CLR-Prec")
-"""Of the lecture, where all are nearer to HMC than MFVI."""
+"""The methods of the lecture, where all are nearer to HMC than MFVI."""
 
 
 def scores(p: np.ndarray, reference: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """Of class probabilities p, shape (N, classes)."""
+    """Scores of class probabilities p, shape (N, classes)."""
     return {
         "accuracy": float(np.mean(p.argmax(-1) == y)),
         "agreement": metrics.agreement(p, reference),

@@ -26,7 +26,7 @@ from tfbdl.likelihoods import Bernoulli
 X = np.array([[-2.0], [-1.3], [-0.5], [0.4], [1.1], [1.9]], "float32")
 Y = np.array([[0], [0], [1], [0], [1], [1]], "float32")
 SCALE = 2.0
-"""Of the prior."""
+"""The scale of the prior."""
 GRID = np.linspace(-3, 9, 2401)
 LINE = np.linspace(-6, 6, 121, dtype="float32")[:, None]
 

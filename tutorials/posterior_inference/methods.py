@@ -26,9 +26,9 @@ KEPT = 200
 """Samples that such a run keeps, if it has as many epochs."""
 CYCLES = 10
 NETWORKS = 5
-"""Of a deep ensemble."""
+"""Networks of a deep ensemble."""
 RATE = 0.1
-"""At which MC dropout drops hidden units, and Concrete dropout starts."""
+"""The rate at which MC dropout drops hidden units, and Concrete dropout starts."""
 
 
 def mode(problem: Problem, run: Run) -> MAP:

@@ -40,7 +40,7 @@ class Reference(NamedTuple):
 
     @property
     def mean(self) -> np.ndarray:
-        """Of all chains, shape (N, classes)."""
+        """The mean of all chains, shape (N, classes)."""
         return self.p.mean(axis=0)
 
     def others(self, chain: int) -> np.ndarray:

@@ -42,11 +42,11 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Of all epochs."""
+        """The steps of all epochs."""
         return STEPS_AN_EPOCH * self.epochs
 
     def folder(self, name: str) -> Path | None:
-        """That of a part."""
+        """The folder of a part."""
         return None if self.savedir is None else self.savedir / name
 
 
@@ -95,5 +95,5 @@ def settings(problem: Problem, run: Run) -> dict[str, Any]:
 
 
 def adam(run: Run) -> keras.optimizers.Adam:
-    """From 1e-2 to 0 along a cosine."""
+    """Adam at a rate from 1e-2 to 0 along a cosine."""
     return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(1e-2, run.steps))

@@ -46,7 +46,7 @@ def mode(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def samples(x: np.ndarray, y: np.ndarray, run: Run) -> MCMC:
-    """Of the posterior, by Hamiltonian Monte Carlo."""
+    """Samples of the posterior, by Hamiltonian Monte Carlo."""
     layer = keras.layers.Dense(1, use_bias=False)
     model = keras.Sequential([keras.Input(x.shape[1:]), layer])
     chains = MCMC(
@@ -76,7 +76,7 @@ def measure(run: Run) -> dict[str, float]:
 
 
 def share(w: np.ndarray) -> float:
-    """Of weights below `SMALL`."""
+    """The share of weights below `SMALL`."""
     return float(np.mean(np.abs(w) < SMALL))
 
 

@@ -38,7 +38,7 @@ from tutorials import commands, run_files
 NOISE = 0.1
 POINTS = np.linspace(-3, 3, 7, dtype="float32")[:, None]
 STARTS = 10
-"""Of the search for the mode."""
+"""Starts of the search for the mode."""
 FACTORS = np.geomspace(0.2, 5, 41)
 
 
@@ -87,7 +87,7 @@ def target(activation: str, args: argparse.Namespace) -> LogPosterior:
 
 
 def chains(of: LogPosterior, args: argparse.Namespace) -> MCMC:
-    """By trajectories; theta has the shape (samples, chains, D)."""
+    """Chains by trajectories; theta has the shape (samples, chains, D)."""
     mcmc = MCMC(
         of,
         kernel="hmc",

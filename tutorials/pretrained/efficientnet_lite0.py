@@ -89,7 +89,7 @@ def _fill(model: keras.Model, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _turned(layer: keras.layers.Layer, array: np.ndarray) -> np.ndarray:
-    """From (out, in, h, w), or (channels, 1, h, w), or (out, in)."""
+    """Keras' kernel of an array (out, in, h, w), or (channels, 1, h, w), or (out, in)."""
     if array.ndim == 2:
         return array.T
     if array.ndim < 4:

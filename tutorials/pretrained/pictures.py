@@ -55,7 +55,7 @@ def figures(answers: Answers, images: Images) -> dict[str, Figure]:
 
 
 def entropy(p: np.ndarray) -> np.ndarray:
-    """Of each prediction, in nats."""
+    """The entropy of each prediction, in nats."""
     return scipy.stats.entropy(p, axis=1)
 
 

@@ -23,7 +23,7 @@ UNKNOWN = tuple(name for name in CLASSES if name not in KNOWN)
 NUM_DIGITS = 2000
 
 Scale = Callable[[np.ndarray], np.ndarray]
-"""From pixels of 8 bits to what a network takes."""
+"""A function from pixels of 8 bits to what a network takes."""
 
 
 class Images(NamedTuple):

@@ -11,7 +11,7 @@ from tfbdl.likelihoods import Categorical
 from tutorials.pretrained.problem import KNOWN
 
 PRECISION = 1.0
-"""Of the prior of each weight of a head; features are of size 1."""
+"""The precision of the prior of each weight of a head; features are of size 1."""
 
 
 def classes(num_data: int) -> keras.layers.Dense:

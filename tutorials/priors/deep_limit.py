@@ -66,7 +66,7 @@ def kernel(depth: int, angle: np.ndarray) -> np.ndarray:
 
 
 def excess_kurtosis(depth: int, width: Any) -> Any:
-    """That of f(x), exactly."""
+    """The excess kurtosis of f(x), exactly."""
     return 3 * ((1 + 5 / width) ** depth - 1)
 
 

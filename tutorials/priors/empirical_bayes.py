@@ -57,7 +57,7 @@ def best_scale(phi: np.ndarray, y: np.ndarray) -> float:
 
 
 class Model(NamedTuple):
-    """Of one curve.
+    """The model of one curve.
 
     Attributes:
         label: of the curve.

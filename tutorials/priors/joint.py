@@ -41,7 +41,7 @@ NOISE = 0.1
 POINTS = 20
 LINE = np.linspace(-4.5, 4.5, 181, dtype="float32")[:, None]
 STEPS = 500
-"""Of each chain's warm-up, and after it."""
+"""Steps of each chain's warm-up, and after it."""
 
 
 def units(x: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ def sampled(name: str, number: int, seed: int) -> np.ndarray:
 
 
 def functions(theta: np.ndarray) -> np.ndarray:
-    """Those of weights (S, H + 1) on `LINE`, shape (S, n)."""
+    """Functions of weights (S, H + 1) on `LINE`, shape (S, n)."""
     return theta[:, :UNITS] @ units(LINE).T + theta[:, UNITS:]
 
 
@@ -128,7 +128,7 @@ def chains(name: str, seed: int) -> MCMC:
 
 
 def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict[str, Any]:
-    """Of drawn functions: how their sizes differ, and how rough they are; of posteriors: R-hat."""
+    """How drawn functions differ in size, and how rough they are; of posteriors: R-hat."""
     rows = {}
     for name in PRIORS:
         f = functions(sampled(name, 4000, args.seed))

@@ -45,9 +45,9 @@ SCALE = 100.0
 LINE = np.linspace(-1, 1, 501, dtype="float32")[:, None]
 POINTS = np.linspace(-1, 1, 21, dtype="float32")[:, None]
 NETWORKS = 200
-"""Of each width, for what differs from one network to the next."""
+"""Networks of each width, for what differs from one network to the next."""
 FUNCTIONS = 20_000
-"""Of each width, for the law of f(x)."""
+"""Functions of each width, for the law of f(x)."""
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": tf.nn.relu, "erf": tf.math.erf}
 OUTPUT: dict[str, Callable[[int], Prior]] = {
@@ -97,7 +97,10 @@ def kernel_distance(activation: str, width: int, seed: int) -> float:
 
 
 def excess_kurtosis(activation: str, width: int, seed: int) -> float:
-    """Of f(1) over drawn networks; its standard error is near sqrt(24 / S) where f is normal."""
+    """The excess kurtosis of f(1) over drawn networks.
+
+    Its standard error is near sqrt(24 / S) where f is normal.
+    """
     f = drawn(network(activation, width, "normal", seed), LINE[-1:], FUNCTIONS, seed)
     return float(scipy.stats.kurtosis(np.ravel(f)))
 
@@ -129,7 +132,7 @@ def limiting_share(index: float = 0.5) -> float:
 
 
 def slope(widths: Sequence[int], values: Sequence[float]) -> float:
-    """Of log values against log widths, by least squares."""
+    """The slope of log values against log widths, by least squares."""
     return float(np.polyfit(np.log(widths), np.log(values), 1)[0])
 
 
@@ -158,7 +161,7 @@ def figures(
 
 
 def functions(seed: int) -> Figure:
-    """Of four widths: above those that tend to a Gaussian process, below those that do not."""
+    """Functions of four widths: above those that tend to a Gaussian process, below the others."""
     widths = [h for h in WIDTHS if h != 1000]
     figure, axes = plt.subplots(
         2, len(widths), figsize=(13, 6), layout="constrained", sharex=True, squeeze=False

@@ -29,9 +29,9 @@ from tutorials.priors.run import CLASSIFICATION, REGRESSION, Run
 N, INPUTS, NOISE = 80, 100, 0.5
 SIGNALS = np.array([2.0, -2.0, 1.5, -1.5, 1.0])
 EPOCHS, STEPS_AN_EPOCH = 60, 50
-"""Of the regression."""
+"""Epochs of the regression, and steps of each."""
 FRACTIONS = (0.0, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998)
-"""Of the weights removed."""
+"""Fractions of the weights removed."""
 
 PRIORS: dict[str, Callable[[], Prior]] = {
     "normal": lambda: Normal(0.3, trainable=True),
@@ -133,7 +133,7 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def accuracy(model: keras.Model, data: ImageData) -> float:
-    """At the mean weights, on the test images."""
+    """The accuracy at the mean weights, on the test images."""
     return float(np.mean(model.predict(data.x_test, verbose=0).argmax(-1) == data.y_test))
 
 

@@ -30,7 +30,7 @@ from tutorials.priors.run import CLASSIFICATION, Run
 FILTERS, SIZE = 16, 7
 LSTM_UNITS = 32
 GATES = ("input", "forget", "candidate", "output")
-"""In the order of Keras' weights."""
+"""Gates in the order of Keras' weights."""
 
 CONVOLUTIONS: dict[str, Callable[[], Prior]] = {
     "independent": lambda: Normal(0.3, trainable=True),
@@ -117,7 +117,7 @@ def measure(args: argparse.Namespace, models: Mapping[str, keras.Model]) -> dict
 
 
 def neighbour_correlation(w: tf.Tensor) -> float:
-    """Of weights beside or below each other in a filter; w of shape (rows, columns, 1, filters)."""
+    """Correlation of weights beside or below each other; w of shape (rows, columns, 1, filters)."""
     w = np.asarray(w)
     pairs = [(w[1:], w[:-1]), (w[:, 1:], w[:, :-1])]
     first, second = (np.concatenate([p[i].ravel() for p in pairs]) for i in (0, 1))

@@ -52,7 +52,7 @@ from tutorials.uci.joint_ensemble import deep_ensemble
 from tutorials.uci.split import Split
 
 Method = Callable[[Split, argparse.Namespace], tuple[tfbdl.Prediction, dict[str, Any]]]
-"""From data and flags to a prediction of the test targets, and what was chosen and measured."""
+"""Makes of data and flags a prediction of the test targets, and what was chosen and measured."""
 
 METHODS: dict[str, Method] = {
     "weight_decay": weight_decay,
@@ -77,7 +77,7 @@ SETTINGS = (
 
 
 def splits(args: argparse.Namespace) -> list[int]:
-    """Those asked for, or all of the set."""
+    """The splits asked for, or all of the set."""
     if args.splits:
         return args.splits
     if args.folder is not None:

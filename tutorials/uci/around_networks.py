@@ -25,9 +25,9 @@ from tutorials.uci.split import Split, noise_of
 Outcome = tuple[Prediction, dict[str, Any]]
 
 SEARCHES = 10
-"""For prior and noise, in the second half of the training."""
+"""Searches for prior and noise, in the second half of the training."""
 SCALES = (0.3, 1.0, 3.0, 10.0)
-"""Of the prior under which features are learned, in units of the noise."""
+"""Scales of the prior under which features are learned, in units of the noise."""
 
 
 def laplace(data: Split, args: argparse.Namespace) -> Outcome:
@@ -46,7 +46,7 @@ def laplace(data: Split, args: argparse.Namespace) -> Outcome:
 
 
 def neural_linear(data: Split, args: argparse.Namespace) -> Outcome:
-    """With unknown noise, so that Student's t predicts."""
+    """A neural linear model with unknown noise, so that Student's t predicts."""
 
     def fit(scale: float, data: Split) -> Prediction:
         keras.utils.set_random_seed(args.seed)

@@ -21,7 +21,7 @@ from tutorials.uci.networks import one_noise, sequential
 from tutorials.uci.split import Split, noise_of
 
 LENGTH = 0.5
-"""Of a trajectory, unless it comes to `max_leapfrog_steps` before."""
+"""The length of a trajectory, unless it comes to `max_leapfrog_steps` before."""
 
 
 def hmc(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:

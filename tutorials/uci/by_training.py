@@ -40,19 +40,19 @@ from tutorials.uci.split import Split
 Outcome = tuple[Prediction, dict[str, Any]]
 
 LENGTHSCALE = 1e-2
-"""Of the prior of MC dropout (Gal and Ghahramani 2016)."""
+"""The lengthscale of the prior of MC dropout (Gal and Ghahramani 2016)."""
 RATES = (0.005, 0.01, 0.05, 0.1)
-"""Theirs, of units that are dropped."""
+"""Their rates, of units that are dropped."""
 LENGTHSCALES = (0.3, 1.0, 3.0, 10.0)
-"""Of the prior of Concrete dropout."""
+"""Lengthscales of the prior of Concrete dropout."""
 SCALES = (0.3, 1.0, 3.0, 10.0)
-"""Of the normal prior that weight decay is, in units of the noise."""
+"""Scales of the normal prior that weight decay is, in units of the noise."""
 PRIOR_SCALES = (0.1, 0.3, 1.0, 3.0)
-"""Of the normal prior of IVON, and of the features before a variational last layer."""
+"""Scales of the normal prior of IVON, and of the features before a variational last layer."""
 IVON_RATE = 0.1
 """Its learning rate at the start."""
 IVON_BETA_2 = 0.9995
-"""Of its curvature, which has 2,000 steps of memory, a fifth of the training."""
+"""The decay of its curvature, which has 2,000 steps of memory, a fifth of the training."""
 
 
 def weight_decay(data: Split, args: argparse.Namespace) -> Outcome:
@@ -180,7 +180,7 @@ def _with_learned_noise(layers: Layers, data: Split, args: argparse.Namespace) -
 def _drawn(
     model: keras.Model, data: Split, args: argparse.Namespace, **noise: Normal
 ) -> Prediction:
-    """Of S functions; of one, if all are equal."""
+    """The prediction of S functions; of one, if all are equal."""
     return tfbdl.predict(
         model,
         data.x_test,

@@ -23,7 +23,7 @@ def best(values: Sequence[float], fit: Callable[[float, Split], Prediction], dat
 def best_with_noise(
     values: Sequence[float], fit: Callable[[float, Split], Prediction], data: Split
 ) -> tuple[float, float]:
-    """That value, and the noise, for functions that are fitted without one."""
+    """The best value, and the noise, for functions that are fitted without one."""
     held_out = data.validation
     scores = {value: best_noise(fit(value, held_out), held_out.y_test) for value in values}
     value = max(values, key=scores.__getitem__)

@@ -16,7 +16,7 @@ from tutorials.uci.split import Split
 Layers = list[keras.layers.Layer]
 
 START_SCALE = 0.5
-"""Of a noise that is learned, for normalised targets."""
+"""The scale at the start of a noise that is learned, for normalised targets."""
 STEPS_AN_EPOCH = 500
 """At least: fewer are a call each, which takes longer than they do."""
 
@@ -27,7 +27,7 @@ def plain(args: argparse.Namespace) -> Layers:
 
 
 def one_noise(args: argparse.Namespace) -> Layers:
-    """Those, and a noise that is learned, one for all x."""
+    """The plain layers, and a noise that is learned, one for all x."""
     return [*plain(args), LearnedScale(START_SCALE)]
 
 

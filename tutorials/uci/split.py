@@ -55,7 +55,7 @@ class Split(NamedTuple):
         return Split.of(RegressionData(x[:first], y[:first], x[first:], y[first:]))
 
     def scores(self, prediction: Prediction) -> dict[str, float]:
-        """Of the normalised test targets' prediction, in the units of the data.
+        """Scores of the normalised test targets' prediction, in the units of the data.
 
         The root of the mean squared error of the predictive mean, and the mean log density of a
         test target, in nats.

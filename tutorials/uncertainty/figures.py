@@ -31,7 +31,7 @@ def seeds(by_method: ByMethod) -> str:
 
 
 def mean(of: list[Record], column: str) -> np.ndarray:
-    """At each angle, over seeds."""
+    """The mean at each angle, over seeds."""
     return np.mean([record["turned"][column] for record in of], axis=0)
 
 

@@ -16,11 +16,11 @@ from tutorials.uncertainty.run import Run
 Method = Callable[[Run], Any]
 
 RATE = 0.2
-"""Of MC dropout, before all layers with weights but the first."""
+"""The rate of MC dropout, before all layers with weights but the first."""
 SWAG_EPOCHS, SWAG_RATE = 10, 0.02
 """Behind the plain training: one point of the path an epoch, at a constant rate of SGD."""
 PRIOR = priors.Normal("fan_in", sigma=2**0.5)
-"""Of variational weights: the scale at which He et al. start a ReLU network."""
+"""The prior of variational weights: the scale at which He et al. start a ReLU network."""
 
 
 def mc_dropout(run: Run) -> keras.Model:

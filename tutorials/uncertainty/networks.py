@@ -13,7 +13,7 @@ import keras
 from keras import layers
 
 Around = Callable[[layers.Layer], Callable[[Any], Any]]
-"""From a layer with weights to what takes its place."""
+"""A function from a layer with weights to what takes its place."""
 
 
 def same(layer: layers.Layer) -> layers.Layer:
@@ -41,7 +41,7 @@ def lenet(around: Around = same, head: layers.Layer | None = None) -> keras.Mode
 def compiled(
     model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None, loss: Any = None
 ) -> keras.Model:
-    """With Adam at 1e-3, and the cross-entropy of logits, if nothing else is given."""
+    """Compiles with Adam at 1e-3, and the cross-entropy of logits, if nothing else is given."""
     model.compile(
         optimizer or keras.optimizers.Adam(1e-3),
         loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True),

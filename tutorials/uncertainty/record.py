@@ -35,7 +35,7 @@ ANGLES = tuple(range(0, 91, 15))
 MIDDLE = len(ANGLES) // 2
 """The angle whose answers are kept for figures."""
 SHOWN = 10
-"""Of so many answers that are kept, one is written down."""
+"""One in so many answers that are kept is written down."""
 KIB = 1024 if sys.platform == "darwin" else 1
 """How many of the units in which the system counts memory make one."""
 

@@ -48,7 +48,7 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """In an epoch."""
+        """Steps in an epoch."""
         return -(-self.num_data // self.args.batch_size)
 
     def seed(self, member: int = 0) -> int:

@@ -60,5 +60,5 @@ MODULES = (
 
 
 def all_cases() -> list[Case]:
-    """In a fixed order."""
+    """All cases in a fixed order."""
     return [case for module in MODULES for case in module.cases()]

@@ -17,7 +17,7 @@ LABELS = np.arange(N) % 3
 TARGETS = X[:, :1] - 0.5 * X[:, 1:2]
 WEIGHTS = np.arange(N) + 0.5
 ROUNDING = 1e-5
-"""Of a number, as a share of it: what two runs of the same may differ by."""
+"""The share of a number by which two runs of the same may differ."""
 
 
 class Made(NamedTuple):
@@ -27,7 +27,7 @@ class Made(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """In the place of another good value: one to refuse.
+    """A value to refuse, in the place of another good value.
 
     For arguments that say how something is computed and not what, so that another good value shows
     nowhere.

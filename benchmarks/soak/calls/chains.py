@@ -21,12 +21,12 @@ CHAINS = np.random.default_rng(0).normal(size=(20, 2, 3)).cumsum(axis=0)
 
 
 def density(theta: tf.Tensor) -> tf.Tensor:
-    """That of independent normal weights."""
+    """The log density of independent normal weights."""
     return -0.5 * tf.reduce_sum(theta**2, axis=1)
 
 
 def log_posterior(scale: float = 1.0) -> inference.LogPosterior:
-    """Of a line through the targets."""
+    """The log posterior of a line through the targets."""
     return inference.LogPosterior(line(scale), 1.0, X, TARGETS)
 
 

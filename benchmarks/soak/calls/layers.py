@@ -197,7 +197,7 @@ CONCRETE: dict[str, tuple[Any, Any]] = {
 def case(
     kind: Any, run: Callable[..., Any], arguments: Mapping[str, Any], slow: bool = True
 ) -> Case:
-    """That of a layer, which `run` makes of its class and arguments, and calls."""
+    """The case of a layer, which `run` makes of its class and arguments, and calls."""
     name = f"tfbdl.layers.{kind.__name__}"
     return Case(name, kind, lambda **given: run(kind, **given), arguments, slow=slow)
 

@@ -55,7 +55,7 @@ def _swag(**given: Any) -> Any:
 
 @cache
 def kept_swag() -> inference.SWAG:
-    """That of a network with statistics."""
+    """The SWAG of a network with statistics."""
     model = normalised()
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return inference.SWAG(model, rank=2, jit_compile=False).fit(X, LABELS, **TRAINED)
@@ -79,7 +79,7 @@ def _variational(**given: Any) -> Any:
 
 @cache
 def kept_variational() -> inference.MeanFieldVI:
-    """That of a line."""
+    """The variational posterior of a line."""
     fitted = inference.MeanFieldVI(variational(), jit_compile=False)
     return fitted.fit(X, TARGETS, **TRAINED)
 
@@ -112,7 +112,7 @@ def _mixture(**given: Any) -> Any:
 
 @cache
 def kept_mixture() -> inference.Mixture:
-    """That of two paths."""
+    """The mixture of two paths."""
     return inference.Mixture([_swag_of(), _swag_of(1)]).fit(X, LABELS, **TRAINED)
 
 

@@ -52,7 +52,7 @@ def as_prior(
 
 
 class _Penalty(keras.regularizers.Regularizer):
-    """That of a block of weights, as the regulariser of its first."""
+    """The penalty of a block of weights, as the regulariser of its first."""
 
     def __init__(
         self,

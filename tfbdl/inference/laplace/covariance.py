@@ -150,7 +150,7 @@ class Outputs(NamedTuple):
         return int((first.basis if isinstance(first, InBasis) else first[0][0]).shape[0])
 
     def rows(self, part: slice) -> Outputs:
-        """Those of some positions."""
+        """The outputs of some positions."""
         chosen = [
             InBasis(s.basis, s.values[part]) if isinstance(s, InBasis) else type(s)(s[0][part])
             for s in self.summands

@@ -225,7 +225,7 @@ class GatheredCurvature:
         jointly: bool,
         kept: tuple[int, int] | None,
     ) -> Iterator[tuple[tf.Tensor, list[Outputs], tf.Tensor | None]]:
-        """Of each batch mean outputs, of each output the covariances in its positions, and masks.
+        """Mean outputs of each batch, each output's covariances in its positions, and masks.
 
         Args:
             x: inputs.

@@ -87,7 +87,7 @@ def predictions(
 
 
 def moments_of_draws(likelihood: Likelihood, num_samples: int, kept: bool) -> Compiled:
-    """From means, covariances and a key to `_moments` of draws of f; and these, if kept."""
+    """A function of means, covariances and a key: `_moments` of draws of f; and these, if kept."""
 
     def step(
         mean: tf.Tensor, law: Outputs, key: tf.Tensor

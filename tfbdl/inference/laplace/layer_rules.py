@@ -17,7 +17,7 @@ from tfbdl.inference.laplace.parts import Factored
 from tfbdl.recording import Call
 
 SEPARABLE = (keras.layers.SeparableConv1D, keras.layers.SeparableConv2D)
-"""Of these the rule is that of the pointwise kernel, behind the depthwise convolution."""
+"""Layers whose rule is that of the pointwise kernel, behind the depthwise convolution."""
 LINEAR = (
     *SEPARABLE,
     keras.layers.Dense,

@@ -31,7 +31,7 @@ class Moves(NamedTuple):
 
     @classmethod
     def none(cls, mean: np.ndarray) -> Moves:
-        """Those of a posterior that was never updated."""
+        """The moves of a posterior that was never updated."""
         return cls(mean, np.zeros_like(mean), 0.0)
 
     def then(self, step: np.ndarray, precision: Precision, subset: WeightSubset) -> Moves:

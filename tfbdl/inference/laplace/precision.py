@@ -113,7 +113,7 @@ class Precision:
 
     @property
     def quadratics(self) -> list[tuple[Sequence[int], Callable[[tf.Tensor], tf.Tensor]]]:
-        """Of each block the places of its weights, and d^T H d as a function of their d."""
+        """The places of each block's weights, and d^T H d as a function of their d."""
         return [(places, block.quadratic) for block, places in self._blocks]
 
     def largest_variances(self, number: int, delta: tf.Tensor, c: tf.Tensor) -> np.ndarray:

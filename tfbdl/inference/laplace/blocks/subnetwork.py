@@ -45,7 +45,7 @@ class SubnetworkBlock(FullBlock):
         return super().quadratic(tf.gather(d, self._chosen))
 
     def log_det(self, delta: tf.Tensor, c: tf.Tensor) -> tf.Tensor:
-        """That of the chosen weights, and of the prior of the others."""
+        """The log determinant of the chosen weights, and of the prior of the others."""
         others = np.setdiff1d(np.arange(self.size), self._chosen)
         of_others = tf.reduce_sum(tf.math.log(tf.gather(delta, others)))
         return super().log_det(tf.gather(delta, self._chosen), c) + of_others

@@ -25,7 +25,7 @@ from tfbdl.probability import tfp
 FORGETTING = 0.05
 """Share of the last square in the mean of squared gradients, 1 - beta_2 of Adam."""
 LARGEST_CHANGE = 0.35
-"""Of log T in a step, about log(2) / 2."""
+"""The most that log T changes in a step, about log(2) / 2."""
 
 
 class Learning(NamedTuple):
