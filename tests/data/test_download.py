@@ -50,7 +50,7 @@ class KerasTest(MnistFilesTestCase):
     def test_wrong_download_is_an_error(self) -> None:
         train, test = (MNIST["x_train"], MNIST["y_train"]), (MNIST["x_test"], MNIST["y_test"])
         self.downloads["fashion_mnist"].side_effect = lambda: (train, test)
-        with self.assert_data_error("the download", "md5"):
+        with self.assert_data_error("the download", "of mnist, not of fashion_mnist"):
             load_original("fashion_mnist", None)
 
     def test_no_network_is_one_line(self) -> None:

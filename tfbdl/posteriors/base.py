@@ -146,7 +146,8 @@ class Posterior(keras.layers.Layer, abc.ABC):
 
     def kl(self, key: tf.Tensor) -> tf.Tensor:
         """KL(q || prior), in nats; `key` is used where it can only be estimated."""
-        return self.sample_and_kl(key)[1]
+        exact = self.exact_kl() if self.exact else None
+        return sampled_kl(*self.sample_and_log_prob(key), self.prior) if exact is None else exact
 
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample(key)`, and the KL, estimated at that w where it is estimated."""

@@ -138,8 +138,7 @@ class Laplace(ContinualMethod):
 
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
-        sigma = positive("sigma_noise", value)
-        if sigma != 1.0:
+        if (sigma := positive("sigma_noise", value)) != 1.0:
             self._require_known_noise("sigma_noise", value)
         self._sigma_noise = sigma
         self.__dict__["_draw_programs"] = {}  # no part of a file
