@@ -150,6 +150,9 @@ def run(args: argparse.Namespace) -> None:
             records.kept({"part": "tail", "method": name}, settings, keep)
     pictures.table(args.savedir, records.records())
     answers = {p.stem: read_npz(p, dict) for p in sorted(args.savedir.glob("*,_*.npz"))}
+    if not answers:
+        print(f"no answers in {args.savedir}, only their scores: figures are left as they are")
+        return
     for name, figure in pictures.figures(answers, images).items():
         run_files.write_figure(figure, args.savedir / f"{name}.png")
 
