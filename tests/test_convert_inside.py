@@ -178,6 +178,30 @@ def tied() -> keras.Model:
 MODELS = {f.__name__: f for f in (attention, own, wrapped, decoder, words, tied)}
 
 
+@keras.saving.register_keras_serializable(package="tests")
+class ByFunction(L.Layer):
+    """Calls the layer that is its attribute by a function of its own."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        dense = L.Dense(4, name="dense")
+        self.dense, self.function = dense, lambda x: 1.0 * dense(x)
+
+    def build(self, shape: Any) -> None:
+        self.dense.build(shape)
+
+    def call(self, x: Any) -> Any:
+        return self.function(x)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class OfKnownShape(ByFunction):
+    """Keras does not call it to know the shape of what it gives."""
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        return shape
+
+
 class InsideTest(tf.test.TestCase, parameterized.TestCase):
     def made(self, name: str) -> tuple[Any, np.ndarray]:
         model = MODELS[name]()
@@ -264,6 +288,24 @@ class InsideTest(tf.test.TestCase, parameterized.TestCase):
         ):
             with self.assertRaisesRegex(ValueError, f"{names}, where a copy would part it"):
                 convert(model)
+
+
+class ByFunctionTest(tf.test.TestCase, parameterized.TestCase):
+    """What a new layer cannot take the place of is refused, and never answers in its stead."""
+
+    MESSAGE = "layer='dense' in '.*' is called otherwise than by 'dense', so .* or `skip` it"
+
+    def test_in_a_graph(self) -> None:
+        model = keras.Sequential([keras.Input((5, 4)), ByFunction(), L.Dense(1, name="head")])
+        with self.assertRaisesRegex(ValueError, self.MESSAGE):
+            to_bayesian(model, num_data=9)
+        skipped = to_bayesian(model, num_data=9, skip="by_function.*")
+        self.assertAllClose(skipped(X), model(X), 1e-6)
+
+    def test_where_keras_does_not_call(self) -> None:
+        model = keras.Sequential([keras.Input((5, 4)), OfKnownShape(), L.Dense(1)])
+        with self.assertRaisesRegex(ValueError, self.MESSAGE):
+            to_bayesian(model, num_data=9)(X)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ names of layers, which Keras counts up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -49,7 +49,11 @@ def layer_at(layer: keras.layers.Layer, path: str) -> Any:
 
 
 def put_layer(layer: keras.layers.Layer, path: str, new: keras.layers.Layer) -> None:
-    """Puts `new` in the place of the layer under a path, and in Keras' records of what is held."""
+    """Puts `new` in the place of the layer under a path, and in Keras' records of what is held.
+
+    The layer that was there can be called no more: who still calls it, by a function or an object
+    that Keras does not know, would have the answers of the old one.
+    """
     old, owner = layer_at(layer, path), layer
     steps = path.split("/")
     for end in range(1, len(steps)):
@@ -57,6 +61,18 @@ def put_layer(layer: keras.layers.Layer, path: str, new: keras.layers.Layer) -> 
         owner = part if isinstance(part, keras.layers.Layer) else owner
     _put(layer, steps, new)
     replace_tracked(owner, old, new)
+    if old is not new:
+        old.call = _refusal(f"layer={old.name!r} in {layer.name!r}", path)
+
+
+def _refusal(layer: str, path: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        raise ValueError(
+            f"{layer} is called otherwise than by {path!r}, so that a new one cannot take its "
+            "place; call it by that, or `skip` it"
+        )
+
+    return call
 
 
 def _put(holder: Any, steps: list[str], new: Any) -> Any:

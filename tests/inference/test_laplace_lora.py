@@ -54,6 +54,26 @@ class LaplaceLoraTest(tf.test.TestCase, parameterized.TestCase):
         super().setUp()
         keras.utils.set_random_seed(1)
 
+    def test_one_output_without_xla(self) -> None:
+        """oneDNN's product of rows in threes with one matrix for all breaks memory."""
+        x = keras.Input((16, 8))
+        attention = L.MultiHeadAttention(2, 4)
+        y = L.GlobalAveragePooling1D()(x + attention(x, x))
+        model = keras.Model(x, L.Dense(1)(y))
+        for projection in (attention.query_dense, attention.value_dense):
+            projection.enable_lora(2)
+            projection.lora_kernel_b.assign(RNG.normal(size=projection.lora_kernel_b.shape))
+        inputs = RNG.normal(size=(64, 16, 8)).astype("float32")
+        targets = RNG.integers(0, 2, (64, 1))
+        moments = [
+            Laplace(model, "bernoulli", subset_of_weights="lora", jit_compile=jit_compile)
+            .fit(inputs, targets)
+            .function_moments(inputs)[1]
+            for jit_compile in (False, True, False)
+        ]
+        self.assertAllClose(moments[0], moments[1], 1e-3, 1e-5)
+        self.assertAllClose(moments[2], moments[1], 1e-3, 1e-5)
+
     @parameterized.parameters(("lora", adapted), ("all", attention))
     def test_posterior(self, subset: str, make: Any) -> None:
         """Covariance of the weights and of the functions: those of sum J^T H J + delta."""

@@ -263,13 +263,85 @@ def test_the_last_layer_of_each_output() -> None:
     assert min(one[n].epistemic_variance.min() for n in LAWS) > 0
 
 
+@pytest.mark.parametrize("structure", [list, tuple])
+def test_losses_in_a_list(structure: Any) -> None:
+    """Keras keeps lists that are given to `compile` in a class of its own."""
+    model, other = network(structure=structure), network(structure=structure)
+    loss = [keras.losses.SparseCategoricalCrossentropy(from_logits=True), LAWS["price"]]
+    other.compile(keras.optimizers.SGD(0.01), loss, loss_weights=list(WEIGHTS.values()))
+    y = structure(Y.values())
+    for call in (
+        lambda m: tfbdl.elbo(m, X, y, S, seed=0).log_likelihood,
+        lambda m: tfbdl.train(m, X, y, epochs=2, batch_size=4, verbose=0)["loss"],
+        lambda m: tfbdl.predict(m, X, S, seed=3, verbose=0)[1].mean,
+        lambda m: inference.SWAG(tfbdl.to_deterministic(m)).fit(X, y, epochs=2, verbose=0).mean,
+    ):
+        np.testing.assert_allclose(call(other), call(model), 1e-5)
+
+
+def prices(outputs: Any, loss: Any) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((3,))
+    h = keras.layers.Dense(6, "tanh")(inputs)
+    heads = [_dense(2, "one")(h), _dense(2, "two")(h)]
+    model = keras.Model(inputs, outputs(*heads))
+    model.compile("sgd", loss)
+    return model
+
+
+@pytest.mark.parametrize("structure", [lambda a, b: [a, b], lambda a, b: {"one": a, "two": b}])
+@pytest.mark.parametrize("given", [None, "normal"])
+def test_one_likelihood_is_that_of_each_output(structure: Any, given: Any) -> None:
+    """As Keras takes one loss for several outputs."""
+    model, y = prices(structure, Normal(1.0)), structure(PRICES, -PRICES)
+    each = keras.tree.map_structure(lambda _: Normal(1.0), y)
+    got, expected = (
+        tfbdl.predict(inference.Laplace(model, likelihood).fit(X, y), X, S, verbose=0)
+        for likelihood in (given, each)
+    )
+    keras.tree.assert_same_structure(got, expected)
+    for one, other in zip(keras.tree.flatten(got), keras.tree.flatten(expected), strict=True):
+        np.testing.assert_array_equal(one.epistemic_variance, other.epistemic_variance)
+
+
+@pytest.mark.parametrize(
+    ("structure", "loss"),
+    [
+        (lambda a, _: a, {"one": Normal(0.3)}),
+        (lambda a, _: a, [Normal(0.3)]),
+        (lambda a, _: [a], {"one": Normal(0.3)}),
+        (lambda a, _: [a], [Normal(0.3)]),
+        (lambda a, _: [a], Normal(0.3)),
+        (lambda a, _: {"one": a}, Normal(0.3)),
+        (lambda a, _: {"one": a}, {"one": Normal(0.3)}),
+    ],
+)
+def test_one_output_in_every_way(structure: Any, loss: Any) -> None:
+    """As Keras' own `fit` takes its loss."""
+    model, alone = prices(structure, loss), prices(lambda a, _: a, Normal(0.3))
+    y = {"one": PRICES} if isinstance(model.output, dict) else PRICES
+    model.fit(X, y, verbose=0)
+    model.set_weights(alone.get_weights()[: len(model.weights)])
+    got, expected = (
+        tfbdl.predict(inference.Laplace(m).fit(X, targets), X, S, verbose=0)
+        for m, targets in ((model, y), (alone, PRICES))
+    )
+    got = got["one"] if isinstance(got, dict) else got
+    np.testing.assert_allclose(got.epistemic_variance, expected.epistemic_variance, 1e-6)
+    losses = [
+        tfbdl.train(m, X, targets, epochs=2, batch_size=4, verbose=0)["loss"]
+        for m, targets in ((model, y), (alone, PRICES))
+    ]
+    np.testing.assert_allclose(*losses, 1e-5)
+
+
 @pytest.mark.parametrize(
     ("y", "likelihood", "message"),
     [
         ({"kind": KINDS}, None, "^y is a dictionary of 'kind', and the .* are a dictionary of"),
         (KINDS, None, "^y is one array, and the "),
         ({**Y, "kind": KINDS + 1}, None, "^output 'kind': y has the label 4"),
-        (Y, Categorical(), r"^likelihood=Categorical\(\) is one for 2 outputs of model="),
+        (Y, Categorical(), "^output 'price': y "),
         (Y, {"kind": "categorical", "cost": Normal()}, "^likelihood has the key 'cost'; the out"),
         (Y, [Categorical()], "^likelihood has 1 parts for 2 outputs; give one for each"),
         (Y, {"kind": "mse", "price": Normal()}, "^likelihood='mse' is a loss that gives y no"),

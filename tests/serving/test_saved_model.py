@@ -214,11 +214,6 @@ class ExportTest(tf.test.TestCase, parameterized.TestCase):
             tfbdl.export("m.keras", self.path)
         with self.assertRaisesRegex(ValueError, "^likelihood='mse' is a loss that gives"):
             tfbdl.export(model, self.path, likelihood="mse")
-        x = keras.Input((D,))
-        dropped = layers.MCDropout(0.5)(x)
-        two = keras.Model(x, [keras.layers.Dense(2)(dropped), keras.layers.Dense(3)(dropped)])
-        with self.assertRaisesRegex(ValueError, "^likelihood=Normal.* is one for 2 outputs of"):
-            tfbdl.export(two, self.path, likelihood="normal")
         file = self.folder / "file"
         file.touch()
         with self.assertRaisesRegex(OSError, "^path=.* cannot be written .*; name another$"):

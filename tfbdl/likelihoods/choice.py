@@ -75,14 +75,10 @@ def of_model(model: keras.Model, given: LikelihoodLike | None) -> Likelihood | N
     """
     if given is None:
         loss = getattr(model, "loss", None)
-        if not is_structure(loss):
-            return of_loss(loss)
-        weights = compiled_with(model).get("loss_weights")
-        return joint_of(model, map_losses(of_loss, loss), weights)
-    likelihood = get(given)
-    if isinstance(likelihood, Joint):
-        return joint_of(model, likelihood.likelihoods, likelihood.weights)
-    return likelihood
+        weights = compiled_with(model).get("loss_weights") if loss is not None else None
+        known = map_losses(of_loss, loss) if is_structure(loss) else of_loss(loss)
+        return joint_of(model, known, weights)
+    return joint_of(model, get(given), None)
 
 
 def required_likelihood(model: keras.Model, given: LikelihoodLike | None) -> Likelihood:

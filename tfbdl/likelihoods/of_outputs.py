@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.joint import Joint, kind_of, named, names_of
 from tfbdl.likelihoods.of_keras import check_loss_targets
 
@@ -23,18 +24,34 @@ def map_losses(function: Callable[[Any], Any], losses: Any) -> Any:
     if isinstance(losses, dict) and is_structure(losses):
         return {key: map_losses(function, part) for key, part in losses.items()}
     if is_structure(losses):
-        return type(losses)(map_losses(function, part) for part in losses)
+        return [map_losses(function, part) for part in losses]
     return None if losses is None else function(losses)
 
 
-def joint_of(model: keras.Model, parts: Any, weights: Any) -> Joint:
-    """Likelihoods as `compile` takes losses, in the structure that the model's outputs have."""
+def joint_of(model: keras.Model, parts: Any, weights: Any) -> Likelihood | None:
+    """Likelihoods as `compile` takes losses, in the structure that the model's outputs have.
+
+    One alone is that of each output. Of the one output of a network it is no `Joint`.
+    """
     outputs = getattr(model, "output", None)
+    if isinstance(outputs, (list, tuple)) and len(outputs) == 1:
+        outputs = outputs[0]  # which is what the model gives
+    if isinstance(parts, Joint):
+        parts, weights = parts.likelihoods, parts.weights
+    if not is_structure(parts):
+        if parts is None or outputs is None or not keras.tree.is_nested(outputs):
+            return parts
+        parts = keras.tree.map_structure(lambda _: parts, outputs)
     if outputs is None:
         return Joint(parts, weights)
     names = getattr(model, "output_names", None)
+    parts = arranged("likelihood", parts, outputs, names, None)
+    if not keras.tree.is_nested(outputs):
+        return parts
+    if weights is not None and not is_structure(weights):
+        weights = keras.tree.map_structure(lambda _: weights, outputs)
     return Joint(
-        arranged("likelihood", parts, outputs, names, None),
+        parts,
         None if weights is None else arranged("loss_weights", weights, outputs, names, 1.0),
     )
 

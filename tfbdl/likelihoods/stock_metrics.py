@@ -21,10 +21,11 @@ def check_metrics(model: keras.Model) -> None:
     all the same. Metrics of others may know what they are given.
     """
     loss = getattr(model, "loss", None)
-    if not is_structure(loss):
-        _check(model, of_loss(loss), compiled_metrics(model))
+    known = map_losses(of_loss, loss) if is_structure(loss) else of_loss(loss)
+    likelihoods = joint_of(model, known, None)
+    if not isinstance(likelihoods, Joint):
+        _check(model, likelihoods, compiled_metrics(model))
         return
-    likelihoods = joint_of(model, map_losses(of_loss, loss), None)
     pairs = zip(_names(model, likelihoods), likelihoods.parts, strict=True)
     for place, (name, part) in enumerate(pairs):
         _check(model, part, _metrics_of(model, name, place))

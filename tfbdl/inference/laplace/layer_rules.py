@@ -141,10 +141,20 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]], values: Values
     rank, last = second.shape
     g = tf.reshape(g, [b, k, -1, last])
     if weight is factors[0]:
-        g = scale * tf.matmul(g, second, transpose_b=True)
+        g = scale * _of_rows(g, tf.transpose(second))
         return Factored(a, tf.reshape(g, [b, k, t, -1]))
-    u = scale * tf.einsum("bti,io->bto", a, tf.reshape(first, [a.shape[2], -1]))
+    u = scale * _of_rows(a, tf.reshape(first, [a.shape[2], -1]))
     return Factored(tf.reshape(u, [b, -1, rank]), g)
+
+
+def _of_rows(x: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+    """The product of all rows of x, shape (..., I), with a matrix of (I, O).
+
+    One product of two matrices: oneDNN's products with a matrix for all of a batch read memory
+    that is not theirs (TensorFlow 2.21, its issue 117700).
+    """
+    rows = tf.reshape(x, [-1, matrix.shape[0]])
+    return tf.reshape(tf.matmul(rows, matrix), [*x.shape[:-1], matrix.shape[1]])
 
 
 def _last(values: Sequence[Any]) -> Any:
