@@ -120,10 +120,19 @@ class MixtureTest(tf.test.TestCase):
         mixture = Mixture([swag(0), swag(0, units=5)]).fit(X, Y, **FIT)
         with self.assertRaisesRegex(ValueError, "^models differ in the shapes of their weights"):
             mixture.ensemble(2)
-        kernel = {"num_warmup": 5, "num_samples": 5, "num_chains": 2, "jit_compile": False}
-        chains = MCMC(network(0), 1.0, kernel=HMC(step_size=0.01), **kernel).fit(X, Y, verbose=0)
-        with self.assertRaisesRegex(ValueError, r"^methods\[0\] has a summary of its own"):
-            Mixture([chains]).summary()
+
+    def test_summary_of_chains(self) -> None:
+        """A table of weights as that of the others, with the remarks on the chains."""
+        short = {"num_warmup": 5, "num_samples": 5, "num_chains": 2, "jit_compile": False}
+        chains = MCMC(network(0), 1.0, kernel=HMC(step_size=0.01), **short).fit(X, Y, verbose=0)
+        table = Mixture([chains, swag(1).fit(X, Y, **FIT)]).summary()
+        of_first = chains.summary().quantities[table.rows[0].path]
+        of_other = Mixture([chains]).summary().rows[0]
+        self.assertAllClose(of_other.mean, of_first.mean.mean(), 1e-6)
+        self.assertAllClose(of_other.stddev, np.median(of_first.stddev), 1e-6)
+        self.assertLen(table.rows, 4)
+        self.assertRegex(str(table), "0: acceptance .*; step size 0.01")
+        self.assertEqual(repr(chains.summary()), str(chains.summary()))
 
 
 if __name__ == "__main__":

@@ -129,14 +129,12 @@ class Mixture(TrainingMethod):
         """Means over all posteriors, and standard deviations within them, by weight tensor.
 
         Raises:
-            ValueError: if the summary of one is no table of weights, as that of chains.
+            ValueError: if chains have fewer than 4 samples.
             NotFittedError: before `fit`.
         """
         self._fitted("summary")
-        tables = [method.summary() for method in self.methods]
-        for k, table in enumerate(tables):
-            if not isinstance(table, WeightTable):
-                raise ValueError(f"methods[{k}] has a summary of its own; ask it for that")
+        summaries = [method.summary() for method in self.methods]
+        tables = [s if isinstance(s, WeightTable) else s.weight_table("") for s in summaries]
         return WeightTable.of_several(repr(self), tables)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
