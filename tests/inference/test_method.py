@@ -336,6 +336,8 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         number = min(3, len(posterior.sample()))
         draws = posterior.sample(number, seed=1)
         self.assertEqual(draws.shape[0], number)
+        many = posterior.ensemble(60, seed=2)
+        self.assertLen(posterior.sample(60, seed=2), many.num_functions)
         self.assertAllEqual(draws, posterior.sample(number, seed=1))
         for wrong in (0, -1, 2.5):
             with self.assertRaisesRegex(ValueError, f"^num_samples={wrong} must be "):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tfbdl
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference import HMC, MCMC, SWAG, Laplace, Mixture, NotFittedError
+from tfbdl.inference import HMC, MAP, MCMC, SWAG, Laplace, Mixture, NotFittedError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)).astype("float32")
@@ -133,6 +133,14 @@ class MixtureTest(tf.test.TestCase):
         self.assertLen(table.rows, 4)
         self.assertRegex(str(table), "0: acceptance .*; step size 0.01")
         self.assertEqual(repr(chains.summary()), str(chains.summary()))
+
+    def test_a_part_with_few_draws_gives_them_again(self) -> None:
+        """As the modes that MAPs are: in `sample` as in `ensemble`."""
+        modes = [MAP(network(k), 1.0, jit_compile=False).fit(X, Y) for k in range(2)]
+        mixture = Mixture(modes)
+        members = mixture.sample(5, seed=1)
+        self.assertAllEqual(members, mixture.ensemble(5, seed=1).members)
+        self.assertAllClose(members, [modes[k].theta for k in (0, 1, 0, 1, 0)], 1e-6)
 
 
 if __name__ == "__main__":

@@ -104,23 +104,19 @@ class DeepEnsemble(TrainingMethod):
         return super().predictive(x, request)
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
-        """The weights of the first members, shape (num_samples, D); by default of all.
+        """The weights of the first members, at most `num_samples`, shape (S, D); by default of all.
 
         `seed` changes nothing: members have no other order than that of their training.
 
         Raises:
-            ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
         members = self._fitted("sample")
         arguments.seed("seed", seed)
-        number = self.num_members if num_samples is None else num_samples
-        if positive_integer("num_samples", number) > len(members):
-            raise ValueError(f"num_samples={number} is more than the {len(members)} members")
-        return members.theta(self.network(), number)
+        return members.theta(self.network(), at_most(len(members), num_samples))
 
     def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
-        """The members, or the first of them, as one model, whose functions `tfbdl.predict` draws.
+        """The first members, at most `num_samples`, as one model; by default all.
 
         Raises:
             NotFittedError: before `fit`.

@@ -90,18 +90,19 @@ class Mixture(TrainingMethod):
     def sample(self, num_samples: int = 30, *, seed: int = 0) -> np.ndarray:
         """Draws of theta, shape (num_samples, D), as many of each posterior.
 
+        A posterior that holds fewer than its share gives them again, so that each counts the same.
+
         Raises:
-            ValueError: if a posterior holds fewer.
             NotFittedError: before `fit`.
         """
         self._fitted("sample")
         parts = self._of_each(num_samples, seed, lambda m, n, s: m.sample(n, seed=s))
-        return np.stack([part[s // len(self.methods)] for s, part in parts])
+        return np.stack([part[s // len(self.methods) % len(part)] for s, part in parts])
 
     def ensemble(self, num_samples: int = 30, *, seed: int = 0) -> WeightEnsemble:
         """Draws as one model, whose functions `tfbdl.predict` draws.
 
-        A posterior that holds fewer than its share gives them again.
+        A posterior that holds fewer than its share gives them again, as in `sample`.
 
         Raises:
             ValueError: as that of the posteriors, and if their networks differ in more than their

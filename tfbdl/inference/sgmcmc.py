@@ -78,13 +78,12 @@ class SGMCMC(TrainingMethod):
         return Samples(*snapshots.arrays())
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
-        """Samples in random order, shape (num_samples, D); by default all K.
+        """Samples in random order, at most `num_samples` of the K, shape (S, D); by default all.
 
         Raises:
-            ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
-        return self._chosen(num_samples, seed).theta
+        return self._chosen("sample", num_samples, seed).theta
 
     def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
         """The network with samples of its weights in random order: all, or at most `num_samples`.
@@ -92,8 +91,7 @@ class SGMCMC(TrainingMethod):
         Raises:
             NotFittedError: before `fit`.
         """
-        kept = len(self._fitted("ensemble").theta)
-        ensemble = WeightEnsemble(self.model, *self._chosen(at_most(kept, num_samples), seed))
+        ensemble = WeightEnsemble(self.model, *self._chosen("ensemble", num_samples, seed))
         ensemble.take_loss(self.model)
         return ensemble
 
@@ -110,11 +108,9 @@ class SGMCMC(TrainingMethod):
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._result = Samples(**arrays)
 
-    def _chosen(self, num_samples: int | None, seed: int) -> Samples:
-        samples = self._fitted("sample")
+    def _chosen(self, what: str, num_samples: int | None, seed: int) -> Samples:
+        samples = self._fitted(what)
         kept = len(samples.theta)
-        number = kept if num_samples is None else positive_integer("num_samples", num_samples)
-        if number > kept:
-            raise ValueError(f"num_samples={number} is more than the {kept} that were kept")
+        number = at_most(kept, num_samples)
         order = arguments.generator("seed", seed).permutation(kept)[:number]
         return Samples(samples.theta[order], samples.states[order])

@@ -212,17 +212,17 @@ class MCMC(TargetMethod):
         return self._fitted("step_size").step_size
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
-        """Samples of all chains in random order, shape (num_samples, D); by default all S C.
+        """Samples of all chains in random order, at most `num_samples` of the S C; by default all.
+
+        Returns:
+            Shape (min(num_samples, S C), D).
 
         Raises:
-            ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
         theta = self._fitted("sample").draws.theta
         every = theta.reshape(-1, theta.shape[-1])
-        number = len(every) if num_samples is None else positive_integer("num_samples", num_samples)
-        if number > len(every):
-            raise ValueError(f"num_samples={number} is more than the {len(every)} that there are")
+        number = at_most(len(every), num_samples)
         rng = arguments.generator("seed", seed)
         return every[rng.permutation(len(every))[:number]]
 
