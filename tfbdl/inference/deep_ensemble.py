@@ -30,10 +30,14 @@ from tfbdl.sources import Source
 class DeepEnsemble(TrainingMethod):
     """K networks that differ in where they start and in the order of the examples.
 
-    Each finds a mode of its own; where they disagree, the data have not decided (Lakshminarayanan,
-    Pritzel, Blundell 2017, "Simple and scalable predictive uncertainty estimation using deep
-    ensembles"). Hard to beat, at K times the cost of one network; a mixture of K point masses and
-    no posterior, so that K bounds what it can say.
+    Their predictions are mixed with equal weights,
+
+        p(y | x) = 1/K sum_k p(y | f(theta_k, x))
+
+    (Lakshminarayanan, Pritzel, Blundell 2017, "Simple and scalable predictive uncertainty
+    estimation using deep ensembles", section 2.4). Each finds a mode of its own; where they
+    disagree, the data have not decided. Hard to beat, at K times the cost of one network; a mixture
+    of K point masses and no posterior, so that K bounds what it can say.
 
     Args:
         build_model: makes a compiled model; called once for each member, under its own Keras seed.

@@ -29,9 +29,14 @@ class Samples(NamedTuple):
 class SGMCMC(TrainingMethod):
     """Samples of the posterior along a training by a sampler of `tfbdl.optimizers`.
 
-    SGLD (Welling and Teh 2011), SGHMC (Chen, Fox, Guestrin 2014), their preconditioned forms and
-    cycles (Zhang et al. 2020) add noise to the gradients of mini-batches, so that the weights do
-    not come to rest but wander over the posterior. For networks and data that are too large for
+    A step of SGLD (Welling and Teh 2011, equation 4, whose eps is 2 lr / N) is
+
+        theta <- theta - lr grad U + sqrt(2 lr T / N) e,    e ~ N(0, I),
+
+    where U = -(log p(y | x, theta) + log p(theta)) / N is estimated from a mini-batch: the weights
+    do not come to rest but wander over the posterior, at temperature T = 1. SGHMC (Chen, Fox,
+    Guestrin 2014) has momenta beside; both have preconditioned forms, and cycles of the learning
+    rate (Zhang et al. 2020). For networks and data that are too large for
     `MCMC`; samples are biased by the learning rate and follow one another closely.
 
     Args:
