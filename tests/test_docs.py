@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pkgutil
 import re
@@ -35,6 +36,7 @@ SHORTER = {
         "initial=np.ones(2)": "initial=np.ones(2), num_warmup=30, num_samples=130",
         "epochs=100": "epochs=10",
         "start=100": "start=10",
+        "start=50, every=10": "start=5, every=5",
         "epochs=600": "epochs=60",
     }
 }
@@ -61,6 +63,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("page", [p for p in WITH_CODE if not p.startswith(NOTEBOOKS)])
 def test_blocks_run(page: str, folder: Path) -> None:
     run_blocks(PAGES[page], SHORTER.get(page, {}))
+
+
+@pytest.mark.parametrize("page", [p for p in WITH_CODE if not p.startswith(NOTEBOOKS)])
+def test_what_is_imported_is_used(page: str) -> None:
+    """So that no name stands on a page of which it shows nothing."""
+    blocks = [
+        code for language, code in BLOCK.findall(PAGES[page].read_text()) if language == "python"
+    ]
+    nodes = list(ast.walk(ast.parse("\n".join(blocks))))
+    imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+    imported = {(a.asname or a.name).split(".")[0] for node in imports for a in node.names}
+    assert imported <= {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
 @pytest.mark.parametrize("page", WITH_CODE)

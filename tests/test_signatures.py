@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from soak.calls import all_cases
@@ -45,6 +46,59 @@ def test_every_argument_stands_in_the_signature(name: str) -> None:
         assert any(base.__module__.startswith("keras") for base in thing.__mro__), name
         hidden = parameters(thing).keys() - given.keys() - REFUSED
         assert not hidden, f"{name} hides {hidden}"
+
+
+def methods(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The public methods of a class that are written in the package, its own and those of bases."""
+    for base in kind.__mro__:
+        written = vars(base).items() if base.__module__.startswith("tfbdl") else ()
+        for name, given in written:
+            method = getattr(given, "__func__", given)
+            if name[0] != "_" and inspect.isfunction(method):
+                yield f"{base.__name__}.{name}", method
+
+
+METHODS = {
+    name: method
+    for kind in PUBLIC.values()
+    if isinstance(kind, type)
+    for name, method in methods(kind)
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_argument_of_a_method_stands_in_its_signature(name: str) -> None:
+    """Behind `*args` and `**kwargs` are those alone that Keras' method of this name hides too."""
+    method = METHODS[name]
+    given = inspect.signature(method).parameters
+    theirs = getattr(keras.Model, method.__name__, None)
+    of_keras = inspect.signature(theirs).parameters if theirs else {}
+    hiding = {p.kind for p in of_keras.values()}
+    for argument, parameter in given.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            assert parameter.kind in hiding, f"{name} hides {argument}"
+            named = {n for n, p in of_keras.items() if p.kind is p.POSITIONAL_OR_KEYWORD}
+            assert named <= given.keys(), f"{name} hides {named - given.keys()}"
+        typed = parameter.annotation is not parameter.empty or argument in ("self", "cls")
+        assert typed, f"{name}: {argument} has no type"
+
+
+CLASSES = {name: thing for name, thing in PUBLIC.items() if isinstance(thing, type)}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_arguments_of_keras_are_named(name: str) -> None:
+    """By the docstring of a class that takes `**kwargs`, or of another to which it refers."""
+    kind = CLASSES[name]
+    makes = vars(kind).get("__init__", getattr(kind, "__init__", None))
+    if not getattr(makes, "__module__", "").startswith("tfbdl"):
+        return
+    package, docstring = name.rpartition(".")[0], kind.__doc__ or ""
+    referred = [CLASSES.get(f"{package}.{other}") for other in re.findall(r"`(\w+)`", docstring)]
+    own = [kind.__doc__] if "Args:" in docstring else [k.__doc__ for k in (kind, *referred) if k]
+    takes_more = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(makes).parameters.values())
+    named = any("    **kwargs: " in (text or "") for text in own)
+    assert named or not takes_more, f"{name}: say what **kwargs are"
 
 
 def entries(docstring: str) -> dict[str, str]:

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+_NO_VALUES = (None, inspect.Parameter.empty, dataclasses.MISSING)
+"""Defaults that are told by identity, so that no data are compared with them."""
 
-def as_call(made: object) -> str:
-    """`made` as a call, with the arguments that are not defaults, each kept under its own name."""
-    shown = ", ".join(
-        f"{name}={_shown(getattr(made, name))}"
+
+def as_call(made: object, kept: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """`made` as a call, with the arguments that are not defaults.
+
+    Each is kept under its own name, as an attribute or in `kept`.
+    """
+    given = {
+        name: (kept[name] if name in kept else getattr(made, name), default)
         for name, default in arguments_of(type(made)).items()
-        if not _is_default(getattr(made, name), default)
+    }
+    shown = ", ".join(
+        f"{name}={_shown(value)}"
+        for name, (value, default) in given.items()
+        if not _is_default(value, default)
     )
     return f"{type(made).__name__}({shown})"
 
@@ -30,17 +42,18 @@ def arguments_of(kind: type) -> dict[str, Any]:
 
 
 def _is_default(value: Any, default: Any) -> bool:
+    if any(default is none for none in _NO_VALUES):
+        return value is default
     return np.ndim(value) == 0 and bool(value == default)
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, keras.Model):
-        return value.name
-    if isinstance(value, (np.ndarray, tf.Tensor)):
-        shape = tuple(value.shape)
-        return f"{float(value):g}" if not shape else f"<array of shape {shape}>"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {_shown(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, (keras.Model, os.PathLike)):
+        return value.name if isinstance(value, keras.Model) else repr(os.fspath(value))
+    if hasattr(value, "iloc") or isinstance(value, (np.ndarray, tf.Tensor)):
+        return _array(value)
+    if type(value) in (list, tuple) or isinstance(value, Mapping):
+        return _several(value)
     if dataclasses.is_dataclass(value):
         settings = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
         shown = (f"{f.name}={_shown(v)}" for f, v in settings if not _is_default(v, f.default))
@@ -48,3 +61,18 @@ def _shown(value: Any) -> str:
     if inspect.isfunction(value):
         return value.__name__
     return type(value).__name__ if repr(value).startswith("<") else repr(value)
+
+
+def _array(value: Any) -> str:
+    shape = tuple(value.shape)
+    kind = type(value).__name__ if hasattr(value, "iloc") else "array"
+    return f"<{kind} of shape {shape}>" if shape else f"{float(value):g}"
+
+
+def _several(values: Any) -> str:
+    if isinstance(values, Mapping):
+        return "{" + ", ".join(f"{key!r}: {_shown(part)}" for key, part in values.items()) + "}"
+    parts = ", ".join(map(_shown, values))
+    if isinstance(values, list):
+        return f"[{parts}]"
+    return f"({parts},)" if len(values) == 1 else f"({parts})"

@@ -257,3 +257,29 @@ def test_intervals_of_another_package() -> None:
     _, ends = theirs.conformalize(x, y[:, 0]).predict_interval(new)
     got = Split(normalized=False).fit(of_reals(x), y).predict(of_reals(new), 0.8)
     np.testing.assert_allclose(ends[:, :, 0], np.hstack(got), 1e-5, 1e-6)
+
+
+def test_what_a_method_shows() -> None:
+    """Calls that make it, and the thresholds by which it answers."""
+    rng = np.random.default_rng(9)
+    assert repr(RAPS(penalty=0.1)) == "RAPS(penalty=0.1), not fitted"
+    y = rng.normal(size=(40, 2)) * [1, 5]
+    split = Split(normalized=False).fit(of_reals(np.zeros((40, 2))), y)
+    assert repr(split) == "Split(normalized=False), fitted to 40 examples"
+    of_two = split.summary(0.8)
+    np.testing.assert_allclose(of_two.thresholds, quantile(np.abs(y), 0.8))
+    np.testing.assert_array_equal(of_two.num_examples, [40, 40])
+    lines = str(of_two).splitlines()
+    assert lines[0] == "Split(normalized=False), fitted to 40 examples, coverage 0.8"
+    assert lines[1] == f"threshold[0] {of_two.thresholds[0]:.4g} of 40 examples"
+    held_out, labels = labelled(rng, 200)
+    lac = LAC().fit(held_out, labels)
+    new, _ = labelled(rng, 50)
+    assert repr(lac.summary()) == str(lac.summary())
+    np.testing.assert_array_equal(
+        lac.predict(new), new.mean.astype(np.float64) >= 1 - lac.summary().thresholds
+    )
+    by_class = LAC(by_class=True).fit(held_out, labels).summary(0.5)
+    np.testing.assert_array_equal(by_class.num_examples, np.bincount(labels, minlength=6))
+    with pytest.raises(ValueError, match=r"^summary needs a fitted LAC; call fit first$"):
+        LAC().summary()

@@ -257,6 +257,24 @@ def test_a_fitted_detector_goes_through_pickle() -> None:
         np.testing.assert_array_equal(again.score(NEW), detector.score(NEW))
 
 
+def test_what_a_detector_shows() -> None:
+    """The call that makes it, and what it was fitted to."""
+    model = classifier()
+    assert repr(Mahalanobis(shrinkage=0.5)) == "Mahalanobis(shrinkage=0.5), not fitted"
+    fitted = Mahalanobis(model, "hidden").fit(X, Y)
+    call = f"Mahalanobis(model={model.name}, layer='hidden')"
+    assert repr(fitted) == f"{call}, fitted to 300 examples of 6 features"
+    assert repr(Energy(model, temperature=2)) == f"Energy(model={model.name}, temperature=2.0)"
+    arrays = "<array of shape (6, 3)>, <array of shape (3,)>"
+    of_head = ViM(head=HEAD, num_components=2).fit(F)
+    shown = f"ViM(head=({arrays}), num_components=2), fitted to 300 examples of 6 features"
+    assert repr(of_head) == shown
+    assert (
+        repr(ViM(model).fit(X)) == f"ViM(model={model.name}), fitted to 300 examples of 6 features"
+    )
+    assert repr(NearestNeighbors(k=7).fit(F)).startswith("NearestNeighbors(k=7), fitted to 300 ")
+
+
 def test_refusals() -> None:
     model = classifier()
     several = keras.Model(model.inputs, [model.outputs[0], model.outputs[0]], name="two")

@@ -36,6 +36,14 @@ def loop(model: Any, callback: Any, epochs: int) -> None:
 
 
 class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
+    def test_is_shown_as_its_call(self) -> None:
+        laplace = Laplace(network())
+        arrays = "x=<array of shape (40, 3)>, y=<array of shape (40, 1)>"
+        shown = f"EmpiricalBayes(laplace={laplace!r}, {arrays}, every=3)"
+        self.assertEqual(repr(EmpiricalBayes(laplace, X, Y, every=3)), shown)
+        batches = tf.data.Dataset.from_tensors((X, Y))
+        self.assertRegex(repr(EmpiricalBayes(laplace, batches)), r", x=\w+\)$")
+
     @parameterized.parameters((fit, "scalar"), (loop, "layerwise"))
     def test_finds_the_best_linear_regression(self, train: Any, prior_structure: Any) -> None:
         """Prior, noise and weights are the best, although the loss has another noise throughout."""

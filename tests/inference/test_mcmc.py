@@ -286,7 +286,8 @@ class EnsembleTest(tf.test.TestCase):
             with self.assertRaisesRegex(ValueError, "^model is a log density, which has no netwo"):
                 ask()
         self.assertEqual(mcmc.sample().shape, (10, 3))
-        for number in (11, 0, 2.5):
+        self.assertEqual(mcmc.sample(11).shape, (10, 3))
+        for number in (0, 2.5):
             with self.assertRaisesRegex(ValueError, f"^num_samples={number} "):
                 mcmc.sample(number)
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import tfbdl
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference import HMC, MCMC, SWAG, Laplace, Mixture, NotFittedError
+from tfbdl.inference import HMC, MAP, MCMC, SWAG, Laplace, Mixture, NotFittedError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)).astype("float32")
@@ -120,10 +120,27 @@ class MixtureTest(tf.test.TestCase):
         mixture = Mixture([swag(0), swag(0, units=5)]).fit(X, Y, **FIT)
         with self.assertRaisesRegex(ValueError, "^models differ in the shapes of their weights"):
             mixture.ensemble(2)
-        kernel = {"num_warmup": 5, "num_samples": 5, "num_chains": 2, "jit_compile": False}
-        chains = MCMC(network(0), 1.0, kernel=HMC(step_size=0.01), **kernel).fit(X, Y, verbose=0)
-        with self.assertRaisesRegex(ValueError, r"^methods\[0\] has a summary of its own"):
-            Mixture([chains]).summary()
+
+    def test_summary_of_chains(self) -> None:
+        """A table of weights as that of the others, with the remarks on the chains."""
+        short = {"num_warmup": 5, "num_samples": 5, "num_chains": 2, "jit_compile": False}
+        chains = MCMC(network(0), 1.0, kernel=HMC(step_size=0.01), **short).fit(X, Y, verbose=0)
+        table = Mixture([chains, swag(1).fit(X, Y, **FIT)]).summary()
+        of_first = chains.summary().quantities[table.rows[0].path]
+        of_other = Mixture([chains]).summary().rows[0]
+        self.assertAllClose(of_other.mean, of_first.mean.mean(), 1e-6)
+        self.assertAllClose(of_other.stddev, np.median(of_first.stddev), 1e-6)
+        self.assertLen(table.rows, 4)
+        self.assertRegex(str(table), "0: acceptance .*; step size 0.01")
+        self.assertEqual(repr(chains.summary()), str(chains.summary()))
+
+    def test_a_part_with_few_draws_gives_them_again(self) -> None:
+        """As the modes that MAPs are: in `sample` as in `ensemble`."""
+        modes = [MAP(network(k), 1.0, jit_compile=False).fit(X, Y) for k in range(2)]
+        mixture = Mixture(modes)
+        members = mixture.sample(5, seed=1)
+        self.assertAllEqual(members, mixture.ensemble(5, seed=1).members)
+        self.assertAllClose(members, [modes[k].theta for k in (0, 1, 0, 1, 0)], 1e-6)
 
 
 if __name__ == "__main__":

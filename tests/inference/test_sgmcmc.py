@@ -74,9 +74,7 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
         posterior = SGMCMC(network()).fit(X, Y, epochs=4, **FIT)
         self.assertAllEqual(posterior.ensemble(2, seed=1).members, posterior.sample(2, seed=1))
         self.assertEqual(posterior.ensemble(100).num_functions, 4)
-        message = "^num_samples=5 is more than the 4 that were kept$"
-        with self.assertRaisesRegex(ValueError, message):
-            posterior.sample(5)
+        self.assertLen(posterior.sample(5), 4)
         for call in (posterior.sample, posterior.ensemble):
             with self.assertRaisesRegex(ValueError, "^num_samples=0 must be a positive integer$"):
                 call(0)

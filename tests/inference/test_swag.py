@@ -189,6 +189,23 @@ class DrawsTest(tf.test.TestCase, parameterized.TestCase):
         mean = tfbdl.predict(swag.ensemble(1, seed=1), X, verbose=0).mean
         self.assertAllClose(mean[:, 0], h @ v + c, 1e-5, 1e-5)
 
+    def test_a_file_answers_by_the_statistics_of_the_last_draws(self) -> None:
+        """The same prediction as before it was saved; of other draws nothing is known."""
+        swag = fitted(normalised())
+        swag.ensemble(2, seed=0)
+        expected = tfbdl.predict(swag, X, 3, seed=-1, verbose=0).mean
+        path = Path(self.get_temp_dir()) / "normalised.keras"
+        swag.save(path)
+        loaded = tfbdl.load(path)
+        self.assertAllClose(tfbdl.predict(loaded, X, 3, seed=-1, verbose=0).mean, expected, 1e-6)
+        self.assertAllEqual(loaded.ensemble(3, seed=-1).members, swag.sample(3, seed=-1))
+        known = r"ask for num_samples=3, seed=18446744073709551615, or give training inputs"
+        for other in ({"num_samples": 2, "seed": -1}, {"num_samples": 3, "seed": 0}):
+            with self.assertRaisesRegex(ValueError, f"^x=None: layer='batch_nor.*; {known} to"):
+                loaded.ensemble(**other)
+        loaded.ensemble(2, seed=0, x=X)
+        self.assertEqual(tfbdl.predict(loaded, X, 2, seed=0, verbose=0).num_samples, 2)
+
     def test_inputs_that_are_not_known(self) -> None:
         def examples(epoch: int, context: Any) -> Any:
             return tf.data.Dataset.from_tensor_slices((X, Y))

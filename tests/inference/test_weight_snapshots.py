@@ -47,6 +47,11 @@ def loop(model: Any, callbacks: Any, epochs: int) -> None:
 
 
 class WeightSnapshotsTest(tf.test.TestCase, parameterized.TestCase):
+    def test_is_shown_as_its_call(self) -> None:
+        self.assertEqual(repr(WeightSnapshots()), "WeightSnapshots()")
+        shown = "WeightSnapshots(start=3, savedir='samples')"
+        self.assertEqual(repr(WeightSnapshots(3, savedir="samples")), shown)
+
     @parameterized.product(train=(fit, loop), on_disk=(False, True))
     def test_members_are_the_networks_of_their_epochs(self, train: Any, on_disk: Any) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -543,6 +543,20 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         for data in ({"x": numbers}, {"x": X, "validation_data": numbers}):
             with self.assertRaisesRegex(ValueError, r"^x has batches of shape \(\); give them of"):
                 model.fit(**data, verbose=0)
+        with self.assertRaisesRegex(TypeError, "class_weight"):
+            model.fit(X, class_weight={0: 1.0}, verbose=0)
+
+    def test_what_keras_takes_is_passed_on(self) -> None:
+        """By place and by name, and targets that nothing looks at."""
+        model = make()
+        model.compile("sgd", run_eagerly=True)
+        history = model.fit(X, X, 5, 3, 0, initial_epoch=1, validation_split=0.5).history
+        self.assertLen(history["val_loss"], 2)
+        by_name = model.evaluate(X, X, 5, 0, return_dict=True)
+        self.assertAllClose(by_name["loss"], -by_name["elbo"], 1e-5)
+        w = np.ones(len(X))
+        weighted = model.evaluate(X, sample_weight=w, verbose=0, return_dict=True)
+        self.assertAllClose(weighted["loss"], by_name["loss"], 1e-4)
 
     @parameterized.parameters("elbo", "log_likelihood")
     def test_num_samples(self, method: Any) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import abc
 import math
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tfbdl.arguments import instance, number
+from tfbdl.as_call import as_call
 from tfbdl.examples import as_array, check_finite, examples
 from tfbdl.predictive import Prediction
 
 Self = TypeVar("Self", bound="Conformal")
+
+_ROWS = 50
+"""The most thresholds that are shown one by one."""
 
 
 def quantile(scores: np.ndarray, coverage: float) -> np.ndarray:
@@ -44,6 +49,35 @@ def _coverage(value: Any) -> float:
     return number("coverage", value, lambda c: 0 < c < 1, "in (0, 1)")
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """The thresholds of a conformal method at one coverage; printed, a line for each.
+
+    Attributes:
+        title: the method.
+        coverage: the coverage that is asked for.
+        thresholds: the quantiles of the scores of held-out data, infinite where these are too few:
+            a number; of several outputs of real y the shape of one y; with `by_class` (C,).
+        num_examples: the number of held-out examples behind each, of the same shape.
+    """
+
+    title: str
+    coverage: float
+    thresholds: np.ndarray
+    num_examples: np.ndarray
+
+    def __str__(self) -> str:
+        lines = [f"{self.title}, coverage {self.coverage:g}"]
+        for index in list(np.ndindex(self.thresholds.shape))[:_ROWS]:
+            name = f"[{','.join(map(str, index))}]" if self.thresholds.size > 1 else ""
+            value, count = self.thresholds[index], self.num_examples[index]
+            lines.append(f"threshold{name} {value:.4g} of {count:,} examples")
+        more = self.thresholds.size - _ROWS
+        return "\n".join(lines + [f"and {more:,} more"] * (more > 0))
+
+    __repr__ = __str__
+
+
 class Conformal(abc.ABC):
     """Keeps a prediction of data that no training has seen, and what y was there.
 
@@ -71,13 +105,45 @@ class Conformal(abc.ABC):
         self._prediction = prediction
         return self
 
-    def _calibrated(self, prediction: Prediction, coverage: float) -> tuple[Prediction, float]:
-        """The prediction to calibrate by, and the coverage, checked."""
+    def summary(self, coverage: float = 0.9) -> Calibration:
+        """The thresholds by which `predict` answers, and how many examples they are of.
+
+        Args:
+            coverage: in (0, 1).
+
+        Raises:
+            ValueError: before `fit`, or if `coverage` is out of its range.
+        """
         coverage = _coverage(coverage)
-        if self._prediction is None:
-            raise ValueError(f"predict needs a fitted {type(self).__name__}; call fit first")
+        held_out = self._held_out("summary")
+        thresholds = np.asarray(self._thresholds(held_out, coverage))
+        return Calibration(repr(self), coverage, thresholds, self._counts(thresholds.shape))
+
+    def __repr__(self) -> str:
+        fitted = self._prediction is not None
+        state = f"fitted to {len(self._y):,} examples" if fitted else "not fitted"
+        return f"{as_call(self)}, {state}"
+
+    def _calibrated(self, prediction: Prediction, coverage: float) -> tuple[np.ndarray, float]:
+        """The thresholds at a coverage, and the coverage, for a prediction; all checked."""
+        coverage = _coverage(coverage)
+        held_out = self._held_out("predict")
         self._check(prediction)
-        return self._prediction, coverage
+        return self._thresholds(held_out, coverage), coverage
+
+    def _held_out(self, what: str) -> Prediction:
+        """The prediction to calibrate by; `what` is what needs it."""
+        if self._prediction is None:
+            raise ValueError(f"{what} needs a fitted {type(self).__name__}; call fit first")
+        return self._prediction
+
+    def _counts(self, shape: tuple[int, ...]) -> np.ndarray:
+        """The number of examples behind each threshold."""
+        return np.full(shape, len(self._y))
+
+    @abc.abstractmethod
+    def _thresholds(self, held_out: Prediction, coverage: float) -> np.ndarray:
+        """The quantiles of the scores of held-out data."""
 
     def _check(self, prediction: Any) -> None:
         """Raises ValueError unless it is a prediction of the kind that the method takes."""

@@ -33,12 +33,13 @@ class _OfReals(Conformal):
             ValueError: before `fit`, if `coverage` is out of its range, or the likelihood is one of
                 classes.
         """
-        held_out, coverage = self._calibrated(prediction, coverage)
-        lower, upper, unit = self._raw(held_out, coverage)
-        scores = np.maximum(lower - self._y, self._y - upper) / unit
-        margin = quantile(scores, coverage)
+        margin, coverage = self._calibrated(prediction, coverage)
         lower, upper, unit = self._raw(prediction, coverage)
         return Intervals(lower - margin * unit, upper + margin * unit)
+
+    def _thresholds(self, held_out: Prediction, coverage: float) -> np.ndarray:
+        lower, upper, unit = self._raw(held_out, coverage)
+        return quantile(np.maximum(lower - self._y, self._y - upper) / unit, coverage)
 
     @abc.abstractmethod
     def _raw(

@@ -35,15 +35,19 @@ class _OfClasses(Conformal):
             ValueError: before `fit`, if `coverage` is out of its range, or the prediction is not of
                 classes.
         """
-        held_out, coverage = self._calibrated(prediction, coverage)
+        limits, _ = self._calibrated(prediction, coverage)
+        return self._scores(prediction.mean.astype(np.float64), 1) <= limits
+
+    def _thresholds(self, held_out: Prediction, coverage: float) -> np.ndarray:
         scores = self._scores(held_out.mean.astype(np.float64), 0)
         true = scores[np.arange(len(scores)), self._y]
         if self.by_class:
             classes = range(scores.shape[1])
-            limits = np.array([quantile(true[self._y == c], coverage) for c in classes])
-        else:
-            limits = quantile(true, coverage)
-        return self._scores(prediction.mean.astype(np.float64), 1) <= limits
+            return np.array([quantile(true[self._y == c], coverage) for c in classes])
+        return quantile(true, coverage)
+
+    def _counts(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.bincount(self._y, minlength=shape[0]) if shape else super()._counts(shape)
 
     @abc.abstractmethod
     def _scores(self, p: np.ndarray, stream: int) -> np.ndarray:

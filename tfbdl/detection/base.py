@@ -6,8 +6,10 @@ import abc
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+import keras
 import numpy as np
 
+from tfbdl.as_call import as_call
 from tfbdl.detection.features import Features, Part
 
 Self = TypeVar("Self", bound="Detector")
@@ -30,6 +32,17 @@ class Detector(abc.ABC):
     def __init__(self, features: Features) -> None:
         self._features = features
         self._size: int | None = None
+        self._num_examples = 0
+
+    @property
+    def model(self) -> keras.Model | None:
+        """The model that makes the features; None where they are given."""
+        return self._features.model
+
+    @property
+    def layer(self) -> keras.layers.Layer | str | None:
+        """The layer whose outputs are the features, as it was given."""
+        return self._features.layer
 
     def fit(
         self: Self,
@@ -56,7 +69,10 @@ class Detector(abc.ABC):
             ValueError: if the data do not fit each other, the model, or the detector.
         """
         read = {"batch_size": batch_size, "steps": steps}
-        self._learn(self._features.parts(x, y, needs_y=self.needs_labels, **read))
+        sizes: list[int] = []
+        parts = self._features.parts(x, y, needs_y=self.needs_labels, **read)
+        self._learn(_counted(parts, sizes))
+        self._num_examples = sum(sizes)
         return self
 
     def score(
@@ -90,6 +106,14 @@ class Detector(abc.ABC):
     def _score(self, values: np.ndarray) -> np.ndarray:
         """The scores of features or logits of shape (B, D)."""
 
+    def __repr__(self) -> str:
+        return f"{as_call(self)}{self._fitted_to()}"
+
+    def _fitted_to(self) -> str:
+        if self._size is None:
+            return ", not fitted"
+        return f", fitted to {self._num_examples:,} examples of {self._size:,} features"
+
     def _check_fitted(self) -> None:
         if self._size is None:
             raise ValueError(f"score needs a fitted {type(self).__name__}; call fit first")
@@ -109,3 +133,10 @@ class Detector(abc.ABC):
         if len({array.shape[1] for array in arrays}) > 1:
             raise ValueError("x has batches of different numbers of features; give as many in all")
         return np.concatenate(arrays)
+
+
+def _counted(parts: Iterator[Part], sizes: list[int]) -> Iterator[Part]:
+    """The parts, of which each leaves its number of examples in `sizes`."""
+    for part in parts:
+        sizes.append(len(part.values))
+        yield part

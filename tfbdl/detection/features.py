@@ -55,6 +55,7 @@ class Features:
         self, model: keras.Model | None, layer: Any = None, *, logits: bool = False
     ) -> None:
         self.model = None if model is None else keras_model("model", model)
+        self.layer = layer
         self._layer = None if layer is None else _layer_of(self.model, layer)
         self._logits = logits
         if self.model is not None and layer is None:

@@ -30,6 +30,9 @@ class _OfLogits(Detector):
     def _learn(self, parts: Iterator[Part]) -> None:
         """Nothing, and so no part is computed."""
 
+    def _fitted_to(self) -> str:
+        return ""
+
     def _check_fitted(self) -> None:
         """Nothing has to be."""
 

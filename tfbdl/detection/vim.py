@@ -49,7 +49,7 @@ class ViM(Detector):
         super().__init__(Features(model))
         if (model is None) is (head is None):
             raise ValueError("model and head: give one of them")
-        self._head = optional(_kernel_and_bias, "head", head)
+        self.head = self._head = optional(_kernel_and_bias, "head", head)
         self.num_components = optional(positive_integer, "num_components", num_components)
 
     def _learn(self, parts: Iterator[Part]) -> None:

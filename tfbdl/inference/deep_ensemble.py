@@ -30,10 +30,14 @@ from tfbdl.sources import Source
 class DeepEnsemble(TrainingMethod):
     """K networks that differ in where they start and in the order of the examples.
 
-    Each finds a mode of its own; where they disagree, the data have not decided (Lakshminarayanan,
-    Pritzel, Blundell 2017, "Simple and scalable predictive uncertainty estimation using deep
-    ensembles"). Hard to beat, at K times the cost of one network; a mixture of K point masses and
-    no posterior, so that K bounds what it can say.
+    Their predictions are mixed with equal weights,
+
+        p(y | x) = 1/K sum_k p(y | f(theta_k, x))
+
+    (Lakshminarayanan, Pritzel, Blundell 2017, "Simple and scalable predictive uncertainty
+    estimation using deep ensembles", section 2.4). Each finds a mode of its own; where they
+    disagree, the data have not decided. Hard to beat, at K times the cost of one network; a mixture
+    of K point masses and no posterior, so that K bounds what it can say.
 
     Args:
         build_model: makes a compiled model; called once for each member, under its own Keras seed.
@@ -104,23 +108,19 @@ class DeepEnsemble(TrainingMethod):
         return super().predictive(x, request)
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
-        """The weights of the first members, shape (num_samples, D); by default of all.
+        """The weights of the first members, at most `num_samples`, shape (S, D); by default of all.
 
         `seed` changes nothing: members have no other order than that of their training.
 
         Raises:
-            ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
         members = self._fitted("sample")
         arguments.seed("seed", seed)
-        number = self.num_members if num_samples is None else num_samples
-        if positive_integer("num_samples", number) > len(members):
-            raise ValueError(f"num_samples={number} is more than the {len(members)} members")
-        return members.theta(self.network(), number)
+        return members.theta(self.network(), at_most(len(members), num_samples))
 
     def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
-        """The members, or the first of them, as one model, whose functions `tfbdl.predict` draws.
+        """The first members, at most `num_samples`, as one model; by default all.
 
         Raises:
             NotFittedError: before `fit`.

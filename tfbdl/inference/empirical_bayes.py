@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfbdl import likelihoods
 from tfbdl.arguments import instance, integer, option, positive_integer, shown
+from tfbdl.as_call import as_call
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.laplace import Laplace
 from tfbdl.likelihoods import Normal
@@ -80,6 +81,9 @@ class EmpiricalBayes(keras.callbacks.Callback):
                 "x is a generator, which gives its batches once, and each search needs them; give "
                 "arrays, a tf.data.Dataset or a keras.utils.PyDataset"
             )
+
+    def __repr__(self) -> str:
+        return as_call(self, self._data)
 
     def set_model(self, model: keras.Model) -> None:
         super().set_model(model)

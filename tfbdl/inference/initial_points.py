@@ -11,7 +11,6 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import shown
 from tfbdl.examples import check_finite, examples
-from tfbdl.inference.deep_ensemble import DeepEnsemble
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.method import Method
 from tfbdl.memory import require
@@ -65,17 +64,16 @@ def initial_points(
 def points_of(initial: Any, num_chains: int, seed: int) -> Any:
     """Draws of a fitted posterior, shape (C, D), in its place; anything else as it is.
 
-    Of an ensemble they are its members, from the first on again where chains are more.
+    Where chains are more than draws, as the members of an ensemble, they are taken again from the
+    first on.
 
     Raises:
         NotFittedError: if the posterior is not fitted.
     """
     if not isinstance(initial, Method):
         return initial
-    if isinstance(initial, DeepEnsemble):
-        members = initial.sample(min(num_chains, initial.num_members))
-        return members[np.arange(num_chains) % len(members)]
-    return initial.sample(num_chains, seed=seed)
+    draws = initial.sample(num_chains, seed=seed)
+    return draws[np.arange(num_chains) % len(draws)]
 
 
 def _by_name(target: Any, initial: str, num_chains: int, key: tf.Tensor) -> np.ndarray:

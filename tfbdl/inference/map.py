@@ -163,10 +163,15 @@ class MAP(TargetMethod):
         return self._fitted("num_iterations").num_iterations
 
     def sample(self, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
-        """The mode, as often as asked for, shape (num_samples, D); `seed` changes nothing."""
+        """The mode, shape (1, D), however many are asked for; `seed` changes nothing.
+
+        Raises:
+            NotFittedError: before `fit`.
+        """
         theta = self._fitted("sample").theta
+        positive_integer("num_samples", num_samples)
         arguments.seed("seed", seed)
-        return np.tile(theta, (positive_integer("num_samples", num_samples), 1))
+        return theta[np.newaxis].copy()
 
     def ensemble(self, num_samples: int = 1, *, seed: int = 0) -> WeightEnsemble:
         """The network at the mode, as a model of one function, however many are asked for.

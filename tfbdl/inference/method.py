@@ -68,11 +68,15 @@ class Method(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
-        """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`."""
+        """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`.
+
+        Of a posterior that has fewer, such as the members of a `DeepEnsemble`, the samples of
+        chains or the one mode of `MAP`, all that there are, as in `ensemble`.
+        """
 
     @abc.abstractmethod
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
-        """Draws of the posterior as one Keras model, whose functions `tfbdl.predict` draws."""
+        """The same draws as one Keras model, whose functions `tfbdl.predict` draws."""
 
     @abc.abstractmethod
     def summary(self) -> Any:
@@ -186,6 +190,9 @@ class Method(keras.layers.Layer, abc.ABC):
 
 def at_most(number: int, num_samples: int | None) -> int:
     """The number of samples to take of `number` where `num_samples` are asked for; all for None.
+
+    All, too, where more are asked for: one number then goes for all posteriors, and the share of
+    each member is the same, which is not so where some are given twice.
 
     Raises:
         ValueError: if `num_samples` is not a positive integer.

@@ -90,18 +90,19 @@ class Mixture(TrainingMethod):
     def sample(self, num_samples: int = 30, *, seed: int = 0) -> np.ndarray:
         """Draws of theta, shape (num_samples, D), as many of each posterior.
 
+        A posterior that holds fewer than its share gives them again, so that each counts the same.
+
         Raises:
-            ValueError: if a posterior holds fewer.
             NotFittedError: before `fit`.
         """
         self._fitted("sample")
         parts = self._of_each(num_samples, seed, lambda m, n, s: m.sample(n, seed=s))
-        return np.stack([part[s // len(self.methods)] for s, part in parts])
+        return np.stack([part[s // len(self.methods) % len(part)] for s, part in parts])
 
     def ensemble(self, num_samples: int = 30, *, seed: int = 0) -> WeightEnsemble:
         """Draws as one model, whose functions `tfbdl.predict` draws.
 
-        A posterior that holds fewer than its share gives them again.
+        A posterior that holds fewer than its share gives them again, as in `sample`.
 
         Raises:
             ValueError: as that of the posteriors, and if their networks differ in more than their
@@ -129,14 +130,12 @@ class Mixture(TrainingMethod):
         """Means over all posteriors, and standard deviations within them, by weight tensor.
 
         Raises:
-            ValueError: if the summary of one is no table of weights, as that of chains.
+            ValueError: if chains have fewer than 4 samples.
             NotFittedError: before `fit`.
         """
         self._fitted("summary")
-        tables = [method.summary() for method in self.methods]
-        for k, table in enumerate(tables):
-            if not isinstance(table, WeightTable):
-                raise ValueError(f"methods[{k}] has a summary of its own; ask it for that")
+        summaries = [method.summary() for method in self.methods]
+        tables = [s if isinstance(s, WeightTable) else s.weight_table("") for s in summaries]
         return WeightTable.of_several(repr(self), tables)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:

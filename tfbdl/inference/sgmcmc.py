@@ -29,9 +29,14 @@ class Samples(NamedTuple):
 class SGMCMC(TrainingMethod):
     """Samples of the posterior along a training by a sampler of `tfbdl.optimizers`.
 
-    SGLD (Welling and Teh 2011), SGHMC (Chen, Fox, Guestrin 2014), their preconditioned forms and
-    cycles (Zhang et al. 2020) add noise to the gradients of mini-batches, so that the weights do
-    not come to rest but wander over the posterior. For networks and data that are too large for
+    A step of SGLD (Welling and Teh 2011, equation 4, whose eps is 2 lr / N) is
+
+        theta <- theta - lr grad U + sqrt(2 lr T / N) e,    e ~ N(0, I),
+
+    where U = -(log p(y | x, theta) + log p(theta)) / N is estimated from a mini-batch: the weights
+    do not come to rest but wander over the posterior, at temperature T = 1. SGHMC (Chen, Fox,
+    Guestrin 2014) has momenta beside; both have preconditioned forms, and cycles of the learning
+    rate (Zhang et al. 2020). For networks and data that are too large for
     `MCMC`; samples are biased by the learning rate and follow one another closely.
 
     Args:
@@ -78,13 +83,12 @@ class SGMCMC(TrainingMethod):
         return Samples(*snapshots.arrays())
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
-        """Samples in random order, shape (num_samples, D); by default all K.
+        """Samples in random order, at most `num_samples` of the K, shape (S, D); by default all.
 
         Raises:
-            ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
-        return self._chosen(num_samples, seed).theta
+        return self._chosen("sample", num_samples, seed).theta
 
     def ensemble(self, num_samples: int | None = None, *, seed: int = 0) -> WeightEnsemble:
         """The network with samples of its weights in random order: all, or at most `num_samples`.
@@ -92,8 +96,7 @@ class SGMCMC(TrainingMethod):
         Raises:
             NotFittedError: before `fit`.
         """
-        kept = len(self._fitted("ensemble").theta)
-        ensemble = WeightEnsemble(self.model, *self._chosen(at_most(kept, num_samples), seed))
+        ensemble = WeightEnsemble(self.model, *self._chosen("ensemble", num_samples, seed))
         ensemble.take_loss(self.model)
         return ensemble
 
@@ -110,11 +113,9 @@ class SGMCMC(TrainingMethod):
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._result = Samples(**arrays)
 
-    def _chosen(self, num_samples: int | None, seed: int) -> Samples:
-        samples = self._fitted("sample")
+    def _chosen(self, what: str, num_samples: int | None, seed: int) -> Samples:
+        samples = self._fitted(what)
         kept = len(samples.theta)
-        number = kept if num_samples is None else positive_integer("num_samples", num_samples)
-        if number > kept:
-            raise ValueError(f"num_samples={number} is more than the {kept} that were kept")
+        number = at_most(kept, num_samples)
         order = arguments.generator("seed", seed).permutation(kept)[:number]
         return Samples(samples.theta[order], samples.states[order])

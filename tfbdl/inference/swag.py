@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -22,6 +22,19 @@ from tfbdl.memory import require
 from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.reweighted import floats
 from tfbdl.sources import ENDLESS, GENERATOR, Source, kind_of, length_of
+
+
+class Statistics(NamedTuple):
+    """The statistics of BatchNormalization of the draws that `ensemble` gave last.
+
+    num_samples: the number of draws, and their seed.
+    seed: in 0 .. 2^64 - 1.
+    states: the floating variables that do not train, at each draw, shape (num_samples, E).
+    """
+
+    num_samples: int
+    seed: int
+    states: np.ndarray
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -83,6 +96,7 @@ class SWAG(TrainingMethod):
         self.seed = arguments.seed("seed", seed)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._training = SimpleNamespace(x=None)  # Keras would wrap dictionaries
+        self._statistics: Statistics | None = None
 
     def _trained(self, training: Training) -> PathMoments:
         run, x, savedir, callbacks = training
@@ -94,6 +108,7 @@ class SWAG(TrainingMethod):
                 f"start={self.start} and every={self.every} leave less than two points of the "
                 "path; train longer"
             )
+        self._statistics = None
         self._training.x = x if _can_read_again(x) else None
         return moments
 
@@ -134,15 +149,16 @@ class SWAG(TrainingMethod):
         Args:
             num_samples: draws; the paper's 30.
             x: training inputs, from which the statistics of BatchNormalization that is not frozen
-                are taken anew for each draw; by default those of `fit`, which a file does not hold,
+                are taken anew for each draw; by default those of `fit`. A file does not hold these,
                 nor does a method that was fitted to a generator, a function, or data without an
-                end.
+                end: it has the statistics of the draws that it gave last, and gives these again.
             batch_size: examples at a time while they are.
             seed: the seed of the draws.
 
         Raises:
             ValueError: if an argument is out of its range, the network has BatchNormalization that
-                trains and no inputs are known, they do not fit, or x is given to one without.
+                trains and neither inputs nor the statistics of these draws are known, inputs do not
+                fit, or x is given to one without.
         """
         self._fitted("ensemble")
         batch_size = positive_integer("batch_size", batch_size)
@@ -154,17 +170,36 @@ class SWAG(TrainingMethod):
         if layers:
             x = self._training.x if x is None else x
             if x is None:
-                raise ValueError(
-                    f"x=None: layer={layers[0].name!r} keeps statistics of its inputs, which "
-                    "differ for each draw; give training inputs to ensemble"
-                )
-            data = Source(x, model=self.model)
-            self._flat.check_inputs(data.first(self._flat.dtype).x)
-            with _left_as_it_was(self.model):
-                states = _statistics(self.model, thetas, data, batch_size)
+                states = self._kept_states(num_samples, seed, layers[0])
+            else:
+                states = self._new_states(thetas, Source(x, model=self.model), batch_size)
+                self._statistics = Statistics(num_samples, seed % 2**64, states)
         ensemble = WeightEnsemble(self.model, thetas, states)
         ensemble.take_loss(self.model)
         return ensemble
+
+    def _new_states(self, thetas: np.ndarray, data: Source, batch_size: int) -> np.ndarray:
+        """The statistics at each theta, from training inputs."""
+        self._flat.check_inputs(data.first(self._flat.dtype).x)
+        with _left_as_it_was(self.model):
+            return _statistics(self.model, thetas, data, batch_size)
+
+    def _kept_states(
+        self, num_samples: int, seed: int, layer: keras.layers.BatchNormalization
+    ) -> np.ndarray:
+        """The statistics of the same draws, if they were the last.
+
+        Raises:
+            ValueError: if they were not.
+        """
+        kept = self._statistics
+        if kept is not None and (kept.num_samples, kept.seed) == (num_samples, seed % 2**64):
+            return kept.states
+        known = f"num_samples={kept.num_samples}, seed={kept.seed}" if kept else ""
+        raise ValueError(
+            f"x=None: layer={layer.name!r} keeps statistics of its inputs, which differ for each "
+            f"draw; {f'ask for {known}, or ' if known else ''}give training inputs to ensemble"
+        )
 
     def summary(self) -> WeightTable:
         """Means and standard deviations of the posterior, by weight tensor."""
@@ -179,10 +214,17 @@ class SWAG(TrainingMethod):
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         moments = self._fitted("fitted_arrays")
-        return {name: np.asarray(value) for name, value in moments._asdict().items()}
+        arrays = {name: np.asarray(value) for name, value in moments._asdict().items()}
+        if self._statistics is not None:
+            num_samples, seed, arrays["drawn_states"] = self._statistics
+            arrays["drawn"] = np.array([num_samples, seed], np.uint64)
+        return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._result = PathMoments.of_arrays(arrays)
+        if "drawn" in arrays:
+            num_samples, seed = map(int, arrays["drawn"])
+            self._statistics = Statistics(num_samples, seed, arrays["drawn_states"])
 
 
 def _normalizations(model: keras.Model) -> list[keras.layers.BatchNormalization]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tfbdl import arguments
 from tfbdl.arguments import integer, optional, positive_integer
+from tfbdl.as_call import as_call
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private_training import batches_seen, schedule_of
 from tfbdl.likelihoods import check_metrics
@@ -49,6 +50,9 @@ class WeightSnapshots(keras.callbacks.Callback):
         self.every = positive_integer("every", every)
         self.savedir = optional(arguments.path, "savedir", savedir)
         self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __repr__(self) -> str:
+        return as_call(self)
 
     @property
     def epochs(self) -> list[int]:

@@ -55,6 +55,7 @@ class ConcreteDropout(keras.layers.Wrapper):
             as Adam moves the variable by its learning rate a step and so the logit logit_scale
             times as far; 10 lets rates settle within a few thousand steps.
         seed: as in Keras.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range, or the layer has no such kernel.

@@ -20,6 +20,7 @@ class LearnedScale(keras.layers.Layer):
 
     Args:
         initial_scale: the first scale, > 0; the default suits standardised targets.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `initial_scale` is not positive.

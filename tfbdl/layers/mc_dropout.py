@@ -32,6 +32,7 @@ class MCDropout(keras.layers.Layer):
         per_example: whether draws, too, use a mask per example. Means over draws are the same;
             functions are not coherent then.
         seed: as in Keras.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range; when called, if `noise_shape` does not fit

@@ -26,6 +26,7 @@ class MCGaussianDropout(MCDropout):
         noise_shape: shape of the noise that is broadcast to the input; None entries follow it.
         per_example: whether draws, too, use noise per example.
         seed: as in Keras.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: as `MCDropout`.

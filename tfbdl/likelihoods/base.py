@@ -43,6 +43,9 @@ class Likelihood(keras.losses.Loss):
     A family defines `distribution`, over the elements of y, from which the rest follows. Or it
     defines `log_prob`, `mean` and `variance`, which suffice to train, to predict and for all
     posteriors; and `sample`, `cdf` and `entropy` where they are asked for.
+
+    Args:
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
     """
 
     is_discrete = False

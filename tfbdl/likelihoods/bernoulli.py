@@ -36,6 +36,7 @@ class Bernoulli(Likelihood):
 
     Args:
         from_logits: whether the outputs are logits (the default) or probabilities.
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
         ValueError: if `from_logits` is no truth value.

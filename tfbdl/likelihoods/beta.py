@@ -32,6 +32,9 @@ class Beta(Likelihood):
     is s: beta regression (Ferrari and Cribari-Neto 2004), y ~ Beta(m s, (1 - m) s). A y outside of
     (0, 1), 0 and 1 too, has the log probability NaN; for those take `ContinuousBernoulli`. The
     distribution function is not given: TensorFlow's loses its digits where s is large.
+
+    Args:
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
     """
 
     def __init__(self, name: str = "beta", **kwargs: Any) -> None:

@@ -43,6 +43,7 @@ class Categorical(Likelihood):
         from_logits: whether the outputs are logits (the default: exact for sure predictions) or
             probabilities, as of a network that ends in softmax.
         ignore_class: the integer that stands for no label, such as 255 or -1; None for none.
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
         ValueError: if `from_logits` is no truth value, or `ignore_class` no integer.

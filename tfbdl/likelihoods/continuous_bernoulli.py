@@ -27,6 +27,9 @@ class ContinuousBernoulli(Likelihood):
 
     The log normaliser is log((exp(h) - 1) / h) for logit h. Near 0, where that form and its
     derivatives lose their digits, the series of them is used.
+
+    Args:
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
     """
 
     def __init__(self, name: str = "continuous_bernoulli", **kwargs: object) -> None:

@@ -29,6 +29,7 @@ class Expected(Likelihood):
     Args:
         likelihood: p(y | f), as `get` takes it: `Normal`, `LogNormal` or `Poisson`, or
             `Categorical` or `Bernoulli` of logits.
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
         ValueError: if `likelihood` is another.

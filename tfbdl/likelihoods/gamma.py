@@ -33,6 +33,7 @@ class Gamma(Likelihood):
         shape: `"predicted"`: the outputs have shape (B, ..., 2 D), D log means, then as many raw
             shapes, whose softplus is a; or a, a positive number, 1 for exponential laws, and the
             outputs are log means alone.
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
         ValueError: if `shape` is neither.

@@ -31,6 +31,7 @@ class LogNormal(LocationScaleLikelihood):
     Args:
         scale: the standard deviation of log y, > 0; or `"predicted"`: the outputs have shape
             (B, ..., 2 D), the first D means of log y and the others raw scales, as in `Normal`.
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
         ValueError: if `scale` is neither.

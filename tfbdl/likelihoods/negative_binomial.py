@@ -30,6 +30,9 @@ class NegativeBinomial(Likelihood):
     Cameron and Trivedi (2013, section 3.3), r the shape of the rates. Mean and log probabilities
     overflow as those of `Poisson` do. A negative count has the log probability NaN. The entropy and
     the distribution function, which have no closed form, are not given.
+
+    Args:
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
     """
 
     is_discrete = True

@@ -24,6 +24,7 @@ class Normal(LocationScaleLikelihood):
             (B, ..., 2 D), the first D means and the others raw scales, whose softplus is the
             standard deviation. A network whose last layer predicts both has noise that differs
             with x; one whose last layer is `tfbdl.layers.LearnedScale` learns one noise for all.
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
         ValueError: if `scale` is neither.

@@ -29,6 +29,7 @@ class NormalMixture(Likelihood):
 
     Args:
         num_components: K, at least 1.
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
         ValueError: if it is less.

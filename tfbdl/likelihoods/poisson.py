@@ -31,6 +31,9 @@ class Poisson(Likelihood):
     Rates, which are mean and variance, and with them log probabilities, overflow to infinity above
     log rates of 88.7 in float32 and 709.7 in float64; `tfbdl.predict` refuses that. The entropy is
     right for all. A negative count has the log probability NaN.
+
+    Args:
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
     """
 
     is_discrete = True

@@ -40,6 +40,7 @@ class Quantiles(Likelihood):
         levels: K probabilities, rising, in (0, 1), at least 2.
         scale: what a unit of y weighs, beside the KL of random layers: 1 / scale nats. About the
             noise of y suits it.
+        **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
         ValueError: if `levels` are not such, or `scale` is not positive.

@@ -45,6 +45,7 @@ class WeightEnsemble(Reweighted):
             are in `states`; None for all.
         theta: the weights that members share are taken from it, shape (D,), in the place of those
             of `model`.
+        **kwargs: `name`, as in `keras.Model`.
 
     Attributes:
         members: the weights that members have for themselves, shape (K, P), as `shapes` names them.
@@ -94,10 +95,14 @@ class WeightEnsemble(Reweighted):
         self._part = SharedPart(model, varying)
 
     @classmethod
-    def of(cls, models: Sequence[keras.Model], **kwargs: Any) -> WeightEnsemble:
+    def of(cls, models: Sequence[keras.Model], *, name: str | None = None) -> WeightEnsemble:
         """An ensemble of networks of equal architecture, with copies of their weights.
 
         Weights that are the same in all are kept once.
+
+        Args:
+            models: the networks, built.
+            name: the name of the ensemble.
 
         Raises:
             ValueError: if there is none, or they differ in their layers or in weights that are
@@ -108,10 +113,10 @@ class WeightEnsemble(Reweighted):
         alike = Alike()
         for model in models:
             alike.add(model)
-        return cls.of_alike(alike, **kwargs)
+        return cls.of_alike(alike, name=name)
 
     @classmethod
-    def of_alike(cls, alike: Alike, **kwargs: Any) -> WeightEnsemble:
+    def of_alike(cls, alike: Alike, *, name: str | None = None) -> WeightEnsemble:
         """An ensemble of networks that have been taken up one by one."""
         assert alike.first is not None
         members, own_weights = alike.members()
@@ -122,7 +127,7 @@ class WeightEnsemble(Reweighted):
             states if own_states else None,
             own_weights=own_weights,
             own_states=own_states,
-            **kwargs,
+            name=name,
         )
 
     @property

@@ -26,6 +26,7 @@ class NormalWeights(Reweighted):
         stddev: shape (D,), at least 0.
         state: the floating `model.non_trainable_variables` (statistics of BatchNormalization) as
             one vector, shape (E,); by default those of `model`.
+        **kwargs: `name`, as in `keras.Model`.
 
     Raises:
         ValueError: if `model` is not built or random, a shape does not fit, a number is not finite,

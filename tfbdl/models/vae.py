@@ -28,11 +28,12 @@ from tfbdl.models import vae_bounds, vae_data
 from tfbdl.models.latent import Latent, kl_to_standard_normal
 from tfbdl.models.networks import build_network, build_stack, hidden_layers, own_network
 from tfbdl.models.vae_bounds import ELBOTerms
+from tfbdl.models.without_targets import WithoutTargets
 from tfbdl.programs import Programs
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class VAE(keras.Model):
+class VAE(WithoutTargets):
     """`vae.compile("adam"); vae.fit(x)`, for x of shape (N, ...): pixels, or any other numbers.
 
     `training=True` samples z, `training=False` has z = mu, a draw (`tfbdl.draws`) shares one
@@ -58,6 +59,7 @@ class VAE(keras.Model):
             are the second half of a last axis twice as long. None makes dense layers.
         activation: the activation of the hidden layers.
         seed: as in Keras.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.Model`.
 
     Raises:
         ValueError: if an argument is unknown or out of its range; once the shape of x is known,
@@ -178,21 +180,6 @@ class VAE(keras.Model):
         self.log_likelihood_tracker.update_state(log_likelihood)
         self.kl_tracker.update_state(kl)
         return super().compute_loss(x, None, None, None, training)
-
-    def fit(
-        self, x: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
-    ) -> keras.callbacks.History:
-        """Trains as `keras.Model.fit`, without targets; `sample_weight` weighs the whole bound."""
-        held_out = validation_data[0] if isinstance(validation_data, tuple) else validation_data
-        for data in (x,) if held_out is None else (x, held_out):
-            vae_data.check_fed(data, self.likelihood, self._known_shape)
-        kwargs = vae_data.with_weights(x, args, kwargs)
-        return super().fit(x, *args, validation_data=validation_data, **kwargs)
-
-    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Evaluates as `keras.Model.evaluate`, without targets; checks as `fit`."""
-        vae_data.check_fed(x, self.likelihood, self._known_shape)
-        return super().evaluate(x, *args, **vae_data.with_weights(x, args, kwargs))
 
     def check_data(self, x: Any) -> np.ndarray:
         """X as an array.

@@ -77,19 +77,17 @@ def check_fed(data: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) 
         check(x, likelihood, shape)
 
 
-def with_weights(x: Any, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `fit` behind x; weights bring targets with them, which nothing looks at.
+def with_weights(x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+    """Targets and weights; weights bring targets with them, which nothing looks at.
 
     Keras drops weights that come without targets.
 
     Raises:
         ValueError: unless there is one weight of at least 0 for each example.
     """
-    if given.get("sample_weight") is None or are_in_batches(x):
-        return given
-    weights = sample_weights(given["sample_weight"], len(x))
-    no_targets = not args and given.get("y") is None
-    return {**given, "sample_weight": weights} | ({"y": np.zeros(len(x))} if no_targets else {})
+    if sample_weight is None or are_in_batches(x):
+        return y, sample_weight
+    return np.zeros(len(x)) if y is None else y, sample_weights(sample_weight, len(x))
 
 
 def check(x: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) -> np.ndarray:

@@ -21,6 +21,7 @@ class InverseCDF(IndependentScales):
     Args:
         rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             sigma between 0.05 and 0.13.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Attributes:
         standard_entropy: entropy of the member with variance 1, in nats. Where it is given, the KL

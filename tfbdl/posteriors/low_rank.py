@@ -31,6 +31,7 @@ class LowRankNormal(CorrelatedNormal):
             numbers a weight; D - 1 columns reach every covariance.
         rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             d between 0.05 and 0.13.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `rank` is not a positive integer.

@@ -31,6 +31,7 @@ class MatrixNormal(CorrelatedNormal):
     Args:
         rho_initializer: where rho of B starts. The default, uniform in [-3, -2] as in the slides,
             is a sigma between 0.05 and 0.13.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: when it is built over a weight of more than 10,000 rows or columns.

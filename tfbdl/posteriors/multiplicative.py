@@ -26,6 +26,7 @@ class MultiplicativeNormal(Posterior):
 
     Args:
         initial_alpha: the first alpha, in (0, 1]. Dropout at rate p has alpha = p / (1 - p).
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `initial_alpha` is out of range, the prior is not log-uniform, or the KL is

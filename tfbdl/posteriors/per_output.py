@@ -24,6 +24,7 @@ class PerOutputNormal(CorrelatedNormal):
     Args:
         rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a
             sigma between 0.05 and 0.13.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: when it is built over more than 10,000 weights a unit.

@@ -33,6 +33,7 @@ class RelaxedBernoulli(Posterior):
             and their gradients vary more. The default is that of Maddison et al. for binary
             variables; Jang et al. lower it to 0.5 while they train. Up to 1 the density has no mode
             between the values (Maddison et al., proposition 1d).
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `temperature` is not positive, the prior is not `Bernoulli`, or the KL is to

@@ -24,6 +24,9 @@ class Prior(keras.layers.Layer, abc.ABC):
     `expected_log_prob`, which gives every normal posterior its KL in closed form, and `kl`, which
     each model then counts once.
 
+    Args:
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+
     Attributes:
         discrete: whether w takes two values only, so that no density over the reals fits it.
         mean: E[w], the same for each weight.

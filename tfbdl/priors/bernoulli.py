@@ -25,6 +25,7 @@ class Bernoulli(Prior):
     Args:
         prob: in (0, 1).
         values: (low, high), the two values a weight can take.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `prob` is out of range, or `values` are not two numbers, the lower first.

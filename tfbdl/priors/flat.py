@@ -10,7 +10,11 @@ from tfbdl.priors.base import Prior
 
 @keras.saving.register_keras_serializable(package="tfbdl.priors")
 class Flat(Prior):
-    """p(w) proportional to 1: no pull on a point estimate. It cannot be sampled from."""
+    """p(w) proportional to 1: no pull on a point estimate. It cannot be sampled from.
+
+    Args:
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+    """
 
     def __init__(self, **kwargs: object) -> None:
         super().__init__(**kwargs)

@@ -23,6 +23,7 @@ class GammaScale(Prior):
     Args:
         concentration: > 0; the mean is concentration / rate.
         rate: > 0.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if either is not a positive finite number.

@@ -25,6 +25,7 @@ class Laplace(Prior):
         scale: b > 0; the standard deviation is b sqrt(2). An L1 penalty of l |w| beside a mean
             loss is b = 1 / (l N).
         trainable: whether `scale` is learned through the bound.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `scale` is not a positive finite number.

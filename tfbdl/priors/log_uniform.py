@@ -52,6 +52,7 @@ class LogUniform(Prior):
 
     Args:
         approximation: `"molchanov"` (any alpha; prunes) or `"kingma"` (alpha <= 1).
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `approximation` is neither.

@@ -28,6 +28,7 @@ class Normal(Prior):
             growing width tend to a Gaussian process (Neal 1995). A bias has H = 1.
         sigma: the numerator of `"fan_in"`, > 0 and 1 by default; only for `"fan_in"`.
         trainable: whether `scale`, or `sigma`, is learned through the bound.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `scale` or `sigma` is not a positive finite number, or `sigma` is given

@@ -31,6 +31,7 @@ class ScaleMixture(Prior):
         sigma2: standard deviation of the second, > 0; small, to pull weights to zero.
         trainable: whether both are learned through the bound. Blundell et al. found fixed ones
             better.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range.

@@ -29,6 +29,7 @@ class StudentT(Prior):
         df: degrees of freedom, > 0; 1 is the Cauchy distribution, and the variance exists above 2.
         scale: > 0.
         trainable: whether `scale` is learned through the bound.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `df` or `scale` is not a positive finite number.

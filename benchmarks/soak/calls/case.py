@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -66,9 +67,13 @@ def made(value: Any) -> Any:
 
 
 def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The arguments of a callable by name, those behind `**kwargs` of classes of tfbdl too."""
+    """The arguments of a callable by name, those behind `**kwargs` of classes of tfbdl too.
+
+    Those of a method of models that Keras' own takes too are passed to that, which checks them.
+    """
     if not inspect.isclass(target):
-        return _named(target)
+        of_keras = _of_keras(target)
+        return {n: p for n, p in _named(target).items() if n not in of_keras}
     actual: dict[str, inspect.Parameter] = {}
     for own in (c.__init__ for c in target.__mro__ if "__init__" in vars(c)):
         if not getattr(own, "__module__", "").startswith("tfbdl"):
@@ -79,6 +84,12 @@ def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(own).parameters.values()):
             break
     return actual
+
+
+def _of_keras(method: Callable[..., Any]) -> Iterable[str]:
+    own = getattr(keras.Model, method.__name__, None)
+    of_models = method.__module__.startswith("tfbdl.models")
+    return inspect.signature(own).parameters if of_models and own is not None else ()
 
 
 def _named(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

@@ -197,9 +197,8 @@ def _methods() -> Iterator[Case]:
     run = {**data, "savedir": (None, Made(folder)), "verbose": (0, Wrong("loud"))}
     yield Case("MCMC.fit", inference.MCMC.fit, _chains_of, run, slow=True)
     fixed_seed = {"seed": (0, Wrong("abc"))}
-    yield from drawn(inference.MAP, kept_mode, {"num_samples": (1, 2), **fixed_seed}, "sample")
     one = {"num_samples": (1, Wrong(0)), **fixed_seed}
-    yield from drawn(inference.MAP, kept_mode, one, "ensemble")
+    yield from drawn(inference.MAP, kept_mode, one, "sample", "ensemble")
     yield from drawn(inference.MCMC, kept_chains, DRAWS, "sample", "ensemble")
     yield Case(
         "MCMC.outputs",

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 import tfbdl
-from soak.calls.case import LABELS, Case, Made, N, Wrong, X, shaped
+from soak.calls.case import LABELS, WEIGHTS, Case, Made, N, Wrong, X, shaped
 from soak.calls.networks import (
     classifier,
     dropout_network,
@@ -76,6 +76,11 @@ def _tail(method: str) -> tuple[int, ...]:
 
 def _ensemble(actual: models.WeightEnsemble) -> Any:
     return {"y": shaped(actual(X), N, 3), "k": actual.num_functions, "members": actual.members}
+
+
+def _named_ensemble(**given: Any) -> Any:
+    actual = models.WeightEnsemble.of(**given)
+    return {**_ensemble(actual), "name": actual.name}
 
 
 def _shared(actual: models.BatchEnsemble) -> Any:
@@ -152,15 +157,19 @@ def _vaes() -> Iterator[Case]:
     yield Case(
         "VAE.evaluate",
         models.VAE.evaluate,
-        lambda x: kept_vae().evaluate(x, verbose=0),
-        {"x": (PIXELS, PIXELS**2)},
+        lambda **given: kept_vae().evaluate(**given, verbose=0),
+        {"x": (PIXELS, PIXELS**2), "sample_weight": (None, WEIGHTS)},
         slow=True,
     )
     yield Case(
         "VAE.fit",
         models.VAE.fit,
         _fitted,
-        {"x": (PIXELS, PIXELS**2), "validation_data": (None, PIXELS)},
+        {
+            "x": (PIXELS, PIXELS**2),
+            "validation_data": (None, PIXELS),
+            "sample_weight": (None, WEIGHTS),
+        },
         slow=True,
     )
 
@@ -204,8 +213,8 @@ def _reweighted() -> Iterator[Case]:
     yield Case(
         "WeightEnsemble.of",
         models.WeightEnsemble.of,
-        lambda **given: _ensemble(models.WeightEnsemble.of(**given)),
-        {"models": (several, Made(lambda: [normalised()]))},
+        _named_ensemble,
+        {"models": (several, Made(lambda: [normalised()])), "name": ("one", "two")},
     )
     states = np.arange(16, dtype="float32").reshape(2, 8)
     ensemble = models.WeightEnsemble(model, members, states)

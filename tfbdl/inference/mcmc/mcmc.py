@@ -19,6 +19,7 @@ from tfbdl.inference.mcmc.arviz import to_arviz
 from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.kernels import Kernel
 from tfbdl.inference.mcmc.progress import Progress
+from tfbdl.inference.mcmc.spread import checked_strategy
 from tfbdl.inference.mcmc.stepping import Draws
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
@@ -29,7 +30,6 @@ from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.replicas import Replicas
 from tfbdl.run_folder import held
-from tfbdl.training import workers
 
 
 class Result(NamedTuple):
@@ -43,10 +43,22 @@ class Result(NamedTuple):
 class MCMC(TargetMethod):
     """Chains whose samples are draws from a posterior over weights.
 
+    They leave p(theta | x, y), proportional to p(y | x, theta) p(theta), as it is: what a step
+    proposes it takes with the probability
+
+        min(1, exp(H - H')),    H = -log p(y | x, theta) - log p(theta) + |m|^2 / 2,
+
+    with momenta m ~ N(0, I) drawn anew, in units of the metric: HMC (Neal 2011), ChEES (Hoffman,
+    Radul, Sountsov 2021), MALA (Roberts and Tweedie 1996); or without m: random walks (Metropolis
+    et al. 1953) and flips. NUTS draws from a trajectory by exp(-H) (Hoffman and Gelman 2014;
+    Betancourt 2017), MAMS has a test of its own energy (Robnik, Cohn-Gordon, Seljak 2025), MCLMC
+    (Robnik and Seljak 2024) and unadjusted Langevin none: they are biased by their step size.
+
     The exact posterior, in the limit of long chains: what other methods are held against, for
     networks of up to some ten thousand weights. All chains move at once, in compiled calls of many
-    steps, with the transitions of `tfp.mcmc`. Each has a step size and metric of its own. A run is
-    a function of its seed, the number of chains, and the number of replicas they are spread over.
+    steps, by the transitions of `tfp.mcmc`, and by own ones of MAMS and MCLMC. Each has a step size
+    and metric of its own, but where a kernel shares them. A run is a function of its seed, the
+    number of chains, and the number of replicas they are spread over.
 
     Args:
         model: a built `keras.Model` that is deterministic in inference mode; or any function of
@@ -113,19 +125,7 @@ class MCMC(TargetMethod):
         self.jitter = not_negative("jitter", jitter)
         self.seed = arguments.seed("seed", seed)
         self.initial = points_of(initial, self.num_chains, self.seed)
-        if strategy is not None:
-            wanted = "a tf.distribute.Strategy"
-            arguments.instance("strategy", strategy, tf.distribute.Strategy, wanted)
-        if strategy is not None and workers.are_several(strategy):
-            raise ValueError(
-                "strategy spans several processes; run MCMC in each, with its own seed and savedir"
-            )
-        if strategy is not None and self.num_chains % strategy.num_replicas_in_sync:
-            raise ValueError(
-                f"num_chains={num_chains} must be a multiple of the strategy's "
-                f"{strategy.num_replicas_in_sync} replicas"
-            )
-        self.strategy = strategy
+        self.strategy = checked_strategy(strategy, self.num_chains)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
 
     def fit(
@@ -212,17 +212,17 @@ class MCMC(TargetMethod):
         return self._fitted("step_size").step_size
 
     def sample(self, num_samples: int | None = None, *, seed: int = 0) -> np.ndarray:
-        """Samples of all chains in random order, shape (num_samples, D); by default all S C.
+        """Samples of all chains in random order, at most `num_samples` of the S C; by default all.
+
+        Returns:
+            Shape (min(num_samples, S C), D).
 
         Raises:
-            ValueError: if there are fewer.
             NotFittedError: before `fit`.
         """
         theta = self._fitted("sample").draws.theta
         every = theta.reshape(-1, theta.shape[-1])
-        number = len(every) if num_samples is None else positive_integer("num_samples", num_samples)
-        if number > len(every):
-            raise ValueError(f"num_samples={number} is more than the {len(every)} that there are")
+        number = at_most(len(every), num_samples)
         rng = arguments.generator("seed", seed)
         return every[rng.permutation(len(every))[:number]]
 

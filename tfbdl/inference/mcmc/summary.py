@@ -12,6 +12,7 @@ from rich.table import Table
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.mcmc.diagnostics import TAILS, bfmi, ess, rhat
 from tfbdl.inference.mcmc.stepping import Draws
+from tfbdl.inference.weight_table import WeightTable
 
 ROWS = 50
 """The most numbers that are shown one by one."""
@@ -95,6 +96,21 @@ class ChainSummary:
             console.print(table)
         lines = [line.rstrip() for line in capture.get().splitlines()]
         return "\n".join([*lines, *_remarks(self)])
+
+    __repr__ = __str__
+
+    def weight_table(self, title: str) -> WeightTable:
+        """The moments by weight tensor, as other methods sum up, with the diagnostics as remarks.
+
+        Args:
+            title: the name of the posterior.
+        """
+        shapes = {name: q.mean.shape for name, q in self.quantities.items()}
+        mean, stddev = (
+            np.concatenate([np.ravel(getattr(q, field)) for q in self.quantities.values()])
+            for field in ("mean", "stddev")
+        )
+        return WeightTable.of(title, shapes, mean, stddev, _remarks(self))
 
 
 def by_weight(theta: np.ndarray, flat: FlatModel) -> dict[str, np.ndarray]:
