@@ -86,7 +86,7 @@ class Compiled:
         convolved = convolves_slowly if self._convolutions else convolves
         if unknown or (device == "CPU" and convolved(traced.graph)):
             return traced
-        if keeps_stacks(traced.graph):  # their sizes are in it only where it is traced for XLA
+        if _keeps_stacks(traced.graph):  # their sizes are in it only where it is traced for XLA
             return self._for_xla.get_concrete_function(*args)
         by_xla = tf.function(traced, autograph=False, jit_compile=True)
         return by_xla.get_concrete_function(*args)
@@ -149,7 +149,7 @@ def unknown_to_xla(graph: tf.Graph, device: str) -> set[str]:
     return unknown | {"strings" for tensor in graph.inputs if tensor.dtype == tf.string}
 
 
-def keeps_stacks(graph: tf.Graph) -> bool:
+def _keeps_stacks(graph: tf.Graph) -> bool:
     """Whether a loop in it keeps what its gradient asks for, in stacks."""
     return _STACK in operations(graph)
 

@@ -100,6 +100,7 @@ def test_labelled(last: bool) -> None:
         ((Y,), {"mask": MASK}, r"mask has shape \(5, 4\) and type bool"),
         ((np.full((2, 2), 255),), {"ignore_class": 255}, "y has no label that counts"),
         ((Y,), {"ignore_class": 0.5}, "ignore_class=0.5 must be an integer"),
+        ((Y, 1e-300), {}, "^arrays=1e-300 must be a list of arrays$"),
     ],
 )
 def test_labelled_refuses(arguments: Any, options: Any, message: str) -> None:

@@ -304,6 +304,43 @@ def test_one_likelihood_is_that_of_each_output(structure: Any, given: Any) -> No
         np.testing.assert_array_equal(one.epistemic_variance, other.epistemic_variance)
 
 
+def test_one_loss_is_that_of_each_output() -> None:
+    """In the value of Keras' own `evaluate`, too."""
+    y = {"one": PRICES, "two": -PRICES}
+    model = prices(lambda a, b: {"one": a, "two": b}, Normal(0.3))
+    each = prices(lambda a, b: {"one": a, "two": b}, {"one": Normal(0.3), "two": Normal(0.3)})
+    bound = tfbdl.elbo(model, X, y, 1)
+    losses = [m.evaluate(X, y, verbose=0)[0] for m in (model, each)]
+    np.testing.assert_allclose([-bound.log_likelihood, losses[0]], losses[1], 1e-5)
+
+
+def test_one_weight_is_that_of_each_loss() -> None:
+    y = {"one": PRICES, "two": -PRICES}
+    model = prices(lambda a, b: {"one": a, "two": b}, Normal(0.3))
+    whole = tfbdl.elbo(model, X, y, 1).log_likelihood
+    model.compile("sgd", Normal(0.3), loss_weights=0.5)
+    np.testing.assert_allclose(tfbdl.elbo(model, X, y, 1).log_likelihood, whole / 2, 1e-6)
+    np.testing.assert_allclose(-whole / 2, model.evaluate(X, y, verbose=0)[0], 1e-5)
+
+
+class TwoOutputs(keras.Model):
+    """A network that does not say what its outputs are before it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = [_dense(2, "one"), _dense(2, "two")]
+
+    def call(self, x: Any) -> Any:
+        return {head.name: head(x) for head in self.heads}
+
+
+def test_a_subclassed_network_is_given_one_for_each() -> None:
+    model = TwoOutputs()
+    model.compile("sgd", Normal(0.3))
+    with pytest.raises(ValueError, match="is one for 2 outputs of"):
+        tfbdl.elbo(model, X, {"one": PRICES, "two": -PRICES}, 1)
+
+
 @pytest.mark.parametrize(
     ("structure", "loss"),
     [

@@ -27,9 +27,10 @@ from tfbdl.sources import ENDLESS, GENERATOR, Source, kind_of, length_of
 class Statistics(NamedTuple):
     """The statistics of BatchNormalization of the draws that `ensemble` gave last.
 
-    num_samples: the number of draws, and their seed.
-    seed: in 0 .. 2^64 - 1.
-    states: the floating variables that do not train, at each draw, shape (num_samples, E).
+    Attributes:
+        num_samples: the number of draws.
+        seed: their seed, in 0 .. 2^64 - 1.
+        states: the floating variables that do not train, at each draw, shape (num_samples, E).
     """
 
     num_samples: int

@@ -22,7 +22,7 @@ from tfbdl.likelihoods.negative_binomial import NegativeBinomial
 from tfbdl.likelihoods.normal import Normal
 from tfbdl.likelihoods.normal_mixture import NormalMixture
 from tfbdl.likelihoods.of_keras import of_loss
-from tfbdl.likelihoods.of_outputs import is_structure, joint_of, map_losses
+from tfbdl.likelihoods.of_outputs import is_structure, map_losses, of_each_output
 from tfbdl.likelihoods.poisson import Poisson
 from tfbdl.likelihoods.quantiles import Quantiles
 from tfbdl.likelihoods.student_t import StudentT
@@ -77,8 +77,8 @@ def of_model(model: keras.Model, given: LikelihoodLike | None) -> Likelihood | N
         loss = getattr(model, "loss", None)
         weights = compiled_with(model).get("loss_weights") if loss is not None else None
         known = map_losses(of_loss, loss) if is_structure(loss) else of_loss(loss)
-        return joint_of(model, known, weights)
-    return joint_of(model, get(given), None)
+        return of_each_output(model, known, weights)
+    return of_each_output(model, get(given), None)
 
 
 def required_likelihood(model: keras.Model, given: LikelihoodLike | None) -> Likelihood:

@@ -28,32 +28,31 @@ def map_losses(function: Callable[[Any], Any], losses: Any) -> Any:
     return None if losses is None else function(losses)
 
 
-def joint_of(model: keras.Model, parts: Any, weights: Any) -> Likelihood | None:
-    """Likelihoods as `compile` takes losses, in the structure that the model's outputs have.
+def of_each_output(model: keras.Model, given: Any, weights: Any) -> Likelihood | None:
+    """The likelihoods given, in the structure of the model's outputs, and their weights.
 
-    One alone is that of each output. Of the one output of a network it is no `Joint`.
+    One likelihood alone is that of each output, and one weight that of each likelihood, as Keras
+    takes a loss. A network of one output has the likelihood of it, which is no `Joint`.
     """
     outputs = getattr(model, "output", None)
     if isinstance(outputs, (list, tuple)) and len(outputs) == 1:
         outputs = outputs[0]  # which is what the model gives
-    if isinstance(parts, Joint):
-        parts, weights = parts.likelihoods, parts.weights
-    if not is_structure(parts):
-        if parts is None or outputs is None or not keras.tree.is_nested(outputs):
-            return parts
-        parts = keras.tree.map_structure(lambda _: parts, outputs)
+    if isinstance(given, Joint):
+        given, weights = given.likelihoods, given.weights
+    if given is None or not (is_structure(given) or keras.tree.is_nested(outputs)):
+        return given
     if outputs is None:
-        return Joint(parts, weights)
-    names = getattr(model, "output_names", None)
-    parts = arranged("likelihood", parts, outputs, names, None)
+        return Joint(given, weights)
+
+    def arrange(name: str, parts: Any, missing: Any) -> Any:
+        if not is_structure(parts):
+            parts = keras.tree.map_structure(lambda _: parts, outputs)
+        return arranged(name, parts, outputs, getattr(model, "output_names", None), missing)
+
+    likelihoods = arrange("likelihood", given, None)
     if not keras.tree.is_nested(outputs):
-        return parts
-    if weights is not None and not is_structure(weights):
-        weights = keras.tree.map_structure(lambda _: weights, outputs)
-    return Joint(
-        parts,
-        None if weights is None else arranged("loss_weights", weights, outputs, names, 1.0),
-    )
+        return likelihoods
+    return Joint(likelihoods, None if weights is None else arrange("loss_weights", weights, 1.0))
 
 
 def arranged(name: str, given: Any, outputs: Any, names: Any, missing: Any) -> Any:

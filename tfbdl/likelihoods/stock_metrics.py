@@ -11,7 +11,7 @@ from tfbdl.keras_private_training import compiled_metrics, compiled_with, wrappe
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.joint import Joint
 from tfbdl.likelihoods.of_keras import of_loss
-from tfbdl.likelihoods.of_outputs import is_structure, joint_of, map_losses
+from tfbdl.likelihoods.of_outputs import is_structure, map_losses, of_each_output
 
 
 def check_metrics(model: keras.Model) -> None:
@@ -22,7 +22,7 @@ def check_metrics(model: keras.Model) -> None:
     """
     loss = getattr(model, "loss", None)
     known = map_losses(of_loss, loss) if is_structure(loss) else of_loss(loss)
-    likelihoods = joint_of(model, known, None)
+    likelihoods = of_each_output(model, known, None)
     if not isinstance(likelihoods, Joint):
         _check(model, likelihoods, compiled_metrics(model))
         return

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.arguments import integer
+from tfbdl.arguments import instance, integer
 from tfbdl.examples import as_array
 from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods.positions import mask_at_positions, with_mask
@@ -45,8 +45,9 @@ def labelled(
     Raises:
         ValueError: if shapes do not go together, or no label counts.
     """
+    instance("arrays", arrays, Sequence, "a list of arrays")
     labels = as_array("y", y)
-    others = [as_array("arrays", array) for array in list(arrays)]
+    others = [as_array("arrays", array) for array in arrays]
     if others and labels.ndim == others[0].ndim > 1 and labels.shape[-1] == 1:
         labels = labels[..., 0]
     counted = np.ones(labels.shape, bool)

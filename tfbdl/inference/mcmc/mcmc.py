@@ -19,9 +19,9 @@ from tfbdl.inference.mcmc.arviz import to_arviz
 from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.kernels import Kernel
 from tfbdl.inference.mcmc.progress import Progress
-from tfbdl.inference.mcmc.spread import checked_strategy
 from tfbdl.inference.mcmc.stepping import Draws
 from tfbdl.inference.mcmc.storage import ChainStorage
+from tfbdl.inference.mcmc.strategy import checked_strategy
 from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
 from tfbdl.inference.method import at_most
 from tfbdl.inference.target import Prior, Target, TargetMethod

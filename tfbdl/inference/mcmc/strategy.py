@@ -1,4 +1,4 @@
-"""Strategies over whose replicas chains are spread."""
+"""The strategy whose replicas share the chains."""
 
 from __future__ import annotations
 
