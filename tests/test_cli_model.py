@@ -152,6 +152,27 @@ class PredictTest(CommandCase):
         first = np.argmax(of_examples)
         self.assertRegex(out, rf"\n +{first} +{of_examples[first]:.2f}")
 
+    def test_several_outputs_go_by_their_names(self) -> None:
+        inputs = keras.Input((4,))
+        h = layers.MCDropout(0.5, seed=3)(keras.layers.Dense(8, "relu")(inputs))
+        heads = {"kind": keras.layers.Dense(3)(h), "price": keras.layers.Dense(1)(h)}
+        model = keras.Model(inputs, heads)
+        scce = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("sgd", {"kind": scce, "price": likelihoods.Normal(0.1)})
+        model.save(self.model)
+        code, out, _ = self.run_command("predict", self.model, self.inputs)
+        self.assertEqual(code, 0)
+        self.assertRegex(out, "least sure first .by kind_entropy.")
+        self.assertRegex(out, "least sure first .by price_stddev.")
+        expected = tfbdl.predict(model, X, seed=0)
+        with np.load(self.folder / "test_predicted.npz") as file:
+            fields = ["mean", "stddev", "entropy", "mutual_information"]
+            known = {f"kind_{name}": getattr(expected["kind"], name) for name in fields}
+            known |= {f"price_{name}": getattr(expected["price"], name) for name in fields[:2]}
+            self.assertCountEqual(file.files, [*known, "format"])
+            for name, array in known.items():
+                self.assertAllClose(file[name], array, 1e-4, 1e-5)
+
     def test_nothing_is_overwritten_without_force(self) -> None:
         classifier().save(self.model)
         output = self.folder / "test_predicted.npz"

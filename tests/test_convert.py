@@ -436,6 +436,26 @@ class MCDropoutTest(ConvertTest):
             attentive = model(rate)
             self.assert_same_predictions(attentive, to_mc_dropout(attentive, layers=layers), x)
 
+    def test_quantized_afterwards(self) -> None:
+        """Keras' `quantize` takes the plain layers, and leaves distributions as they are."""
+        keras.utils.set_random_seed(0)
+        stack = [L.Dense(16, "relu"), L.Dense(16, "relu"), L.Dense(3)]
+        model = keras.Sequential([keras.Input((4,)), *stack])
+        bayes = tfbdl.to_bayesian(model, layers=[stack[-1].name], num_data=9)
+        x = np.random.default_rng(0).normal(size=(9, 4)).astype("float32")
+        exact = tfbdl.predict(bayes, x, 20, seed=1, verbose=0)
+        head = [np.array(w) for w in bayes.layers[-1].get_weights()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of Keras, about layers it passes over
+            bayes.quantize("int8")
+        modes = [getattr(layer, "quantization_mode", None) for layer in bayes.layers]
+        self.assertEqual(modes, ["int8", "int8", None])
+        for before, after in zip(head, bayes.layers[-1].get_weights(), strict=True):
+            self.assertAllEqual(before, after)
+        coarse = tfbdl.predict(bayes, x, 20, seed=1, verbose=0)
+        self.assertAllClose(coarse.mean, exact.mean, atol=0.05)
+        self.assertAllClose(coarse.epistemic_variance, exact.epistemic_variance, rtol=0.1)
+
     def test_refusals(self) -> None:
         class Mine(L.Dropout):
             pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 
 from tfbdl.arguments import shown
@@ -113,3 +114,19 @@ def _is_array(value: Any) -> bool:
 
 def _first_example(where: np.ndarray) -> int:
     return int(np.argwhere(np.atleast_1d(where))[0][0])
+
+
+def shapes_of(arrays: Any) -> list[tuple[int, ...]]:
+    """The shapes of a structure of arrays beyond the axis of the examples."""
+    return [tuple(array.shape[1:]) for array in keras.tree.flatten(arrays)]
+
+
+def check_one_length(what: str, first: Any, other: Any) -> None:
+    """Raises ValueError unless the arrays of two batches can stand in one array."""
+    for one, another in zip(shapes_of(first), shapes_of(other), strict=True):
+        if one != another:
+            shapes = " and ".join(str((*"N", *shape)).replace("'", "") for shape in (one, another))
+            raise ValueError(
+                f"x has batches with {what} of shapes {shapes}; ask for each length alone, or fill "
+                "all up to one"
+            )

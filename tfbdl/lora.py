@@ -1,4 +1,4 @@
-"""Low-rank factors of layers, which Keras merges into the kernel whenever it writes a layer.
+"""Layers that are quantized, and low-rank factors, which Keras merges whenever it writes a layer.
 
 A posterior over factors holds their values itself, and a merged kernel would count them twice. So
 objects that hold both a network and a posterior have it written with its factors apart.
@@ -17,10 +17,25 @@ from tfbdl.keras_private import own_variables, walk
 _PREFIX = "lora|"
 
 
+def has_lora(layer: Any) -> bool:
+    """Whether low-rank factors are added to its kernel."""
+    return bool(getattr(layer, "lora_enabled", False))
+
+
+def has_integers(layer: Any) -> bool:
+    """Whether it is quantized to numbers that do not train."""
+    is_quantized = getattr(layer, "quantization_mode", None) is not None
+    return is_quantized and any(v.dtype.startswith(("int", "uint")) for v in own_variables(layer))
+
+
+def factors_of(layer: keras.layers.Layer) -> list[keras.Variable]:
+    """The factors; none of layers without."""
+    return [v for v in own_variables(layer) if has_lora(layer) and v.name.startswith("lora_")]
+
+
 def lora_of(layer: Any) -> tuple[int | None, float | None]:
     """Rank and scale of a layer's factors; None, None where it has none."""
-    enabled = getattr(layer, "lora_enabled", False)
-    return (layer.lora_rank, layer.lora_alpha) if enabled else (None, None)
+    return (layer.lora_rank, layer.lora_alpha) if has_lora(layer) else (None, None)
 
 
 def set_lora(layer: Any, rank: int | None, alpha: float | None) -> None:
@@ -85,7 +100,7 @@ class _Once:
 def _adapted(network: keras.Model) -> list[tuple[int, keras.layers.Layer, list[keras.Variable]]]:
     """The layers with factors: their number among all layers, and these."""
     return [
-        (number, layer, [v for v in own_variables(layer) if v.name.startswith("lora_")])
+        (number, layer, factors_of(layer))
         for number, layer in enumerate(walk(network))
-        if getattr(layer, "lora_enabled", False)
+        if has_lora(layer)
     ]

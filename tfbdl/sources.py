@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import optional, positive_integer
 from tfbdl.example_weights import ClassWeights, sample_weights, weights_like
-from tfbdl.examples import examples, map_arrays
+from tfbdl.examples import check_one_length, examples, map_arrays
 from tfbdl.frames import as_inputs, is_frame
 from tfbdl.keras_private_data import batches_of
 from tfbdl.lookups import check_lookups
@@ -153,9 +153,9 @@ class Source:
             raise ValueError(NO_TARGETS)
         x, y, weights = zip(*parts, strict=True)
         return Element(
-            _joined(x),
-            None if y[0] is None else _joined(y),
-            None if weights[0] is None else _joined(weights),
+            _joined("arrays", x),
+            None if y[0] is None else _joined("targets", y),
+            None if weights[0] is None else _joined("weights", weights),
         )
 
     def batches(self) -> Iterator[Any]:
@@ -254,7 +254,9 @@ def _no_batches() -> Any:
     raise ValueError("x has no batches; give at least one example")
 
 
-def _joined(parts: Any) -> Any:
+def _joined(name: str, parts: Any) -> Any:
+    for part in parts:
+        check_one_length(name, parts[0], part)
     return keras.tree.map_structure(lambda *p: np.concatenate(p), *parts)
 
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 import tfbdl
 from compatibility.models import Case, N
 from tfbdl import inference
+from tfbdl.flat_model import in_precision
 from tfbdl.metrics import fit_temperature
 
 S = 3
@@ -91,9 +92,10 @@ def save_and_load(case: Case) -> None:
 
 
 def exported(case: Case, ending: str, answer: Callable[[Path, dict[str, Any]], Any]) -> None:
-    """What a file answers, by its own runtime, is what `predict` does."""
+    """What a file answers, by its own runtime, is what `predict` does, in the file's precision."""
     model = kept_bayesian(case.model)
-    predictions = tfbdl.predict(model, case.x, S, seed=1, verbose=0)
+    in_file = in_precision(model, "float32") if ending else model
+    predictions = tfbdl.predict(in_file, case.x, S, seed=1, verbose=0)
     prefixes = [""]
     if isinstance(predictions, dict):
         prefixes = [f"{name}_" for name in sorted(predictions)]
@@ -231,15 +233,6 @@ SEEN: dict[tuple[str, str], str] = {
         "NeuralLinear",
     ): "it regresses on one vector of features for each example, of which a U-Net has one a pixel",
     ("Gemma", "LiteRT"): "it has no such slices of lengths that are not known",
-    ("int8", "LiteRT"): "it has no product of integers in several batches",
-    (
-        "mixed precision",
-        "LiteRT",
-    ): "files hold single precision, and would not answer as the model does",
-    (
-        "mixed precision",
-        "ONNX",
-    ): "files hold single precision, and would not answer as the model does",
 }
 """Cells that were found not to work when they were run, with what is known of them."""
 

@@ -50,6 +50,25 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         frozen.trainable = False
         self.refuses(".*has no trainable weights", Laplace, frozen, UNIT)
 
+    def test_quantized_layers(self) -> None:
+        """Meant as a whole they would be taken without their kernels; their biases train."""
+        model = of_layers(keras.layers.Dense(4, name="body"), keras.layers.Dense(1, name="head"))
+        model.get_layer("head").quantize("int8")
+        message = r"subset_of_weights means the layer 'head', whose kernel is quantized and has no"
+        for subset in ("last_layer", ["head"], ["body", "head"]):
+            self.refuses(message, fitted, model, UNIT, Y, subset_of_weights=subset, dtype="float32")
+        for subset in (["body"], ["head/bias"], "all"):
+            paths = fitted(model, UNIT, Y, subset_of_weights=subset, dtype="float32").paths
+            known = {"all": ["body/kernel", "body/bias", "head/bias"]}
+            expected = known.get(str(subset), [p for p in known["all"] if p.startswith(subset[0])])
+            self.assertEqual(paths, expected)
+        adapted = of_layers(keras.layers.Dense(4, name="body"), keras.layers.Dense(1, name="head"))
+        adapted.get_layer("head").enable_lora(1)
+        adapted.get_layer("head").quantize("int8")
+        last = fitted(adapted, UNIT, Y, subset_of_weights="last_layer", dtype="float32")
+        names = [path.split("/")[-1] for path in last.paths]
+        self.assertEqual(names, ["bias", "lora_kernel_a", "lora_kernel_b"])
+
     def test_likelihoods_without_curvature(self) -> None:
         """Alone, as the model's own loss, and as one of several outputs."""
         message = r"likelihood=Quantiles\(.* is no density, and has no curvature for Laplace; take"

@@ -408,6 +408,11 @@ class RefusalTest(tf.test.TestCase):
             r"model=.* ends in the layer 'last' \(Dense\); let the last one be a Dense without"
         )
         self.refuses(message, NeuralLinear, network(activation="relu"))
+        message = r"model=.* ends in the layer 'last' \(Dense, quantized or with LoRA\); let"
+        for change in (lambda layer: layer.quantize("int8"), lambda layer: layer.enable_lora(1)):
+            adapted = network()
+            change(adapted.layers[-1])
+            self.refuses(message, lambda m: NeuralLinear(m, dtype="float32"), adapted)
         steps = keras.Sequential([keras.Input((5, 3)), dense(1, name="last")])
         message = r"layer='last' has inputs of shape \(2, 5, 3\); give a network with one vector"
         self.refuses(message, NeuralLinear(steps).fit, np.ones((2, 5, 3)), np.ones((2, 5)))

@@ -256,6 +256,59 @@ def test_laplace() -> None:
     np.testing.assert_allclose(got["kind"].mean.sum(axis=-1), 1.0, 1e-5)
 
 
+def test_the_prior_precision_of_the_likeliest_validation_data() -> None:
+    """By the outputs' own mean log probabilities, weighted as their losses are."""
+    grid = [0.01, 0.3, 10.0, 300.0]
+    laplace = inference.Laplace(network(random=False)).fit(X, Y)
+    scores = []
+    for delta in grid:
+        laplace.prior_precision = delta
+        kind, price = tfbdl.predict(laplace, X, 100, seed=0, verbose=0).values()
+        log_p = np.log(kind.mean[np.arange(N), KINDS]).mean()
+        scores.append(WEIGHTS["kind"] * log_p + WEIGHTS["price"] * price.log_prob(PRICES).mean())
+    best = grid[int(np.argmax(scores))]
+    laplace.optimize_prior_precision("gridsearch", x=X, y=Y, grid=grid)
+    assert float(laplace.prior_precision) == best
+
+
+def test_empirical_bayes() -> None:
+    """In the loss of several outputs, too; the last search is that of the weights at the end."""
+    model = network(random=False)
+    laplace = inference.Laplace(model, hessian_structure="diag")
+    callback = inference.EmpiricalBayes(laplace, X, Y, start=0, every=1, prior_structure="scalar")
+    model.fit(X, Y, epochs=2, batch_size=N, callbacks=[callback], verbose=0)
+    found = float(laplace.prior_precision)
+    again = inference.Laplace(model, hessian_structure="diag").fit(X, Y)
+    again.optimize_prior_precision()
+    np.testing.assert_allclose(found, float(again.prior_precision), 1e-3)
+
+
+def test_replicates() -> None:
+    """Data sets of each output about the outputs of one and the same function."""
+    kept = tfbdl.predict(network(), X, 3000, seed=3, return_samples=True, verbose=0)
+    y = tfbdl.checking.replicate(kept, seed=1)
+    assert list(y) == ["kind", "price"]
+    p = kept["kind"].mean
+    for label in range(4):
+        error = 4 * np.sqrt(p[:, label] * (1 - p[:, label]) / 3000)
+        assert (np.abs((y["kind"] == label).mean(axis=0) - p[:, label]) < error).all()
+    noise = (y["price"] - kept["price"].outputs) / 0.3
+    assert abs(noise.mean()) < 4 / np.sqrt(noise.size)
+    assert abs(noise.std() - 1) < 4 / np.sqrt(2 * noise.size)
+
+
+@pytest.mark.parametrize("link_approx", ["probit", "bridge"])
+def test_one_link_is_not_for_all_outputs(link_approx: str) -> None:
+    with pytest.raises(ValueError, match=f"^link_approx='{link_approx}' is not for all of several"):
+        inference.Laplace(network(random=False), link_approx=link_approx)
+
+
+def test_moments_of_each_output_have_no_joint_density() -> None:
+    laplace = inference.Laplace(network(random=False)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"^pred_type='glm' knows moments of each output and no"):
+        tfbdl.log_predictive_density(laplace, X, Y, S)
+
+
 def test_the_last_layer_of_each_output() -> None:
     laplace = inference.Laplace(network(random=False)).fit(X, Y)
     assert laplace.paths == ["kind/kernel", "kind/bias", "price/kernel", "price/bias"]

@@ -19,13 +19,13 @@ from tfbdl.flat_model import FlatModel
 from tfbdl.inference.weight_priors import is_joint, prior_of_each
 from tfbdl.keras_private import walk
 from tfbdl.likelihoods import Likelihood, LikelihoodLike
-from tfbdl.model_arguments import keras_model, output_on
+from tfbdl.model_arguments import keras_model
 from tfbdl.models import WeightEnsemble
 from tfbdl.posteriors import Posterior
 from tfbdl.predictive import Prediction, predict
 from tfbdl.predictive.functions import Functions
 from tfbdl.predictive.moments import Moments, merge, of_one
-from tfbdl.predictive.predict import Masks, in_batches, predictions
+from tfbdl.predictive.predict import Outputs, in_batches, predictions
 from tfbdl.sources import Source
 from tfbdl.threads import replaced
 
@@ -112,28 +112,22 @@ def _of_layers(
     """The prediction of random layers whose weights come from their priors."""
     moments: list[Moments] = []
     drawn: list[list[np.ndarray]] = []
-    masks = Masks(Functions.of(model, likelihood))
-    outputs: Any = None
+    outputs = Outputs(Functions.of(model, likelihood))
     function: Callable[..., tf.Tensor] | None = None
     with ExitStack() as stack:
         for batch in in_batches(source, batch_size, needs_y=False).parts:
+            outputs.add(batch)
             if function is None:
-                outputs = apart()(output_on)(model, batch.x)
-                if keras.tree.is_nested(outputs):
+                if keras.tree.is_nested(outputs.some):
                     raise ValueError(f"model={model.name} has several outputs; give one of them")
-                if likelihood is not None:
-                    likelihood.check(outputs)
                 _draw_from_priors(model, stack)
                 function = _function(model)
-            masks.add(outputs, batch)
             of_each = [
                 function(batch.x, make_draw(seed, s))[: batch.size] for s in range(num_samples)
             ]
             moments.append(reduce(merge, (_in_float64(of_one(f, likelihood)) for f in of_each)))
             drawn.append([np.stack([f.numpy() for f in of_each])])
-    return predictions(
-        model, likelihood, outputs, moments, drawn, masks=masks.of_all(), num_samples=num_samples
-    )
+    return predictions(model, likelihood, outputs, moments, drawn, num_samples=num_samples)
 
 
 def _function(model: keras.Model) -> Callable[..., tf.Tensor]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import keras
 import numpy as np
+import tensorflow as tf
 
 from tfbdl import arguments, random
 from tfbdl.arguments import instance
@@ -11,7 +15,7 @@ from tfbdl.predictive import Prediction
 from tfbdl.predictive.replicates import replicated
 
 
-def replicate(prediction: Prediction, *, seed: int = 0) -> np.ndarray:
+def replicate(prediction: Prediction | Any, *, seed: int = 0) -> Any:
     """A data set y for each function of a prediction, noise included, shape (S, N, ...).
 
     Of a posterior they are what `predictive_check` compares the data with; of a prior, what it
@@ -19,12 +23,21 @@ def replicate(prediction: Prediction, *, seed: int = 0) -> np.ndarray:
 
     Args:
         prediction: what `tfbdl.predict` or `prior_predictive` gives, with the functions kept
-            (`return_samples=True`) and a likelihood.
+            (`return_samples=True`) and a likelihood; of several outputs, in their structure, which
+            the data then have.
         seed: an integer of 64 bits.
 
     Raises:
         ValueError: if the functions were not kept, no likelihood is known, or it has no `sample`.
     """
-    instance("prediction", prediction, Prediction, "what tfbdl.predict gives")
     key = random.key_of(arguments.seed("seed", seed), "replicates")
+    if not keras.tree.is_nested(prediction):
+        return _of_output(prediction, key)
+    parts = enumerate(keras.tree.flatten(prediction))
+    drawn = [_of_output(part, random.fold_in(key, number)) for number, part in parts]
+    return keras.tree.pack_sequence_as(prediction, drawn)
+
+
+def _of_output(prediction: Prediction, key: tf.Tensor) -> np.ndarray:
+    instance("prediction", prediction, Prediction, "what tfbdl.predict gives")
     return replicated(*kept(prediction), key)

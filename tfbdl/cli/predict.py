@@ -20,13 +20,16 @@ from tfbdl.npz_file import read_npz, write_arrays
 if TYPE_CHECKING:
     import keras
 
+    from tfbdl.predictive import Prediction
+
 _EXAMPLE = """\
 example:
   tfbdl predict model.keras test.npz --samples 100 --output answers.npz
 
 FILE.npz holds the inputs as the array "x", or is a file with one array; for a model with several
 inputs, an array for each by its name. The output file has mean and stddev, and for classes entropy
-(nats, total) and mutual_information (nats, epistemic). The table shows the examples that the model
+(nats, total) and mutual_information (nats, epistemic); of several outputs each begins with the
+output's name, as in digit_mean. The table shows the examples that the model
 is least sure of. What the outputs mean is told by the loss that the model was compiled with.
 """
 _NO_LIKELIHOOD = (
@@ -72,26 +75,43 @@ def _predict(args: argparse.Namespace) -> int:
     model = load_model(args.model, compiled=True)
     from tfbdl.predictive import predict  # noqa: PLC0415 (slow)
 
-    prediction = predict(model, _inputs(model, arrays, args.inputs), args.samples, seed=args.seed)
-    answers = {"mean": prediction.mean, "stddev": prediction.stddev}
-    ranking, name = prediction.stddev.reshape(len(prediction.mean), -1).max(axis=1), "stddev"
-    if prediction.likelihood is not None and hasattr(prediction.likelihood, "from_logits"):
-        answers |= {
-            "entropy": prediction.entropy,
-            "mutual_information": prediction.mutual_information,
-        }
-        ranking, name = _of_examples(prediction.entropy), "entropy"
+    predictions = predict(model, _inputs(model, arrays, args.inputs), args.samples, seed=args.seed)
+    of_outputs = _by_output(predictions)
+    answers = {name: _answers(prediction) for name, prediction in of_outputs.items()}
     try:
-        write_arrays(output, answers)
+        write_arrays(output, {f"{o}{k}": array for o in answers for k, array in answers[o].items()})
     except OSError as error:
         raise NotSaved(f"{output}: {error.strerror}; give another --output") from None
     console = Console(highlight=False)
-    console.print(f"{len(prediction.mean):,} examples, the least sure first (by {name})")
-    console.print(_table(answers, ranking))
-    if prediction.likelihood is None:
-        console.print(_NO_LIKELIHOOD)
+    for name, prediction in of_outputs.items():
+        by = "entropy" if "entropy" in answers[name] else "stddev"
+        title = f"{len(prediction.mean):,} examples, the least sure first (by {name}{by})"
+        console.print(title, markup=False)
+        console.print(_table(answers[name], _of_examples(answers[name][by], by)))
+        if prediction.likelihood is None:
+            console.print(_NO_LIKELIHOOD)
     console.print(f"output: {output}", markup=False, soft_wrap=True)
     return 0
+
+
+def _by_output(predictions: Any) -> dict[str, Prediction]:
+    """The predictions of the outputs by what their arrays' names begin with."""
+    import keras  # noqa: PLC0415 (slow)
+
+    from tfbdl.likelihoods.joint import names_of  # noqa: PLC0415 (slow)
+
+    if not keras.tree.is_nested(predictions):
+        return {"": predictions}
+    names = (f"{name}_" for name in names_of(predictions))
+    return dict(zip(names, keras.tree.flatten(predictions), strict=True))
+
+
+def _answers(prediction: Prediction) -> dict[str, np.ndarray]:
+    answers = {"mean": prediction.mean, "stddev": prediction.stddev}
+    if prediction.likelihood is not None and hasattr(prediction.likelihood, "from_logits"):
+        answers["entropy"] = prediction.entropy
+        answers["mutual_information"] = prediction.mutual_information
+    return answers
 
 
 def read_inputs(path: Path) -> dict[str, np.ndarray]:
@@ -155,9 +175,10 @@ def _table(answers: dict[str, np.ndarray], ranking: np.ndarray) -> Table:
     return table
 
 
-def _of_examples(values: np.ndarray) -> np.ndarray:
-    """The means over the positions of each example, shape (N,)."""
-    return values.reshape(len(values), -1).mean(axis=1)
+def _of_examples(values: np.ndarray, name: str = "entropy") -> np.ndarray:
+    """The means over the positions of each example, of stddev the largest, shape (N,)."""
+    rows = values.reshape(len(values), -1)
+    return rows.max(axis=1) if name == "stddev" else rows.mean(axis=1)
 
 
 def _cell(value: np.ndarray) -> str:

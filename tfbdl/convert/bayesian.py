@@ -15,7 +15,6 @@ from tfbdl.convert.random_layer import (
     COUNTERPARTS,
     WRAPPED,
     fill,
-    has_lora,
     is_adapted,
     is_point,
     make,
@@ -25,6 +24,7 @@ from tfbdl.copying import describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import estimators
 from tfbdl.layers.base import BayesLayer
+from tfbdl.lora import has_lora
 
 
 def to_bayesian(

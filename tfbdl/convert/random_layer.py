@@ -14,7 +14,7 @@ from tfbdl.convert.parts import arguments_of, pairs_of_weights, swapped
 from tfbdl.convert.selection import Layer
 from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import named_variables
-from tfbdl.lora import lora_of, set_lora
+from tfbdl.lora import has_lora, lora_of, set_lora
 
 # Keras' layers, and the Bayesian ones whose arguments have the same names.
 COUNTERPARTS: dict[type[Layer], type[Layer]] = {
@@ -47,11 +47,6 @@ _LEAST_SIGMA = 1e-6
 def is_adapted(layer: Layer) -> bool:
     """Whether it is quantized or has LoRA."""
     return bool(getattr(layer, "quantization_mode", None)) or has_lora(layer)
-
-
-def has_lora(layer: Layer) -> bool:
-    """Whether low-rank factors are added to its kernel."""
-    return bool(getattr(layer, "lora_enabled", False))
 
 
 def is_point(q: posteriors.Posterior) -> bool:

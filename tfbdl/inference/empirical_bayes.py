@@ -179,7 +179,7 @@ class _Penalty(keras.regularizers.Regularizer):
 
 def _noise(model: keras.Model, laplace: Laplace) -> float | None:
     """The noise in the loss that a model trains by; None where there is none to choose."""
-    loss = likelihoods.of_loss(model.loss)
+    loss = likelihoods.of_model(model, None)
     likelihood = laplace.likelihood or loss
     predicted = [getattr(law, "scale", None) == "predicted" for law in (loss, likelihood)]
     if loss is None or type(loss) is not type(likelihood) or predicted[0] != predicted[1]:

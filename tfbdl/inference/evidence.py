@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.inference import hyperparameters, prior_precision
 from tfbdl.inference.method import Method
-from tfbdl.predictive import Prediction
+from tfbdl.likelihoods import Joint, of_model
 from tfbdl.predictive.predict import Request
 from tfbdl.sources import Source, kind_of
 
@@ -166,10 +167,15 @@ class EvidenceMethod(Method):
         if x is None or (y is None and kind_of(x) is None):
             raise ValueError("method='gridsearch' needs validation data; give x and y")
         data = Source(x, y, model=self).whole()
+        likelihood = of_model(self.model, getattr(self, "likelihood", None))
+        weights = likelihood.weights if isinstance(likelihood, Joint) else 1.0
         before = self.prior_precision
         try:
             best = hyperparameters.likeliest(
-                grid, lambda d: self._predict_under(d, Source(data.x)), data
+                grid,
+                lambda d: self._predict_under(d, Source(data.x)),
+                data,
+                keras.tree.flatten(weights),
             )
         except Exception:
             self.prior_precision = before
@@ -186,7 +192,7 @@ class EvidenceMethod(Method):
         if noise:
             self.sigma_noise = float(noise[0])
 
-    def _predict_under(self, delta: float, x: Source) -> Prediction:
+    def _predict_under(self, delta: float, x: Source) -> Any:
         self.prior_precision = delta
         return self.predictive(x, Request(return_samples=True))
 

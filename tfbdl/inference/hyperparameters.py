@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import scipy.optimize
 import tensorflow as tf
@@ -64,16 +65,26 @@ def checked_grid(grid: Any) -> Sequence[float]:
 
 
 def likeliest(
-    grid: Sequence[float], predict: Callable[[float], Prediction], data: Element
+    grid: Sequence[float],
+    predict: Callable[[float], Any],
+    data: Element,
+    of_outputs: Sequence[float],
 ) -> float:
     """The prior precision of `grid` under which the validation data are likeliest.
 
     Args:
         grid: prior precisions.
-        predict: the function from one of them to its prediction at the validation inputs.
+        predict: the function from one of them to its predictions at the validation inputs.
         data: the validation data.
+        of_outputs: the weights of the outputs, one by one.
     """
-    scores = [_mean_log_prob(predict(delta), data.y, data.weights) for delta in grid]
+
+    def score(predictions: Any) -> float:
+        pairs = zip(keras.tree.flatten(predictions), keras.tree.flatten(data.y), strict=True)
+        logs = [_mean_log_prob(prediction, y, data.weights) for prediction, y in pairs]
+        return float(np.dot(of_outputs, logs))
+
+    scores = [score(predict(delta)) for delta in grid]
     return grid[int(np.nanargmax(scores))]
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import words
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private_layers import last_layers
+from tfbdl.lora import factors_of, has_integers, has_lora
 from tfbdl.recording import owners
 
 
@@ -32,7 +31,7 @@ class WeightSubset:
             several outputs it means the last layer of each.
 
     Raises:
-        ValueError: if a name has no weight.
+        ValueError: if a name has no weight, or a layer is quantized and has no LoRA.
     """
 
     def __init__(self, flat: FlatModel, chosen: str | Sequence[str]) -> None:
@@ -49,8 +48,9 @@ class WeightSubset:
         elif word == "last_layer":
             last = {id(layer) for layer in heads or [self.last_layer]}
             self.index = [i for i, o in enumerate(self.owners) if id(o) in last]
+            self._check_kernels(self.index)
         else:
-            self.index = _named(chosen, flat)
+            self.index = self._named(chosen, flat)
         self.paths = [paths[i] for i in self.index]
         self.shapes = [flat.shapes[path] for path in self.paths]
         self.sizes = [flat.sizes[i] for i in self.index]
@@ -59,14 +59,44 @@ class WeightSubset:
         self._places = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in self.index])
 
     def _factors(self, flat: FlatModel) -> list[int]:
-        pairs = zip(self.owners, flat.model.trainable_variables, strict=True)
-        factors = [i for i, (layer, v) in enumerate(pairs) if _is_factor(layer, v)]
+        factors = [
+            i
+            for i, v in enumerate(flat.model.trainable_variables)
+            if any(v is factor for factor in factors_of(self.owners[i]))
+        ]
         if not factors:
             raise ValueError(
                 "subset_of_weights='lora': no layer of the model trains factors of LoRA; call its "
                 "enable_lora first"
             )
         return factors
+
+    def _named(self, names: Sequence[str], flat: FlatModel) -> list[int]:
+        wanted = "'all', 'last_layer', 'lora', or a list of names of layers or weights"
+        names = words("subset_of_weights", names, wanted)
+        if not names:
+            raise ValueError(f"subset_of_weights=[] must be {wanted}")
+        meant = {name: flat.named(name) for name in names}
+        unused = [name for name in names if not meant[name]]
+        if unused:
+            raise ValueError(
+                f"subset_of_weights names {unused[0]!r}; the weights are {', '.join(flat.shapes)}"
+            )
+        places = {path: i for i, path in enumerate(flat.shapes)}
+        for name, paths in meant.items():
+            if name not in places:
+                self._check_kernels([places[path] for path in paths])
+        return sorted({places[path] for paths in meant.values() for path in paths})
+
+    def _check_kernels(self, index: Sequence[int]) -> None:
+        """Raises ValueError if a layer meant as a whole has weights that are integers."""
+        for layer in (self.owners[i] for i in index):
+            if has_integers(layer) and not has_lora(layer):
+                raise ValueError(
+                    f"subset_of_weights means the layer {layer.name!r}, whose kernel is quantized "
+                    "and has no derivative; quantize the others alone, by filters=, or give it "
+                    "LoRA by enable_lora"
+                )
 
     def take(self, theta: np.ndarray) -> np.ndarray:
         """The weights of theta, shape (D,), that are in the subset, shape (P,)."""
@@ -83,22 +113,3 @@ class WeightSubset:
     def split(self, values: tf.Tensor) -> list[tf.Tensor]:
         """`values`, shape (P,), by weight."""
         return tf.split(values, self.sizes)
-
-
-def _is_factor(layer: Any, variable: keras.Variable) -> bool:
-    return getattr(layer, "lora_enabled", False) and variable.name.startswith("lora_")
-
-
-def _named(names: Sequence[str], flat: FlatModel) -> list[int]:
-    wanted = "'all', 'last_layer', 'lora', or a list of names of layers or weights"
-    names = words("subset_of_weights", names, wanted)
-    if not names:
-        raise ValueError(f"subset_of_weights=[] must be {wanted}")
-    meant = {name: flat.named(name) for name in names}
-    unused = [name for name in names if not meant[name]]
-    if unused:
-        raise ValueError(
-            f"subset_of_weights names {unused[0]!r}; the weights are {', '.join(flat.shapes)}"
-        )
-    chosen = set().union(*meant.values())
-    return [i for i, path in enumerate(flat.shapes) if path in chosen]

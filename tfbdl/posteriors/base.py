@@ -42,6 +42,10 @@ class Posterior(keras.layers.Layer, abc.ABC):
     prior: Prior
     exact = True
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.built = True  # a template has nothing to build
+
     def check_prior(self, prior: Prior) -> None:
         """Raises ValueError where the family cannot be held against this prior."""
         if prior.discrete:
@@ -97,6 +101,11 @@ class Posterior(keras.layers.Layer, abc.ABC):
             name=name,
             autocast=False,
         )
+
+    def quantize(
+        self, mode: str | None = None, type_check: bool = True, config: Any = None
+    ) -> None:
+        """Does nothing: a network is quantized around its distributions, which stay as they are."""
 
     @property
     @abc.abstractmethod

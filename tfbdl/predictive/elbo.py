@@ -12,6 +12,7 @@ import scipy.special
 from tfbdl import arguments
 from tfbdl.arguments import boolean, optional, positive_integer
 from tfbdl.batches import Batch
+from tfbdl.examples import shapes_of
 from tfbdl.keras_private import make_default_seed
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.model_arguments import keras_model
@@ -175,9 +176,9 @@ def _log_probs(
         raise ValueError("likelihood=None: the model was not compiled with one; give it here")
     seed = make_default_seed() if seed is None else seed
     functions = Functions.of(model, likelihood, jit_compile)
-    columns, weights, kl = [], [], 0.0
-    for i, batch in enumerate(_labelled(data, batch_size)):
-        if i == 0:
+    columns, weights, kl, shapes = [], [], 0.0, None
+    for batch in _labelled(data, batch_size):
+        if shapes != (shapes := shapes_of(batch.x)):
             outputs = functions.check(batch.x)
         likelihood.check_targets(_that_count(batch)[1], outputs)
         logs, kl = functions.log_probs(batch.x, batch.y, seed, num_samples)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfbdl.predictive.functions import Functions, known_likelihood
 from tfbdl.predictive.moments import Moments, merge
-from tfbdl.predictive.predict import Masks, Request, in_batches, predictions
+from tfbdl.predictive.predict import Outputs, Request, in_batches, predictions
 from tfbdl.sources import Source
 
 
@@ -32,20 +32,19 @@ def predict_in_turn(
     functions = Functions.of(model, likelihood, request.jit_compile)
     total: list[Moments] = []
     drawn: list[list[list[np.ndarray]]] = []
-    masks = Masks(functions)
+    outputs = Outputs(functions)
     number = 0
     data = Source.of(data, model)
     for _ in turns:
         for i, batch in enumerate(in_batches(data, request.batch_size, needs_y=False).parts):
-            if number == 0 and i == 0:
-                outputs = functions.check(batch.x)
+            if number == 0:
+                outputs.add(batch)
             if request.return_samples:
                 ((moments, kept),) = functions.moments_and_outputs(batch.x, request.seed, 0)
             else:
                 (moments,), kept = functions.moments(batch.x, request.seed, 0), []
             moments = moments.first(batch.size)
             if number == 0:
-                masks.add(outputs, batch)
                 total.append(moments)
                 drawn.append([])
             else:
@@ -54,6 +53,4 @@ def predict_in_turn(
         number += 1
     of_batches = [[np.concatenate(o) for o in zip(*batch, strict=True)] for batch in drawn]
     kept_outputs = of_batches if request.return_samples else []
-    return predictions(
-        model, likelihood, outputs, total, kept_outputs, masks=masks.of_all(), num_samples=number
-    )
+    return predictions(model, likelihood, outputs, total, kept_outputs, num_samples=number)

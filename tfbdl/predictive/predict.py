@@ -16,6 +16,7 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer, shown, verbosity
 from tfbdl.batches import Batch, Batches, batches
+from tfbdl.examples import check_one_length, shapes_of
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
 from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.likelihoods.positions import masks_of
@@ -142,14 +143,12 @@ def _of_model(
     functions = Functions.of(model, likelihood, request.jit_compile)
     moments: list[Moments] = []
     drawn: list[list[np.ndarray]] = []
-    masks = Masks(functions)
+    outputs = Outputs(functions)
     parts, number = in_batches(data, request.batch_size, needs_y=False)
     num_calls = None if number is None else number * functions.calls(num_samples)
     with Bar(num_calls, request.verbose) as bar:
         for batch in parts:
-            if not moments:
-                outputs = functions.check(batch.x)
-            masks.add(outputs, batch)
+            outputs.add(batch)
             of_batch = batch.x, request.seed, num_samples
             if request.return_samples:
                 calls = bar.watch(functions.moments_and_outputs(*of_batch))
@@ -158,43 +157,54 @@ def _of_model(
             else:
                 of_calls = bar.watch(functions.moments(*of_batch))
             moments.append(reduce(merge, of_calls).first(batch.size))
-    return predictions(
-        model, likelihood, outputs, moments, drawn, masks=masks.of_all(), num_samples=num_samples
-    )
+    return predictions(model, likelihood, outputs, moments, drawn, num_samples=num_samples)
 
 
-class Masks:
-    """The positions that count of each output, batch by batch.
+class Outputs:
+    """What the outputs are for all batches, and which positions of them count.
 
     Args:
         functions: the functions of a model.
+
+    Attributes:
+        some: those for the first examples.
     """
+
+    some: Any = None
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
-        self._of_batches: list[list[np.ndarray | None]] = []
+        self._shapes: list[tuple[int, ...]] | None = None
+        self._masks: list[list[np.ndarray | None]] = []
 
-    def add(self, outputs: Any, batch: Batch) -> None:
-        """Takes in a batch; `outputs` are those of any examples."""
-        masks: list[Any] = [None] * len(keras.tree.flatten(outputs))
-        if any(mask is not None for mask in masks_of(outputs)):
+    def add(self, batch: Batch) -> None:
+        """Takes in a batch.
+
+        Raises:
+            ValueError: if the model does not take it, or its outputs do not go with those before.
+        """
+        if self._shapes != (shapes := shapes_of(batch.x)):
+            outputs, self._shapes = self._functions.check(batch.x), shapes
+            self.some = outputs if self.some is None else self.some
+            check_one_length("outputs", self.some, outputs)
+        masks: list[Any] = [None] * len(keras.tree.flatten(self.some))
+        if any(mask is not None for mask in masks_of(self.some)):
             masks = self._functions.masks(batch.x)
-        self._of_batches.append([None if m is None else m[: batch.size] for m in masks])
+        self._masks.append([None if m is None else m[: batch.size] for m in masks])
 
-    def of_all(self) -> list[np.ndarray | None]:
-        """The masks of all batches, for each output; None where all count."""
-        columns = zip(*self._of_batches, strict=True)
+    def masks(self) -> list[np.ndarray | None]:
+        """The positions that count, for each output; None where all do."""
+        columns = zip(*self._masks, strict=True)
         return [None if column[0] is None else np.concatenate(column) for column in columns]
 
 
 def predictions(
     model: keras.Model,
     likelihood: Likelihood | None,
-    outputs: Any,
+    outputs: Outputs,
     moments: Sequence[Moments],
     drawn: Sequence[Sequence[np.ndarray]],
     *,
-    masks: Sequence[np.ndarray | None],
     num_samples: int,
 ) -> Any:
     """The predictions of all outputs, in their structure.
@@ -202,20 +212,19 @@ def predictions(
     Args:
         model: the model, for messages.
         likelihood: p(y | f(x)), if known.
-        outputs: outputs for any examples, for their structure.
+        outputs: what the outputs of all batches are.
         moments: those of all functions, of each batch.
         drawn: the outputs of all functions, shapes (S, B, ...), of each batch; none if not kept.
-        masks: of each output the positions that count, or None.
         num_samples: S.
     """
-    of_outputs = of_each(likelihood, outputs)
+    of_outputs = of_each(likelihood, outputs.some)
     columns = zip(*(part.of_outputs() for part in moments), strict=True)
     samples = zip(*drawn, strict=True) if drawn else repeat(None, len(of_outputs))
     each = [
         replace(_prediction(model, *of_output[:3], num_samples), mask=of_output[3])
-        for of_output in zip(of_outputs, columns, samples, masks, strict=True)
+        for of_output in zip(of_outputs, columns, samples, outputs.masks(), strict=True)
     ]
-    return keras.tree.pack_sequence_as(outputs, each)
+    return keras.tree.pack_sequence_as(outputs.some, each)
 
 
 def _prediction(

@@ -14,6 +14,7 @@ from tfbdl import arguments
 from tfbdl.arguments import option, positive_integer
 from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel
+from tfbdl.flat_model import in_precision
 from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.functions import check_outputs, known_likelihood
@@ -47,7 +48,8 @@ def export(
     The formats are those of `keras.Model.export`. A SavedModel, for TensorFlow and TensorFlow
     Serving, holds the posterior once, and draws the noise of all S functions again for each
     request. LiteRT and ONNX lack the operations of the noise: their files hold the weights and
-    masks of the S functions as constants, which is S times the random weights.
+    masks of the S functions as constants, which is S times the random weights, and compute in
+    float32: a network in mixed precision answers there as a copy of it in float32 does.
 
     Args:
         model: built; subclassed, with one input. Of several outputs each has its answers, named
@@ -131,6 +133,7 @@ def _converted(
     model: keras.Model, num_samples: int, seed: int, likelihood: Likelihood | None, *, format: str
 ) -> Callable[[Path], None]:
     """Writes the file of another runtime, whose drawn functions have constant weights and masks."""
+    model = in_precision(model, "float32")
     specs, drawn = input_specs(model), _drawn(model)
     several = None
     if keras.tree.is_nested(getattr(model, "output", None)):

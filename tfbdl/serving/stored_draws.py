@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.draws import make_draw
+from tfbdl.serving.plain_nodes import plain
 from tfbdl.tensorflow_private import frozen
 
 MOST_BYTES = 2_000_000_000
@@ -152,13 +153,12 @@ class _Graph:
         refs: Sequence[str],
     ) -> dict[str, tf.Tensor]:
         """Puts these nodes into the graph that is being made; `refs` of what they give."""
+        nodes = [part for name in sorted(names) for part in plain(self.nodes[name], self.nodes)]
         part = tf.compat.v1.GraphDef(
-            node=[node for name, node in self.nodes.items() if name in names],
-            library=self._definition.library,
-            versions=self._definition.versions,
+            node=nodes, library=self._definition.library, versions=self._definition.versions
         )
         _rename_functions(part, scope)
-        taken = {ref: known[ref] for ref in self.taken_by(names) if ref in known}
+        taken = {ref: known[ref] for node in nodes for ref in node.input if ref in known}
         results = tf.graph_util.import_graph_def(part, taken, list(map(_tensor, refs)), name=scope)
         return dict(zip(refs, results, strict=True))
 

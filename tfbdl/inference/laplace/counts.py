@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tfbdl.batches import Batch
 from tfbdl.graphs import Compiled
+from tfbdl.inference.laplace.fixed_outputs import FixedOutputs
 from tfbdl.inference.laplace.jacobian import Cotangents, Jacobian, State, rows
 from tfbdl.inference.laplace.joint_rows import JointRows, of_numbers
 from tfbdl.keras_private import keras_mask
@@ -98,19 +101,27 @@ class Counts:
         self, jacobian: Jacobian, likelihood: Likelihood, like: tf.Tensor, jit_compile: bool | None
     ) -> None:
         self._jacobian, self._likelihood = jacobian, likelihood
-        self._shape, self._is_masked = like.shape[1:], keras_mask(like) is not None
+        self._like, self._is_masked = like, keras_mask(like) is not None
+        self._outputs = FixedOutputs(jacobian, math.prod(like.shape[1:]))
         self._of_batch = Compiled(self._rows, jit_compile)
         self.sums = Compiled(self._sums, jit_compile)
 
     def of(self, theta: tf.Tensor, state: State, batch: Batch) -> CountedBatch:
-        """The batch, with what counts of it."""
-        nothing, counts = tf.zeros([batch.weights.shape[0], *self._shape]), None
+        """The batch, with what counts of it.
+
+        Raises:
+            ValueError: if it does not fit the network or its likelihood.
+        """
+        self._outputs.check(theta, state, batch.x)
+        y = keras.tree.map_structure(lambda values: values.numpy(), batch.y)
+        self._likelihood.check_targets(y, self._like)
+        nothing, counts = tf.zeros([batch.weights.shape[0], *self._like.shape[1:]]), None
         if self._is_masked or self._likelihood.counted(batch.y, nothing) is not None:
             counts = self._of_batch(theta, state, batch)
         return CountedBatch(batch.x, batch.y, batch.weights, counts)
 
     def _rows(self, theta: tf.Tensor, state: State, batch: Batch) -> tf.Tensor:
-        outputs = tf.zeros([batch.weights.shape[0], *self._shape])
+        outputs = tf.zeros([batch.weights.shape[0], *self._like.shape[1:]])
         if self._is_masked:  # nothing of the network is computed but what makes the mask
             outputs = self._jacobian.outputs(theta, state, batch.x)
         counted = of_numbers(self._likelihood.counted(batch.y, outputs), outputs)

@@ -119,8 +119,6 @@ class GatheredCurvature:
         most = min(size, batch_size or size)
         parts = batches(data, most, self._flat.dtype, one_shape=True).parts
         for number, batch in enumerate(parts):
-            y_now = keras.tree.map_structure(lambda a: a.numpy(), batch.y)
-            self._likelihood.unit.check_targets(y_now, self._example_outputs)
             counted = self._counts.of(theta, state, batch)
             if heads is None:
                 key = random.fold_in(random.key_of(0, "labels"), number)

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.examples import check_one_length
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.covariance import Outputs
 from tfbdl.inference.laplace.jacobian import rows
@@ -159,6 +160,8 @@ class Answer:
         if self._link_approx != "mc":
             f = mean.numpy().astype(np.float64)
             average = mean_of_classes(self._likelihood, self._link_approx, f, law)
+        if self._moments:
+            check_one_length("outputs", self._moments[0][0], average)
         self._moments.append(tuple(_single(v) for v in (average, *others)))
 
     def prediction(self) -> Prediction:

@@ -200,8 +200,8 @@ class Laplace(ContinualMethod):
         self._fitted("export")
         if self.pred_type != "nn":
             raise ValueError(
-                "pred_type='glm' answers from moments, not by functions that could be exported; "
-                "take pred_type='nn', or ensemble()"
+                "pred_type='glm' knows moments of each output and no functions of them all, as "
+                "exports and joint densities need; take pred_type='nn', or ensemble()"
             )
         return super().functions(num_samples, seed)
 

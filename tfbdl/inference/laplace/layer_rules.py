@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.inference.laplace.parts import Factored
+from tfbdl.lora import has_lora
 from tfbdl.recording import Call
 
 SEPARABLE = (keras.layers.SeparableConv1D, keras.layers.SeparableConv2D)
@@ -88,8 +89,7 @@ def _kernel(layer: Any) -> Any:
 
 def _factors(layer: Any) -> tuple[Any, ...]:
     """A and B of LoRA, where a layer has them."""
-    enabled = getattr(layer, "lora_enabled", False)
-    return (layer.lora_kernel_a, layer.lora_kernel_b) if enabled else ()
+    return (layer.lora_kernel_a, layer.lora_kernel_b) if has_lora(layer) else ()
 
 
 def outputs_of(layer: keras.layers.Layer) -> int | None:

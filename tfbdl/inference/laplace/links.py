@@ -9,6 +9,7 @@ import scipy.special
 
 from tfbdl.arguments import option
 from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.joint_rows import JointRows
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood
 
 LINKS = ("probit", "bridge", "mc")
@@ -23,9 +24,10 @@ def check_link(likelihood: Likelihood, link_approx: str | None, pred_type: str =
         raise ValueError(f"link_approx={link_approx!r} is for pred_type='glm'")
     option("link_approx", link_approx, LINKS)
     if not isinstance(likelihood, _FAMILIES[link_approx]):
-        raise ValueError(
-            f"link_approx={link_approx!r} is not for {type(likelihood).__name__}; use 'mc'"
-        )
+        kind, instead = type(likelihood).__name__, "use 'mc'"
+        if isinstance(likelihood, JointRows):
+            kind, instead = "all of several outputs", "leave it out, and each takes its own"
+        raise ValueError(f"link_approx={link_approx!r} is not for {kind}; {instead}")
 
 
 def mean_of_classes(

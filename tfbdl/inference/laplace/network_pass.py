@@ -13,6 +13,7 @@ from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.counts import CountedBatch
 from tfbdl.inference.laplace.covariance import Dense, Diagonal, Outputs
 from tfbdl.inference.laplace.curvature import cotangents, hessian
+from tfbdl.inference.laplace.fixed_outputs import FixedOutputs
 from tfbdl.inference.laplace.jacobian import Jacobian, State, rows
 from tfbdl.inference.laplace.output_parts import OutputPart
 from tfbdl.inference.laplace.precision import Precision, Total
@@ -49,6 +50,7 @@ class NetworkPass:
         self._jacobian, self._parts = jacobian, list(parts)
         self._form, self._likelihood, self._kind = form, likelihood, kind
         self._num_outputs = parts[-1].stop
+        self._outputs = FixedOutputs(jacobian, self._num_outputs)
         self._num_directions = self._num_outputs if kind == "ggn" else 1
         self._at_once = self._directions(self._num_directions)
         step = self._hessian if kind == "hessian" else self._gauss_newton
@@ -81,6 +83,7 @@ class NetworkPass:
         self, theta: tf.Tensor, state: State, x: Any, factors: list[Tensors]
     ) -> tuple[tf.Tensor, list[Outputs]]:
         """The outputs, and of each the covariances within its positions."""
+        self._outputs.check(theta, state, x)
         laws = []
         for part, step in zip(self._parts, self._of_parts, strict=True):
             pieces = []
@@ -98,6 +101,7 @@ class NetworkPass:
         self, theta: tf.Tensor, state: State, x: Any, factors: list[Tensors]
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The outputs, and their covariance at each x, shape (B, F, F)."""
+        self._outputs.check(theta, state, x)
         return self._whole(theta, state, x, factors)
 
     def whole_laws(

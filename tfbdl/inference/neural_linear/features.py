@@ -13,10 +13,11 @@ from tfbdl.batches import batches
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.layers import LearnedScale
+from tfbdl.lora import has_integers, has_lora
 from tfbdl.model_arguments import one_output
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.reweighted import floats
-from tfbdl.recording import recorded
+from tfbdl.recording import owners, recorded
 from tfbdl.sources import Source
 
 
@@ -56,19 +57,25 @@ class Features:
         one_output("model", model)
         self._model = model
         self._flat = FlatModel(in_precision(model, dtype))
+        self._last = owners(self._flat.model)[-1]
+        self._check_last(model)
         self._subset = WeightSubset(self._flat, "last_layer")
-        self._last = self._subset.owners[-1]
-        linear = keras.activations.linear
-        if type(self._last) is not keras.layers.Dense or self._last.activation is not linear:
-            raise ValueError(
-                f"model={model.name!r} ends in the layer {self._last.name!r} "
-                f"({type(self._last).__name__}); let the last one be a Dense without activation"
-            )
         self.paths = self._subset.paths
         self.shapes = dict(zip(self.paths, self._subset.shapes, strict=True))
         self.held: Held | None = None
         self.num_outputs = self._last.units
         self.sizes = [size // self.num_outputs for size in self._subset.sizes]
+
+    def _check_last(self, model: keras.Model) -> None:
+        last, kind = self._last, type(self._last).__name__
+        adapted = has_lora(last) or has_integers(last)
+        kind += ", quantized or with LoRA" if adapted else ""
+        is_dense = type(last) is keras.layers.Dense and not adapted
+        if not is_dense or last.activation is not keras.activations.linear:
+            raise ValueError(
+                f"model={model.name!r} ends in the layer {last.name!r} ({kind}); let the last one "
+                "be a Dense without activation"
+            )
 
     def hold(self) -> None:
         """Keeps to the network as it is now."""
