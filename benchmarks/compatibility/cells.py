@@ -231,8 +231,7 @@ SEEN: dict[tuple[str, str], str] = {
     (
         "U-Net",
         "NeuralLinear",
-    ): "it regresses on one vector of features for each example, of which a U-Net has one a pixel",
-    ("Gemma", "LiteRT"): "it has no such slices of lengths that are not known",
+    ): "the pixels of an example share the weights, and their joint law has no such closed form",
 }
 """Cells that were found not to work when they were run, with what is known of them."""
 

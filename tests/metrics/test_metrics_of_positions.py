@@ -81,6 +81,15 @@ def test_agreement_and_temperature() -> None:
     np.testing.assert_allclose(scaled, scipy.special.softmax(LOGITS / 2.0, axis=-1))
 
 
+def test_vector_scaling() -> None:
+    scaling = metrics.fit_vector_scaling(Y, LOGITS)
+    expected = metrics.fit_vector_scaling(Y.ravel(), LOGITS.reshape(-1, C))
+    np.testing.assert_allclose(scaling, expected, 1e-12)
+    p = metrics.apply_vector_scaling(LOGITS, scaling)
+    rows = metrics.apply_vector_scaling(LOGITS.reshape(-1, C), scaling)
+    np.testing.assert_allclose(p, rows.reshape(p.shape), 1e-12)
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_labelled(last: bool) -> None:
     counted = ~IGNORED & MASK[..., None]

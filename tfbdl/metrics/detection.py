@@ -20,7 +20,7 @@ def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     the distribution, ties counted one half; 1/2 for scores that say nothing.
 
     Args:
-        scores_in: uncertainties of examples in the distribution, shape (N,).
+        scores_in: uncertainties of examples in the distribution, shape (N,), positions ravelled.
         scores_out: the scores of examples out of it, shape (M,).
 
     Raises:
@@ -36,7 +36,7 @@ def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     interpolation; M / (N + M) for scores that say nothing.
 
     Args:
-        scores_in: uncertainties of examples in the distribution, shape (N,).
+        scores_in: uncertainties of examples in the distribution, shape (N,), positions ravelled.
         scores_out: the scores of examples out of it, shape (M,).
 
     Raises:
@@ -55,7 +55,7 @@ def false_positive_rate(
     0.95 it is what papers call FPR95 (Liang et al. 2018); small is good.
 
     Args:
-        scores_in: uncertainties of examples in the distribution, shape (N,).
+        scores_in: uncertainties of examples in the distribution, shape (N,), positions ravelled.
         scores_out: the scores of examples out of it, shape (M,).
         true_positive_rate: in (0, 1].
 

@@ -24,8 +24,7 @@ def apply_temperature(logits: ArrayLike, temperature: float) -> np.ndarray:
     """
     holds = "a positive number, such as fit_temperature gives"
     temperature = positive("temperature", temperature, holds)
-    z = as_array("logits", logits)
-    z = matrix(z if z.ndim < 3 else z.reshape(-1, z.shape[-1])).reshape(z.shape)
+    z = of_positions(logits)
     return scipy.special.softmax(z / temperature, axis=-1)
 
 
@@ -85,3 +84,13 @@ def matrix(logits: ArrayLike) -> np.ndarray:
     if z.ndim != 2 or z.shape[1] < 2:
         raise ValueError(f"logits has shape {z.shape}; give shape (N, C) of two or more classes")
     return z
+
+
+def of_positions(logits: ArrayLike) -> np.ndarray:
+    """Logits in float64, of shape (N, C) or (N, ..., C).
+
+    Raises:
+        ValueError: as `matrix`.
+    """
+    z = as_array("logits", logits)
+    return matrix(z if z.ndim < 3 else z.reshape(-1, z.shape[-1])).reshape(z.shape)

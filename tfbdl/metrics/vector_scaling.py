@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tfbdl.arguments import instance
 from tfbdl.metrics import array_checks, softmax_regression
-from tfbdl.metrics.temperature import matrix
+from tfbdl.metrics.temperature import matrix, of_positions
 
 
 class VectorScaling(NamedTuple):
@@ -33,13 +33,14 @@ def fit_vector_scaling(y: ArrayLike, logits: ArrayLike) -> VectorScaling:
     needs some tens of examples of each class.
 
     Args:
-        y: integer labels, shape (N,); each class has to be there.
-        logits: z, shape (N, C).
+        y: integer labels, shape (N,), or (N, ...) of positions; each class has to be there.
+        logits: z, shape (N, C), or (N, ..., C).
 
     Raises:
         ValueError: if y are no labels, the logits no finite matrix, a class is missing, or the map
             would tell the classes apart without error, for which w has no optimum.
     """
+    y, logits = array_checks.as_examples(y, "logits", logits)
     z = matrix(logits)
     y = array_checks.labels(y, "logits", z)
     all_there(y, z.shape[1])
@@ -54,19 +55,19 @@ def fit_vector_scaling(y: ArrayLike, logits: ArrayLike) -> VectorScaling:
 
 
 def apply_vector_scaling(logits: ArrayLike, scaling: VectorScaling) -> np.ndarray:
-    """softmax(w z + b), float64 of shape (N, C).
+    """softmax(w z + b), float64 of the same shape.
 
     Args:
-        logits: z, shape (N, C).
+        logits: z, shape (N, C), or (N, ..., C) of positions.
         scaling: the map of `fit_vector_scaling`.
 
     Raises:
         ValueError: if the logits are no finite matrix, or do not fit the map.
     """
     instance("scaling", scaling, VectorScaling, "what fit_vector_scaling gives")
-    z = matrix(logits)
+    z = of_positions(logits)
     same_classes("logits", z, len(scaling.bias))
-    return scipy.special.softmax(z * scaling.scale + scaling.bias, axis=1)
+    return scipy.special.softmax(z * scaling.scale + scaling.bias, axis=-1)
 
 
 def all_there(y: np.ndarray, num_classes: int) -> None:
@@ -78,8 +79,8 @@ def all_there(y: np.ndarray, num_classes: int) -> None:
 
 def same_classes(name: str, values: np.ndarray, num_classes: int) -> None:
     """Raises ValueError unless the values have a column for each class of a map."""
-    if values.shape[1] != num_classes:
+    if values.shape[-1] != num_classes:
         raise ValueError(
-            f"{name} has {values.shape[1]} classes, and the map was fitted to {num_classes}; give "
+            f"{name} has {values.shape[-1]} classes, and the map was fitted to {num_classes}; give "
             "as many"
         )
