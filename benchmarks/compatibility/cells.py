@@ -95,7 +95,8 @@ def exported(case: Case, ending: str, answer: Callable[[Path, dict[str, Any]], A
     """What a file answers, by its own runtime, is what `predict` does, in the file's precision."""
     model = kept_bayesian(case.model)
     in_file = in_precision(model, "float32") if ending else model
-    predictions = tfbdl.predict(in_file, case.x, S, seed=1, verbose=0)
+    law = tfbdl.likelihoods.of_model(model, None)
+    predictions = tfbdl.predict(in_file, case.x, S, seed=1, likelihood=law, verbose=0)
     prefixes = [""]
     if isinstance(predictions, dict):
         prefixes = [f"{name}_" for name in sorted(predictions)]
