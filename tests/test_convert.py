@@ -456,6 +456,29 @@ class MCDropoutTest(ConvertTest):
         self.assertAllClose(coarse.mean, exact.mean, atol=0.05)
         self.assertAllClose(coarse.epistemic_variance, exact.epistemic_variance, rtol=0.1)
 
+    def test_refusals_name_paths(self) -> None:
+        """Of layers inside others; as `layers` and `skip` take them."""
+
+        def attends(change: Any) -> keras.Model:
+            inputs = keras.Input((5, 8))
+            attention = L.MultiHeadAttention(2, 4, name="mha")
+            model = keras.Model(inputs, L.Dense(3)(attention(inputs, inputs)))
+            change(attention)
+            return model
+
+        def constrain(attention: Any) -> None:
+            attention._query_dense.kernel_constraint = keras.constraints.NonNeg()
+
+        message = r"^layer='mha/query' \(EinsumDense\) has a kernel_constraint, which"
+        self.assert_refused(message, tfbdl.to_bayesian, attends(constrain), num_data=9)
+        eight = attends(lambda attention: attention._query_dense.quantize("int8"))
+        message = r"^layer='mha/query' \(EinsumDense\) is quantized; convert it without that"
+        named = {"layers": ["mha/query"], "num_data": 9}
+        self.assert_refused(message, tfbdl.to_bayesian, eight, **named)
+        message = r"^layer='mha' .* say that layer='mha/query' .* is quantized; quantize afterwards"
+        with self.assertWarnsRegex(UserWarning, "^layer='mha/query' .* is quantized, and stays"):
+            self.assert_refused(message, tfbdl.to_bayesian, eight, num_data=9)
+
     def test_refusals(self) -> None:
         class Mine(L.Dropout):
             pass

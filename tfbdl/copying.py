@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -16,13 +18,28 @@ from tfbdl.keras_private import (
     leave_building_to_calls,
     named_variables,
     pair_layers,
+    walk,
 )
-from tfbdl.lora import lora_of, set_lora
+from tfbdl.keras_private_layers import layer_paths
+from tfbdl.lora import has_integers, lora_of, set_lora
+
+_paths: ContextVar[Mapping[int, str]] = ContextVar("paths", default={})  # noqa: B039 (never changed)
+
+
+@contextmanager
+def by_paths(model: keras.Model) -> Iterator[None]:
+    """Messages name the layers of the model by their paths inside the context."""
+    token = _paths.set({id(layer): path for path, layer in layer_paths(model)})
+    try:
+        yield
+    finally:
+        _paths.reset(token)
 
 
 def describe(layer: Any) -> str:
     """A layer as messages name it."""
-    return f"layer={layer.name!r} ({type(layer).__name__})"
+    name = _paths.get().get(id(layer), layer.name)
+    return f"layer={name!r} ({type(layer).__name__})"
 
 
 def reason(error: BaseException) -> str:
@@ -155,6 +172,12 @@ def _in_type(config: Any, dtype: str | None) -> Any:
 
 
 def _not_again(layer: Any, error: Exception) -> ValueError:
+    adapted = [part for part in walk(layer) if has_integers(part) and part is not layer]
+    if adapted:
+        return ValueError(
+            f"{describe(layer)} cannot be made again from its config, which does not say that "
+            f"{describe(adapted[0])} in it is quantized; quantize afterwards"
+        )
     return ValueError(
         f"{describe(layer)} cannot be made again from its config ({reason(error)}); see to its "
         "get_config, and register what it holds with Keras"

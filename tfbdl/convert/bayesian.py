@@ -20,7 +20,7 @@ from tfbdl.convert.random_layer import (
     make,
 )
 from tfbdl.convert.selection import Layer, Selection
-from tfbdl.copying import describe
+from tfbdl.copying import by_paths, describe
 from tfbdl.keras_private import walk
 from tfbdl.layers import estimators
 from tfbdl.layers.base import BayesLayer
@@ -143,8 +143,9 @@ def _without_a_reason_to_stay(model: Any) -> Selection:
     staying = [(layer, why) for layer in known if (why := _reason_to_stay(layer))]
     if len(staying) in (0, len(known)):
         return None
-    for layer, why in staying:
-        warnings.warn(f"{describe(layer)} {why}, and stays as it is", stacklevel=3)
+    with by_paths(model):
+        for layer, why in staying:
+            warnings.warn(f"{describe(layer)} {why}, and stays as it is", stacklevel=3)
     return lambda layer: _reason_to_stay(layer) is None
 
 

@@ -17,7 +17,7 @@ from tfbdl.arguments import shown
 from tfbdl.compilation import compile_like
 from tfbdl.convert.inside import Rule, inside
 from tfbdl.convert.selection import Layer, Selection, choose
-from tfbdl.copying import copy_layer, copy_state, describe, reason
+from tfbdl.copying import by_paths, copy_layer, copy_state, describe, reason
 from tfbdl.keras_private import is_graph, takes_call_argument, walk
 from tfbdl.keras_private_graphs import Replace, graphs_in, rebuild
 from tfbdl.likelihoods import check_metrics
@@ -54,6 +54,19 @@ def exchange(
     """
     _check_model(model)
     check_metrics(model)
+    with by_paths(model):
+        return _exchanged(model, rules, layers, skip, compiled=compiled, plain=plain)
+
+
+def _exchanged(
+    model: keras.Model,
+    rules: Mapping[type[Layer], Rule],
+    layers: Selection,
+    skip: Selection,
+    *,
+    compiled: bool,
+    plain: bool,
+) -> keras.Model:
     chosen = choose(model, tuple(rules), layers, skip)
     _check_types(model, rules, chosen)
     shared = _shared(model, chosen)

@@ -48,7 +48,7 @@ class WeightSubset:
         elif word == "last_layer":
             last = {id(layer) for layer in heads or [self.last_layer]}
             self.index = [i for i, o in enumerate(self.owners) if id(o) in last]
-            self._check_kernels(self.index)
+            self._check_kernels(self.index, paths)
         else:
             self.index = self._named(chosen, flat)
         self.paths = [paths[i] for i in self.index]
@@ -85,15 +85,16 @@ class WeightSubset:
         places = {path: i for i, path in enumerate(flat.shapes)}
         for name, paths in meant.items():
             if name not in places:
-                self._check_kernels([places[path] for path in paths])
+                self._check_kernels([places[path] for path in paths], list(places))
         return sorted({places[path] for paths in meant.values() for path in paths})
 
-    def _check_kernels(self, index: Sequence[int]) -> None:
+    def _check_kernels(self, index: Sequence[int], paths: Sequence[str]) -> None:
         """Raises ValueError if a layer meant as a whole has weights that are integers."""
-        for layer in (self.owners[i] for i in index):
-            if has_integers(layer) and not has_lora(layer):
+        for i in index:
+            if has_integers(self.owners[i]) and not has_lora(self.owners[i]):
+                name = paths[i].rpartition("/")[0]
                 raise ValueError(
-                    f"subset_of_weights means the layer {layer.name!r}, whose kernel is quantized "
+                    f"subset_of_weights means the layer {name!r}, whose kernel is quantized "
                     "and has no derivative; quantize the others alone, by filters=, or give it "
                     "LoRA by enable_lora"
                 )
