@@ -457,7 +457,7 @@ class MCDropoutTest(ConvertTest):
         self.assertAllClose(coarse.epistemic_variance, exact.epistemic_variance, rtol=0.1)
 
     def test_refusals_name_paths(self) -> None:
-        """Of layers inside others; as `layers` and `skip` take them."""
+        """Layers inside others are named as `layers` and `skip` take them."""
 
         def attends(change: Any) -> keras.Model:
             inputs = keras.Input((5, 8))

@@ -190,21 +190,25 @@ def terms(model: keras.Model) -> dict[str, tf.Tensor | float]:
     total: dict[str, tf.Tensor | float] = dict.fromkeys(term_names(model), 0.0)
     for cost in loss_terms(model):
         for name, value in cost.terms.items() if cost.counted else ():
-            total[name] += value
+            if name in total:
+                total[name] += value
     return total
 
 
-def per_example(model: keras.Model) -> list[tf.Tensor]:
-    """The costs of all layers of `model`, unweighted, in nats per example.
+def per_example(model: keras.Model, *, without: LossTerm | None = None) -> list[tf.Tensor]:
+    """The costs of all layers of `model`, unweighted, in nats per example; but for one of them.
 
     To be read straight after the forward pass.
     """
-    return [cost.per_example for cost in loss_terms(model) if cost.counted]
+    costs = (cost for cost in loss_terms(model) if cost is not without)
+    return [cost.per_example for cost in costs if cost.counted]
 
 
 def term_names(model: keras.Model) -> list[str]:
-    """The names that `terms` has."""
-    return list(dict.fromkeys(name for cost in loss_terms(model) for name in cost.names))
+    """The names that `terms` has: none that a metric of the model has, which may count more."""
+    metrics = {metric.name for metric in model.metrics}
+    names = dict.fromkeys(name for cost in loss_terms(model) for name in cost.names)
+    return [name for name in names if name not in metrics]
 
 
 def loss_terms(model: keras.Model) -> list[LossTerm]:

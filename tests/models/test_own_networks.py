@@ -56,6 +56,35 @@ def test_bound_is_that_of_the_networks() -> None:
     assert loss == pytest.approx(-np.mean(log_prob - kl), rel=1e-5)
 
 
+def bayesian(num_data: int) -> tfbdl.models.VAE:
+    keras.utils.set_random_seed(0)
+    stack = [tfbdl.layers.BayesDense(6, "tanh", num_data=num_data), keras.layers.Dense(16)]
+    model = tfbdl.models.VAE(LATENT, encoder=encoder(), decoder=keras.Sequential(stack), seed=1)
+    model.compile(keras.optimizers.SGD(0.0))
+    return model
+
+
+def test_random_layers_are_in_the_bound() -> None:
+    """As kl and elbo of `fit`, `evaluate` and `train` have it, and logs of both loops."""
+    model = bayesian(12)
+    logs = [
+        tfbdl.train(model, X, epochs=1, batch_size=12, verbose=0),
+        model.fit(X, epochs=1, batch_size=12, verbose=0).history,
+        {name: [value] for name, value in model.evaluate(X, verbose=0, return_dict=True).items()},
+    ]
+    outputs = np.asarray(model.encoder(X), np.float64)
+    mu, sigma = outputs[:, :LATENT], np.logaddexp(0.0, outputs[:, LATENT:])
+    of_z = 0.5 * np.sum(mu**2 + sigma**2 - 2.0 * np.log(sigma) - 1.0, axis=1).mean()
+    of_weights = 0.0
+    for q in model.decoder.layers[0].random_weights:
+        m, s = np.asarray(q.mean, np.float64), np.asarray(q.stddev, np.float64)
+        of_weights += 0.5 * np.sum(m**2 + s**2 - 2.0 * np.log(s) - 1.0)
+    for log in logs:
+        assert log["kl"][0] == pytest.approx(of_z + of_weights / 12, rel=1e-5)
+        assert log["elbo"][0] == pytest.approx(-log["loss"][0], rel=1e-5)
+        assert log["elbo"][0] == pytest.approx(log["log_likelihood"][0] - log["kl"][0], rel=1e-5)
+
+
 def test_trains_predicts_and_estimates() -> None:
     model = vae()
     before = model.elbo(X, 50).mean()
@@ -84,18 +113,6 @@ def test_one_network_of_its_own_beside_dense_layers() -> None:
     shapes = {tuple(v.shape) for v in model.trainable_variables}
     assert (16, 6) in shapes
     assert (LATENT, 12) in shapes
-
-
-def test_a_bayesian_decoder_adds_its_kl() -> None:
-    head = tfbdl.layers.BayesDense(16, num_data=len(X), seed=2)
-    model = tfbdl.models.VAE(LATENT, (6,), decoder=head, seed=1)
-    model.compile("adam")
-    loss, elbo = (model.evaluate(X, verbose=0, return_dict=True)[name] for name in ("loss", "elbo"))
-    kl = 0.0
-    for weight in (head.kernel, head.bias):
-        mu, sigma = (np.asarray(v, np.float64) for v in (weight.mean, weight.stddev))
-        kl += 0.5 * np.sum(mu**2 + sigma**2 - 1.0 - 2.0 * np.log(sigma))
-    assert loss == pytest.approx(-elbo + kl / len(X), rel=1e-5)
 
 
 def test_layers_know_that_they_train() -> None:

@@ -47,7 +47,7 @@ def tagger(*, random: bool = False, pooled: bool = False) -> keras.Model:
 
 @pytest.mark.parametrize("pooled", [False, True])
 def test_bound_and_density(pooled: bool) -> None:
-    """Those of each batch alone, whose functions are the same."""
+    """Each batch alone has the same functions."""
     model, data = tagger(random=True, pooled=pooled), Batches(pooled)
     got = tfbdl.log_predictive_density(model, data, num_samples=S, seed=1)
     expected = []

@@ -21,7 +21,7 @@ from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.calls import OfCall
 from tfbdl.draws import accept_draws, make_draw
 from tfbdl.identifiers import of_keras
-from tfbdl.kl_term import KLTerm
+from tfbdl.kl_term import KLTerm, per_example
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
 from tfbdl.models import vae_bounds, vae_data
@@ -41,6 +41,7 @@ class VAE(WithoutTargets):
     `evaluate` report elbo, log_likelihood and kl in nats per example; the loss is -elbo. The KL is
     in the model's losses as the mean over the batch: it is per example and needs no N. Its weight
     is that of `tfbdl.set_kl_weight` (beta of Higgins et al. 2017), times `tfbdl.KLAnnealing`'s.
+    Random layers in networks of one's own add their KL / N to the reported kl.
 
     Args:
         latent_dim: dimension of z.
@@ -176,6 +177,7 @@ class VAE(WithoutTargets):
         log_likelihood, kl = (weights * part for part in self.bound)
         self.kl_term.add(tf.reduce_mean(kl), training)
         self.add_loss(-tf.reduce_mean(log_likelihood))
+        kl += sum(per_example(self, without=self.kl_term))
         self.elbo_tracker.update_state(log_likelihood - kl)
         self.log_likelihood_tracker.update_state(log_likelihood)
         self.kl_tracker.update_state(kl)
@@ -192,6 +194,8 @@ class VAE(WithoutTargets):
 
     def elbo(self, x: np.ndarray, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
         """The ELBO of each example with `num_samples` draws of z, shape (N,), in nats.
+
+        Without the KL of random layers, which is no example's.
 
         Raises:
             ValueError: if x is not what the model takes, or `num_samples` < 1.
