@@ -67,7 +67,7 @@ def test_export(tmp_path: Path) -> None:
 
 def test_export_of_what_predicts_by_moments_is_refused(tmp_path: Path) -> None:
     posterior = Laplace(network()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"^pred_type='glm' answers"):
+    with pytest.raises(ValueError, match=r"^pred_type='glm' knows moments"):
         tfbdl.export(posterior, tmp_path / "served")
     drawn = Laplace(network(), pred_type="nn").fit(X, Y)
     tfbdl.export(drawn, tmp_path / "drawn", 5)

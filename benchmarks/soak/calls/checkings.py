@@ -63,7 +63,9 @@ def cases() -> Iterator[Case]:
     yield Case(
         "tfbdl.checking.replicate",
         checking.replicate,
-        lambda **given: shaped(checking.replicate(**given), 3, N, 1),
+        lambda **given: keras.tree.map_structure(
+            lambda y: shaped(y, 3, N, 1), checking.replicate(**given)
+        ),
         {"prediction": (_prediction(), _prediction(0.5)), "seed": (0, 1)},
     )
     yield Case(
