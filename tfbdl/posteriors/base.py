@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from types import MethodType
 from typing import Any, TypeVar
 
 import keras
@@ -44,7 +45,7 @@ class Posterior(keras.layers.Layer, abc.ABC):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.built = True  # a template has nothing to build
+        self.__dict__["quantize"] = MethodType(type(self).quantize, self)  # Keras' needs it built
 
     def check_prior(self, prior: Prior) -> None:
         """Raises ValueError where the family cannot be held against this prior."""
