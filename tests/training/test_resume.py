@@ -21,6 +21,7 @@ import pytest
 import tensorflow as tf
 
 import tfbdl
+from tfbdl.training.run import open_run
 
 N, BATCH, EPOCHS = 50, 16, 6
 RNG = np.random.default_rng(0)
@@ -478,6 +479,29 @@ class FinishedTest(ResumeCase):
         self.assertEqual(len(history["loss"]), 2)
         self.assertEqual(without_seconds(self.run), log)
         self.assert_same_state(state(model), expected)
+
+
+class OwnLoopTest(ResumeCase):
+    """A loop of one's own, whose settings are none of those that `train` has."""
+
+    def run_epoch(self, model: Any, number: int, **settings: Any) -> int:
+        """One more epoch, and how many there were before it."""
+        with open_run(model, self.folder, settings, lambda text: None) as run:
+            before = run.epochs_done
+            model.layers[0].kernel.assign(np.full((4, 8), number))
+            run.start(number, 0.1)
+            run.end(number, 1.0, {"loss": 2.0})
+        return before
+
+    def test_is_taken_up(self) -> None:
+        self.assertEqual(self.run_epoch(plain(), 1, steps=3), 0)
+        model = plain()
+        with open_run(model, self.folder, {"steps": 3}, lambda text: None) as run:
+            self.assertEqual(run.epochs_done, 1)
+            self.assertAllEqual(model.layers[0].kernel, np.ones((4, 8)))
+        self.assertEqual(self.run_epoch(plain(), 2, steps=3), 1)
+        with self.assertRaisesRegex(ValueError, "holds a run with steps=3, not 4; name another"):
+            self.run_epoch(plain(), 3, steps=4)
 
 
 class OtherRunTest(ResumeCase):
