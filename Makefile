@@ -23,14 +23,14 @@ help:
 	@echo "make clean    remove the environment and what runs have written"
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@echo "==> making the environment $(VENV) and installing (some 600 MB; a few minutes)"
+	@echo "==> making the environment $(VENV) and installing (downloads some 600 MB, takes 3 GB; a few minutes)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 		--constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 demo: $(INSTALLED)
-	@echo "==> training on scikit-learn's embedded digits (2 to 6 minutes on 2 cores)"
+	@echo "==> training on scikit-learn's embedded digits (3 to 10 minutes on 2 cores)"
 	@$(BIN)/python -m tutorials.demo
 
 check: $(INSTALLED)

@@ -54,7 +54,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "blackjax": ("blackjax",),
     "ivon": ("ivon-opt", "torch", "numpy"),
     "vbll": ("vbll", "torch", "numpy"),
-    "laplace_torch": ("laplace-torch", "torch", "numpy"),
+    "laplace_torch": ("laplace-torch", "torch", "torchvision", "numpy"),
     "pythae": ("pythae", "torch", "numpy"),
 }
 """What each is, and what is installed with it."""

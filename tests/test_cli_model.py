@@ -152,6 +152,30 @@ class PredictTest(CommandCase):
         first = np.argmax(of_examples)
         self.assertRegex(out, rf"\n +{first} +{of_examples[first]:.2f}")
 
+    def test_positions_that_a_mask_leaves_out(self) -> None:
+        """They are written with the mask, and do not count in what is shown."""
+        lengths = 1 + np.arange(N)[:, np.newaxis] % 4
+        x = np.where(np.arange(4) < lengths, 1 + np.arange(N)[:, np.newaxis] % 8, 0)
+        counts = x > 0
+        np.savez(self.inputs, x=x)
+        words = keras.Input((4,), dtype="int32")
+        h = layers.MCDropout(0.5, seed=3)(keras.layers.Embedding(9, 6, mask_zero=True)(words))
+        model = keras.Model(words, keras.layers.Dense(3)(h))
+        for loss in (likelihoods.Categorical(), likelihoods.Normal(0.1)):
+            model.compile("sgd", loss)
+            model.save(self.model)
+            code, out, _ = self.run_command("predict", self.model, self.inputs, "--force")
+            self.assertEqual(code, 0)
+            expected = tfbdl.predict(model, x, seed=0)
+            if isinstance(loss, likelihoods.Categorical):
+                of_examples = (expected.entropy * counts).sum(axis=1) / counts.sum(axis=1)
+            else:
+                of_examples = np.max(expected.stddev * counts[..., np.newaxis], axis=(1, 2))
+            with np.load(self.folder / "test_predicted.npz") as file:
+                self.assertAllEqual(file["mask"], counts)
+            shown = [int(row) for row in re.findall(r"^ +(\d+) ", out, re.MULTILINE)]
+            self.assertAllClose(of_examples[shown], np.sort(of_examples)[::-1][:5], 1e-4)
+
     def test_several_outputs_go_by_their_names(self) -> None:
         inputs = keras.Input((4,))
         h = layers.MCDropout(0.5, seed=3)(keras.layers.Dense(8, "relu")(inputs))

@@ -181,7 +181,8 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
         try:
             copy = in_precision(model, "float64")
         except ValueError as error:
-            named = rf"'float64': the weight '\w+(/\w+)*/lora_\w+' |^layer='\w+' \({name}\)"
+            own_type = r"'float64': the weight '\w+(/\w+)*/(lora_\w+|\w+_scale)' "
+            named = rf"{own_type}|^layer='\w+' \({name}\)"
             self.assertRegex(str(error), named)
             self.assertNotIn("\n", str(error))
             self.assertNotIn(change, UNCHANGED)

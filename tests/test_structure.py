@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import unittest
 
 from imports import MODULES, PACKAGE, ROOT, imports
@@ -58,6 +59,27 @@ class StructureTest(unittest.TestCase):
 
         for name in edges:
             visit(name, ())
+
+    def test_commands_start_without_tensorflow(self) -> None:
+        """Nothing that the command line imports at its start imports it, nor Keras: 20 seconds."""
+        todo, done = ["tfbdl.cli"], set[str]()
+        while todo:
+            name = todo.pop()
+            parent = name.rpartition(".")[0]
+            todo += [parent] if "." in parent else []
+            if name in done or name not in MODULES:
+                continue
+            done.add(name)
+            for statement in ast.parse(MODULES[name].read_text()).body:
+                if isinstance(statement, ast.ImportFrom):
+                    module = str(statement.module)
+                    todo += [module, *(f"{module}.{alias.name}" for alias in statement.names)]
+                elif isinstance(statement, ast.Import):
+                    module = statement.names[0].name
+                else:
+                    continue
+                self.assertNotIn(module.partition(".")[0], ("keras", "tensorflow"), name)
+        self.assertIn("tfbdl.examples", done)
 
     def test_files_stay_small(self) -> None:
         for path in PACKAGE.rglob("*.py"):

@@ -21,7 +21,8 @@ from tfbdl.keras_private import (
     walk,
 )
 from tfbdl.keras_private_layers import layer_paths
-from tfbdl.lora import has_integers, lora_of, set_lora
+from tfbdl.lora import lora_of, set_lora
+from tfbdl.quantization import has_integers
 
 _paths: ContextVar[Mapping[int, str]] = ContextVar("paths", default={})  # noqa: B039 (never changed)
 
@@ -165,10 +166,17 @@ def _in_type(config: Any, dtype: str | None) -> Any:
         return config
     if isinstance(config, dict):
         return {
-            name: dtype if name == "dtype" and "float" in str(value) else _in_type(value, dtype)
+            name: _policy(value, dtype) if name == "dtype" else _in_type(value, dtype)
             for name, value in config.items()
         }
     return [_in_type(c, dtype) for c in config] if isinstance(config, list) else config
+
+
+def _policy(value: Any, dtype: str) -> Any:
+    """The config of a policy of types with another floating type, quantized as before."""
+    if "source_name" in str(value):
+        return {**value, "config": {**value["config"], "source_name": dtype}}
+    return dtype if "float" in str(value) else value
 
 
 def _not_again(layer: Any, error: Exception) -> ValueError:

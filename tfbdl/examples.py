@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import keras
 import numpy as np
 
 from tfbdl.arguments import shown
@@ -71,8 +70,10 @@ def as_array(
         raise ValueError(f"{name}={shown(values)} is no array; give {wanted}") from None
     if array.dtype.name == "bfloat16":  # which is no number to NumPy
         return array.astype(np.float32)
+    if text and array.dtype.kind in "US" and isinstance(values, (list, tuple)):
+        array = np.asarray(values, object)  # NumPy makes text of numbers among it
     if array.dtype.kind not in "fiub" and not (text and _is_text(array)):
-        raise ValueError(f"{name} has dtype {array.dtype}; give {wanted}")
+        raise ValueError(f"{name}{_of_no_number(array)}; give {wanted}")
     return array
 
 
@@ -83,7 +84,9 @@ def structure_of_arrays(name: str, values: Any, *, text: bool = True) -> Any:
         ValueError: as `as_array`, or if there is none.
     """
     wanted = "numbers or strings" if text else "real numbers"
-    made = map_arrays(lambda values: as_array(name, values, wanted, text=text), values)
+    made = map_named_arrays(
+        lambda name, values: as_array(name, values, wanted, text=text), name, values
+    )
     if isinstance(made, (dict, list, tuple)) and not made:
         raise ValueError(f"{name} holds no array; give at least one")
     return made
@@ -94,11 +97,18 @@ def map_arrays(function: Callable[[Any], Any], values: Any) -> Any:
 
     A list of numbers or strings, or of lists of them, is one array.
     """
+    return map_named_arrays(lambda _, array: function(array), "", values)
+
+
+def map_named_arrays(function: Callable[[str, Any], Any], name: str, values: Any) -> Any:
+    """As `map_arrays`, of a function of each array's name, such as `x['price']`, and the array."""
     if isinstance(values, Mapping):
-        return {key: map_arrays(function, part) for key, part in values.items()}
+        items = values.items()
+        return {k: map_named_arrays(function, f"{name}[{k!r}]", part) for k, part in items}
     if isinstance(values, (list, tuple)) and any(map(_is_array, values)):
-        return type(values)(map_arrays(function, part) for part in values)
-    return function(values)
+        parts = [map_named_arrays(function, f"{name}[{i}]", p) for i, p in enumerate(values)]
+        return type(values)(*parts) if hasattr(values, "_fields") else type(values)(parts)
+    return function(name, values)
 
 
 def _is_text(array: np.ndarray) -> bool:
@@ -108,25 +118,20 @@ def _is_text(array: np.ndarray) -> bool:
     return array.size > 0 and all(isinstance(value, (str, bytes)) for value in array.flat)
 
 
+def _of_no_number(array: np.ndarray) -> str:
+    """What an array holds that has neither numbers alone nor text alone, in words."""
+    if array.dtype.kind != "O" or array.size == 0:
+        return f" has dtype {array.dtype}"
+    if array.ndim == 0:
+        return f"={shown(array.item())} is no array"
+    flat = array.reshape(-1)
+    where = next((i for i, v in enumerate(flat) if not isinstance(v, (str, bytes))), 0)
+    return f" holds {shown(flat[where])} in example {where * len(array) // len(flat)}"
+
+
 def _is_array(value: Any) -> bool:
     return isinstance(value, Mapping) or hasattr(value, "shape")
 
 
 def _first_example(where: np.ndarray) -> int:
     return int(np.argwhere(np.atleast_1d(where))[0][0])
-
-
-def shapes_of(arrays: Any) -> list[tuple[int, ...]]:
-    """The shapes of a structure of arrays beyond the axis of the examples."""
-    return [tuple(array.shape[1:]) for array in keras.tree.flatten(arrays)]
-
-
-def check_one_length(what: str, first: Any, other: Any) -> None:
-    """Raises ValueError unless the arrays of two batches can stand in one array."""
-    for one, another in zip(shapes_of(first), shapes_of(other), strict=True):
-        if one != another:
-            shapes = " and ".join(str((*"N", *shape)).replace("'", "") for shape in (one, another))
-            raise ValueError(
-                f"x has batches with {what} of shapes {shapes}; ask for each length alone, or fill "
-                "all up to one"
-            )

@@ -24,6 +24,7 @@ from tfbdl.keras_private import (
 )
 from tfbdl.keras_private_graphs import rebuild
 from tfbdl.model_arguments import keras_model, output_on
+from tfbdl.quantization import has_scales_to_train
 from tfbdl.recording import Call, recorded
 
 
@@ -57,6 +58,12 @@ class FlatModel:
                     f"model={model.name!r} has the random layer {layer.name!r} "
                     f"({type(layer).__name__}); inference over weights needs a deterministic "
                     "model, such as tfbdl.to_deterministic gives"
+                )
+            if has_scales_to_train(layer):
+                raise ValueError(
+                    f"model={model.name!r} has the layer {layer.name!r} quantized to "
+                    f"{layer.quantization_mode}, whose scales are no weights; quantize to 'int8', "
+                    "or not at all"
                 )
         if not model.trainable_variables:
             raise ValueError(f"model={model.name!r} has no trainable weights")

@@ -11,6 +11,7 @@ from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.layers.core.einsum_dense import _analyze_einsum_string
 
 from tfbdl.keras_private import is_graph
+from tfbdl.quantization import has_integers
 
 
 def adopt_signature(
@@ -72,7 +73,7 @@ def last_layers(model: keras.Model) -> list[keras.layers.Layer]:
         operation, node = tensor._keras_history[:2]
         if is_graph(operation):
             return [layer for output in operation.outputs for layer in before(output)]
-        if getattr(operation, "trainable_variables", None):
+        if getattr(operation, "trainable_variables", None) or has_integers(operation):
             return [operation]
         inputs = operation._inbound_nodes[node].input_tensors
         return [layer for tensor in inputs for layer in before(tensor)]

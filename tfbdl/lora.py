@@ -1,4 +1,4 @@
-"""Layers that are quantized, and low-rank factors, which Keras merges whenever it writes a layer.
+"""Low-rank factors of layers, which Keras merges whenever it writes a layer.
 
 A posterior over factors holds their values itself, and a merged kernel would count them twice. So
 objects that hold both a network and a posterior have it written with its factors apart.
@@ -20,12 +20,6 @@ _PREFIX = "lora|"
 def has_lora(layer: Any) -> bool:
     """Whether low-rank factors are added to its kernel."""
     return bool(getattr(layer, "lora_enabled", False))
-
-
-def has_integers(layer: Any) -> bool:
-    """Whether it is quantized to numbers that do not train."""
-    is_quantized = getattr(layer, "quantization_mode", None) is not None
-    return is_quantized and any(v.dtype.startswith(("int", "uint")) for v in own_variables(layer))
 
 
 def factors_of(layer: keras.layers.Layer) -> list[keras.Variable]:

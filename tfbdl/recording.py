@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import keras
 
 from tfbdl.keras_private import walk
+from tfbdl.quantization import is_quantized
 from tfbdl.threads import Function, replaced
 
 
@@ -63,7 +64,7 @@ def each_call(
     """
     with ExitStack() as stack:
         for layer in {id(layer): layer for layer in layers}.values():
-            name = "quantized_call" if getattr(layer, "quantization_mode", None) else "call"
+            name = "quantized_call" if is_quantized(layer) else "call"
             stack.enter_context(replaced(layer, name, functools.partial(make, layer)))
         yield
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -12,9 +13,10 @@ import tensorflow as tf
 
 from tfbdl.arguments import optional, positive_integer
 from tfbdl.example_weights import ClassWeights, sample_weights, weights_like
-from tfbdl.examples import check_one_length, examples, map_arrays
+from tfbdl.examples import examples, map_named_arrays
 from tfbdl.frames import as_inputs, is_frame
 from tfbdl.keras_private_data import batches_of
+from tfbdl.lengths import check_one_length
 from tfbdl.lookups import check_lookups
 
 
@@ -264,9 +266,13 @@ def _checked(x: Any, y: Any, dtype: tf.DType | None, where: str = "") -> tuple[A
     """The dense arrays as NumPy arrays; ValueError unless they are examples, equally many."""
     if not keras.tree.flatten(x):
         raise ValueError(f"x{where} holds no array; give at least one")
-    x = keras.tree.map_structure(lambda leaf: _examples(f"x{where}", leaf, dtype, text=True), x)
+
+    def checked(name: str, leaf: Any, *, text: bool = False) -> Any:
+        return _examples(f"{name}{where}", leaf, dtype, text=text)
+
+    x = map_named_arrays(partial(checked, text=True), "x", x)
     if y is not None:
-        y = map_arrays(lambda leaf: _examples(f"y{where}", leaf, dtype), y)
+        y = map_named_arrays(checked, "y", y)
     lengths = {int(leaf.shape[0]) for leaf in keras.tree.flatten(x)}
     if len(lengths) != 1:
         raise ValueError(

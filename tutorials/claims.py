@@ -18,8 +18,8 @@ from tutorials.slides_logs import ACCURACY, MC_DROPOUT, VAE
 from tutorials.uci import published
 
 RESULTS = Path(__file__).parents[1] / "results"
-NOT_PACKAGES = ("parts", "keras", "torch")
-"""What benchmarks time beside packages."""
+FLOORS = ("parts", "keras", "torch")
+"""What benchmarks time beside packages, where there are some; a layer in Keras alone is one."""
 
 
 class Claim(NamedTuple):
@@ -129,7 +129,8 @@ def claims() -> Iterator[Claim]:
     yield Claim(
         "Works at which the package is the fastest of those compared, or level within 5 %",
         f"{first} of {works}",
-        f"a step of Bayes by Backprop: {min(step):.1f} to {max(step):.1f} times as long in others",
+        "a step of Bayes by Backprop, 784-500-500-10: "
+        f"{min(step):.1f} to {max(step):.1f} times as long in others",
         "costs",
     )
 
@@ -234,11 +235,13 @@ def times() -> tuple[int, int, list[float]]:
     for path in sorted((RESULTS / "benchmarks").glob("*.json")):
         peers = json.loads(path.read_text()).get("peers", {})
         own = per_unit(peers["tfbdl"]) if "tfbdl" in peers else None
-        ratios = [
-            float(np.median(per_unit(rows) / own))
+        of_others = {
+            name: float(np.median(per_unit(rows) / own))
             for name, rows in peers.items()
-            if isinstance(rows, dict) and name not in ("tfbdl", *NOT_PACKAGES)
-        ]
+            if isinstance(rows, dict) and name != "tfbdl"
+        }
+        packages = [ratio for name, ratio in of_others.items() if name not in FLOORS]
+        ratios = packages or list(of_others.values())
         if not ratios:
             continue
         works += 1

@@ -34,7 +34,7 @@ CLASSIFIERS: dict[str, tuple[ModuleType, int]] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = commands.parser("demo", "The tutorial in three minutes, on embedded digits.")
+    parser = commands.parser("demo", "The tutorial in a few minutes, on embedded digits.")
     parser.add_argument("--quick", action="store_true", help="two epochs each, to see it work")
     return parser
 
@@ -82,7 +82,9 @@ def write_uncertainty(args: argparse.Namespace) -> None:
 
 def accuracy_table(accuracies: dict[str, dict[str, Any]]) -> Table:
     """Test accuracies, naive and Monte Carlo."""
-    table = Table(title="test accuracy after training on 1,000 images")
+    images = {scores["test_images"] for scores in accuracies.values()}
+    counts = " or ".join(map(str, sorted(images)))
+    table = Table(title=f"accuracy on {counts} images beside those of training")
     for column in ("", "mean weights (naive)", "Monte Carlo, S = 100"):
         table.add_column(column, justify="left" if not column else "right")
     for name, scores in accuracies.items():

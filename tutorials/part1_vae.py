@@ -93,7 +93,7 @@ def test(args: argparse.Namespace) -> None:
     data = images(args)
     vae = run_files.trained(args.savedir)
     scores = vae.evaluate(data.x_test, batch_size=1000, verbose=0, return_dict=True)
-    print(f"test: elbo {scores['elbo']:f}")
+    print(f"test: elbo {scores['elbo']:f} (z = mu)")
     metrics = {"test_elbo": scores["elbo"], "test_kl": scores["kl"]}
     if args.k:
         x = binarize(data.x_test, args.seed) if args.binarize == "dynamic" else data.x_test
@@ -151,7 +151,8 @@ def samples(vae: VAE, binarize: str) -> Figure | SubFigure:
     ):
         images = image_data.square(vae.sample(100, mean=mean, seed=1))
         plots.image_grid(images, 10, ax).set_title(title)
-    figure.suptitle(f"z ~ N(0, I), likelihood {vae.likelihood}, binarisation {binarize}")
+    law = type(vae.likelihood).__name__
+    figure.suptitle(f"z ~ N(0, I), likelihood {law}, binarisation {binarize}")
     return figure
 
 

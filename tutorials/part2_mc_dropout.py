@@ -227,10 +227,17 @@ def uncertainty_figures(
         axes = plots.class_distributions(pictures, drawn.samples, titles)
         figure = axes[0, 0].figure
         figure.suptitle(
-            f"{name} digits: class probabilities of S = {FIGURE_SAMPLES} drawn functions"
+            f"{random_layers(model)}, {name} digits: "
+            f"class probabilities of S = {FIGURE_SAMPLES} drawn functions"
         )
         figures[name] = figure
     return figures | {"along_the_way": along_the_way(model, images, y, seed)}
+
+
+def random_layers(model: keras.Model) -> str:
+    """The kinds of the model's layers that are this package's."""
+    kinds = dict.fromkeys(map(type, model.layers))
+    return ", ".join(k.__name__ for k in kinds if k.__module__.startswith("tfbdl.layers"))
 
 
 def along_the_way(model: keras.Model, images: np.ndarray, y: np.ndarray, seed: int) -> Figure:
@@ -258,15 +265,22 @@ def along_the_way(model: keras.Model, images: np.ndarray, y: np.ndarray, seed: i
             low, high = np.quantile(p[..., label], [0.1, 0.9], axis=0)
             column[1].fill_between(at, low, high, color=f"C{label}", alpha=0.2, linewidth=0)
             column[1].plot(at, p[..., label].mean(0), color=f"C{label}", label=f"{label}")
+        others = p.mean(0)[:, p.mean(0).max(0) <= 0.15].sum(axis=1)
+        column[1].plot(at, others, color="grey", linestyle=":", label="others")
         column[1].set_ylim(0, 1.02)
-        column[1].legend(title="class", fontsize=7, title_fontsize=7, loc="center left")
-        column[2].plot(at, drawn.entropy, "k", label="all")
-        column[2].plot(at, drawn.mutual_information, "k--", label="functions differ")
+        column[1].legend(
+            title="class", fontsize=7, title_fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5)
+        )
+        column[2].plot(at, drawn.entropy, "k", label="total")
+        column[2].plot(at, drawn.mutual_information, "k--", label="mutual information")
         column[2].set(xlabel=name, ylim=(0, np.log(10)))
-    axes[1, 0].set_ylabel("class probability: mean,\nand 80 % of functions")
+    axes[1, 0].set_ylabel("class probability: mean,\n10 to 90 % of functions")
     axes[2, 0].set_ylabel("entropy (nats)")
     axes[2, 0].legend(fontsize=7)
-    figure.suptitle(f"synthetic digits on the way, S = {FIGURE_SAMPLES} drawn functions")
+    figure.suptitle(
+        f"{random_layers(model)}, from the digits it is surest of to synthetic ones: "
+        f"class probabilities of S = {FIGURE_SAMPLES} drawn functions"
+    )
     return figure
 
 

@@ -232,7 +232,7 @@ SEEN: dict[tuple[str, str], str] = {
     (
         "U-Net",
         "NeuralLinear",
-    ): "the pixels of an example share the weights, and their joint law has no such closed form",
+    ): "pixels are rows that share the weights, of which NeuralLinear takes one an example",
 }
 """Cells that were found not to work when they were run, with what is known of them."""
 

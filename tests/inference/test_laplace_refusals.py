@@ -21,6 +21,13 @@ def of_layers(*stack: Any) -> keras.Model:
     return keras.Sequential([keras.Input((3,)), *stack])
 
 
+def quantized(mode: str, **arguments: Any) -> keras.Model:
+    head = keras.layers.Dense(1, name="head", **arguments)
+    model = of_layers(keras.layers.Dense(4, name="body"), head)
+    head.quantize(mode)
+    return model
+
+
 class Dropping(keras.layers.Layer):
     """Drops units whether it trains or not."""
 
@@ -52,8 +59,7 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
 
     def test_quantized_layers(self) -> None:
         """Meant as a whole they would be taken without their kernels; their biases train."""
-        model = of_layers(keras.layers.Dense(4, name="body"), keras.layers.Dense(1, name="head"))
-        model.get_layer("head").quantize("int8")
+        model = quantized("int8")
         message = r"subset_of_weights means the layer 'head', whose kernel is quantized and has no"
         for subset in ("last_layer", ["head"], ["body", "head"]):
             self.refuses(message, fitted, model, UNIT, Y, subset_of_weights=subset, dtype="float32")
@@ -62,12 +68,30 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
             known = {"all": ["body/kernel", "body/bias", "head/bias"]}
             expected = known.get(str(subset), [p for p in known["all"] if p.startswith(subset[0])])
             self.assertEqual(paths, expected)
+        self.refuses(
+            r"model=.* has the layer 'head' quantized to float8, whose scales are no weights; ",
+            Laplace,
+            quantized("float8"),
+            UNIT,
+        )
         adapted = of_layers(keras.layers.Dense(4, name="body"), keras.layers.Dense(1, name="head"))
         adapted.get_layer("head").enable_lora(1)
         adapted.get_layer("head").quantize("int8")
         last = fitted(adapted, UNIT, Y, subset_of_weights="last_layer", dtype="float32")
         names = [path.split("/")[-1] for path in last.paths]
         self.assertEqual(names, ["bias", "lora_kernel_a", "lora_kernel_b"])
+
+    def test_quantized_layers_without_a_bias(self) -> None:
+        """They have nothing to train, and are the last all the same."""
+        message = r"subset_of_weights means the layer 'head', whose kernel is quantized and has no"
+        for mode in ("int8", "int4"):
+            model = quantized(mode, use_bias=False)
+            options = {"subset_of_weights": "last_layer", "dtype": "float32"}
+            self.refuses(message, fitted, model, UNIT, Y, **options)
+            x = keras.Input((3,))
+            h = model.get_layer("body")(x)
+            two = keras.Model(x, [model.get_layer("head")(h), h])
+            self.refuses(message, Laplace, two, likelihoods.Joint([UNIT, UNIT]))
 
     def test_likelihoods_without_curvature(self) -> None:
         """Alone, as the model's own loss, and as one of several outputs."""

@@ -82,10 +82,11 @@ def test_laplace_of_what_is_pooled() -> None:
     np.testing.assert_allclose(evidence, expected, 1e-5)
 
 
+@pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("structure", ["full", "kron", "diag"])
-def test_last_layer_laplace_of_shorter_sequences(structure: str) -> None:
+def test_last_layer_laplace_of_other_lengths(structure: str, batch: int) -> None:
     """Positions do not meet, so that each has the law that it has in a longer sequence."""
-    laplace = inference.Laplace(tagger(), hessian_structure=structure).fit(X[1], Y[1])
+    laplace = inference.Laplace(tagger(), hessian_structure=structure).fit(X[batch], Y[batch])
     options = {"seed": 1, "verbose": 0}
     whole = tfbdl.predict(laplace, X[1], 4000, **options)
     short = tfbdl.predict(laplace, X[1][:, :4], 4000, **options)

@@ -256,31 +256,77 @@ def test_laplace() -> None:
     np.testing.assert_allclose(got["kind"].mean.sum(axis=-1), 1.0, 1e-5)
 
 
+def fitted_and_validation_data() -> Any:
+    """A network that has been trained, and data for which each output has its own best prior."""
+    model, rng = network(random=False), np.random.default_rng(2)
+    model.fit(X, Y, epochs=300, verbose=0)
+    x = rng.normal(size=(200, 3)).astype("float32")
+    f = {name: np.asarray(outputs) for name, outputs in model(x).items()}
+    kinds = np.argmax(f["kind"] + rng.gumbel(size=(200, 4)), axis=-1)
+    prices = (f["price"] + 0.6 * rng.normal(size=(200, 2))).astype("float32")
+    return inference.Laplace(model).fit(X, Y), x, {"kind": kinds, "price": prices}
+
+
 def test_the_prior_precision_of_the_likeliest_validation_data() -> None:
     """By the outputs' own mean log probabilities, weighted as their losses are."""
-    grid = [0.01, 0.3, 10.0, 300.0]
-    laplace = inference.Laplace(network(random=False)).fit(X, Y)
+    laplace, x, y = fitted_and_validation_data()
+    grid = list(np.logspace(-1, 2, 13))
     scores = []
     for delta in grid:
         laplace.prior_precision = delta
-        kind, price = tfbdl.predict(laplace, X, 100, seed=0, verbose=0).values()
-        log_p = np.log(kind.mean[np.arange(N), KINDS]).mean()
-        scores.append(WEIGHTS["kind"] * log_p + WEIGHTS["price"] * price.log_prob(PRICES).mean())
-    best = grid[int(np.argmax(scores))]
-    laplace.optimize_prior_precision("gridsearch", x=X, y=Y, grid=grid)
-    assert float(laplace.prior_precision) == best
+        kind, price = tfbdl.predict(laplace, x, 100, seed=0, verbose=0).values()
+        log_p = np.log(kind.mean[np.arange(200), y["kind"]]).mean()
+        scores.append([log_p, price.log_prob(y["price"]).mean()])
+    best = {w: grid[int(np.argmax(np.dot(scores, w)))] for w in ((2, 0.5), (1, 1), (1, 0), (0, 1))}
+    assert len(set(best.values())) == 4
+    laplace.optimize_prior_precision("gridsearch", x=x, y=y, grid=grid)
+    assert float(laplace.prior_precision) == best[2, 0.5]
+
+
+def test_validation_data_of_another_structure() -> None:
+    """In the order of their keys they would be taken for each other."""
+    laplace = inference.Laplace(network(random=False)).fit(X, Y)
+    kinds, prices = Y.values()
+    message = r"^y is .*, and the likelihoods are a dictionary of 'kind', 'price'; give one for"
+    for y in ([kinds, prices], {"kind": kinds, "cost": prices}, [kinds], kinds):
+        with pytest.raises(ValueError, match=message):
+            laplace.optimize_prior_precision("gridsearch", x=X, y=y)
+    with pytest.raises(ValueError, match=r"^output 'kind': "):
+        laplace.optimize_prior_precision("gridsearch", x=X, y={**Y, "kind": KINDS + 9})
 
 
 def test_empirical_bayes() -> None:
-    """In the loss of several outputs, too; the last search is that of the weights at the end."""
+    """Trains under delta / (2 N) |w|^2, as by a regulariser of that strength, and then searches."""
     model = network(random=False)
-    laplace = inference.Laplace(model, hessian_structure="diag")
-    callback = inference.EmpiricalBayes(laplace, X, Y, start=0, every=1, prior_structure="scalar")
-    model.fit(X, Y, epochs=2, batch_size=N, callbacks=[callback], verbose=0)
-    found = float(laplace.prior_precision)
-    again = inference.Laplace(model, hessian_structure="diag").fit(X, Y)
+    laplace = inference.Laplace(model, subset_of_weights="all", prior_precision=30.0)
+    callback = inference.EmpiricalBayes(laplace, X, Y, start=5, every=1, prior_structure="scalar")
+    other = network(random=False)
+    for weight in other.trainable_variables:
+        weight.regularizer = keras.regularizers.L2(30.0 / (2 * N))
+    model.fit(X, Y, epochs=6, batch_size=N, callbacks=[callback], verbose=0)
+    other.fit(X, Y, epochs=6, batch_size=N, verbose=0)
+    for own, expected in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_allclose(own, expected, 1e-5, 1e-6)
+    assert list(callback.log_marginal_likelihood) == [6]
+    again = inference.Laplace(model, subset_of_weights="all").fit(X, Y)
     again.optimize_prior_precision()
-    np.testing.assert_allclose(found, float(again.prior_precision), 1e-3)
+    np.testing.assert_allclose(laplace.prior_precision, again.prior_precision, 1e-3)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"likelihood": {"kind": Categorical(), "price": Normal(0.1)}},
+        {"likelihood": Joint(LAWS)},
+        {"likelihood": Joint({**LAWS, "price": Normal("predicted")}, WEIGHTS)},
+    ],
+)
+def test_empirical_bayes_under_another_loss(given: Any) -> None:
+    """Another noise, other weights, another law."""
+    model = network(random=False)
+    callback = inference.EmpiricalBayes(inference.Laplace(model, **given), X, Y)
+    with pytest.raises(ValueError, match=r"^loss=.* is not that of laplace; compile the model"):
+        model.fit(X, Y, epochs=1, callbacks=[callback], verbose=0)
 
 
 def test_replicates() -> None:
@@ -295,6 +341,17 @@ def test_replicates() -> None:
     noise = (y["price"] - kept["price"].outputs) / 0.3
     assert abs(noise.mean()) < 4 / np.sqrt(noise.size)
     assert abs(noise.std() - 1) < 4 / np.sqrt(2 * noise.size)
+
+
+def test_replicates_name_the_output() -> None:
+    kept = tfbdl.predict(network(), X, S, seed=3, return_samples=True, verbose=0)
+    unknown = tfbdl.predict(network(compiled=False), X, S, return_samples=True, verbose=0)
+    for prediction, message in (
+        ({**kept, "price": unknown["price"]}, r"^output 'price': prediction has no likelihood"),
+        ([], r"^prediction=\[\] is empty; give what tfbdl.predict gives"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tfbdl.checking.replicate(prediction)
 
 
 @pytest.mark.parametrize("link_approx", ["probit", "bridge"])
@@ -471,6 +528,8 @@ def test_joint_is_saved() -> None:
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(joint))
     assert again.get_config() == joint.get_config()
     assert again.names == ["a_0", "a_1", "b"]
+    same = Joint({"a": {"b_c": Normal()}, "a_b": {"c": Normal()}})
+    assert same.names == ["a_b_c", "a_b_c_"]
 
 
 def test_joint_moments() -> None:

@@ -63,9 +63,14 @@ def test_a_function_of_the_epoch_gives_structures() -> None:
     [
         ({"a": A, "b": B[:20]}, r"x has arrays of \[20, 24\] examples; give equally many of each"),
         ({}, "x holds no array; give at least one"),
-        ({"a": A, "b": np.where(B > 1, np.nan, B)}, "x is not finite in example"),
+        ({"a": A, "b": np.where(B > 1, np.nan, B)}, r"x\['b'\] is not finite in example"),
         ({"a": A, "b": "text"}, r"x has shape \(\); give at least one example"),
-        ({"a": A, "b": [None] * 24}, "x has dtype object; give numbers or strings"),
+        ({"a": A, "b": [None] * 24}, r"x\['b'\] holds None in example 0; give numbers or strings"),
+        (
+            {"a": A, "b": ["red"] * 23 + [np.nan]},
+            r"x\['b'\] holds nan in example 23; give numbers or strings",
+        ),
+        ({"a": A, "b": np.array([["red", 1]] * 24, object)}, r"x\['b'\] holds 1 in example 0; "),
     ],
 )
 def test_refusals(x: Any, message: str) -> None:

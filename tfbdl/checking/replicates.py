@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import arguments, random
-from tfbdl.arguments import instance
+from tfbdl.arguments import instance, shown
 from tfbdl.checking.arviz import kept
+from tfbdl.likelihoods.joint import named, names_of
 from tfbdl.predictive import Prediction
 from tfbdl.predictive.replicates import replicated
 
@@ -33,8 +34,13 @@ def replicate(prediction: Prediction | Any, *, seed: int = 0) -> Any:
     key = random.key_of(arguments.seed("seed", seed), "replicates")
     if not keras.tree.is_nested(prediction):
         return _of_output(prediction, key)
-    parts = enumerate(keras.tree.flatten(prediction))
-    drawn = [_of_output(part, random.fold_in(key, number)) for number, part in parts]
+    parts = zip(names_of(prediction), keras.tree.flatten(prediction), strict=True)
+    drawn = [
+        named(name, _of_output, part, random.fold_in(key, number))
+        for number, (name, part) in enumerate(parts)
+    ]
+    if not drawn:
+        raise ValueError(f"prediction={shown(prediction)} is empty; give what tfbdl.predict gives")
     return keras.tree.pack_sequence_as(prediction, drawn)
 
 

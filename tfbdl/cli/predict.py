@@ -84,10 +84,11 @@ def _predict(args: argparse.Namespace) -> int:
         raise NotSaved(f"{output}: {error.strerror}; give another --output") from None
     console = Console(highlight=False)
     for name, prediction in of_outputs.items():
-        by = "entropy" if "entropy" in answers[name] else "stddev"
+        of_examples = _of_examples(answers[name])
+        by = next(iter(of_examples))
         title = f"{len(prediction.mean):,} examples, the least sure first (by {name}{by})"
         console.print(title, markup=False)
-        console.print(_table(answers[name], _of_examples(answers[name][by], by)))
+        console.print(_table(answers[name], of_examples))
         if prediction.likelihood is None:
             console.print(_NO_LIKELIHOOD)
     console.print(f"output: {output}", markup=False, soft_wrap=True)
@@ -111,6 +112,8 @@ def _answers(prediction: Prediction) -> dict[str, np.ndarray]:
     if prediction.likelihood is not None and hasattr(prediction.likelihood, "from_logits"):
         answers["entropy"] = prediction.entropy
         answers["mutual_information"] = prediction.mutual_information
+    if prediction.mask is not None:
+        answers["mask"] = prediction.mask
     return answers
 
 
@@ -156,13 +159,12 @@ def _inputs(model: keras.Model, arrays: dict[str, np.ndarray], path: Path) -> An
     return arrays.get("x", next(iter(arrays.values())))
 
 
-def _table(answers: dict[str, np.ndarray], ranking: np.ndarray) -> Table:
+def _table(answers: dict[str, np.ndarray], of_examples: dict[str, np.ndarray]) -> Table:
     """The five examples that are least sure."""
-    columns = list(answers)
-    mean = answers["mean"]
-    if "entropy" in answers:
-        columns = ["entropy", "mutual_information"]
-        answers = answers | {column: _of_examples(answers[column]) for column in columns}
+    ranking = next(iter(of_examples.values()))
+    mean, columns = answers["mean"], ["mean", "stddev"]
+    if "entropy" in of_examples:
+        answers, columns = answers | of_examples, list(of_examples)
         if mean.ndim == 2 and (mean.shape[1] == 1 or np.allclose(mean.sum(axis=1), 1.0, atol=1e-3)):
             columns = ["class", "probability", *columns]
             p = mean if mean.shape[1] > 1 else np.concatenate([1.0 - mean, mean], axis=1)
@@ -175,10 +177,23 @@ def _table(answers: dict[str, np.ndarray], ranking: np.ndarray) -> Table:
     return table
 
 
-def _of_examples(values: np.ndarray, name: str = "entropy") -> np.ndarray:
-    """The means over the positions of each example, of stddev the largest, shape (N,)."""
-    rows = values.reshape(len(values), -1)
-    return rows.max(axis=1) if name == "stddev" else rows.mean(axis=1)
+def _of_examples(answers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """How unsure each example is, shape (N,), first by what it is ranked.
+
+    Means over the positions that count, or the largest standard deviation at one of them.
+    """
+
+    def rows(name: str) -> np.ma.MaskedArray:
+        values = answers[name]
+        counts = answers.get("mask", np.ones(len(values), bool))
+        counts = counts.reshape(counts.shape + (1,) * (values.ndim - counts.ndim))
+        masked = np.ma.array(values, mask=~np.broadcast_to(counts, values.shape))
+        return masked.reshape(len(values), -1)
+
+    if "entropy" not in answers:
+        return {"stddev": rows("stddev").max(axis=1).filled(0.0)}
+    names = ("entropy", "mutual_information")
+    return {name: rows(name).mean(axis=1).filled(0.0) for name in names}
 
 
 def _cell(value: np.ndarray) -> str:

@@ -15,6 +15,7 @@ from tfbdl.convert.selection import Layer
 from tfbdl.copying import copy_layer, copy_state, describe
 from tfbdl.keras_private import named_variables
 from tfbdl.lora import has_lora, lora_of, set_lora
+from tfbdl.quantization import is_quantized
 
 # Keras' layers, and the Bayesian ones whose arguments have the same names.
 COUNTERPARTS: dict[type[Layer], type[Layer]] = {
@@ -46,7 +47,7 @@ _LEAST_SIGMA = 1e-6
 
 def is_adapted(layer: Layer) -> bool:
     """Whether it is quantized or has LoRA."""
-    return bool(getattr(layer, "quantization_mode", None)) or has_lora(layer)
+    return is_quantized(layer) or has_lora(layer)
 
 
 def is_point(q: posteriors.Posterior) -> bool:

@@ -15,7 +15,7 @@ from tfbdl.arguments import instance, integer, option, positive_integer, shown
 from tfbdl.as_call import as_call
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.laplace import Laplace
-from tfbdl.likelihoods import Normal
+from tfbdl.likelihoods import Likelihood, Normal
 from tfbdl.sources import GENERATOR, NO_TARGETS, Source, kind_of
 
 
@@ -181,10 +181,18 @@ def _noise(model: keras.Model, laplace: Laplace) -> float | None:
     """The noise in the loss that a model trains by; None where there is none to choose."""
     loss = likelihoods.of_model(model, None)
     likelihood = laplace.likelihood or loss
-    predicted = [getattr(law, "scale", None) == "predicted" for law in (loss, likelihood)]
-    if loss is None or type(loss) is not type(likelihood) or predicted[0] != predicted[1]:
+    chosen = isinstance(loss, Normal) and loss.scale != "predicted"
+    if loss is None or likelihood is None or _law(loss) != _law(likelihood):
         raise ValueError(
             f"loss={shown(model.loss)} is not that of laplace; compile the model with its "
             "likelihood"
         )
-    return float(loss.scale) if isinstance(loss, Normal) and not predicted[0] else None
+    return float(loss.scale) if chosen else None
+
+
+def _law(likelihood: Likelihood) -> Any:
+    """What makes a likelihood another: all but its name, and a noise that is chosen by the data."""
+    config = {**likelihood.get_config(), "name": None}
+    if isinstance(likelihood, Normal) and likelihood.scale != "predicted":
+        config["scale"] = None
+    return type(likelihood), config

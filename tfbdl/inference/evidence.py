@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.inference import hyperparameters, prior_precision
 from tfbdl.inference.method import Method
-from tfbdl.likelihoods import Joint, of_model
+from tfbdl.likelihoods import Joint, Likelihood, of_model
 from tfbdl.predictive.predict import Request
 from tfbdl.sources import Source, kind_of
 
@@ -26,8 +25,12 @@ class EvidenceMethod(Method):
     delta is a number; or of shape (L,), one for each weight tensor that has a posterior; or of
     shape (P,), one for each weight. A subclass defines `log_marginal_likelihood`, and drops
     by `_forget` what it has computed under another prior or noise.
+
+    Attributes:
+        likelihood: p(y | outputs); None for that of the model's loss.
     """
 
+    likelihood: Likelihood | None = None
     _sizes: Sequence[int]
     _one_for_each_weight = True
 
@@ -167,15 +170,14 @@ class EvidenceMethod(Method):
         if x is None or (y is None and kind_of(x) is None):
             raise ValueError("method='gridsearch' needs validation data; give x and y")
         data = Source(x, y, model=self).whole()
-        likelihood = of_model(self.model, getattr(self, "likelihood", None))
-        weights = likelihood.weights if isinstance(likelihood, Joint) else 1.0
+        likelihood = of_model(self.model, self.likelihood)
+        joint = likelihood if isinstance(likelihood, Joint) else None
+        if joint is not None:
+            joint.match(data.y, "y")
         before = self.prior_precision
         try:
             best = hyperparameters.likeliest(
-                grid,
-                lambda d: self._predict_under(d, Source(data.x)),
-                data,
-                keras.tree.flatten(weights),
+                grid, lambda d: self._predict_under(d, Source(data.x)), data, joint
             )
         except Exception:
             self.prior_precision = before

@@ -11,7 +11,8 @@ import scipy.optimize
 import tensorflow as tf
 
 from tfbdl.arguments import positive, shown
-from tfbdl.likelihoods import Bernoulli, Categorical
+from tfbdl.likelihoods import Bernoulli, Categorical, Joint
+from tfbdl.likelihoods.joint import named
 from tfbdl.likelihoods.positions import with_mask
 from tfbdl.predictive import Prediction
 from tfbdl.sources import Element
@@ -68,7 +69,7 @@ def likeliest(
     grid: Sequence[float],
     predict: Callable[[float], Any],
     data: Element,
-    of_outputs: Sequence[float],
+    joint: Joint | None,
 ) -> float:
     """The prior precision of `grid` under which the validation data are likeliest.
 
@@ -76,13 +77,17 @@ def likeliest(
         grid: prior precisions.
         predict: the function from one of them to its predictions at the validation inputs.
         data: the validation data.
-        of_outputs: the weights of the outputs, one by one.
+        joint: the likelihoods of several outputs, with the weights of each; None of one output.
     """
 
     def score(predictions: Any) -> float:
-        pairs = zip(keras.tree.flatten(predictions), keras.tree.flatten(data.y), strict=True)
-        logs = [_mean_log_prob(prediction, y, data.weights) for prediction, y in pairs]
-        return float(np.dot(of_outputs, logs))
+        if joint is None:
+            return _mean_log_prob(predictions, data.y, data.weights)
+        columns = map(keras.tree.flatten, (joint.weights, predictions, data.y))
+        return sum(
+            weight * named(name, _mean_log_prob, prediction, y, data.weights)
+            for name, weight, prediction, y in zip(joint.names, *columns, strict=True)
+        )
 
     scores = [score(predict(delta)) for delta in grid]
     return grid[int(np.nanargmax(scores))]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import words
 from tfbdl.flat_model import FlatModel
 from tfbdl.keras_private_layers import last_layers
-from tfbdl.lora import factors_of, has_integers, has_lora
+from tfbdl.lora import factors_of, has_lora
+from tfbdl.quantization import has_integers
 from tfbdl.recording import owners
 
 
@@ -48,7 +50,8 @@ class WeightSubset:
         elif word == "last_layer":
             last = {id(layer) for layer in heads or [self.last_layer]}
             self.index = [i for i, o in enumerate(self.owners) if id(o) in last]
-            self._check_kernels(self.index, paths)
+            for layer in heads or [self.last_layer]:
+                check_kernel(layer, layer.name)
         else:
             self.index = self._named(chosen, flat)
         self.paths = [paths[i] for i in self.index]
@@ -84,20 +87,9 @@ class WeightSubset:
             )
         places = {path: i for i, path in enumerate(flat.shapes)}
         for name, paths in meant.items():
-            if name not in places:
-                self._check_kernels([places[path] for path in paths], list(places))
+            for path in paths if name not in places else ():
+                check_kernel(self.owners[places[path]], path.rpartition("/")[0])
         return sorted({places[path] for paths in meant.values() for path in paths})
-
-    def _check_kernels(self, index: Sequence[int], paths: Sequence[str]) -> None:
-        """Raises ValueError if a layer meant as a whole has weights that are integers."""
-        for i in index:
-            if has_integers(self.owners[i]) and not has_lora(self.owners[i]):
-                name = paths[i].rpartition("/")[0]
-                raise ValueError(
-                    f"subset_of_weights means the layer {name!r}, whose kernel is quantized "
-                    "and has no derivative; quantize the others alone, by filters=, or give it "
-                    "LoRA by enable_lora"
-                )
 
     def take(self, theta: np.ndarray) -> np.ndarray:
         """The weights of theta, shape (D,), that are in the subset, shape (P,)."""
@@ -114,3 +106,12 @@ class WeightSubset:
     def split(self, values: tf.Tensor) -> list[tf.Tensor]:
         """`values`, shape (P,), by weight."""
         return tf.split(values, self.sizes)
+
+
+def check_kernel(layer: keras.layers.Layer, name: str) -> None:
+    """Raises ValueError if a layer meant as a whole has weights that are integers."""
+    if has_integers(layer) and not has_lora(layer):
+        raise ValueError(
+            f"subset_of_weights means the layer {name!r}, whose kernel is quantized and has no "
+            "derivative; quantize the others alone, by filters=, or give it LoRA by enable_lora"
+        )

@@ -43,8 +43,8 @@ class Joint(Likelihood):
             )
         if weights is None:
             weights = keras.tree.map_structure(lambda _: 1.0, likelihoods)
-        self._match(likelihoods, weights, "weights")
         self.likelihoods = likelihoods
+        self.match(weights, "weights")
         self.weights = keras.tree.map_structure(
             lambda w: number("weights", w, lambda v: v >= 0, "not negative"), weights
         )
@@ -86,6 +86,16 @@ class Joint(Likelihood):
             if part is not None:
                 named(name, part.check_targets, np.asarray(targets), own)
 
+    def match(self, structure: Any, name: str) -> None:
+        """Raises ValueError unless a structure, which messages call `name`, is the outputs'."""
+        try:
+            keras.tree.assert_same_structure(self.likelihoods, structure)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"{name} is {kind_of(structure)}, and the likelihoods are "
+                f"{kind_of(self.likelihoods)}; give one for each output, in the same structure"
+            ) from None
+
     def _of_each(self, method: str, **structures: Any) -> list[Any]:
         """What a method of each likelihood gives for its part of each structure."""
         results = []
@@ -101,19 +111,9 @@ class Joint(Likelihood):
     def _each(self, **structures: Any) -> Iterator[tuple[Any, ...]]:
         """Name and likelihood of each output, and its part of each structure."""
         for name, structure in structures.items():
-            self._match(self.likelihoods, structure, name)
+            self.match(structure, name)
         columns = map(keras.tree.flatten, structures.values())
         return zip(self.names, self.parts, *columns, strict=True)
-
-    @staticmethod
-    def _match(likelihoods: Any, structure: Any, name: str) -> None:
-        try:
-            keras.tree.assert_same_structure(likelihoods, structure)
-        except (ValueError, TypeError):
-            raise ValueError(
-                f"{name} is {kind_of(structure)}, and the likelihoods are "
-                f"{kind_of(likelihoods)}; give one for each output, in the same structure"
-            ) from None
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
@@ -137,8 +137,17 @@ def _deserialized(structure: Any) -> Any:
 
 
 def names_of(outputs: Any) -> list[str]:
-    """Names of the parts of a structure, in its order: keys, and places in lists."""
-    return ["_".join(map(str, path)) for path, _ in keras.tree.flatten_with_path(outputs)]
+    """Names of the parts of a structure, in its order: keys, and places in lists.
+
+    One that is taken ends in an underscore.
+    """
+    names: list[str] = []
+    for path, _ in keras.tree.flatten_with_path(outputs):
+        name = "_".join(map(str, path))
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
 
 
 def named(name: str, function: Callable[..., Any], *args: Any) -> Any:

@@ -12,9 +12,6 @@ import tensorflow as tf
 from tfbdl.keras_private import own_variables, walk
 from tfbdl.recording import each_call
 
-_KEPT = "tfbdl_shared_parts"
-"""The collection of a graph that holds what has been computed in it."""
-
 
 class SharedPart:
     """All calls of layers that end before the first layer begins whose weights are a member's own.
@@ -64,9 +61,9 @@ class SharedPart:
         own: Callable[[], Sequence[tf.Tensor]],
     ) -> _Call:
         leaves = keras.tree.flatten(x)
-        kept = graph.get_collection_ref(_KEPT)
-        for part, inputs, root in kept:
-            if part is self and all(a is b for a, b in zip(inputs, leaves, strict=True)):
+        kept = graph.get_collection_ref(self)  # those named by strings are written into exports
+        for inputs, root in kept:
+            if all(a is b for a, b in zip(inputs, leaves, strict=True)):
                 return root
         record = _Record(self._varying)
         with graph.as_default(), each_call(self._layers[1:], record.listening):
@@ -74,7 +71,7 @@ class SharedPart:
             run()
         outputs = [leaf for out in record.root.outputs() for leaf in keras.tree.flatten(out)]
         root = _Call() if _depend(outputs, values) else record.root
-        kept.append((self, leaves, root))
+        kept.append((leaves, root))
         return root
 
 

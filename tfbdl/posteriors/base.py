@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Callable
 from types import MethodType
 from typing import Any, TypeVar
 
@@ -156,16 +157,19 @@ class Posterior(keras.layers.Layer, abc.ABC):
 
     def kl(self, key: tf.Tensor) -> tf.Tensor:
         """KL(q || prior), in nats; `key` is used where it can only be estimated."""
-        exact = self.exact_kl() if self.exact else None
-        return sampled_kl(*self.sample_and_log_prob(key), self.prior) if exact is None else exact
+        return self.sample_and_kl(key)[1]
 
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample(key)`, and the KL, estimated at that w where it is estimated."""
-        exact = self.exact_kl() if self.exact else None
-        if exact is not None:
-            return self.sample(key), exact
         w, log_q = self.sample_and_log_prob(key)
-        return w, sampled_kl(w, log_q, self.prior)
+        return w, self.kl_at(w, log_q, self.exact_kl)
+
+    def kl_at(
+        self, w: tf.Tensor, log_q: tf.Tensor, exact_kl: Callable[[], tf.Tensor | None]
+    ) -> tf.Tensor:
+        """The KL in nats: the closed form where it is wanted and known, else estimated at w."""
+        exact = exact_kl() if self.exact else None
+        return sampled_kl(w, log_q, self.prior) if exact is None else exact
 
     def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample(key)`, and `log_prob` there, which a family may know however narrow it is."""

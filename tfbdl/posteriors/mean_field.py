@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.elementary import log_of_softplus, softplus
-from tfbdl.kl import normal_log_prob, sampled_kl
+from tfbdl.kl import normal_log_prob
 from tfbdl.posteriors.location_scale import IndependentScales
 
 
@@ -57,7 +57,8 @@ class MeanFieldNormal(IndependentScales):
         log_sigma = log_of_softplus(rho, sigma)
         z = random.normal(key, mu.shape, mu.dtype)
         w = mu + sigma * z
-        exact = self.prior.kl_from_normal(mu, sigma, log_sigma) if self.exact else None
-        if exact is not None:
-            return w, exact
-        return w, sampled_kl(w, normal_log_prob(z, log_sigma), self.prior)
+        return w, self.kl_at(
+            w,
+            normal_log_prob(z, log_sigma),
+            lambda: self.prior.kl_from_normal(mu, sigma, log_sigma),
+        )

@@ -12,8 +12,8 @@ import scipy.special
 from tfbdl import arguments
 from tfbdl.arguments import boolean, optional, positive_integer
 from tfbdl.batches import Batch
-from tfbdl.examples import shapes_of
 from tfbdl.keras_private import make_default_seed
+from tfbdl.lengths import shapes_of
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.finite import refuse

@@ -16,8 +16,8 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer, shown, verbosity
 from tfbdl.batches import Batch, Batches, batches
-from tfbdl.examples import check_one_length, shapes_of
 from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
+from tfbdl.lengths import check_one_length, shapes_of
 from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.likelihoods.positions import masks_of
 from tfbdl.model_arguments import keras_model

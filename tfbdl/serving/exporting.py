@@ -15,6 +15,7 @@ from tfbdl.arguments import option, positive_integer
 from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel
 from tfbdl.flat_model import in_precision
+from tfbdl.keras_private import is_graph, walk
 from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.model_arguments import keras_model
 from tfbdl.predictive.functions import check_outputs, known_likelihood
@@ -49,7 +50,8 @@ def export(
     Serving, holds the posterior once, and draws the noise of all S functions again for each
     request. LiteRT and ONNX lack the operations of the noise: their files hold the weights and
     masks of the S functions as constants, which is S times the random weights, and compute in
-    float32: a network in mixed precision answers there as a copy of it in float32 does.
+    float32: a functional or Sequential network in mixed precision answers there as a copy of it in
+    float32 does. Positions that a mask leaves out have answers like the others, and mean nothing.
 
     Args:
         model: built; subclassed, with one input. Of several outputs each has its answers, named
@@ -129,11 +131,20 @@ def _saved_model(
     return lambda path: new_folder(path, lambda new: archive.write_out(str(new), verbose=False))
 
 
+def _in_float32(model: keras.Model) -> keras.Model:
+    """A copy of a graph of mixed precision in the type of its weights; any other as it is."""
+    types = {layer.variable_dtype for layer in walk(model)}
+    types |= {spec.dtype.name for spec in keras.tree.flatten(input_specs(model))}
+    of_weights = {name for name in types if "float" in name}
+    is_mixed = is_graph(model) and of_weights == {"float32"}
+    return in_precision(model, "float32") if is_mixed else model
+
+
 def _converted(
     model: keras.Model, num_samples: int, seed: int, likelihood: Likelihood | None, *, format: str
 ) -> Callable[[Path], None]:
     """Writes the file of another runtime, whose drawn functions have constant weights and masks."""
-    model = in_precision(model, "float32")
+    model = _in_float32(model)
     specs, drawn = input_specs(model), _drawn(model)
     several = None
     if keras.tree.is_nested(getattr(model, "output", None)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from tfbdl import arguments, likelihoods, random
 from tfbdl.arguments import optional, positive_integer, shown, verbosity
-from tfbdl.examples import check_finite
+from tfbdl.examples import check_finite, map_named_arrays
 from tfbdl.keras_private import takes_training, walk
 from tfbdl.model_arguments import keras_model
 from tfbdl.sources import ENDLESS, kind_of, length_of
@@ -135,14 +136,15 @@ def check_arrays(x: Any, y: Any) -> None:
     if any(len(array) != num for array in leaves):
         lengths = sorted({len(array) for array in leaves})
         raise ValueError(f"x has arrays of {lengths} examples; give equally many of each")
-    for array in leaves:
-        check_finite("x", array, keras.config.floatx())
     for array in [] if y is None else keras.tree.flatten(y):
         if array.ndim < 1 or len(array) != num:
             raise ValueError(
                 f"y has shape {array.shape} but x has {num} examples; give one y for each"
             )
-        check_finite("y", array, keras.config.floatx())
+    in_range = partial(check_finite, dtype=keras.config.floatx())
+    map_named_arrays(in_range, "x", x)
+    if y is not None:
+        map_named_arrays(in_range, "y", y)
 
 
 def check_has_targets(model: keras.Model, data: tuple[Any, ...]) -> None:

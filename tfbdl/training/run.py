@@ -121,7 +121,7 @@ class Run:
             content = workers.from_chief(self._strategy, content)
         if not (path.exists() if content is None else content):
             return False
-        older = {"callbacks": [], "columns": self.settings.get("columns")}
+        older: dict[str, Any] = {"callbacks": [], "columns": self.settings.get("columns")}
         kept = {**older, **checkpoint.read_meta(path, content)}
         for name, value in self.settings.items():
             if kept.get(name) != value:

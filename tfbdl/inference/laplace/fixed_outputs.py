@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from tfbdl.inference.laplace.jacobian import Jacobian, State
+from tfbdl.lengths import shapes_of
 
 
 class FixedOutputs:
@@ -25,7 +25,7 @@ class FixedOutputs:
 
     def check(self, theta: tf.Tensor, state: State, x: Any) -> None:
         """Raises ValueError unless each of the inputs x has F outputs."""
-        of_x = tuple(tuple(leaf.shape[1:]) for leaf in keras.tree.flatten(x))
+        of_x = tuple(shapes_of(x))
         if of_x not in self._known:
             one = tf.nest.map_structure(lambda leaf: leaf[:1], x)
             self._known[of_x] = tuple(self._jacobian.outputs(theta, state, one).shape[1:])

@@ -13,7 +13,9 @@ from tfbdl.batches import batches
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.laplace.heads import Head
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
-from tfbdl.inference.weight_subset import WeightSubset
+from tfbdl.inference.weight_subset import WeightSubset, check_kernel
+from tfbdl.keras_private import walk
+from tfbdl.quantization import has_integers
 from tfbdl.recording import recorded
 from tfbdl.sources import NO_TARGETS, Source
 
@@ -76,19 +78,21 @@ def few_examples(
     flat.check_deterministic(x)
     outputs = flat(theta, x, state)
     likelihood.of_network(1.0).check(outputs)
-    if subset.last_layer is not None:
-        _check_last(flat, subset.last_layer, subset.owners, x)
+    _check_last(flat, subset, x)
     return x, likelihood.link(outputs)
 
 
-def _check_last(
-    flat: FlatModel, taken: keras.layers.Layer, layers: list[keras.layers.Layer], x: Any
-) -> None:
-    """Raises ValueError unless the network calls `taken` last of `layers`."""
-    with recorded(layers) as calls:
+def _check_last(flat: FlatModel, subset: WeightSubset, x: Any) -> None:
+    """Raises ValueError unless of all layers with weights the one taken is called last."""
+    if subset.last_layer is None:
+        return
+    quantized = filter(has_integers, walk(flat.model))
+    with recorded([*subset.owners, *quantized]) as calls:
         flat(flat.theta, x)
-    if calls[-1].layer is not taken:
+    last, taken = calls[-1].layer, subset.last_layer
+    if last is not taken:
+        check_kernel(last, last.name)
         raise ValueError(
             f"subset_of_weights='last_layer' would take {taken.name!r}, but the last to be called "
-            f"is {calls[-1].layer.name!r}; name the layer"
+            f"is {last.name!r}; name the layer"
         )

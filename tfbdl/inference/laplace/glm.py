@@ -10,13 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.examples import check_one_length
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.covariance import Outputs
 from tfbdl.inference.laplace.jacobian import rows
 from tfbdl.inference.laplace.joint_rows import JointRows
 from tfbdl.inference.laplace.links import mean_of_classes
 from tfbdl.inference.laplace.output_parts import output_parts
+from tfbdl.lengths import check_one_length
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood, Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.predictive import Prediction

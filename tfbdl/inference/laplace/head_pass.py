@@ -69,10 +69,10 @@ class HeadPass:
         """The statistics of H so far and in a batch, and the outputs."""
         outputs, inputs = self._forward(theta, state, batch.x)
         for h, (head, a) in enumerate(zip(self._jacobian.heads, inputs, strict=True)):
-            f = _positions(head, outputs)
+            f = self._positions(head, outputs)
             weights = tf.repeat(batch.weights, head.positions)
             if batch.counts is not None:
-                weights *= _positions(head, batch.counts)[:, 0]
+                weights *= self._positions(head, batch.counts)[:, 0]
             if not self._part_of(head).has_information:  # each example is one position
                 y = keras.tree.flatten(batch.y)[self._parts.index(self._part_of(head))]
                 total = self._form.add(total, self._statistics[h](a, f, weights, y))
@@ -102,7 +102,7 @@ class HeadPass:
         outputs, inputs = self._forward(theta, state, x)
         by_part = {part: _certain(part, outputs) for part in self._parts}
         for h, (head, a) in enumerate(zip(self._jacobian.heads, inputs, strict=True)):
-            f = _positions(head, outputs)
+            f = self._positions(head, outputs)
             size = self._rows(h, self._form.size * head.outputs)
             pieces = [self._covariances(*piece, factors) for piece in _pieces((a,), size)]
             summands = [joined(same, len(f)) for same in zip(*pieces, strict=True)]
@@ -122,6 +122,13 @@ class HeadPass:
     def _part_of(self, head: Head) -> OutputPart:
         return next(part for part in self._parts if part.start == head.start)
 
+    def _positions(self, head: Head, outputs: tf.Tensor) -> tf.Tensor:
+        """The outputs of a head at each position, shape (R, O); of one alone there may be more."""
+        numbers = rows(outputs)
+        if len(self._parts) > 1:
+            numbers = numbers[:, head.start : head.stop]
+        return tf.reshape(numbers, [-1, head.outputs])
+
     def _statistics_of(self, head: Head) -> Callable[..., Any]:
         part = self._part_of(head)
 
@@ -139,11 +146,6 @@ class HeadPass:
         """Positions at once, each of so many products where all weights are one block."""
         numbers = self._widths[h] + 8 * self._jacobian.heads[h].outputs
         return max(_NUMBERS // (products if self._form.is_joint else numbers), 1)
-
-
-def _positions(head: Head, outputs: tf.Tensor) -> tf.Tensor:
-    """The outputs of a head at each position, shape (R, O)."""
-    return tf.reshape(rows(outputs)[:, head.start : head.stop], [-1, head.outputs])
 
 
 def _pieces(values: Any, size: int) -> Iterator[Any]:

@@ -13,10 +13,11 @@ from tfbdl.batches import batches
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.layers import LearnedScale
-from tfbdl.lora import has_integers, has_lora
+from tfbdl.lora import has_lora
 from tfbdl.model_arguments import one_output
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.reweighted import floats
+from tfbdl.quantization import is_quantized
 from tfbdl.recording import owners, recorded
 from tfbdl.sources import Source
 
@@ -68,7 +69,7 @@ class Features:
 
     def _check_last(self, model: keras.Model) -> None:
         last, kind = self._last, type(self._last).__name__
-        adapted = has_lora(last) or has_integers(last)
+        adapted = has_lora(last) or is_quantized(last)
         kind += ", quantized or with LoRA" if adapted else ""
         is_dense = type(last) is keras.layers.Dense and not adapted
         if not is_dense or last.activation is not keras.activations.linear:
