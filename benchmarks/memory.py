@@ -4,8 +4,8 @@
     python benchmarks/memory.py --cases "1,000 classes" --packages tfbdl
 
 The memory is the most that the process held, imports within it; the seconds are those of all its
-threads, and of the clock. laplace-torch has the cases that it knows (`peers/memory_of_*.py`), in
-its environment of `bench.py`, with a limit of memory and of time.
+threads, and of the clock. Peers have the cases that they know (`peers/memory_of_*.py`), in their
+environments of `bench.py`, with a limit of memory and of time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from measured import Steps, measured  # noqa: E402
 RNG = np.random.default_rng(0)
 GIGABYTES, MINUTES = 16.0, 10.0
 """Gigabytes of addresses of a peer's process, and minutes of a processor, for a case."""
-PEERS = ("laplace_torch",)
+PEERS = ("laplace_torch", "torch_uncertainty")
 PASSIVE = {"OMP_WAIT_POLICY": "passive"}
 """Threads of PyTorch that wait are not counted as work."""
 
@@ -213,9 +213,10 @@ def report(measured_with: dict[str, str], results: dict[str, dict[str, Steps]]) 
             "The peak is the most memory that the process held by the end of the step, 0.75 GB of "
             "imports and steps that failed within it; other work may have run beside it.",
             "",
-            f"laplace-torch may ask for {GIGABYTES:.0f} GB and take {MINUTES:.0f} minutes of a "
-            "processor for a case; its fits have the backend `BackPackGGN`. TorchUncertainty's "
-            "`LaplaceApprox` is a wrapper of it.",
+            f"Peers may ask for {GIGABYTES:.0f} GB and take {MINUTES:.0f} minutes of a processor "
+            "for a case. laplace-torch's fits have the backend `BackPackGGN`; it has no ensemble "
+            "of last layers, but draws them for each batch, and no SWAG. TorchUncertainty's "
+            "`LaplaceApprox` is a wrapper of it, and its SWAG holds one member.",
             "",
             "| case | package | step | peak, GB | CPU seconds | seconds |",
             "|---|---|---|---|---|---|",

@@ -50,6 +50,10 @@ class BinarizeTest(unittest.TestCase):
         for wrong in (-0.001, 1.001, 255, np.nan, np.inf, -np.inf, 1e300):
             with self.assertRaisesRegex(ValueError, r"^x ranges from .* in \[0, 1\] .*255\)$"):
                 binarize(np.array([0.5, wrong]), seed=0)
-        for unreal in (["ink"], [None], [1j]):
-            with self.assertRaisesRegex(ValueError, "^x has dtype .*; give real numbers"):
+        for unreal, what in (
+            (["ink"], "has dtype <U3"),
+            ([None], "holds None"),
+            ([1j], "has dtype"),
+        ):
+            with self.assertRaisesRegex(ValueError, f"^x {what}.*; give real numbers"):
                 binarize(unreal, seed=0)
