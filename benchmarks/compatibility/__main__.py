@@ -120,7 +120,8 @@ def page(kept: dict[str, Any]) -> str:
         "Models that nobody here wrote, or as people write them, and what each was asked "
         f"(`make compatibility`, with {packages}). ✓ works, held against a known value where there "
         "is one: conversions against the model, loaded and exported models against "
-        "`tfbdl.predict`. o is refused in one line, which stands below. ✗ fails. · was not run.",
+        "`tfbdl.predict`, of a network in mixed precision by its copy in float32 and roughly by "
+        "itself. o is refused in one line, which stands below. ✗ fails. · was not run.",
         "",
         f"Of {len(cells)} cells {count['✓']} work, {count['o']} are refused, {count['✗']} fail and "
         f"{count['·']} were not run; {unforeseen} of those that do not work were not foreseen.",
