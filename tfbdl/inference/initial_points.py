@@ -12,7 +12,7 @@ from tfbdl import random
 from tfbdl.arguments import shown
 from tfbdl.examples import check_finite, examples
 from tfbdl.inference.log_posterior import LogPosterior
-from tfbdl.inference.method import Method
+from tfbdl.inference.method import Method, NotFittedError
 from tfbdl.memory import require
 
 
@@ -61,14 +61,18 @@ def initial_points(
     return theta
 
 
+def checked_initial(initial: Any) -> Any:
+    """What starts chains, as it is given; NotFittedError for a posterior that is not fitted."""
+    if isinstance(initial, Method) and not initial.is_fitted:
+        raise NotFittedError(f"initial={initial!r}; call its fit first")
+    return initial
+
+
 def points_of(initial: Any, num_chains: int, seed: int) -> Any:
     """Draws of a fitted posterior, shape (C, D), in its place; anything else as it is.
 
     Where chains are more than draws, as the members of an ensemble, they are taken again from the
     first on.
-
-    Raises:
-        NotFittedError: if the posterior is not fitted.
     """
     if not isinstance(initial, Method):
         return initial

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, not_negative, optional, positive_integer, verbosity
-from tfbdl.inference.initial_points import initial_points, points_of
+from tfbdl.inference.initial_points import checked_initial, initial_points, points_of
 from tfbdl.inference.log_posterior import in_type
 from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.arviz import to_arviz
@@ -75,10 +75,9 @@ class MCMC(TargetMethod):
         num_samples: S, of each chain.
         num_chains: C. Several show whether they agree.
         thinning: steps from sample to sample.
-        initial: where chains start: "prior" draws from it (which spreads them, as R-hat wants),
-            "model" takes the weights that the model has; points of shape (D,) or (C, D), which a
-            log density needs; or a fitted posterior of the network: the members of a `DeepEnsemble`
-            (Sommer et al. 2025, "Microcanonical Langevin ensembles"), draws of any other.
+        initial: where chains start: at draws of the "prior" (which spreads them, as R-hat wants);
+            the weights of the "model"; points of shape (D,) or (C, D), which a log density needs;
+            or draws of a fitted posterior, of a `DeepEnsemble` its members (Sommer et al. 2025).
         jitter: standard deviation of normal noise on the starts.
         seed: the seed of all noise.
         dtype: "float32" or "float64", of a network's weights and of all that is computed.
@@ -124,7 +123,7 @@ class MCMC(TargetMethod):
             )
         self.jitter = not_negative("jitter", jitter)
         self.seed = arguments.seed("seed", seed)
-        self.initial = points_of(initial, self.num_chains, self.seed)
+        self.initial = checked_initial(initial)
         self.strategy = checked_strategy(strategy, self.num_chains)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
 
@@ -166,6 +165,7 @@ class MCMC(TargetMethod):
         target = self._density(x, y, **weights, batch_size=batch_size, steps=steps)
         priors = getattr(target, "priors", None) or []
         kernel = self.kernel.for_priors(priors).for_warmup(self.num_warmup)
+        self.initial = points_of(self.initial, self.num_chains, self.seed)
         theta = initial_points(target, self.initial, self.num_chains, self.jitter, self.seed)
         if folder is None:
             require(
