@@ -97,7 +97,7 @@ def in_a_process(row: str, columns: Sequence[str]) -> Iterator[tuple[str, str, f
 
 def page(kept: dict[str, Any]) -> str:
     """The table in the documentation, with every refusal below it."""
-    from compatibility.cells import COLUMNS, REFUSED, SEEN  # noqa: PLC0415
+    from compatibility.cells import COLUMNS, REFUSED  # noqa: PLC0415
     from compatibility.models import CASES  # noqa: PLC0415
 
     cells = {
@@ -111,7 +111,7 @@ def page(kept: dict[str, Any]) -> str:
     answers: dict[tuple[str, str], dict[str, list[str]]] = {}
     for (row, column), cell in cells.items():
         if cell is not None and (row, column) in others:
-            reason = REFUSED.get((row, column)) or f"not foreseen: {SEEN.get((row, column), '?')}"
+            reason = REFUSED.get((row, column), "not foreseen")
             of_row = answers.setdefault((cell["found"].replace("|", "/"), reason), {})
             of_row.setdefault(row, []).append(column)
     lines = [

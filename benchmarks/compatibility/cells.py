@@ -238,14 +238,6 @@ REFUSED: dict[tuple[str, str], str] = {
 }
 """The cells that must be refused, written down before they were run, with the reason."""
 
-SEEN: dict[tuple[str, str], str] = {
-    (
-        "U-Net",
-        "NeuralLinear",
-    ): "pixels are rows that share the weights, of which NeuralLinear takes one an example",
-}
-"""Cells that were found not to work when they were run, with what is known of them."""
-
 MESSAGES = (ValueError, NotImplementedError, FileExistsError)
 
 

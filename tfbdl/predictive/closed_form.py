@@ -25,10 +25,12 @@ class ClosedFormPrediction(Prediction):
         joint: p(y | x) of each example over all it holds, of batch shape (N,); None where the
             covariances of so many outputs and examples were not kept.
         marginal: p of each element of y, of the batch shape of `mean`.
+        are_independent: whether the outputs at a position are.
     """
 
     joint: tfp.distributions.Distribution | None
     marginal: tfp.distributions.Distribution
+    are_independent: bool = False
 
     @property
     def entropy(self) -> np.ndarray:
@@ -38,10 +40,10 @@ class ClosedFormPrediction(Prediction):
             ValueError: if it takes the joint distribution of an example's outputs, which was not
                 kept.
         """
+        if self.mean.ndim > 1 and (self.are_independent or self.mean.shape[-1] == 1):
+            return self.marginal.entropy().numpy().sum(axis=-1)
         if self.mean.ndim <= 2:
             return self._known_joint("entropy").entropy().numpy()
-        if self.mean.shape[-1] == 1:
-            return self.marginal.entropy().numpy()[..., 0]
         num, size = len(self.mean), self.mean.shape[-1]
         covariance = self._known_joint("entropy").covariance().numpy()
         blocks = covariance.reshape(num, -1, size, covariance.shape[-1] // size, size)
@@ -78,7 +80,8 @@ class ClosedFormPrediction(Prediction):
         if self.joint is None:
             raise ValueError(
                 f"{asked} needs the joint distribution of {self.mean[0].size:,} outputs, which is "
-                f"not kept for {len(self)} examples; predict fewer at once, or use marginal"
+                f"not kept for {len(self)} examples; predict fewer at once by Laplace, or use "
+                "marginal"
             )
         return self.joint
 

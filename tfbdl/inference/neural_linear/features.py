@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbdl.batches import batches
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.weight_subset import WeightSubset
+from tfbdl.keras_private import keras_mask
 from tfbdl.layers import LearnedScale
 from tfbdl.lora import has_lora
 from tfbdl.model_arguments import one_output
@@ -35,8 +36,36 @@ class Held(NamedTuple):
     example: Any = None
 
 
+class FeatureBatch(NamedTuple):
+    """Features of B examples at positions of any number of axes, as pixels or tokens; or of one.
+
+    phi: in float64, shape (B, ..., M).
+    y: the targets; None where there are none.
+    weights: how much each example counts, shape (B,).
+    mask: the positions that count, shape (B, ...); None if all do.
+    """
+
+    phi: np.ndarray
+    y: np.ndarray | None
+    weights: np.ndarray
+    mask: np.ndarray | None
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The features of all positions, shape (R, M)."""
+        return self.phi.reshape(-1, self.phi.shape[-1])
+
+    @property
+    def weights_of_rows(self) -> np.ndarray:
+        """How much each position counts, shape (R,)."""
+        shape = self.phi.shape[:-1]
+        weights = self.weights.reshape(-1, *[1] * (len(shape) - 1))
+        counts = np.ones(shape) if self.mask is None else self.mask
+        return (weights * counts).ravel()
+
+
 class Features:
-    """phi(x): the inputs of a network's last Dense layer, and 1 where that has a bias.
+    """phi(x): the inputs of a network's last linear layer, and 1 where that has a bias.
 
     Args:
         model: the network, whose outputs are those of that layer.
@@ -64,18 +93,18 @@ class Features:
         self.paths = self._subset.paths
         self.shapes = dict(zip(self.paths, self._subset.shapes, strict=True))
         self.held: Held | None = None
-        self.num_outputs = self._last.units
+        self.num_outputs = self._subset.shapes[0][-1]
         self.sizes = [size // self.num_outputs for size in self._subset.sizes]
 
     def _check_last(self, model: keras.Model) -> None:
         last, kind = self._last, type(self._last).__name__
         adapted = has_lora(last) or is_quantized(last)
         kind += ", quantized or with LoRA" if adapted else ""
-        is_dense = type(last) is keras.layers.Dense and not adapted
-        if not is_dense or last.activation is not keras.activations.linear:
+        is_product = type(last) is keras.layers.Dense or _is_of_single_pixels(last)
+        if not is_product or adapted or last.activation is not keras.activations.linear:
             raise ValueError(
                 f"model={model.name!r} ends in the layer {last.name!r} ({kind}); let the last one "
-                "be a Dense without activation"
+                "be a Dense, or a convolution of single pixels, without activation"
             )
 
     def hold(self) -> None:
@@ -104,10 +133,8 @@ class Features:
         example = leaves[0] if number == 1 else keras.tree.pack_sequence_as(inputs, leaves)
         self.held = Held(tf.constant(arrays["theta"]), state, example)
 
-    def of_batches(
-        self, data: Source, batch_size: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray]]:
-        """Features in float64, shape (B, M), targets, and weights, (B,), of batches of the data.
+    def of_batches(self, data: Source, batch_size: int) -> Iterator[FeatureBatch]:
+        """The features and targets of the data, a batch after the other.
 
         Raises:
             ValueError: if the data do not fit each other or the network.
@@ -119,9 +146,14 @@ class Features:
             inputs = keras.tree.map_structure(self._in_precision, batch.x)
             if number == 0:
                 self._check(inputs)
-            phi = self._phi_and_outputs(inputs)[0][: batch.size]
-            y = None if batch.y is None else batch.y.numpy()[: batch.size]
-            yield phi, y, batch.weights.numpy()[: batch.size]
+            phi, outputs = self._phi_and_outputs(inputs)
+            mask = keras_mask(outputs)
+            yield FeatureBatch(
+                phi[: batch.size],
+                None if batch.y is None else batch.y.numpy()[: batch.size],
+                batch.weights.numpy()[: batch.size],
+                None if mask is None else mask.numpy()[: batch.size],
+            )
 
     def ensemble(self, weights: np.ndarray, raw_scales: np.ndarray | None = None) -> WeightEnsemble:
         """The network with each of S last layers.
@@ -154,29 +186,24 @@ class Features:
         assert self.held is not None
         return self.held
 
-    def _phi_and_outputs(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _phi_and_outputs(self, x: Any) -> tuple[np.ndarray, tf.Tensor]:
         with recorded([self._last]) as calls:
             outputs = self._flat(self._known.theta, x, self._known.state)
         phi = tf.cast(calls[-1].x, tf.float64).numpy()
-        if phi.ndim != 2:
-            raise ValueError(
-                f"layer={self._last.name!r} has inputs of shape {phi.shape}; give a network with "
-                "one vector of features for each example"
-            )
         if not np.isfinite(phi).all():
             raise ValueError(
                 f"model={self._model.name!r} has features that are not finite; its training has "
                 "diverged"
             )
-        ones = np.ones((len(phi), len(self.sizes) - 1))
-        return np.concatenate([phi, ones], axis=1), outputs.numpy()
+        ones = np.ones((*phi.shape[:-1], len(self.sizes) - 1))
+        return np.concatenate([phi, ones], axis=-1), outputs
 
     def _check(self, x: Any) -> None:
         self._flat.check_deterministic(x)
         phi, outputs = self._phi_and_outputs(x)
         weights = self._subset.take(self._known.theta.numpy()).reshape(-1, self.num_outputs)
         linear = phi @ weights
-        if linear.shape != outputs.shape or not np.allclose(linear, outputs, 1e-2, 1e-3):
+        if linear.shape != tuple(outputs.shape) or not np.allclose(linear, outputs, 1e-2, 1e-3):
             raise ValueError(
                 f"model={self._model.name!r} does something behind the product of its last layer "
                 f"{self._last.name!r}; let it end there"
@@ -185,3 +212,12 @@ class Features:
 
     def _in_precision(self, x: tf.Tensor) -> tf.Tensor:
         return tf.cast(x, self._flat.dtype) if x.dtype.is_floating else x
+
+
+def _is_of_single_pixels(layer: keras.layers.Layer) -> bool:
+    """Whether it is a convolution that multiplies the channels of each pixel alone."""
+    return (
+        type(layer) in (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
+        and {*layer.kernel_size, *layer.strides, layer.groups} == {1}
+        and layer.data_format == "channels_last"
+    )

@@ -47,9 +47,18 @@ class Solution(NamedTuple):
     num_data: float
 
     def leverage(self, phi: np.ndarray) -> np.ndarray:
-        """phi^T (U^T U)^-1 phi of each row of `phi`, shape (B, M); it has the shape (B,)."""
-        white = tf.linalg.triangular_solve(self.upper, phi.T, lower=False, adjoint=True)
-        return tf.reduce_sum(white**2, axis=0).numpy()
+        """phi^T (U^T U)^-1 phi of each row of `phi`, shape (R, M); it has the shape (R,)."""
+        return tf.reduce_sum(self._white(phi) ** 2, axis=0).numpy()
+
+    def leverages(self, phi: np.ndarray) -> np.ndarray:
+        """phi_s^T (U^T U)^-1 phi_t of the T rows of each example, (B, T, M): (B, T, T)."""
+        num, positions, m = phi.shape
+        white = tf.reshape(self._white(phi.reshape(-1, m)), [-1, num, positions])
+        return tf.einsum("mbs,mbt->bst", white, white).numpy()
+
+    def _white(self, phi: np.ndarray) -> tf.Tensor:
+        """U^-T phi of each row, shape (M, R)."""
+        return tf.linalg.triangular_solve(self.upper, phi.T, lower=False, adjoint=True)
 
     def draw(self, rng: np.random.Generator, sigma: np.ndarray) -> np.ndarray:
         """A W for each noise of `sigma`, shape (S, F); they have the shape (S, M, F)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,8 +13,9 @@ import tensorflow as tf
 from tfbdl.arguments import generator, option, optional, positive, positive_integer
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.evidence import EvidenceMethod
-from tfbdl.inference.neural_linear.features import Features
+from tfbdl.inference.neural_linear.features import FeatureBatch, Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
+from tfbdl.inference.neural_linear.moments import joint_moments, moments
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods.targets import match
@@ -42,8 +43,9 @@ class NeuralLinear(EvidenceMethod):
 
     Args:
         model: any built Keras model that is deterministic in inference mode, and whose outputs are
-            those of a Dense layer without activation. For `update` and predictions it stays what it
-            is at `fit`.
+            those of a Dense layer, or of a convolution of single pixels, without activation. Each
+            position of an example, as a pixel or a token, is then a row of the regression. For
+            `update` and predictions it stays what it is at `fit`.
         prior_precision: delta: a number; shape (L,), one for the kernel and one for the bias; or
             shape (M,), one for each feature, and for the bias behind them.
         sigma_noise: standard deviation of the noise; None if it is unknown.
@@ -139,12 +141,12 @@ class NeuralLinear(EvidenceMethod):
 
     def _take(self, examples: Examples, data: Source, batch_size: int | None) -> None:
         """Keeps these examples and those of more data."""
-        for phi, targets, weights in self._features.of_batches(data, batch_size or BATCH_SIZE):
-            if targets is None:
+        for batch in self._features.of_batches(data, batch_size or BATCH_SIZE):
+            if batch.y is None:
                 raise ValueError(NO_TARGETS)
-            shape = tf.TensorShape([len(phi), self._outputs])
-            y = match(tf.cast(targets, tf.float64), shape).numpy()
-            examples = examples.and_more(phi, y, weights)
+            shape = tf.TensorShape([*batch.phi.shape[:-1], self._outputs])
+            y = match(tf.cast(batch.y, tf.float64), shape).numpy().reshape(-1, self._outputs)
+            examples = examples.and_more(batch.rows, y, batch.weights_of_rows)
         if not examples.num_data:
             raise ValueError("x has weights of 0 for all examples; give one that counts")
         self._result = examples
@@ -171,14 +173,15 @@ class NeuralLinear(EvidenceMethod):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean of f(x) = W^T phi(x), shape (N, F), and covariance at each x, (N, F, F).
 
+        Of T positions the mean has the shape of the outputs, and the covariance (N, T F, T F).
+
         Args:
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
             batch_size: examples at once.
         """
         self._fitted("function_moments")
-        mean, leverage, _ = self._at(x, batch_size)
-        variance = leverage[:, np.newaxis] * self._noise.variance(self._posterior)
-        return mean, variance[:, :, np.newaxis] * np.eye(self._outputs)
+        variance = self._noise.variance(self._posterior)
+        return joint_moments(self._posterior, self._batches(x, batch_size), variance)
 
     def predictive(self, x: Source, request: Request) -> ClosedFormPrediction:
         """The predictive distribution of y at x, exact: normal, or Student's t of unknown noise.
@@ -189,20 +192,23 @@ class NeuralLinear(EvidenceMethod):
         solution, noise = self._posterior, self._noise
         batch_size = BATCH_SIZE if request.batch_size is None else request.batch_size
         draws = self._draw(request.num_samples, request.seed) if request.return_samples else None
-        mean, leverage, means = self._at(x, batch_size, draws)
-        leverage = leverage[:, np.newaxis]
+        weights = None if draws is None else draws[0]
+        mean, leverage, drawn, mask = moments(solution, self._batches(x, batch_size), weights)
+        leverage = leverage[..., np.newaxis]
         variance = np.broadcast_to(noise.variance(solution), mean.shape)
         marginal = noise.predictive(solution, mean, np.sqrt(1.0 + leverage))
         return ClosedFormPrediction(
             mean=_single(mean),
             aleatoric_variance=_single(variance),
             epistemic_variance=_single(leverage * variance),
-            expected_entropy=_single(np.full(len(mean), noise.entropy(solution))),
+            expected_entropy=_single(np.full(mean.shape[:-1], noise.entropy(solution))),
             num_samples=request.num_samples,
             likelihood=noise.likelihood(),
-            outputs=None if draws is None else _single(noise.outputs(means, draws[1])),
-            joint=tfp.distributions.Independent(marginal, 1),
+            outputs=None if draws is None else _single(noise.outputs(drawn, draws[1])),
+            mask=mask,
+            joint=tfp.distributions.Independent(marginal, 1) if mean.ndim == 2 else None,
             marginal=marginal,
+            are_independent=True,
         )
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
@@ -273,19 +279,9 @@ class NeuralLinear(EvidenceMethod):
         sigma = self._noise.draw(self._posterior, rng, num_samples)
         return self._posterior.draw(rng, sigma), sigma
 
-    def _at(
-        self, x: Any, batch_size: int, draws: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Means of f, (N, F), leverages, (N,), and values of drawn functions, (S, N, F)."""
-        solution, batch_size = self._posterior, positive_integer("batch_size", batch_size)
-        means, leverages, values = [], [], []
-        for phi, *_ in self._features.of_batches(Source.of(x, self.model), batch_size):
-            means.append(phi @ solution.mean.numpy())
-            leverages.append(solution.leverage(phi))
-            if draws is not None:
-                values.append(phi @ draws[0])
-        drawn = np.concatenate(values, axis=1) if draws is not None else None
-        return np.concatenate(means), np.concatenate(leverages), drawn
+    def _batches(self, x: Any, batch_size: int) -> Iterator[FeatureBatch]:
+        batch_size = positive_integer("batch_size", batch_size)
+        return self._features.of_batches(Source.of(x, self.model), batch_size)
 
 
 def _single(values: Any) -> np.ndarray:

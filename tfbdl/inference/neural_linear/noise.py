@@ -62,7 +62,7 @@ class KnownNoise:
         return Normal(self.sigma)
 
     def outputs(self, means: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """The outputs that the likelihood takes, from draws (S, N, F) and their noise (S, F)."""
+        """The outputs that the likelihood takes, from draws (S, ..., F) and their noise (S, F)."""
         return means
 
 
@@ -114,7 +114,8 @@ class UnknownNoise:
         return Normal("predicted")
 
     def outputs(self, means: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        raw = np.broadcast_to(raw_scale(sigma)[:, np.newaxis], means.shape)
+        of_each = raw_scale(sigma).reshape(len(sigma), *[1] * (means.ndim - 2), -1)
+        raw = np.broadcast_to(of_each, means.shape)
         return np.concatenate([means, raw], axis=-1)
 
 
