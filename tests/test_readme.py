@@ -7,7 +7,9 @@ import re
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from pages import BLOCK, ROOT, run_commands
 
 README = ROOT / "README.md"
@@ -22,7 +24,7 @@ def anchors(page: Path) -> list[str]:
 
 class ReadmeTest(unittest.TestCase):
     def test_blocks_run(self) -> None:
-        """Each by itself: a reader copies one."""
+        """Each by itself, as a reader copies one; and what is predicted has been learned."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.addCleanup(os.chdir, os.getcwd())
@@ -31,7 +33,11 @@ class ReadmeTest(unittest.TestCase):
         self.assertEqual({language for language, _ in blocks}, {"python", "sh"})
         for language, code in blocks:
             if language == "python":
-                exec(compile(code, str(README), "exec"), {})
+                names: dict[str, Any] = {}
+                exec(compile(code, str(README), "exec"), names)
+                if "y_test" in names:
+                    right = names["prediction"].mean.argmax(axis=-1) == names["y_test"]
+                    self.assertGreater(np.mean(right), 0.5, code)
             else:
                 run_commands(code)
 
