@@ -1,14 +1,16 @@
 """Networks with outputs at positions: each is a row of one regression."""
 
+import dataclasses
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
 import pytest
-import scipy.stats
 
 import tfbdl
 from tfbdl.inference import Laplace, NeuralLinear
+from tfbdl.inference.neural_linear import moments
 from tfbdl.likelihoods import Normal
 
 RNG = np.random.default_rng(0)
@@ -126,15 +128,36 @@ def test_weights_of_examples_and_updates() -> None:
     )
 
 
-def test_joint_densities_are_not_kept() -> None:
+@pytest.mark.parametrize("sigma_noise", NOISES)
+def test_joint_density(sigma_noise: Any) -> None:
+    """What the evidence grows by: log p(y, D) - log p(D), of each example; also under a mask."""
+    _, own, _ = fitted(sigma_noise)
+    y = RNG.normal(size=(4, 2, 3, F))
+    prediction = tfbdl.predict(own, NEW, verbose=0)
+    before = float(own.log_marginal_likelihood())
+    expected = []
+    for x_n, y_n in zip(NEW, y, strict=True):
+        _, more, _ = fitted(sigma_noise)
+        more.update(x_n[np.newaxis], y_n[np.newaxis])
+        expected.append(float(more.log_marginal_likelihood()) - before)
+    np.testing.assert_allclose(prediction.log_prob(y), expected, 1e-6)
+    np.testing.assert_allclose(prediction[1:3].log_prob(y[1:3]), expected[1:3], 1e-6)
+    mask = np.zeros((4, 2, 3), bool)
+    mask[:, 0, 1] = True
+    alone = prediction.marginal.log_prob(y).numpy()[:, 0, 1].sum(axis=-1)
+    one = dataclasses.replace(prediction, mask=mask)
+    np.testing.assert_allclose(one.log_prob(y), alone, 1e-9)
+    got = tfbdl.log_predictive_density(own, NEW, y, 5)
+    np.testing.assert_allclose(got, expected, 1e-6)
+
+
+def test_joint_densities_of_too_many_positions_are_not_kept() -> None:
     _, own, _ = fitted(0.6)
+    with mock.patch.object(moments, "_KEPT", 100):
+        prediction = tfbdl.predict(own, NEW, verbose=0)
+    np.testing.assert_allclose(prediction.entropy, tfbdl.predict(own, NEW, verbose=0).entropy)
     with pytest.raises(ValueError, match=r"^log_prob needs the joint distribution of 12 outputs"):
-        tfbdl.predict(own, NEW, verbose=0).log_prob(np.zeros((4, 2, 3, F)))
-    law = tfbdl.predict(own, NEW, verbose=0).marginal
-    mean, covariance = own.function_moments(NEW)
-    variance = np.diagonal(covariance, axis1=1, axis2=2).reshape(mean.shape) + 0.36
-    expected = scipy.stats.norm(mean, np.sqrt(variance)).logpdf(0.0)
-    np.testing.assert_allclose(law.log_prob(np.zeros(mean.shape)), expected, 1e-6)
+        prediction.log_prob(np.zeros((4, 2, 3, F)))
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,29 @@ def test_answers_of_several_lengths_are_refused(pred_type: str) -> None:
             tfbdl.predict(model, Batches(), S, verbose=0)
 
 
+def test_neural_linear() -> None:
+    """Positions of all lengths are rows of one regression; answers are of one length."""
+
+    class Numbers(Batches):
+        def __getitem__(self, i: int) -> Any:
+            x, y = super().__getitem__(i)
+            return x, np.eye(3, dtype="float32")[y]
+
+    model, data = tagger(), Numbers()
+    linear = inference.NeuralLinear(model, sigma_noise=0.5).fit(data)
+    embedding = model.layers[1].get_weights()[0]
+    rows = [embedding[x].reshape(-1, 6) for x in X]
+    targets = [data[i][1].reshape(-1, 3) for i in range(len(X))]
+    of_rows = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+    known = inference.NeuralLinear(of_rows, sigma_noise=0.5)
+    known.fit(np.concatenate(rows), np.concatenate(targets))
+    got, expected = (float(m.log_marginal_likelihood()) for m in (linear, known))
+    np.testing.assert_allclose(got, expected, 1e-5)
+    assert tfbdl.predict(linear, X[1], verbose=0).mean.shape == (8, 6, 3)
+    with pytest.raises(ValueError, match=r"^x has batches with outputs of shapes \(N, 4, 3\) and"):
+        tfbdl.predict(linear, data, verbose=0)
+
+
 def test_what_takes_all_examples_at_once_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^x has batches with arrays of shapes \(N, 4\) and "):
         inference.MCMC(tagger(), 1.0, num_warmup=2, num_samples=2).fit(Batches())

@@ -14,6 +14,7 @@ from tfbdl.examples import as_array, examples
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.likelihoods.targets import match
 from tfbdl.predictive import Prediction
+from tfbdl.predictive.independent_outputs import IndependentOutputs
 from tfbdl.probability import tfp
 
 
@@ -25,12 +26,10 @@ class ClosedFormPrediction(Prediction):
         joint: p(y | x) of each example over all it holds, of batch shape (N,); None where the
             covariances of so many outputs and examples were not kept.
         marginal: p of each element of y, of the batch shape of `mean`.
-        are_independent: whether the outputs at a position are.
     """
 
-    joint: tfp.distributions.Distribution | None
+    joint: tfp.distributions.Distribution | IndependentOutputs | None
     marginal: tfp.distributions.Distribution
-    are_independent: bool = False
 
     @property
     def entropy(self) -> np.ndarray:
@@ -40,7 +39,8 @@ class ClosedFormPrediction(Prediction):
             ValueError: if it takes the joint distribution of an example's outputs, which was not
                 kept.
         """
-        if self.mean.ndim > 1 and (self.are_independent or self.mean.shape[-1] == 1):
+        independent = isinstance(self.joint, IndependentOutputs)
+        if self.mean.ndim > 1 and (independent or self.mean.shape[-1] == 1):
             return self.marginal.entropy().numpy().sum(axis=-1)
         if self.mean.ndim <= 2:
             return self._known_joint("entropy").entropy().numpy()
@@ -66,6 +66,11 @@ class ClosedFormPrediction(Prediction):
         Raises:
             ValueError: if y does not fit, or the joint distribution was not kept.
         """
+        law = self.joint
+        if isinstance(law, IndependentOutputs) and law.shape_matrix is not None:
+            y = match(tf.constant(as_array("y", y), tf.float64), tf.TensorShape(self.mean.shape))
+            mask = None if self.mask is None else self.mask.reshape(law.location.shape[:2])
+            return law.log_prob(np.asarray(y).reshape(law.location.shape), mask)
         joint = self._known_joint("log_prob")
         y = match(tf.constant(as_array("y", y), joint.dtype), tf.TensorShape(self.mean.shape))
         y = tf.reshape(y, [len(self.mean), -1]).numpy()
@@ -77,17 +82,18 @@ class ClosedFormPrediction(Prediction):
         return np.array([_log_density(*law) for law in laws])
 
     def _known_joint(self, asked: str) -> tfp.distributions.Distribution:
-        if self.joint is None:
+        if self.joint is None or isinstance(self.joint, IndependentOutputs):
             raise ValueError(
                 f"{asked} needs the joint distribution of {self.mean[0].size:,} outputs, which is "
-                f"not kept for {len(self)} examples; predict fewer at once by Laplace, or use "
-                "marginal"
+                f"not kept for {len(self)} examples; predict fewer at once, or use marginal"
             )
         return self.joint
 
     def _rows_of(self, name: str, value: Any, rows: np.ndarray) -> Any:
         if isinstance(value, tfp.distributions.Distribution):
             return _rows(value, rows)
+        if isinstance(value, IndependentOutputs):
+            return value.rows(rows)
         return super()._rows_of(name, value, rows)
 
 
@@ -104,8 +110,6 @@ def _rows(
 ) -> tfp.distributions.Distribution:
     """Some of the first axis of a batch of distributions."""
     rank = distribution.batch_shape.rank
-    if isinstance(distribution, tfp.distributions.Independent):
-        return distribution.copy(distribution=_rows(distribution.distribution, rows))
     of_rows = {}
     for name, properties in distribution.parameter_properties().items():
         value = distribution.parameters.get(name)

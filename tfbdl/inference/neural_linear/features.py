@@ -56,6 +56,11 @@ class FeatureBatch(NamedTuple):
         return self.phi.reshape(-1, self.phi.shape[-1])
 
     @property
+    def by_example(self) -> np.ndarray:
+        """The features of the positions of each example, shape (B, T, M)."""
+        return self.phi.reshape(len(self.phi), -1, self.phi.shape[-1])
+
+    @property
     def weights_of_rows(self) -> np.ndarray:
         """How much each position counts, shape (R,)."""
         shape = self.phi.shape[:-1]

@@ -23,7 +23,6 @@ from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.predictive.predict import Request
-from tfbdl.probability import tfp
 from tfbdl.sources import NO_TARGETS, Source
 
 BATCH_SIZE = 1000
@@ -193,10 +192,9 @@ class NeuralLinear(EvidenceMethod):
         batch_size = BATCH_SIZE if request.batch_size is None else request.batch_size
         draws = self._draw(request.num_samples, request.seed) if request.return_samples else None
         weights = None if draws is None else draws[0]
-        mean, leverage, drawn, mask = moments(solution, self._batches(x, batch_size), weights)
-        leverage = leverage[..., np.newaxis]
+        at = moments(solution, self._batches(x, batch_size), weights)
+        mean, leverage = at.mean, at.leverage[..., np.newaxis]
         variance = np.broadcast_to(noise.variance(solution), mean.shape)
-        marginal = noise.predictive(solution, mean, np.sqrt(1.0 + leverage))
         return ClosedFormPrediction(
             mean=_single(mean),
             aleatoric_variance=_single(variance),
@@ -204,11 +202,10 @@ class NeuralLinear(EvidenceMethod):
             expected_entropy=_single(np.full(mean.shape[:-1], noise.entropy(solution))),
             num_samples=request.num_samples,
             likelihood=noise.likelihood(),
-            outputs=None if draws is None else _single(noise.outputs(drawn, draws[1])),
-            mask=mask,
-            joint=tfp.distributions.Independent(marginal, 1) if mean.ndim == 2 else None,
-            marginal=marginal,
-            are_independent=True,
+            outputs=None if draws is None else _single(noise.outputs(at.drawn, draws[1])),
+            mask=at.mask,
+            joint=noise.joint(solution, mean, at.between),
+            marginal=noise.predictive(solution, mean, np.sqrt(1.0 + leverage)),
         )
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:

@@ -15,6 +15,7 @@ from tfbdl.inference.neural_linear.linear_regression import Solution
 from tfbdl.inference.prior_precision import in_float64
 from tfbdl.likelihoods import Normal
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
+from tfbdl.predictive.independent_outputs import IndependentOutputs
 from tfbdl.probability import tfp
 
 
@@ -56,6 +57,19 @@ class KnownNoise:
     ) -> tfp.distributions.Distribution:
         """p(y | x) of each element of y, for a `replicas` in units of the noise."""
         return tfp.distributions.Normal(mean, self.sigma * scale)
+
+    def joint(
+        self, solution: Solution, mean: np.ndarray, between: np.ndarray | None
+    ) -> IndependentOutputs:
+        """p(y | x) of an example at all its positions.
+
+        Args:
+            solution: the posterior.
+            mean: of f, shape (N, ..., F).
+            between: covariances of f between positions, in units of the noise, (N, T, T), or None.
+        """
+        sigma = np.full(mean.shape[-1], self.sigma)
+        return IndependentOutputs(_by_example(mean), sigma, _with_noise(between))
 
     def likelihood(self) -> Normal:
         """p(y | a function and its noise)."""
@@ -110,6 +124,13 @@ class UnknownNoise:
         a, b = self.posterior(solution)
         return tfp.distributions.StudentT(2.0 * a, mean, tf.sqrt(b / a) * scale)
 
+    def joint(
+        self, solution: Solution, mean: np.ndarray, between: np.ndarray | None
+    ) -> IndependentOutputs:
+        a, b = self.posterior(solution)
+        scale = np.sqrt(b.numpy() / a)
+        return IndependentOutputs(_by_example(mean), scale, _with_noise(between), 2.0 * a)
+
     def likelihood(self) -> Normal:
         return Normal("predicted")
 
@@ -147,6 +168,14 @@ def _two_positive(noise_prior: Any) -> list[float]:
 def raw_scale(sigma: np.ndarray) -> np.ndarray:
     """The number whose softplus is sigma."""
     return sigma + np.log(-np.expm1(-sigma))
+
+
+def _by_example(mean: np.ndarray) -> np.ndarray:
+    return mean.reshape(len(mean), -1, mean.shape[-1])
+
+
+def _with_noise(between: np.ndarray | None) -> np.ndarray | None:
+    return None if between is None else between + np.eye(between.shape[-1])
 
 
 def _volume(solution: Solution) -> tf.Tensor:
