@@ -25,6 +25,9 @@ class Posterior(keras.layers.Layer, abc.ABC):
     A posterior given to a layer is a template: the layer makes one for each of its weights with
     `create`. All variables keep their own precision under mixed-precision policies.
 
+    Args:
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+
     Attributes:
         independent_normal: whether elements are independent and normal, so that sums of them are
             normal with variances that add up (what local reparameterisation needs).

@@ -14,6 +14,9 @@ from tfbdl.priors import LogUniform, Prior
 class PointMass(Posterior):
     """q(w) = delta(w - mu). Its KL is -log p(mu) up to a constant, so training finds the MAP.
 
+    Args:
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+
     Raises:
         ValueError: if the prior is without bound at 0, where the MAP then is, whatever the data.
     """

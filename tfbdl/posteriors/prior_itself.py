@@ -15,6 +15,9 @@ class PriorItself(Posterior):
 
     `tfbdl.predict` then gives the prior predictive distribution.
 
+    Args:
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
+
     Raises:
         ValueError: if the prior is improper.
     """
