@@ -257,6 +257,25 @@ class StockLayersTest(tf.test.TestCase, parameterized.TestCase):
             self.assert_close(outputs(model, x), outputs(copy, x))
             self.assertEqual(copy.dtype_policy.name, model.dtype_policy.name)
 
+    def test_policies_in_other_types(self) -> None:
+        """A map of policies stays one, and what it says of integers too."""
+        policies = keras.dtype_policies
+        of_paths = {"d/kernel": policies.get("int8_from_float32"), "d": policies.get("float32")}
+        given = policies.DTypePolicyMap(default_policy="float32", policy_map=of_paths)
+        by_name = policies.DTypePolicyMap(policy_map={"d": "int8_from_float32"})
+        for policy in (given, by_name):
+            copy = copy_layer(keras.layers.Dense(3, dtype=policy), "float64").dtype_policy
+            self.assertIsInstance(copy, policies.DTypePolicyMap)
+            self.assertEqual(list(copy), list(policy))
+            for path in policy:
+                asked = policies.get(policy[path]).name.replace("float32", "float64")
+                self.assertEqual(policies.get(copy[path]).name, asked)
+        self.assertEqual(
+            copy_layer(keras.layers.Dense(3, dtype=given), "float64").compute_dtype, "float64"
+        )
+        quantized = keras.layers.Dense(3, name="int8_source_name", dtype="int8_from_float32")
+        self.assertEqual(copy_layer(quantized, "float64").dtype_policy.name, "int8_from_float64")
+
     def test_frozen_weights_of_converted_layers(self) -> None:
         dense = keras.layers.Dense(3, name="head")
         model = keras.Sequential([keras.Input((4,)), dense])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import unittest
+from collections.abc import Iterator
 
 from imports import MODULES, PACKAGE, ROOT, imports
 
+NOT_OF_COMMANDS = {"TYPE_CHECKING", "not startup.is_command()"}
 JOINS = {"__init__", "__main__", "cli", "startup"}
 
 
@@ -23,6 +25,22 @@ def allowed() -> dict[str, set[str]]:
         else:
             table[name] = {part.strip("` ") for part in cells[2].split(",") if "`" in part}
     return table
+
+
+def imported_at_start(code: ast.Module) -> Iterator[str]:
+    """What the command line imports with a module, in conditions too."""
+    todo: list[ast.AST] = [code]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) in NOT_OF_COMMANDS:
+            todo += node.orelse
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            todo += ast.iter_child_nodes(node)
 
 
 def room(module: str) -> str:
@@ -70,14 +88,8 @@ class StructureTest(unittest.TestCase):
             if name in done or name not in MODULES:
                 continue
             done.add(name)
-            for statement in ast.parse(MODULES[name].read_text()).body:
-                if isinstance(statement, ast.ImportFrom):
-                    module = str(statement.module)
-                    todo += [module, *(f"{module}.{alias.name}" for alias in statement.names)]
-                elif isinstance(statement, ast.Import):
-                    module = statement.names[0].name
-                else:
-                    continue
+            for module in imported_at_start(ast.parse(MODULES[name].read_text())):
+                todo.append(module)
                 self.assertNotIn(module.partition(".")[0], ("keras", "tensorflow"), name)
         self.assertIn("tfbdl.examples", done)
 

@@ -174,8 +174,15 @@ def _in_type(config: Any, dtype: str | None) -> Any:
 
 def _policy(value: Any, dtype: str) -> Any:
     """The config of a policy of types with another floating type, quantized as before."""
-    if "source_name" in str(value):
-        return {**value, "config": {**value["config"], "source_name": dtype}}
+    config = value.get("config", {}) if isinstance(value, dict) else {}
+    if "policy_map" in config:
+        policies = {path: _policy(policy, dtype) for path, policy in config["policy_map"].items()}
+        default = _policy(config["default_policy"], dtype)
+        return {**value, "config": {"default_policy": default, "policy_map": policies}}
+    if "source_name" in config:
+        return {**value, "config": {**config, "source_name": dtype}}
+    if isinstance(value, str) and "_from_" in value:
+        return value.partition("_from_")[0] + "_from_" + dtype
     return dtype if "float" in str(value) else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -106,8 +107,11 @@ def map_named_arrays(function: Callable[[str, Any], Any], name: str, values: Any
         items = values.items()
         return {k: map_named_arrays(function, f"{name}[{k!r}]", part) for k, part in items}
     if isinstance(values, (list, tuple)) and any(map(_is_array, values)):
-        parts = [map_named_arrays(function, f"{name}[{i}]", p) for i, p in enumerate(values)]
-        return type(values)(*parts) if hasattr(values, "_fields") else type(values)(parts)
+        fields = getattr(values, "_fields", None)
+        within = fields if fields else range(len(values))
+        names = [f"{name}.{part}" if fields else f"{name}[{part}]" for part in within]
+        parts = [map_named_arrays(function, *named) for named in zip(names, values, strict=True)]
+        return type(values)(*parts) if fields else type(values)(parts)
     return function(name, values)
 
 
@@ -125,8 +129,15 @@ def _of_no_number(array: np.ndarray) -> str:
     if array.ndim == 0:
         return f"={shown(array.item())} is no array"
     flat = array.reshape(-1)
-    where = next((i for i, v in enumerate(flat) if not isinstance(v, (str, bytes))), 0)
+    places = [i for i, value in enumerate(flat) if not isinstance(value, (str, bytes))]
+    where = next((i for i in places if _is_missing(flat[i])), places[0] if places else 0)
     return f" holds {shown(flat[where])} in example {where * len(array) // len(flat)}"
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether it stands for no value: None, NaN, or NA and NaT of pandas."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _is_array(value: Any) -> bool:

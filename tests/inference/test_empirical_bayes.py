@@ -1,5 +1,6 @@
 """Training by the marginal likelihood, against the exact one of linear regression."""
 
+import contextlib
 import functools
 import tempfile
 from typing import Any
@@ -16,6 +17,8 @@ from tfbdl.inference import EmpiricalBayes, Laplace, NeuralLinear
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)).astype("float32")
 Y = (X @ [[0.8], [-0.3], [0.0]] + 0.5 + RNG.normal(0, 0.4, (40, 1))).astype("float32")
+
+SIZES = {"price": 1, "kind": 3}
 
 
 def network(units: int = 1, loss: Any = None, **kwargs: Any) -> Any:
@@ -103,6 +106,30 @@ class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
         laplace.model.compile("sgd", "mse")
         with self.assertRaisesRegex(ValueError, "^loss='mse' is not that of laplace; compile"):
             fit(laplace.model, callback, 1)
+        summed = network(loss=likelihoods.Normal(0.7, reduction="sum"))
+        with self.assertRaisesRegex(ValueError, "^loss='normal' has reduction='sum', beside which"):
+            fit(summed, EmpiricalBayes(Laplace(summed), X, Y), 1)
+
+    @parameterized.parameters(
+        ({}, True),
+        ({"name": "other"}, True),
+        ({"price": likelihoods.Normal(0.7, name="other")}, True),
+        ({"price": likelihoods.Normal(0.6)}, False),
+        ({"kind": likelihoods.Categorical(ignore_class=2)}, False),
+        ({"weights": {"price": 2.0, "kind": 1.0}}, False),
+    )
+    def test_the_law_of_several_outputs(self, change: dict[str, Any], same: bool) -> None:
+        """Whether the loss is that of laplace is asked of each output, names aside."""
+        x = keras.Input((3,))
+        heads = {name: keras.layers.Dense(units, name=name)(x) for name, units in SIZES.items()}
+        model = keras.Model(x, heads)
+        model.compile("sgd", {"price": likelihoods.Normal(0.7), "kind": likelihoods.Categorical()})
+        laws = {"price": likelihoods.Normal(0.7), "kind": likelihoods.Categorical()}
+        laws |= {name: law for name, law in change.items() if name in laws}
+        others = {name: value for name, value in change.items() if name not in laws}
+        callback = EmpiricalBayes(Laplace(model, likelihoods.Joint(laws, **others)), X, Y)
+        with contextlib.nullcontext() if same else self.assertRaisesRegex(ValueError, "not that"):
+            callback.set_model(model)
 
 
 class ResumeTest(tf.test.TestCase, parameterized.TestCase):

@@ -88,6 +88,17 @@ class ArgumentTest(InputCase):
     def test_uncompiled(self) -> None:
         self.refuse("not compiled", keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]))
 
+    def test_losses_that_are_sums(self) -> None:
+        """KL / N is beside the mean over a batch; a network without a KL may be as it likes."""
+        loss = tfbdl.likelihoods.Categorical(reduction="sum")
+        layer = tfbdl.layers.BayesDense(3, num_data=N)
+        bayesian = keras.Sequential([keras.Input((4,)), layer])
+        bayesian.compile("sgd", loss)
+        self.refuse("^loss='categorical' has reduction='sum', beside which KL / N", bayesian)
+        plain = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+        plain.compile("sgd", loss)
+        tfbdl.train(plain, X, Y, epochs=1, batch_size=4, jit_compile=False, verbose=0)
+
     def test_epochs(self) -> None:
         for epochs in (0, -1, 2.0, "3", True, None, float("nan")):
             with self.subTest(epochs=epochs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -58,6 +58,11 @@ def test_a_function_of_the_epoch_gives_structures() -> None:
     np.testing.assert_allclose(streamed["loss"], whole["loss"], rtol=1e-5)
 
 
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
 @pytest.mark.parametrize(
     ("x", "message"),
     [
@@ -71,6 +76,11 @@ def test_a_function_of_the_epoch_gives_structures() -> None:
             r"x\['b'\] holds nan in example 23; give numbers or strings",
         ),
         ({"a": A, "b": np.array([["red", 1]] * 24, object)}, r"x\['b'\] holds 1 in example 0; "),
+        (
+            {"a": A, "b": np.array([["red", 1]] * 23 + [[None, 1]], object)},
+            r"x\['b'\] holds None in example 23; ",
+        ),
+        (Pair(A, [["red"]] * 23 + [[np.nan]]), r"x\.b holds nan in example 23; "),
     ],
 )
 def test_refusals(x: Any, message: str) -> None:

@@ -15,7 +15,7 @@ from tfbdl.arguments import instance, integer, option, positive_integer, shown
 from tfbdl.as_call import as_call
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.laplace import Laplace
-from tfbdl.likelihoods import Likelihood, Normal
+from tfbdl.likelihoods import Joint, Likelihood, Normal
 from tfbdl.sources import GENERATOR, NO_TARGETS, Source, kind_of
 
 
@@ -88,6 +88,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
     def set_model(self, model: keras.Model) -> None:
         super().set_model(model)
         likelihoods.check_metrics(model)
+        likelihoods.check_is_mean(model, "the prior's part")
         if model is not self.laplace.model:
             raise ValueError(f"laplace is of model={self.laplace.model.name!r}; train that one")
         self._noise_of_loss = _noise(model, self.laplace)
@@ -182,7 +183,7 @@ def _noise(model: keras.Model, laplace: Laplace) -> float | None:
     loss = likelihoods.of_model(model, None)
     likelihood = laplace.likelihood or loss
     chosen = isinstance(loss, Normal) and loss.scale != "predicted"
-    if loss is None or likelihood is None or _law(loss) != _law(likelihood):
+    if loss is None or _law(loss) != _law(likelihood):
         raise ValueError(
             f"loss={shown(model.loss)} is not that of laplace; compile the model with its "
             "likelihood"
@@ -190,9 +191,15 @@ def _noise(model: keras.Model, laplace: Laplace) -> float | None:
     return float(loss.scale) if chosen else None
 
 
-def _law(likelihood: Likelihood) -> Any:
-    """What makes a likelihood another: all but its name, and a noise that is chosen by the data."""
-    config = {**likelihood.get_config(), "name": None}
-    if isinstance(likelihood, Normal) and likelihood.scale != "predicted":
+def _law(likelihood: Likelihood | None, noise_is_chosen: bool = True) -> Any:
+    """What makes a likelihood another: all but names, and a noise that is chosen by the data."""
+    if isinstance(likelihood, Joint):
+        parts = [_law(part, noise_is_chosen=False) for part in likelihood.parts]
+        return likelihood.names, parts, keras.tree.flatten(likelihood.weights)
+    if likelihood is None:
+        return None
+    config = likelihood.get_config()
+    if noise_is_chosen and isinstance(likelihood, Normal) and likelihood.scale != "predicted":
         config["scale"] = None
-    return type(likelihood), config
+    own = {name: value for name, value in config.items() if name not in ("name", "reduction")}
+    return type(likelihood), keras.saving.serialize_keras_object(own)

@@ -20,6 +20,7 @@ from tfbdl.likelihoods.of_keras import of_loss
 from tfbdl.likelihoods.of_outputs import check_targets as check_targets
 from tfbdl.likelihoods.poisson import Poisson
 from tfbdl.likelihoods.quantiles import Quantiles
+from tfbdl.likelihoods.reduction import check_is_mean as check_is_mean
 from tfbdl.likelihoods.stock_metrics import check_metrics as check_metrics
 from tfbdl.likelihoods.student_t import StudentT
 

@@ -160,19 +160,26 @@ class Posterior(keras.layers.Layer, abc.ABC):
 
     def kl(self, key: tf.Tensor) -> tf.Tensor:
         """KL(q || prior), in nats; `key` is used where it can only be estimated."""
-        return self.sample_and_kl(key)[1]
+        return self.kl_at(self.exact_kl, lambda: self.sample_and_log_prob(key))
 
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample(key)`, and the KL, estimated at that w where it is estimated."""
         w, log_q = self.sample_and_log_prob(key)
-        return w, self.kl_at(w, log_q, self.exact_kl)
+        return w, self.kl_at(self.exact_kl, lambda: (w, log_q))
 
     def kl_at(
-        self, w: tf.Tensor, log_q: tf.Tensor, exact_kl: Callable[[], tf.Tensor | None]
+        self,
+        exact_kl: Callable[[], tf.Tensor | None],
+        drawn: Callable[[], tuple[tf.Tensor, tf.Tensor]],
     ) -> tf.Tensor:
-        """The KL in nats: the closed form where it is wanted and known, else estimated at w."""
+        """The KL in nats: the closed form where it is wanted and known, else at a drawn (w, log q).
+
+        Args:
+            exact_kl: gives the closed form, or None.
+            drawn: gives w and log q(w), where the KL is estimated.
+        """
         exact = exact_kl() if self.exact else None
-        return sampled_kl(w, log_q, self.prior) if exact is None else exact
+        return sampled_kl(*drawn(), self.prior) if exact is None else exact
 
     def sample_and_log_prob(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """`sample(key)`, and `log_prob` there, which a family may know however narrow it is."""

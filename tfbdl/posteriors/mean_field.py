@@ -58,7 +58,6 @@ class MeanFieldNormal(IndependentScales):
         z = random.normal(key, mu.shape, mu.dtype)
         w = mu + sigma * z
         return w, self.kl_at(
-            w,
-            normal_log_prob(z, log_sigma),
             lambda: self.prior.kl_from_normal(mu, sigma, log_sigma),
+            lambda: (w, normal_log_prob(z, log_sigma)),
         )

@@ -135,8 +135,8 @@ def _in_float32(model: keras.Model) -> keras.Model:
     """A copy of a graph of mixed precision in the type of its weights; any other as it is."""
     types = {layer.variable_dtype for layer in walk(model)}
     types |= {spec.dtype.name for spec in keras.tree.flatten(input_specs(model))}
-    of_weights = {name for name in types if "float" in name}
-    is_mixed = is_graph(model) and of_weights == {"float32"}
+    floating = {name for name in types if "float" in name}
+    is_mixed = is_graph(model) and floating == {"float32"}
     return in_precision(model, "float32") if is_mixed else model
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl import arguments, likelihoods, random
+from tfbdl import arguments, kl_term, likelihoods, random
 from tfbdl.arguments import optional, positive_integer, shown, verbosity
 from tfbdl.examples import check_finite, map_named_arrays
 from tfbdl.keras_private import takes_training, walk
@@ -42,6 +42,8 @@ def check(
     verbosity("verbose", verbose)
     check_told_of_training(model)
     likelihoods.check_metrics(model)
+    if kl_term.loss_terms(model):
+        likelihoods.check_is_mean(model, "KL / N")
 
 
 def check_callbacks(callbacks: Any) -> None:
