@@ -107,7 +107,7 @@ def accuracy(args: argparse.Namespace) -> None:
     for name, records in rows.items():
         sets = ("test", "full_test")
         columns = [f"{test}_acc_{kind}" for test in sets for kind in ("naive", "mc")]
-        ours = [spread([100.0 * record[column] for record in records]) for column in columns]
+        ours = [mean_and_sd([100.0 * record[column] for record in records]) for column in columns]
         if name == "base":
             ours[1] = ours[3] = "-"
         naive, mc = slides_logs.ACCURACY[name]
@@ -204,7 +204,7 @@ class KeepMeans(keras.callbacks.Callback):
             self.means.append({"epoch": epoch + 1, **means})
 
 
-def spread(values: list[float]) -> str:
+def mean_and_sd(values: list[float]) -> str:
     """Mean and standard deviation, as the slides print them."""
     return f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
 

@@ -12,11 +12,7 @@ from tfbdl.models import vae_data
 
 
 class WithoutTargets(keras.Model):
-    """A model of p(x): `fit` and `evaluate` take x, which its likelihood has to have.
-
-    Args:
-        **kwargs: `name`, `dtype` and `trainable`, as in `keras.Model`.
-    """
+    """A model of p(x): `fit` and `evaluate` take x, which its likelihood has to have."""
 
     likelihood: Likelihood
 

@@ -79,7 +79,7 @@ def three_classes(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def traditional(num_data: int, seed: int) -> keras.Model:
     """1-6-1 with tanh: one number for each weight."""
     keras.utils.set_random_seed(seed)
-    layers = [keras.layers.Dense(6, "tanh", **spread()), keras.layers.Dense(1, **spread())]
+    layers = [keras.layers.Dense(6, "tanh", **far_apart()), keras.layers.Dense(1, **far_apart())]
     return compiled([keras.Input((1,)), *layers], Normal(NOISE))
 
 
@@ -88,14 +88,14 @@ def bayesian(num_data: int, seed: int) -> keras.Model:
     keras.utils.set_random_seed(seed)
 
     def layer(units: int, activation: str | None, seed: int) -> BayesDense:
-        return bayes(units, activation, num_data, seed, prior=hmc.SIGMA, **spread())
+        return bayes(units, activation, num_data, seed, prior=hmc.SIGMA, **far_apart())
 
     return compiled(
         [keras.Input((1,)), layer(6, "tanh", seed), layer(1, None, seed + 1)], Normal(NOISE)
     )
 
 
-def spread() -> dict[str, keras.initializers.Initializer]:
+def far_apart() -> dict[str, keras.initializers.Initializer]:
     """Weights that start so far apart that few units bend all over the data."""
     return {
         name: keras.initializers.RandomNormal(stddev=2.0)
