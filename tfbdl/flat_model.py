@@ -42,6 +42,7 @@ class FlatModel:
             in and their own, as "dense/kernel"; a name that is taken gets a number.
         size: D.
         inference: the arguments of a call in inference mode.
+        training: the arguments of a call in training.
 
     Raises:
         ValueError: if the model is not built, has nothing to train, or holds a layer that draws
@@ -71,7 +72,8 @@ class FlatModel:
         self.shapes = _by_path(model)
         self.sizes = [math.prod(shape) for shape in self.shapes.values()]
         self.size = sum(self.sizes)
-        self.inference = {"training": False} if takes_training(model) else {}
+        takes = takes_training(model)
+        self.inference, self.training = ({"training": t} if takes else {} for t in (False, True))
         self.dtype = tf.as_dtype(model.trainable_variables[0].dtype)
 
     @property

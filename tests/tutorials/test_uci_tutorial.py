@@ -33,7 +33,6 @@ from tutorials.uci import (
     by_training,
     held_out,
     hierarchical_prior,
-    joint_ensemble,
     published,
 )
 from tutorials.uci.split import Split
@@ -127,57 +126,6 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
         expected += t(bias, 1.0) + t(out, 1 / 4) + t(out_bias, 1.0) + noise
         actual = hierarchical_prior.prior_of(model)(tf.constant(theta, tf.float32))
         self.assertAllClose(actual, expected, rtol=1e-5)
-
-
-class JointEnsembleTest(tf.test.TestCase):
-    def test_members_train_as_by_themselves(self) -> None:
-        """Batches of all examples, whose order says nothing, by Keras' Adam."""
-        split = Split.of(raw(8))
-
-        def build() -> keras.Model:
-            return keras.Sequential(
-                [keras.Input((3,)), keras.layers.Dense(2, "tanh"), keras.layers.Dense(2)]
-            )
-
-        likelihood, members = Normal("predicted"), []
-        for seed in (3, 4):
-            keras.utils.set_random_seed(seed)
-            model = build()
-            optimizer = keras.optimizers.Adam(0.1)
-            for _ in range(3):
-                with tf.GradientTape() as tape:
-                    loss = likelihood(split.y, model(split.x))
-                gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
-                optimizer.apply(gradients, model.trainable_variables)
-            members.append(np.concatenate([np.ravel(v) for v in model.get_weights()]))
-        path = joint_ensemble.epochs(
-            build,
-            likelihood,
-            *split[:2],
-            num_members=2,
-            optimizer=keras.optimizers.Adam(0.1),
-            batch_size=100,
-            seed=3,
-        )
-        for _ in range(4):
-            actual = next(path)
-        self.assertAllClose(actual, members, rtol=1e-4, atol=1e-5)
-
-    def test_batches_are_of_all_examples_once(self) -> None:
-        """A mean without inputs: small steps of SGD add up what each batch pulls."""
-        x, y = np.zeros((6, 1), "float32"), np.arange(6, dtype="float32")[:, None]
-        path = joint_ensemble.epochs(
-            lambda: keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]),
-            Normal(1.0),
-            x,
-            y,
-            num_members=3,
-            optimizer=keras.optimizers.SGD(1e-6),
-            batch_size=2,
-            seed=0,
-        )
-        next(path)
-        self.assertAllClose(1e6 * next(path)[:, 1], [np.mean(y) * 3] * 3, rtol=1e-4)
 
 
 class NoiseTest(tf.test.TestCase):

@@ -24,6 +24,12 @@ from tfbdl.training.streams import Batches, Step, Stream, on_device
 BATCH_SIZE = 100
 
 
+def order_of_epoch(num_data: int, seed: int, number: int) -> tf.Tensor:
+    """The order of arrays of N examples in an epoch, from 1 on, shape (N,)."""
+    key = tf.constant([word(seed), number], tf.int64)
+    return tf.random.experimental.stateless_shuffle(tf.range(num_data), key)
+
+
 class Arrays:
     """Examples that stay on the device, where each replica gathers its part of a batch.
 
@@ -68,9 +74,7 @@ class Arrays:
 
     def epoch(self, number: int) -> tf.Tensor:
         """The order of the examples, shape (N,)."""
-        order = tf.range(self.num_data)
-        seed = tf.constant([word(self.seed), number], tf.int64)
-        return tf.random.experimental.stateless_shuffle(order, seed)
+        return order_of_epoch(self.num_data, self.seed, number)
 
     @property
     def like(self) -> tf.Tensor:

@@ -1,11 +1,5 @@
 """Deep ensembles whose members train together in one compiled loop.
 
-Each member k has weights theta_k, and batches in an order of its own, whose loss is
--1/B sum_b log p(y_b | f(theta_k, x_b)). The weights of all are one variable, (K, D): an optimizer
-that moves each number by its own gradients, as Adam does, moves it as if members were trained by
-themselves. It is what `tfbdl.inference.DeepEnsemble` does with one member after the other, for
-networks so small that most of a step is not arithmetic.
-
 When to stop is chosen on the last 20 % of the training part, for the ensemble as a whole.
 """
 
@@ -23,6 +17,7 @@ import tensorflow as tf
 
 import tfbdl
 from tfbdl.flat_model import FlatModel
+from tfbdl.inference.joint_training import epochs_together
 from tfbdl.likelihoods import Likelihood, Normal
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction
@@ -31,65 +26,6 @@ from tutorials.uci.split import Split
 
 LOOKS = 40
 """How often an ensemble is asked about what it is not trained on."""
-
-
-def epochs(
-    build: Callable[[], keras.Model],
-    likelihood: Likelihood,
-    x: np.ndarray,
-    y: np.ndarray,
-    *,
-    num_members: int,
-    optimizer: keras.optimizers.Optimizer,
-    batch_size: int,
-    seed: int,
-) -> Iterator[np.ndarray]:
-    """The members' weights, shape (K, D), before the first epoch and after each.
-
-    Args:
-        build: makes a network; called for each member, under its own Keras seed.
-        likelihood: p(y | f(x)).
-        x: shape (N, ...).
-        y: shape (N, ...).
-        num_members: K.
-        optimizer: one that moves each number by its own gradients.
-        batch_size: B; examples of an epoch that fill no batch are left out.
-        seed: of the first member; the next ones have the next.
-    """
-    flats = []
-    for k in range(num_members):
-        keras.utils.set_random_seed(seed + k)
-        flats.append(FlatModel(build()))
-    flat, data = flats[0], (tf.constant(x), tf.constant(y))
-    batch_size = min(batch_size, len(x))
-    num_steps = len(x) // batch_size
-
-    def gradient(member: tuple[tf.Tensor, ...]) -> tf.Tensor:
-        theta, x, y = member
-        with tf.GradientTape() as tape:
-            tape.watch(theta)
-            loss = -tf.reduce_mean(likelihood.log_prob(y, flat(theta, x)))
-        return tape.gradient(loss, theta)
-
-    theta = keras.Variable(tf.stack([member.theta for member in flats]))
-    optimizer.build([theta])
-
-    @tf.function(autograph=False, jit_compile=True)
-    def epoch(orders: tf.Tensor) -> None:
-        def step(i: tf.Tensor) -> tuple[tf.Tensor]:
-            batches = [tf.gather(array, orders[i]) for array in data]  # (K, B, ...)
-            gradients = tf.vectorized_map(gradient, (tf.convert_to_tensor(theta.value), *batches))
-            optimizer.apply([gradients], [theta])
-            return (i + 1,)
-
-        tf.while_loop(lambda i: i < num_steps, step, (tf.constant(0),))
-
-    rng = np.random.default_rng(seed)
-    while True:
-        yield theta.numpy()
-        orders = np.stack([rng.permutation(len(x)) for _ in range(num_members)])
-        orders = orders[:, : num_steps * batch_size].reshape(num_members, num_steps, batch_size)
-        epoch(tf.constant(orders.swapaxes(0, 1), tf.int32))
 
 
 def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
@@ -127,14 +63,27 @@ def members(
     data: Split,
     args: argparse.Namespace,
 ) -> Iterator[np.ndarray]:
-    """The `epochs` of networks of these layers, which predict the noise too."""
-    return epochs(
-        lambda: sequential(layers(args), data),
+    """The weights of networks of these layers, which predict the noise too, after each epoch.
+
+    Network k has the Keras seed `args.seed + k`; the first weights are those before any epoch.
+    """
+    networks = []
+    for k in range(num_members):
+        keras.utils.set_random_seed(args.seed + k)
+        networks.append(sequential(layers(args), data))
+    return epochs_together(
+        networks,
         Normal("predicted"),
-        data.x,
-        data.y,
-        num_members=num_members,
+        tf.constant(data.x),
+        tf.constant(data.y),
+        orders(len(data.x), num_members, args.seed),
         optimizer=keras.optimizers.Adam(args.rate),
-        batch_size=args.batch_size,
-        seed=args.seed,
+        batch_size=min(args.batch_size, len(data.x)),
     )
+
+
+def orders(num_data: int, num_members: int, seed: int) -> Iterator[np.ndarray]:
+    """The orders of the examples in each epoch, shape (K, N), without an end."""
+    rng = np.random.default_rng(seed)
+    while True:
+        yield np.stack([rng.permutation(num_data) for _ in range(num_members)])
