@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from tfbdl.keras_private import (
 )
 from tfbdl.keras_private_graphs import rebuild
 from tfbdl.model_arguments import keras_model, output_on
-from tfbdl.quantization import has_scales_to_train
+from tfbdl.quantization import scales_of
 from tfbdl.recording import Call, recorded
 
 
@@ -59,12 +59,6 @@ class FlatModel:
                     f"model={model.name!r} has the random layer {layer.name!r} "
                     f"({type(layer).__name__}); inference over weights needs a deterministic "
                     "model, such as tfbdl.to_deterministic gives"
-                )
-            if has_scales_to_train(layer):
-                raise ValueError(
-                    f"model={model.name!r} has the layer {layer.name!r} quantized to "
-                    f"{layer.quantization_mode}, whose scales are no weights; quantize to 'int8', "
-                    "or not at all"
                 )
         if not model.trainable_variables:
             raise ValueError(f"model={model.name!r} has no trainable weights")
@@ -104,6 +98,22 @@ class FlatModel:
         """Puts theta into the model."""
         for variable, w in zip(self.model.trainable_variables, self.unflatten(theta), strict=True):
             variable.assign(w)
+
+    def check_no_scales(self, index: Iterable[int] | None = None) -> None:
+        """Raises ValueError where scales of float8 are among the weights, which have no posterior.
+
+        Args:
+            index: places of weights in `model.trainable_variables`; by default all.
+        """
+        weights = self.model.trainable_variables
+        chosen = {id(v) for v in (weights if index is None else [weights[i] for i in index])}
+        for layer in walk(self.model):
+            if any(id(v) in chosen for v in scales_of(layer)):
+                raise ValueError(
+                    f"model={self.model.name!r} has the layer {layer.name!r} quantized to "
+                    f"{layer.quantization_mode}, whose scales are no weights; quantize to 'int8', "
+                    "or not at all"
+                )
 
     def check_inputs(self, x: Any) -> None:
         """Raises ValueError where the model does not take inputs like the first of these."""

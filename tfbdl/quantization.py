@@ -19,6 +19,7 @@ def has_integers(layer: Any) -> bool:
     )
 
 
-def has_scales_to_train(layer: Any) -> bool:
-    """Whether it is quantized to numbers whose scales each step sets, as those of float8."""
-    return is_quantized(layer) and any(v.overwrite_with_gradient for v in own_variables(layer))
+def scales_of(layer: Any) -> list[Any]:
+    """The variables of a quantized layer that each step of a training sets, as those of float8."""
+    own = own_variables(layer) if is_quantized(layer) else []
+    return [v for v in own if v.overwrite_with_gradient]

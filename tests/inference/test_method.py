@@ -581,6 +581,31 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllInRange((summary.mean - 2.0) / error, -1.0, 1.0)
         self.assertAllClose(summary.stddev, [1.0, 0.5], rtol=0.15)
 
+    def test_chains_draw_where_a_posterior_starts_them(self) -> None:
+        """In each fit, by its seed; the argument stays, and copies have the points in its place."""
+        laplace = Laplace(network(), **OF_ALL).fit(X, Y)
+        sizes = {"num_warmup": 0, "num_samples": 2, "num_chains": 3, "jit_compile": False}
+        still = HMC(step_size=1e-9, trajectory_length=1e-9)
+        chains = MCMC(laplace.model, 1.0, kernel=still, initial=laplace, **sizes)
+        given = chains.initial
+        self.assertEqual(repr(given), repr(laplace))
+        others = [pickle.loads(pickle.dumps(chains)), copy.copy(chains), copy.deepcopy(chains)]
+        others.append(MCMC.from_config(chains.get_config()))
+        for each in (chains, *others):
+            theta = each.fit(X, Y, verbose=0).theta[0]
+            self.assertAllClose(theta, laplace.sample(3, seed=0), atol=1e-5)
+        chains.seed = 7
+        for data in ((X, Y), (X[::2], Y[::2])):
+            expected = laplace.fit(*data).sample(3, seed=7)
+            self.assertAllClose(chains.fit(X, Y, verbose=0).theta[0], expected, atol=1e-5)
+        self.assertIs(chains.initial, given)
+        with tempfile.TemporaryDirectory() as folder:
+            chains.save(f"{folder}/p.keras")
+            loaded = tfbdl.load(f"{folder}/p.keras")
+        self.assertAllEqual(loaded.initial, expected)
+        self.assertAllEqual(loaded.theta, chains.theta)
+        self.assertLen(list(walk(chains)), len(list(walk(chains.model))) + 1)
+
     @parameterized.parameters(MAP, MCMC)
     def test_they_take_no_data_and_make_no_network(self, kind: Any) -> None:
         made = kind(density, **START)

@@ -88,6 +88,7 @@ def _drawn(model: keras.Model, prior: Any, num_samples: int, seed: int) -> Weigh
     if is_joint(prior) and not isinstance(prior, Mapping):
         raise ValueError("prior is a function, which cannot be drawn from; give priors of weights")
     flat = FlatModel(model)
+    flat.check_no_scales()
     priors = prior_of_each(prior, flat)
     key = random.key_of(seed, "prior predictive")
 

@@ -221,8 +221,7 @@ class DeepEnsemble(TrainingMethod):
 
     def get_config(self) -> dict[str, Any]:
         made_by = self.build_model if self._network is None else self._network
-        network = self._serialized("build_model", made_by)
-        return {**self._config_but("build_model"), "build_model": network}
+        return self._config_but(build_model=made_by)
 
     def _make(self, seed: int) -> keras.Model:
         keras.utils.set_random_seed(seed)

@@ -16,6 +16,36 @@ from tfbdl.inference.method import Method, NotFittedError
 from tfbdl.memory import require
 
 
+class PosteriorStarts:
+    """Starts of chains that are draws of another posterior.
+
+    What holds them is saved without the posterior, since Keras sees none.
+
+    Args:
+        posterior: a fitted method.
+
+    Raises:
+        NotFittedError: if it is not fitted.
+    """
+
+    def __init__(self, posterior: Method) -> None:
+        if not posterior.is_fitted:
+            raise NotFittedError(f"initial={posterior!r}; call its fit first")
+        self.posterior = posterior
+
+    def points(self, num_chains: int, seed: int) -> np.ndarray:
+        """Draws of the posterior as it is now, shape (C, D).
+
+        Where chains are more than draws, as the members of an ensemble, they are taken again from
+        the first on.
+        """
+        draws = self.posterior.sample(num_chains, seed=seed)
+        return draws[np.arange(num_chains) % len(draws)]
+
+    def __repr__(self) -> str:
+        return repr(self.posterior)
+
+
 def initial_points(
     target: LogPosterior | Callable[[tf.Tensor], tf.Tensor],
     initial: Any,
@@ -27,8 +57,8 @@ def initial_points(
 
     Args:
         target: the log density.
-        initial: "prior" for draws from it, "model" for the model's weights, or points of shape
-            (D,) or (C, D).
+        initial: "prior" for draws from it, "model" for the model's weights, points of shape (D,)
+            or (C, D), or the starts in a posterior.
         num_chains: C.
         jitter: standard deviation of normal noise that is added.
         seed: the seed of all noise.
@@ -39,6 +69,7 @@ def initial_points(
     if isinstance(target, LogPosterior):
         require(8 * num_chains * target.size, f"num_chains={num_chains}", "take fewer")
     key = random.key_of(seed, "starts")
+    initial = points_of(initial, num_chains, seed)
     if isinstance(initial, str):
         theta = _by_name(target, initial, num_chains, key)
     else:
@@ -61,23 +92,9 @@ def initial_points(
     return theta
 
 
-def checked_initial(initial: Any) -> Any:
-    """What starts chains, as it is given; NotFittedError for a posterior that is not fitted."""
-    if isinstance(initial, Method) and not initial.is_fitted:
-        raise NotFittedError(f"initial={initial!r}; call its fit first")
-    return initial
-
-
 def points_of(initial: Any, num_chains: int, seed: int) -> Any:
-    """Draws of a fitted posterior, shape (C, D), in its place; anything else as it is.
-
-    Where chains are more than draws, as the members of an ensemble, they are taken again from the
-    first on.
-    """
-    if not isinstance(initial, Method):
-        return initial
-    draws = initial.sample(num_chains, seed=seed)
-    return draws[np.arange(num_chains) % len(draws)]
+    """Points drawn where the starts are in a posterior, shape (C, D); anything else as it is."""
+    return initial.points(num_chains, seed) if isinstance(initial, PosteriorStarts) else initial
 
 
 def _by_name(target: Any, initial: str, num_chains: int, key: tf.Tensor) -> np.ndarray:

@@ -99,6 +99,7 @@ class LogPosterior:
         batch_size: int | None = None,
         dtype: str = "float32",
     ) -> None:
+        FlatModel(model).check_no_scales()
         self.flat = FlatModel(in_precision(model, dtype))
         self.programs = Programs(self.flat.model)
         self.size = self.flat.size

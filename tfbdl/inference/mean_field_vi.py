@@ -60,6 +60,7 @@ class MeanFieldVI(TrainingMethod):
     ) -> None:
         super().__init__(name=name)
         self._flat = FlatModel(model)
+        self._flat.check_no_scales()
         self.model = model
         lacks = "keeps no distribution over the weights; compile it with tfbdl.optimizers.IVON"
         check_optimizer(model, IVON, lacks)

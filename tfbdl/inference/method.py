@@ -142,10 +142,15 @@ class Method(keras.layers.Layer, abc.ABC):
     def get_config(self) -> dict[str, Any]:
         return self._config_but()
 
-    def _config_but(self, *names: str) -> dict[str, Any]:
-        """The arguments of the constructor, but for those named, as files hold them."""
-        kept = [name for name in arguments_of(type(self)) if name not in names]
-        config = {name: self._serialized(name, getattr(self, name)) for name in kept}
+    def _config_but(self, *names: str, **others: Any) -> dict[str, Any]:
+        """The arguments of the constructor, but for those named, as files hold them.
+
+        Args:
+            names: arguments to leave out.
+            others: what files hold in place of the attributes of these names.
+        """
+        kept = {name: getattr(self, name) for name in arguments_of(type(self)) if name not in names}
+        config = {name: self._serialized(name, v) for name, v in {**kept, **others}.items()}
         if isinstance(self._saved_network, keras.Model):  # whose layers forget their factors' scale
             config["lora"] = [lora_of(layer) for layer in walk(self._saved_network)]
         return {"format": FORMAT, "name": self.name, **config}

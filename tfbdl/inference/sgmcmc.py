@@ -67,6 +67,7 @@ class SGMCMC(TrainingMethod):
     ) -> None:
         super().__init__(name=name)
         self._flat = FlatModel(model)
+        self._flat.check_no_scales()
         self.model = model
         lacks = "finds a mode and samples nothing; compile it with one of tfbdl.optimizers, such as"
         check_optimizer(model, SamplingOptimizer, f"{lacks} SGHMC")

@@ -85,6 +85,7 @@ class SWAG(TrainingMethod):
     ) -> None:
         super().__init__(name=name)
         self._flat = FlatModel(model)
+        self._flat.check_no_scales()
         if not model.compiled:
             raise ValueError(
                 f"model={model.name} is not compiled; call model.compile(optimizer, loss)"

@@ -59,6 +59,7 @@ class TargetMethod(Method):
                     )
         self._flat: FlatModel | None = None
         if isinstance(model, keras.Model):
+            FlatModel(model).check_no_scales()
             self._flat = FlatModel(in_precision(model, dtype))
             required_likelihood(model, likelihood)
             if not is_joint(prior):

@@ -33,7 +33,8 @@ class WeightSubset:
             several outputs it means the last layer of each.
 
     Raises:
-        ValueError: if a name has no weight, or a layer is quantized and has no LoRA.
+        ValueError: if a name has no weight, a layer is quantized and has no LoRA, or scales of
+            float8 are among the weights.
     """
 
     def __init__(self, flat: FlatModel, chosen: str | Sequence[str]) -> None:
@@ -54,6 +55,7 @@ class WeightSubset:
                 check_kernel(layer, layer.name)
         else:
             self.index = self._named(chosen, flat)
+        flat.check_no_scales(self.index)
         self.paths = [paths[i] for i in self.index]
         self.shapes = [flat.shapes[path] for path in self.paths]
         self.sizes = [flat.sizes[i] for i in self.index]

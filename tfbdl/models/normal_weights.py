@@ -29,14 +29,15 @@ class NormalWeights(Reweighted):
         **kwargs: `name`, as in `keras.Model`.
 
     Raises:
-        ValueError: if `model` is not built or random, a shape does not fit, a number is not finite,
-            or one of `stddev` is negative.
+        ValueError: if `model` is not built, random or in float8, a shape does not fit, a number is
+            not finite, or one of `stddev` is negative.
     """
 
     def __init__(
         self, model: keras.Model, mean: Any, stddev: Any, state: Any = None, **kwargs: Any
     ) -> None:
         super().__init__(model, **kwargs)
+        self._flat.check_no_scales()
         own = self._own_state
         self.mean = self._hold("mean", mean, self._flat.size)
         self.stddev = self._hold("stddev", stddev, self._flat.size)

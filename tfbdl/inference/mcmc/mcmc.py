@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, not_negative, optional, positive_integer, verbosity
-from tfbdl.inference.initial_points import checked_initial, initial_points, points_of
+from tfbdl.inference.initial_points import PosteriorStarts, initial_points, points_of
 from tfbdl.inference.log_posterior import in_type
 from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.arviz import to_arviz
@@ -23,7 +23,7 @@ from tfbdl.inference.mcmc.stepping import Draws
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.strategy import checked_strategy
 from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
-from tfbdl.inference.method import at_most
+from tfbdl.inference.method import Method, at_most
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
@@ -76,8 +76,8 @@ class MCMC(TargetMethod):
         num_chains: C. Several show whether they agree.
         thinning: steps from sample to sample.
         initial: where chains start: at draws of the "prior" (which spreads them, as R-hat wants);
-            the weights of the "model"; points of shape (D,) or (C, D), which a log density needs;
-            or draws of a fitted posterior, of a `DeepEnsemble` its members (Sommer et al. 2025).
+            the weights of the "model"; points, (D,) or (C, D), as log densities need; or draws of
+            a fitted posterior, saved as points: of `DeepEnsemble` its members (Sommer et al. 2025).
         jitter: standard deviation of normal noise on the starts.
         seed: the seed of all noise.
         dtype: "float32" or "float64", of a network's weights and of all that is computed.
@@ -123,7 +123,7 @@ class MCMC(TargetMethod):
             )
         self.jitter = not_negative("jitter", jitter)
         self.seed = arguments.seed("seed", seed)
-        self.initial = checked_initial(initial)
+        self.initial = PosteriorStarts(initial) if isinstance(initial, Method) else initial
         self.strategy = checked_strategy(strategy, self.num_chains)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
 
@@ -165,7 +165,6 @@ class MCMC(TargetMethod):
         target = self._density(x, y, **weights, batch_size=batch_size, steps=steps)
         priors = getattr(target, "priors", None) or []
         kernel = self.kernel.for_priors(priors).for_warmup(self.num_warmup)
-        self.initial = points_of(self.initial, self.num_chains, self.seed)
         theta = initial_points(target, self.initial, self.num_chains, self.jitter, self.seed)
         if folder is None:
             require(
@@ -292,7 +291,8 @@ class MCMC(TargetMethod):
         self._restore_state(arrays)
 
     def get_config(self) -> dict[str, Any]:
-        return self._config_but("strategy")
+        initial = points_of(self.initial, self.num_chains, self.seed)
+        return self._config_but("strategy", initial=initial)
 
     def _by_weight(self) -> dict[str, np.ndarray]:
         """The samples of each weight tensor, (S, C, ...), by its path; of a density as "theta"."""
