@@ -18,6 +18,8 @@ import tfbdl
 from tfbdl import graphs, likelihoods
 from tfbdl.inference import Laplace
 from tfbdl.inference.laplace import gathering, head_pass, jacobian, network_pass
+from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.predictive import kept
 from tfbdl.sources import Source
 
 RNG = np.random.default_rng(3)
@@ -341,3 +343,22 @@ def test_joint_density_of_many_outputs_is_refused() -> None:
     assert prediction.mean.shape == (4, 5000)
     with pytest.raises(ValueError, match=r"^log_prob needs the joint .* of 5,000 outputs, which"):
         prediction.log_prob(y)
+    alone = tfbdl.predict(laplace, x[:1], verbose=0)
+    with pytest.raises(ValueError, match=r"which is not kept for so many; use marginal$"):
+        alone.log_prob(y[:1])
+
+
+def test_joint_densities_of_many_examples_are_refused_before_they_are_made() -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(5)])
+    x, y = RNG.normal(size=(12, 2)), RNG.normal(size=(12, 5))
+    laplace = Laplace(model, likelihoods.Normal(1.0), hessian_structure="full").fit(x, y)
+    logs = tfbdl.predict(laplace, x, batch_size=2, verbose=0).log_prob(y)
+    with (
+        mock.patch.object(kept, "KEPT", 100),
+        mock.patch.object(Outputs, "dense", autospec=True, side_effect=Outputs.dense) as dense,
+    ):
+        few, many = (tfbdl.predict(laplace, v, batch_size=2, verbose=0) for v in (x[:4], x))
+        assert dense.call_count == 4
+    np.testing.assert_allclose(few.log_prob(y[:4]), logs[:4], 1e-5)
+    with pytest.raises(ValueError, match="which is not kept for so many; predict fewer at once, "):
+        many.log_prob(y)

@@ -15,6 +15,7 @@ from sklearn.linear_model import BayesianRidge
 import tfbdl
 from tfbdl import layers, likelihoods, memory
 from tfbdl.inference import Laplace, NeuralLinear
+from tfbdl.probability import tfp
 
 RNG = np.random.default_rng(0)
 N = 30
@@ -91,6 +92,20 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         entropy = np.full(6, 2 * scipy.stats.norm(scale=SIGMA).entropy())
         self.assertAllClose(prediction.expected_entropy, entropy, 1e-6)
         self.assertAllClose(prediction.interval(0.9), law.interval(0.9), 1e-7)
+
+    @parameterized.parameters(SIGMA, None)
+    def test_joint_distribution(self, sigma: Any) -> None:
+        """TFP's, of the outputs of an example, which are independent."""
+        prediction = predict(fitted(sigma)[1], NEW)
+        joint, marginal = prediction.joint, prediction.marginal
+        self.assertIsInstance(joint, tfp.distributions.Independent)
+        self.assertEqual((joint.batch_shape, joint.event_shape), ((6,), (2,)))
+        logs = marginal.log_prob(Y_NEW).numpy().sum(axis=1)
+        self.assertAllClose(joint.log_prob(Y_NEW), logs, 1e-12)
+        self.assertAllClose(joint.entropy(), prediction.entropy, 1e-12)
+        part = prediction[[4, 1]]
+        self.assertIsInstance(part.joint, tfp.distributions.Independent)
+        self.assertAllClose(part.joint.log_prob(Y_NEW[[4, 1]]), logs[[4, 1]], 1e-12)
 
     def test_is_the_full_laplace_of_the_last_layer(self) -> None:
         """Which is exact there, at the posterior mean."""

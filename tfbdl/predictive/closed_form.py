@@ -14,7 +14,7 @@ from tfbdl.examples import as_array, examples
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.likelihoods.targets import match
 from tfbdl.predictive import Prediction
-from tfbdl.predictive.independent_outputs import IndependentOutputs
+from tfbdl.predictive.kept import KEPT
 from tfbdl.probability import tfp
 
 
@@ -28,7 +28,7 @@ class ClosedFormPrediction(Prediction):
         marginal: p of each element of y, of the batch shape of `mean`.
     """
 
-    joint: tfp.distributions.Distribution | IndependentOutputs | None
+    joint: tfp.distributions.Distribution | None
     marginal: tfp.distributions.Distribution
 
     @property
@@ -39,9 +39,8 @@ class ClosedFormPrediction(Prediction):
             ValueError: if it takes the joint distribution of an example's outputs, which was not
                 kept.
         """
-        independent = isinstance(self.joint, IndependentOutputs)
-        if self.mean.ndim > 1 and (independent or self.mean.shape[-1] == 1):
-            return self.marginal.entropy().numpy().sum(axis=-1)
+        if self.mean.ndim > 1 and self.mean.shape[-1] == 1:
+            return self.marginal.entropy().numpy()[..., 0]
         if self.mean.ndim <= 2:
             return self._known_joint("entropy").entropy().numpy()
         num, size = len(self.mean), self.mean.shape[-1]
@@ -66,11 +65,6 @@ class ClosedFormPrediction(Prediction):
         Raises:
             ValueError: if y does not fit, or the joint distribution was not kept.
         """
-        law = self.joint
-        if isinstance(law, IndependentOutputs) and law.shape_matrix is not None:
-            y = match(tf.constant(as_array("y", y), tf.float64), tf.TensorShape(self.mean.shape))
-            mask = None if self.mask is None else self.mask.reshape(law.location.shape[:2])
-            return law.log_prob(np.asarray(y).reshape(law.location.shape), mask)
         joint = self._known_joint("log_prob")
         y = match(tf.constant(as_array("y", y), joint.dtype), tf.TensorShape(self.mean.shape))
         y = tf.reshape(y, [len(self.mean), -1]).numpy()
@@ -81,19 +75,23 @@ class ClosedFormPrediction(Prediction):
         laws = zip(kept, y, joint.mean().numpy(), joint.covariance().numpy(), strict=True)
         return np.array([_log_density(*law) for law in laws])
 
-    def _known_joint(self, asked: str) -> tfp.distributions.Distribution:
-        if self.joint is None or isinstance(self.joint, IndependentOutputs):
+    def _known_joint(self, asked: str) -> Any:
+        if self.joint is None:
+            instead = ("predict fewer at once, or " if self._fewer_help() else "") + "use marginal"
             raise ValueError(
                 f"{asked} needs the joint distribution of {self.mean[0].size:,} outputs, which is "
-                f"not kept for {len(self)} examples; predict fewer at once, or use marginal"
+                f"not kept for so many; {instead}"
             )
         return self.joint
+
+    def _fewer_help(self) -> bool:
+        """Whether the joint distribution is kept where fewer examples are predicted at once."""
+        alone = self.mean.ndim > 2 and len(self) == 1
+        return self.mean[0].size ** 2 <= KEPT and not alone
 
     def _rows_of(self, name: str, value: Any, rows: np.ndarray) -> Any:
         if isinstance(value, tfp.distributions.Distribution):
             return _rows(value, rows)
-        if isinstance(value, IndependentOutputs):
-            return value.rows(rows)
         return super()._rows_of(name, value, rows)
 
 
@@ -110,6 +108,8 @@ def _rows(
 ) -> tfp.distributions.Distribution:
     """Some of the first axis of a batch of distributions."""
     rank = distribution.batch_shape.rank
+    if isinstance(distribution, tfp.distributions.Independent):
+        return distribution.copy(distribution=_rows(distribution.distribution, rows))
     of_rows = {}
     for name, properties in distribution.parameter_properties().items():
         value = distribution.parameters.get(name)

@@ -22,13 +22,12 @@ from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.predictive import Prediction
 from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.predictive.finite import check_finite
+from tfbdl.predictive.kept import Kept
 from tfbdl.predictive.moments import of_one
 from tfbdl.probability import tfp
 
 _DRAWN = 3_000_000
 """Numbers that the draws of some examples may take: 12 MB, and each of their moments as much."""
-_KEPT = 10_000_000
-"""Numbers of covariances that are kept: 80 MB."""
 
 
 def default_link(likelihood: Likelihood) -> str:
@@ -203,31 +202,25 @@ class ExactAnswer(Answer):
 
     def __init__(self, likelihood: Likelihood, link_approx: str, draws: Draws) -> None:
         super().__init__(likelihood, link_approx, draws)
-        self._covariances: list[np.ndarray] | None = []
+        self._covariances = Kept()
 
     def add(self, mean: tf.Tensor, law: Outputs) -> None:
         variance = tf.reshape(law.diagonal(), mean.shape)
         self._moments.append((mean.numpy().astype(np.float64), variance.numpy()))
-        self._keep_covariance(rows(mean).shape[1], law)
+        size = rows(mean).shape[1]
+        if law.num_outputs == size:  # else those between positions are not known
+            self._covariances.add((len(mean), size, size), lambda: law.dense().numpy())
         for _, values in self._draws.of(mean, law) if self._draws.kept else ():
             self._keep(values)
-
-    def _keep_covariance(self, size: int, law: Outputs) -> None:
-        """Keeps what the joint density is made of, as long as it is small."""
-        if self._covariances is not None and law.num_outputs == size:
-            self._covariances.append(law.dense().numpy())
-            if size * size * sum(map(len, self._covariances)) <= _KEPT:
-                return
-        self._covariances = None
 
     def prediction(self) -> ClosedFormPrediction:
         assert isinstance(self._likelihood, Normal)
         noise = float(self._likelihood.scale) ** 2
         mean, variance = self._all()
         size = int(np.prod(mean.shape[1:]))
-        joint = None
-        if self._covariances is not None:
-            lower = np.linalg.cholesky(np.concatenate(self._covariances) + noise * np.eye(size))
+        joint, covariances = None, self._covariances.whole()
+        if covariances is not None:
+            lower = np.linalg.cholesky(covariances + noise * np.eye(size))
             joint = tfp.distributions.MultivariateNormalTriL(mean.reshape(len(mean), -1), lower)
         entropy = np.full(mean.shape, HALF_LOG_2PI_E + 0.5 * np.log(noise))
         return ClosedFormPrediction(

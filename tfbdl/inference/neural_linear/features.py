@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -9,18 +10,24 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.batches import batches
+from tfbdl.batches import Batch, batches
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.weight_subset import WeightSubset
-from tfbdl.keras_private import keras_mask
 from tfbdl.layers import LearnedScale
+from tfbdl.lengths import shapes_of
+from tfbdl.likelihoods.positions import mask_at_positions
 from tfbdl.lora import has_lora
-from tfbdl.model_arguments import one_output
+from tfbdl.model_arguments import one_output, output_on
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.reweighted import floats
 from tfbdl.quantization import is_quantized
 from tfbdl.recording import owners, recorded
 from tfbdl.sources import Source
+
+_LARGEST = 1000
+"""Examples at once, at most."""
+_NUMBERS = 4_000_000
+"""Features at once, at all positions: 32 MB. A single example may have more."""
 
 
 class Held(NamedTuple):
@@ -138,21 +145,22 @@ class Features:
         example = leaves[0] if number == 1 else keras.tree.pack_sequence_as(inputs, leaves)
         self.held = Held(tf.constant(arrays["theta"]), state, example)
 
-    def of_batches(self, data: Source, batch_size: int) -> Iterator[FeatureBatch]:
+    def of_batches(self, data: Source, batch_size: int | None) -> Iterator[FeatureBatch]:
         """The features and targets of the data, a batch after the other.
 
+        Args:
+            data: the examples.
+            batch_size: examples at once; None for up to 1,000, as their positions leave room.
+
         Raises:
-            ValueError: if the data do not fit each other or the network.
+            ValueError: if the data do not fit each other or the network, or a mask has axes that
+                the positions have not.
         """
-        parts = batches(
-            data, batch_size, tf.float64, computed_in=self._flat.dtype, one_shape=True
-        ).parts
-        for number, batch in enumerate(parts):
-            inputs = keras.tree.map_structure(self._in_precision, batch.x)
+        for number, batch in enumerate(self._batches(data, batch_size)):
             if number == 0:
-                self._check(inputs)
-            phi, outputs = self._phi_and_outputs(inputs)
-            mask = keras_mask(outputs)
+                self._check(batch.x)
+            phi, outputs = self._phi_and_outputs(batch.x)
+            mask = mask_at_positions(outputs)
             yield FeatureBatch(
                 phi[: batch.size],
                 None if batch.y is None else batch.y.numpy()[: batch.size],
@@ -190,6 +198,27 @@ class Features:
     def _known(self) -> Held:
         assert self.held is not None
         return self.held
+
+    def _batches(self, data: Source, batch_size: int | None) -> Iterator[Batch]:
+        shapes, most = None, batch_size
+        for batch in batches(
+            data, batch_size, tf.float64, computed_in=self._flat.dtype, one_shape=True
+        ).parts:
+            x = keras.tree.map_structure(self._in_precision, batch.x)
+            if batch_size is None and shapes_of(x) != shapes:
+                shapes, most = shapes_of(x), self._at_once(x)
+            assert most is not None
+            for start in range(0, batch.size, most):
+                part = slice(start, start + most)
+                yield keras.tree.map_structure(
+                    lambda leaf, part=part: leaf[part], batch._replace(x=x), none_is_leaf=False
+                )
+
+    def _at_once(self, x: Any) -> int:
+        """The number of examples like the first of these whose features leave room."""
+        outputs = output_on(self._flat.model, keras.tree.map_structure(lambda leaf: leaf[:1], x))
+        numbers = math.prod(outputs.shape[:-1]) * sum(self.sizes)
+        return int(np.clip(_NUMBERS // numbers, 1, _LARGEST))
 
     def _phi_and_outputs(self, x: Any) -> tuple[np.ndarray, tf.Tensor]:
         with recorded([self._last]) as calls:

@@ -1,8 +1,8 @@
 """Bayesian linear regression in closed form (Bishop 2006, section 3.3), without squared numbers.
 
 All that data say of y = W^T phi + noise is the triangular factor R of (Phi Y) = Q R, to which more
-examples are added by another such decomposition (Golub and Van Loan 2013, section 6.5). Its
-condition is that of Phi, not of Phi^T Phi: nothing has to be added before it can be inverted.
+rows are added by another such decomposition (Golub and Van Loan 2013, section 6.5). Its condition
+is that of Phi, not of Phi^T Phi: nothing has to be added before it can be inverted.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import tensorflow as tf
 
 
 class Examples(NamedTuple):
-    """Statistics of examples: sums over them.
+    """Statistics of the rows of a regression, which are examples or their positions.
 
     r: R, shape (at most M + F, M + F), for M features and F targets.
-    num_data: N, the sum of the weights of the examples.
+    num_data: N, the sum of the weights of the rows.
     """
 
     r: np.ndarray
     num_data: float
 
     def and_more(self, phi: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Examples:
-        """The statistics with B more examples: features (B, M), targets (B, F), weights (B,)."""
+        """The statistics with B more rows: features (B, M), targets (B, F), weights (B,)."""
         rows = np.sqrt(weights)[:, np.newaxis] * np.concatenate([phi, y], axis=1)
         r = np.asarray(np.linalg.qr(np.concatenate([self.r, rows]), mode="r"))
         return Examples(r, self.num_data + float(weights.sum()))
@@ -46,19 +46,11 @@ class Solution(NamedTuple):
     log_det_ratio: tf.Tensor
     num_data: float
 
-    def leverage(self, phi: np.ndarray) -> np.ndarray:
-        """phi^T (U^T U)^-1 phi of each row of `phi`, shape (R, M); it has the shape (R,)."""
-        return tf.reduce_sum(self._white(phi) ** 2, axis=0).numpy()
-
-    def leverages(self, phi: np.ndarray) -> np.ndarray:
-        """phi_s^T (U^T U)^-1 phi_t of the T rows of each example, (B, T, M): (B, T, T)."""
-        num, positions, m = phi.shape
-        white = tf.reshape(self._white(phi.reshape(-1, m)), [-1, num, positions])
-        return tf.einsum("mbs,mbt->bst", white, white).numpy()
-
-    def _white(self, phi: np.ndarray) -> tf.Tensor:
-        """U^-T phi of each row, shape (M, R)."""
-        return tf.linalg.triangular_solve(self.upper, phi.T, lower=False, adjoint=True)
+    def whitened(self, phi: np.ndarray) -> np.ndarray:
+        """V: U^-T phi of each row of `phi`, shape (..., M), so that Cov[f] = sigma^2 V V^T."""
+        rows = phi.reshape(-1, phi.shape[-1])
+        white = tf.linalg.triangular_solve(self.upper, rows.T, lower=False, adjoint=True)
+        return white.numpy().T.reshape(phi.shape)
 
     def draw(self, rng: np.random.Generator, sigma: np.ndarray) -> np.ndarray:
         """A W for each noise of `sigma`, shape (S, F); they have the shape (S, M, F)."""

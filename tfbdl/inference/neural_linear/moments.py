@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,24 +11,24 @@ import numpy as np
 from tfbdl.inference.neural_linear.features import FeatureBatch
 from tfbdl.inference.neural_linear.linear_regression import Solution
 from tfbdl.lengths import check_one_length
-
-_KEPT = 10_000_000
-"""Numbers of covariances that are kept: 80 MB."""
+from tfbdl.memory import require
+from tfbdl.predictive.kept import Kept
 
 
 class Moments(NamedTuple):
-    """What is known of f at N examples.
+    """What is known of f at N examples, whose variances are in units of the noise.
 
     mean: E[f], shape (N, ..., F).
-    leverage: Var[f] in units of the noise, the same for all outputs, shape (N, ...).
-    between: covariances between the T positions in those units, (N, T, T); None of too many.
+    leverage: Var[f], the same for all outputs, shape (N, ...).
+    root: R, shape (N, T, K), for covariances R R^T between T positions; None if it is not kept, or
+        outputs are vectors.
     drawn: values of S drawn functions, shape (S, N, ..., F), or None.
     mask: the positions that count, shape (N, ...), or None.
     """
 
     mean: np.ndarray
     leverage: np.ndarray
-    between: Any
+    root: Any
     drawn: Any
     mask: Any
 
@@ -36,18 +37,26 @@ def moments(
     solution: Solution, batches: Iterable[FeatureBatch], drawn: np.ndarray | None = None
 ) -> Moments:
     """The moments, and the values of functions whose weights were `drawn`, shape (S, M, F)."""
-    parts = []
+    means: list[np.ndarray] = []
+    masks: list[Any] = []
+    leverages, values, roots = [], [], Kept(one_at_least=True)
     for batch in batches:
-        parts.append(_of_batch(solution, batch, drawn))
-        check_one_length("outputs", parts[0].mean, parts[-1].mean)
-    mean, leverage, between, values, mask = zip(*parts, strict=True)
-    kept = all(b is not None for b in between) and sum(b.size for b in between) <= _KEPT
+        mean = batch.phi @ solution.mean.numpy()
+        means.append(mean)
+        check_one_length("outputs", means[0], mean)
+        white = solution.whitened(batch.by_example)
+        leverages.append(np.sum(white**2, axis=-1).reshape(mean.shape[:-1]))
+        masks.append(batch.mask)
+        if drawn is not None:
+            values.append((batch.rows @ drawn).reshape(-1, *mean.shape))
+        if mean.ndim > 2:
+            roots.add((*white.shape[:2], min(white.shape[1:])), partial(_root, white))
     return Moments(
-        np.concatenate(mean),
-        np.concatenate(leverage),
-        np.concatenate(between) if kept else None,
+        np.concatenate(means),
+        np.concatenate(leverages),
+        roots.whole(),
         None if drawn is None else np.concatenate(values, axis=1),
-        None if mask[0] is None else np.concatenate(mask),
+        None if masks[0] is None else np.concatenate(masks),
     )
 
 
@@ -60,26 +69,32 @@ def joint_moments(
         solution: the posterior.
         batches: the features.
         variance: the mean variance of the noise, shape (F,).
+
+    Raises:
+        ValueError: if the outputs are of several lengths, or the covariances do not fit into
+            memory.
     """
-    means, covariances = [], []
+    means: list[np.ndarray] = []
+    covariances, num = [], 0
     for batch in batches:
-        phi = batch.by_example
-        size = phi.shape[1] * len(variance)
         means.append(batch.phi @ solution.mean.numpy())
-        of_both = np.einsum("nst,fg->nsftg", solution.leverages(phi), np.diag(variance))
+        check_one_length("outputs", means[0], means[-1])
+        white = solution.whitened(batch.by_example)
+        size, num = white.shape[1] * len(variance), num + len(white)
+        require(
+            8 * (len(white) + num) * size**2,  # those of this batch, and all in one array
+            f"the covariance of {size:,} outputs at {num:,} examples",
+            "ask for fewer at once, or predict, which keeps the variances alone",
+        )
+        between = white @ np.swapaxes(white, 1, 2)
+        of_both = np.einsum("nst,fg->nsftg", between, np.diag(variance))
         covariances.append(of_both.reshape(-1, size, size))
     return np.concatenate(means), np.concatenate(covariances)
 
 
-def _of_batch(solution: Solution, batch: FeatureBatch, drawn: np.ndarray | None) -> Moments:
-    mean = batch.phi @ solution.mean.numpy()
-    values = None
-    if drawn is not None:
-        values = (batch.rows @ drawn).reshape(-1, *mean.shape)
-    phi, between = batch.by_example, None
-    if phi.shape[0] * phi.shape[1] ** 2 <= _KEPT:
-        between = solution.leverages(phi)
-        leverage = np.diagonal(between, axis1=1, axis2=2)
-    else:
-        leverage = solution.leverage(batch.rows)
-    return Moments(mean, leverage.reshape(mean.shape[:-1]), between, values, batch.mask)
+def _root(white: np.ndarray) -> np.ndarray:
+    """R with R R^T = V V^T for V of shape (B, T, M), of min(T, M) columns."""
+    positions, features = white.shape[1:]
+    if positions >= features:
+        return white
+    return np.swapaxes(np.linalg.qr(np.swapaxes(white, 1, 2), mode="r"), 1, 2)

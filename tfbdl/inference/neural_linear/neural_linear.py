@@ -22,10 +22,10 @@ from tfbdl.likelihoods.targets import match
 from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive.closed_form import ClosedFormPrediction
+from tfbdl.predictive.independent_outputs import IndependentPrediction
 from tfbdl.predictive.predict import Request
+from tfbdl.probability import tfp
 from tfbdl.sources import NO_TARGETS, Source
-
-BATCH_SIZE = 1000
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -48,9 +48,9 @@ class NeuralLinear(EvidenceMethod):
         prior_precision: delta: a number; shape (L,), one for the kernel and one for the bias; or
             shape (M,), one for each feature, and for the bias behind them.
         sigma_noise: standard deviation of the noise; None if it is unknown.
-        noise_prior: a and b, of an unknown noise: as much as 2 a examples with squared errors of
-            b / a say. By default (1, 0.1), which says little of targets of variance about 1. Not
-            for a known noise.
+        noise_prior: a and b, of an unknown noise: as much as 2 a rows with squared errors of b / a
+            say. By default (1, 0.1), which says little of targets of variance about 1. Not for a
+            known noise.
         dtype: "float32" or "float64", in which the network is computed; all else is in float64.
 
     Attributes:
@@ -140,7 +140,7 @@ class NeuralLinear(EvidenceMethod):
 
     def _take(self, examples: Examples, data: Source, batch_size: int | None) -> None:
         """Keeps these examples and those of more data."""
-        for batch in self._features.of_batches(data, batch_size or BATCH_SIZE):
+        for batch in self._features.of_batches(data, batch_size):
             if batch.y is None:
                 raise ValueError(NO_TARGETS)
             shape = tf.TensorShape([*batch.phi.shape[:-1], self._outputs])
@@ -168,7 +168,7 @@ class NeuralLinear(EvidenceMethod):
         return noise.log_evidence(self._solve(delta, noise))
 
     def function_moments(
-        self, x: Any, *, batch_size: int = BATCH_SIZE
+        self, x: Any, *, batch_size: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean of f(x) = W^T phi(x), shape (N, F), and covariance at each x, (N, F, F).
 
@@ -176,7 +176,12 @@ class NeuralLinear(EvidenceMethod):
 
         Args:
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
-            batch_size: examples at once.
+            batch_size: examples at once; by default as many as memory is good for.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if x does not fit the model, its outputs are of several lengths, or the
+                covariances do not fit into memory.
         """
         self._fitted("function_moments")
         variance = self._noise.variance(self._posterior)
@@ -189,13 +194,19 @@ class NeuralLinear(EvidenceMethod):
         """
         self._fitted("predict")
         solution, noise = self._posterior, self._noise
-        batch_size = BATCH_SIZE if request.batch_size is None else request.batch_size
         draws = self._draw(request.num_samples, request.seed) if request.return_samples else None
         weights = None if draws is None else draws[0]
-        at = moments(solution, self._batches(x, batch_size), weights)
+        at = moments(solution, self._batches(x, request.batch_size), weights)
         mean, leverage = at.mean, at.leverage[..., np.newaxis]
         variance = np.broadcast_to(noise.variance(solution), mean.shape)
-        return ClosedFormPrediction(
+        marginal = noise.predictive(solution, mean, np.sqrt(1.0 + leverage))
+        kind: type[ClosedFormPrediction] = IndependentPrediction
+        joint: Any = None
+        if mean.ndim == 2:
+            kind, joint = ClosedFormPrediction, tfp.distributions.Independent(marginal, 1)
+        elif at.root is not None:
+            joint = noise.joint(solution, mean, at.root)
+        return kind(
             mean=_single(mean),
             aleatoric_variance=_single(variance),
             epistemic_variance=_single(leverage * variance),
@@ -204,8 +215,8 @@ class NeuralLinear(EvidenceMethod):
             likelihood=noise.likelihood(),
             outputs=None if draws is None else _single(noise.outputs(at.drawn, draws[1])),
             mask=at.mask,
-            joint=noise.joint(solution, mean, at.between),
-            marginal=noise.predictive(solution, mean, np.sqrt(1.0 + leverage)),
+            joint=joint,
+            marginal=marginal,
         )
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
@@ -227,7 +238,7 @@ class NeuralLinear(EvidenceMethod):
         return ensemble
 
     def summary(self) -> WeightTable:
-        """Mean and standard deviation of the last layer, and the log evidence."""
+        """Mean and standard deviation of the last layer, and the log evidence of all rows."""
         self._fitted("summary")
         solution = self._posterior
         inverse = tf.linalg.inv(solution.upper)
@@ -236,7 +247,7 @@ class NeuralLinear(EvidenceMethod):
         remarks = [
             f"last layer {', '.join(self.paths)}: {len(factors)} features, {self._outputs} outputs",
             f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
-            f"{solution.num_data:,.10g} examples; noise "
+            f"{solution.num_data:,.10g} rows; noise "
             + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(solution))),
         ]
         mean = solution.mean.numpy().ravel()
@@ -276,8 +287,8 @@ class NeuralLinear(EvidenceMethod):
         sigma = self._noise.draw(self._posterior, rng, num_samples)
         return self._posterior.draw(rng, sigma), sigma
 
-    def _batches(self, x: Any, batch_size: int) -> Iterator[FeatureBatch]:
-        batch_size = positive_integer("batch_size", batch_size)
+    def _batches(self, x: Any, batch_size: int | None) -> Iterator[FeatureBatch]:
+        optional(positive_integer, "batch_size", batch_size)
         return self._features.of_batches(Source.of(x, self.model), batch_size)
 
 

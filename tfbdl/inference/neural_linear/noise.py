@@ -45,7 +45,7 @@ class KnownNoise:
         return np.full(len(solution.residual), self.sigma**2)
 
     def entropy(self, solution: Solution) -> float:
-        """Mean entropy of the noise of an example, in nats."""
+        """Mean entropy of the noise of a row, in nats."""
         return len(solution.residual) * (HALF_LOG_2PI_E + math.log(self.sigma))
 
     def draw(self, solution: Solution, rng: np.random.Generator, num_samples: int) -> np.ndarray:
@@ -58,18 +58,15 @@ class KnownNoise:
         """p(y | x) of each element of y, for a `replicas` in units of the noise."""
         return tfp.distributions.Normal(mean, self.sigma * scale)
 
-    def joint(
-        self, solution: Solution, mean: np.ndarray, between: np.ndarray | None
-    ) -> IndependentOutputs:
-        """p(y | x) of an example at all its positions.
+    def joint(self, solution: Solution, mean: np.ndarray, root: np.ndarray) -> IndependentOutputs:
+        """p(y | x) of an example at all its T positions.
 
         Args:
             solution: the posterior.
             mean: of f, shape (N, ..., F).
-            between: covariances of f between positions, in units of the noise, (N, T, T), or None.
+            root: R, shape (N, T, K), for covariances R R^T of f in units of the noise.
         """
-        sigma = np.full(mean.shape[-1], self.sigma)
-        return IndependentOutputs(_by_example(mean), sigma, _with_noise(between))
+        return IndependentOutputs(_by_example(mean), np.full(mean.shape[-1], self.sigma), root)
 
     def likelihood(self) -> Normal:
         """p(y | a function and its noise)."""
@@ -124,12 +121,9 @@ class UnknownNoise:
         a, b = self.posterior(solution)
         return tfp.distributions.StudentT(2.0 * a, mean, tf.sqrt(b / a) * scale)
 
-    def joint(
-        self, solution: Solution, mean: np.ndarray, between: np.ndarray | None
-    ) -> IndependentOutputs:
+    def joint(self, solution: Solution, mean: np.ndarray, root: np.ndarray) -> IndependentOutputs:
         a, b = self.posterior(solution)
-        scale = np.sqrt(b.numpy() / a)
-        return IndependentOutputs(_by_example(mean), scale, _with_noise(between), 2.0 * a)
+        return IndependentOutputs(_by_example(mean), np.sqrt(b.numpy() / a), root, 2.0 * a)
 
     def likelihood(self) -> Normal:
         return Normal("predicted")
@@ -172,10 +166,6 @@ def raw_scale(sigma: np.ndarray) -> np.ndarray:
 
 def _by_example(mean: np.ndarray) -> np.ndarray:
     return mean.reshape(len(mean), -1, mean.shape[-1])
-
-
-def _with_noise(between: np.ndarray | None) -> np.ndarray | None:
-    return None if between is None else between + np.eye(between.shape[-1])
 
 
 def _volume(solution: Solution) -> tf.Tensor:
