@@ -99,7 +99,7 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
         x, y = {"a": X[:, :2], "b": X[:, 2:]}, np.arange(40) % 3
         alone = DeepEnsemble(model, 2).fit(x, y, epochs=2, **FIT).sample()
         data = tf.data.Dataset.from_tensor_slices((x, y)).batch(7)
-        together = DeepEnsemble(model, 2).fit_together(data, None, epochs=2, batch_size=10)
+        together = DeepEnsemble(model, 2).fit_together(data, epochs=2, batch_size=10)
         self.assertAllClose(together.sample(), alone, 1e-4, 1e-5)
         self.assertAllEqual(together.network().layers[3].kernel, body.kernel)
 

@@ -299,7 +299,8 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         posterior = METHODS[name].made()
         values = {"x": X, "request": Request(), "num_samples": 3, "seed": 0, "num_data": 9}
         values["model"] = network()
-        setup = {"fit", "update", "restore", "get_config", "from_config", "predictive", "input"}
+        setup = {"fit", "fit_together", "update", "restore", "get_config", "from_config"}
+        setup |= {"predictive", "input"}
         asked_for = set()
         for kind in type(posterior).__mro__:
             if not kind.__module__.startswith("tfbdl"):

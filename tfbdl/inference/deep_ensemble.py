@@ -107,7 +107,7 @@ class DeepEnsemble(TrainingMethod):
         return StoredMembers(training.savedir, self.num_members)
 
     def fit_together(
-        self, x: Any, y: Any, *, epochs: int, batch_size: int | None = None
+        self, x: Any, y: Any = None, *, epochs: int, batch_size: int | None = None
     ) -> DeepEnsemble:
         """Trains all members side by side in one compiled step; returns the object itself.
 
@@ -132,13 +132,12 @@ class DeepEnsemble(TrainingMethod):
         networks = [self._make(self.seed + k) for k in range(self.num_members)]
         first = networks[0]
         likelihood = required_likelihood(first, None)
-        data = Source(x, y, model=first).whole(FlatModel(first).dtype)
+        flat = FlatModel(first)
+        flat.check_no_scales()
+        data = Source(x, y, model=first).whole(flat.dtype)
         if data.weights is not None:
             raise ValueError("x has sample weights, which fit_together does not take; call fit")
         check_together(first, keras.tree.map_structure(lambda array: array[:2], data.x))
-        batch_size = min(
-            optional(positive_integer, "batch_size", batch_size) or BATCH_SIZE, data.size
-        )
         orders = (
             np.stack([order_of_epoch(data.size, self.seed + k, e) for k in range(len(networks))])
             for e in range(1, epochs + 1)

@@ -17,7 +17,7 @@ _OF_EACH_NUMBER = (
     *(keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.Nadam),
     *(keras.optimizers.Adamax, keras.optimizers.Adadelta, keras.optimizers.Lion),
 )
-"""Those of Keras' optimizers that move each number by its own gradients."""
+"""The optimizers of Keras that move each number by its own gradients."""
 
 
 def check_together(network: keras.Model, x: Any) -> None:
