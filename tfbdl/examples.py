@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -136,7 +135,7 @@ def _of_no_number(array: np.ndarray) -> str:
 
 def _is_missing(value: Any) -> bool:
     """Whether it stands for no value: None, NaN, or NA and NaT of pandas."""
-    is_nan = isinstance(value, float) and math.isnan(value)
+    is_nan = isinstance(value, (float, np.floating, np.datetime64)) and np.isnan(value)
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 

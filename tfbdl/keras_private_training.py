@@ -27,6 +27,12 @@ def inner_optimizer(optimizer: Any) -> Any:
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
+def excludes_from_decay(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Whether some weights are excluded from its decay."""
+    names = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
+    return any(getattr(optimizer, name, None) for name in names)
+
+
 def schedule_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """The learning rate as it was given: a schedule, or a variable."""
     return inner_optimizer(optimizer)._learning_rate

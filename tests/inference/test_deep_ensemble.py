@@ -35,15 +35,6 @@ def build_normalised() -> Any:
     return model
 
 
-def compiled(
-    optimizer: Any = "adam", loss: Any = None, constraint: Any = None, dropout: float = 0.0
-) -> Any:
-    stack = [keras.layers.Dropout(dropout), keras.layers.Dense(1, kernel_constraint=constraint)]
-    model = keras.Sequential([keras.Input((3,)), *stack])
-    model.compile(optimizer, loss or tfbdl.likelihoods.Normal(0.3))
-    return model
-
-
 class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(build, build_normalised)
     def test_members_are_trained_alike_from_different_starts(self, make: Any) -> None:
@@ -61,59 +52,6 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
             prediction = tfbdl.predict(posterior, X, verbose=0)
             self.assertAllClose(prediction.mean, np.mean(outputs, axis=0), 1e-5, 1e-6)
             self.assertAllClose(prediction.epistemic_stddev, np.std(outputs, axis=0), 1e-4, 1e-6)
-
-    @parameterized.parameters(
-        (keras.optimizers.SGD(0.005, momentum=0.9), 3),
-        (keras.optimizers.Adam(0.05), 10),
-        (keras.optimizers.AdamW(0.05, weight_decay=0.1), 10),
-    )
-    def test_members_that_train_together(self, optimizer: Any, batch_size: int) -> None:
-        """They are the members that train alone, with their regularisers, in their orders."""
-
-        def make() -> Any:
-            decay = keras.regularizers.L2(0.01)
-            stack = [
-                keras.layers.Dense(4, "tanh", kernel_regularizer=decay),
-                keras.layers.Dense(1, activity_regularizer=keras.regularizers.L1(0.01)),
-            ]
-            model = keras.Sequential([keras.Input((3,)), *stack])
-            again = type(optimizer).from_config(optimizer.get_config())
-            model.compile(again, tfbdl.likelihoods.Normal(0.3))
-            return model
-
-        alone = DeepEnsemble(make, 3, seed=5)
-        alone.fit(X, Y, epochs=3, batch_size=batch_size, verbose=0)
-        together = DeepEnsemble(make, 3, seed=5)
-        self.assertIs(together.fit_together(X, Y, epochs=3, batch_size=batch_size), together)
-        self.assertAllClose(together.sample(), alone.sample(), 1e-4, 1e-5)
-        means = [tfbdl.predict(fitted, X, verbose=0).mean for fitted in (together, alone)]
-        self.assertAllClose(*means, 1e-4, 1e-5)
-
-    def test_members_of_dictionaries_and_frozen_layers_train_together(self) -> None:
-        inputs = {"a": keras.Input((2,), name="a"), "b": keras.Input((1,), name="b")}
-        body = keras.layers.Dense(4, "tanh", trainable=False)
-        joined = keras.layers.Concatenate()(list(inputs.values()))
-        model = keras.Model(inputs, keras.layers.Dense(3)(body(joined)))
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(keras.optimizers.Adam(0.05), loss)
-        x, y = {"a": X[:, :2], "b": X[:, 2:]}, np.arange(40) % 3
-        alone = DeepEnsemble(model, 2).fit(x, y, epochs=2, **FIT).sample()
-        data = tf.data.Dataset.from_tensor_slices((x, y)).batch(7)
-        together = DeepEnsemble(model, 2).fit_together(data, epochs=2, batch_size=10)
-        self.assertAllClose(together.sample(), alone, 1e-4, 1e-5)
-        self.assertAllEqual(together.network().layers[3].kernel, body.kernel)
-
-    @parameterized.parameters(
-        (build_normalised, "has layers that draw or keep"),
-        (lambda: compiled(keras.optimizers.SGD(0.1, clipnorm=1.0)), r"SGD\(clipnorm=...\)"),
-        (lambda: compiled(keras.optimizers.Muon(0.1)), "compiled with Muon, which is not known"),
-        (lambda: compiled(loss="mse"), "^likelihood=None: the loss of model"),
-        (lambda: compiled(constraint="non_neg"), "^weight='.*kernel' has a constraint"),
-        (lambda: compiled(dropout=0.1), "has layers that draw or keep"),
-    )
-    def test_members_that_would_not_train_as_alone(self, make: Any, message: str) -> None:
-        with self.assertRaisesRegex(ValueError, message):
-            DeepEnsemble(make, 2).fit_together(X, Y, epochs=1)
 
     def test_frozen_layers_are_common_to_all(self) -> None:
         model = build()

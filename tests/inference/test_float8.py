@@ -20,6 +20,7 @@ from tfbdl.inference import (
     LogPosterior,
     MeanFieldVI,
     NeuralLinear,
+    WeightSnapshots,
 )
 from tfbdl.models import NormalWeights
 from tfbdl.optimizers import IVON, SGHMC
@@ -74,6 +75,7 @@ def test_members_in_float8_have_scales_of_their_own() -> None:
         lambda: MeanFieldVI(network("body", optimizer=IVON(0.1, num_data=20))),
         lambda: NormalWeights(network("body"), np.zeros(29), np.ones(29)),
         lambda: prior_predictive(network("body"), X, prior=1.0),
+        lambda: WeightSnapshots().set_model(network("body")),
     ],
 )
 def test_scales_have_no_posterior(make: Callable[[], Any]) -> None:

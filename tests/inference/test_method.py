@@ -600,12 +600,17 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
             expected = laplace.fit(*data).sample(3, seed=7)
             self.assertAllClose(chains.fit(X, Y, verbose=0).theta[0], expected, atol=1e-5)
         self.assertIs(chains.initial, given)
+        laplace.fit(X[::3], Y[::3])  # what starts a next fit, and not what started this one
         with tempfile.TemporaryDirectory() as folder:
             chains.save(f"{folder}/p.keras")
             loaded = tfbdl.load(f"{folder}/p.keras")
         self.assertAllEqual(loaded.initial, expected)
         self.assertAllEqual(loaded.theta, chains.theta)
         self.assertLen(list(walk(chains)), len(list(walk(chains.model))) + 1)
+        with self.assertRaisesRegex(
+            ValueError, r"^initial=Laplace.* is a posterior; give"
+        ):
+            MAP(laplace.model, 1.0, initial=laplace)
 
     @parameterized.parameters(MAP, MCMC)
     def test_they_take_no_data_and_make_no_network(self, kind: Any) -> None:

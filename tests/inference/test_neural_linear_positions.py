@@ -157,6 +157,24 @@ def test_what_a_mask_leaves_out(sigma_noise: Any, positions: Any) -> None:
     np.testing.assert_allclose(got.log_prob(y)[:1], grown, 1e-4)
 
 
+@pytest.mark.parametrize("sigma_noise", [0.3, None])
+def test_a_mask_of_examples(sigma_noise: Any) -> None:
+    """Vectors of which some examples are masked: those have no density, others their own."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(12, 3)).astype("float32"), rng.normal(size=(12, 2))
+    x[:3] = 0.0
+    layers = [keras.layers.Masking(), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2)]
+    model = keras.Sequential([keras.Input((3,)), *layers])
+    posterior = NeuralLinear(model, sigma_noise=sigma_noise)
+    prediction = tfbdl.predict(posterior.fit(x, y), x, verbose=0)
+    np.testing.assert_array_equal(prediction.mask, np.arange(12) >= 3)
+    expected = prediction.marginal.log_prob(y).numpy().sum(axis=1)
+    assert (expected != 0).all()
+    np.testing.assert_allclose(prediction.log_prob(y)[3:], expected[3:], rtol=1e-12)
+    np.testing.assert_array_equal(prediction.log_prob(y)[:3], 0.0)
+    np.testing.assert_allclose(prediction[2:5].log_prob(y[2:5])[1:], expected[3:5], rtol=1e-12)
+
+
 def test_masks_of_vectors_are_refused() -> None:
     model = of_words(4, SumOfWords())
     message = r"^outputs of shape \(5, 2\) have a Keras mask of shape \(5, 4\), not that of their"

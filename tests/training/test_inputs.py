@@ -96,6 +96,9 @@ class ArgumentTest(InputCase):
         bayesian.compile("sgd", loss)
         self.refuse("^loss='categorical' has reduction='sum', beside which KL / N", bayesian)
         plain = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+        for kind in (tfbdl.optimizers.IVON, tfbdl.optimizers.SGLD):
+            plain.compile(kind(1e-3, num_data=N), loss)
+            self.refuse("^loss='categorical' .* the prior of the optimizer", plain)
         plain.compile("sgd", loss)
         tfbdl.train(plain, X, Y, epochs=1, batch_size=4, jit_compile=False, verbose=0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -22,13 +21,14 @@ from tfbdl.inference.training_method import Training, TrainingMethod
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.keras_private import is_graph, pair_layers
 from tfbdl.keras_private_graphs import rebuild
-from tfbdl.likelihoods import required_likelihood
 from tfbdl.model_arguments import symbolic_inputs
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.alike import Alike
 from tfbdl.predictive.predict import Request
-from tfbdl.sources import Source
-from tfbdl.training.feed import BATCH_SIZE, order_of_epoch
+from tfbdl.sources import Source, kind_of
+from tfbdl.training import checks
+from tfbdl.training.feed import Arrays, Examples, feed_of, order_of_epoch
+from tfbdl.training.loop import TrainingError
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -111,48 +111,59 @@ class DeepEnsemble(TrainingMethod):
     ) -> DeepEnsemble:
         """Trains all members side by side in one compiled step; returns the object itself.
 
-        The members are those of `fit`, with the same orders of the examples, as far as rounding
-        goes. Faster for networks so small that most of a step is not arithmetic. There is no log,
-        no folder and no validation, and the loss must be a likelihood.
+        They are the members of `fit` on the same arrays, but for rounding. Faster for networks so
+        small that most of a step is not arithmetic. There is no log, no folder and no validation.
 
         Args:
-            x: examples, shape (N, ...), or a structure of such arrays, or batches (x, y), which are
-                read into memory.
-            y: targets, shape (N, ...); None if x gives them.
+            x: examples, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`.
+            y: targets, shape (N, ...); None if the models need none.
             epochs: epochs of each member.
             batch_size: examples a step, by default 100, at most N. Those of an epoch that fill no
                 batch are left out, as in `tfbdl.train`.
 
         Raises:
-            ValueError: if members would not train as they do alone: they have layers that draw or
-                keep something in training, or an optimizer that looks at several weights at once.
+            ValueError: as `tfbdl.train`; if x is no arrays, or members stay in a folder; or if they
+                would not train as they do alone: with dropout or batch statistics, constraints,
+                frozen weights that differ, or an optimizer that looks at several weights at once.
+            TrainingError: if weights are not finite after an epoch.
         """
-        epochs = positive_integer("epochs", epochs)
-        batch_size = optional(positive_integer, "batch_size", batch_size) or BATCH_SIZE
+        if not self.in_memory:
+            raise ValueError("in_memory=False: members that train together are in memory; call fit")
         networks = [self._make(self.seed + k) for k in range(self.num_members)]
         first = networks[0]
-        likelihood = required_likelihood(first, None)
-        flat = FlatModel(first)
-        flat.check_no_scales()
-        data = Source(x, y, model=first).whole(flat.dtype)
-        if data.weights is not None:
-            raise ValueError("x has sample weights, which fit_together does not take; call fit")
-        check_together(first, keras.tree.map_structure(lambda array: array[:2], data.x))
+        checks.check(
+            first,
+            epochs=epochs,
+            batch_size=batch_size,
+            seed=self.seed,
+            columns=None,
+            callbacks=(),
+            jit_compile=self.jit_compile,
+            verbose=0,
+        )
+        if callable(x) or kind_of(x) is not None:
+            raise ValueError("x is no arrays, which members that train together need; call fit")
+        given = Examples(x, y, None, None, None, batch_size, None)
+        feed = feed_of(first, given, epochs=epochs, seed=self.seed)
+        assert isinstance(feed, Arrays)
+        check_together(networks, keras.tree.map_structure(lambda array: array[:2], feed.data[0]))
+        seeds = range(self.seed, self.seed + self.num_members)
         orders = (
-            np.stack([order_of_epoch(data.size, self.seed + k, e) for k in range(len(networks))])
-            for e in range(1, epochs + 1)
+            np.stack([order_of_epoch(feed.num_data, seed, epoch) for seed in seeds])
+            for epoch in range(1, epochs + 1)
         )
         path = epochs_together(
-            networks,
-            likelihood,
-            *keras.tree.map_structure(tf.constant, (data.x, data.y)),
-            orders,
-            optimizer=first.optimizer,
-            batch_size=min(batch_size, data.size),
-            jit_compile=self.jit_compile is not False,
+            networks, feed.data, orders, batch_size=feed.batch_size, jit_compile=self.jit_compile
         )
+        for epoch, weights in enumerate(path):
+            if not np.isfinite(weights).all():
+                k = int(np.argwhere(~np.isfinite(weights))[0][0])
+                raise TrainingError(
+                    f"weights of member {k} are not finite after epoch {epoch}; lower the learning "
+                    "rate, or look at the data"
+                )
         alike = Alike()
-        for network, theta in zip(networks, deque(path, maxlen=1).pop(), strict=True):
+        for network, theta in zip(networks, weights, strict=True):
             FlatModel(network).assign(tf.constant(theta))
             alike.add(network)
         self._network, self._result = alike.first, HeldMembers.of_alike(alike)

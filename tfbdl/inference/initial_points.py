@@ -57,8 +57,8 @@ def initial_points(
 
     Args:
         target: the log density.
-        initial: "prior" for draws from it, "model" for the model's weights, points of shape (D,)
-            or (C, D), or the starts in a posterior.
+        initial: "prior" for draws from it, "model" for the model's weights, or points of shape
+            (D,) or (C, D).
         num_chains: C.
         jitter: standard deviation of normal noise that is added.
         seed: the seed of all noise.
@@ -69,7 +69,6 @@ def initial_points(
     if isinstance(target, LogPosterior):
         require(8 * num_chains * target.size, f"num_chains={num_chains}", "take fewer")
     key = random.key_of(seed, "starts")
-    initial = points_of(initial, num_chains, seed)
     if isinstance(initial, str):
         theta = _by_name(target, initial, num_chains, key)
     else:

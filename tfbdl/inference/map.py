@@ -14,6 +14,7 @@ from tfbdl import arguments
 from tfbdl.arguments import boolean, optional, positive, positive_integer, shown
 from tfbdl.flat_model import FlatModel
 from tfbdl.inference.initial_points import initial_points
+from tfbdl.inference.method import Method
 from tfbdl.inference.mode_search import Mode, Search
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.inference.weight_table import WeightTable
@@ -82,6 +83,8 @@ class MAP(TargetMethod):
         self.optimizer = optimizer
         self.max_iterations = positive_integer("max_iterations", max_iterations)
         self.tolerance = positive("tolerance", tolerance, "a positive finite number")
+        if isinstance(initial, Method):
+            raise ValueError(f"initial={initial!r} is a posterior; give theta, as one of its draws")
         self.initial = initial
         self.seed = arguments.seed("seed", seed)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)

@@ -87,6 +87,7 @@ class WeightSnapshots(keras.callbacks.Callback):
         super().set_model(model)
         if model.built:
             self._flat = FlatModel(model)
+            self._flat.check_no_scales()
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         if self.savedir is not None and workers.is_chief(self.model.distribute_strategy):

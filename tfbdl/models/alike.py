@@ -39,7 +39,7 @@ class Alike:
         flat = FlatModel(network)
         if self.first is None:
             self.first, self._shapes = network, tuple(flat.shapes.values())
-            self._architecture = _architecture(network)
+            self._architecture = layer_configs(network, OF_TRAINING)
             self._weights = [_Values() for _ in flat.shapes]
             self._states = [_Values() for _ in floating(network)]
         elif self.first is not network:
@@ -78,7 +78,7 @@ class Alike:
         k = self._number
         if shapes != self._shapes:
             raise ValueError("models differ in the shapes of their weights; give equal networks")
-        if _architecture(other) != self._architecture:
+        if layer_configs(other, OF_TRAINING) != self._architecture:
             raise ValueError(
                 f"models[{k}] has other layers than models[0], or has adapted them to other "
                 "data; give networks that differ in their weights alone"
@@ -120,18 +120,22 @@ class _Values:
         return rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
 
 
-_OF_TRAINING = re.compile(
-    "name|seed|trainable|rate|stddev|dropout|recurrent_dropout|momentum|"
-    ".*_(initializer|regularizer|constraint)"
+OF_START = re.compile("name|seed|.*_initializer")
+"""Settings of layers that say where a training starts."""
+
+OF_TRAINING = re.compile(
+    "trainable|rate|stddev|dropout|recurrent_dropout|momentum|.*_(regularizer|constraint)|"
+    + OF_START.pattern
 )
+"""Settings of layers that change nothing in inference mode."""
 
 
-def _architecture(model: keras.Model) -> list[tuple[str, str, str]]:
-    """The layers of a network, by the dependence of their outputs in inference mode."""
+def layer_configs(model: keras.Model, but: re.Pattern[str]) -> list[tuple[str, str, str]]:
+    """The layers of a network with their settings, but for those whose names match."""
 
     def kept(config: Any) -> Any:
         if isinstance(config, dict):
-            return {k: kept(v) for k, v in config.items() if not _OF_TRAINING.fullmatch(k)}
+            return {k: kept(v) for k, v in config.items() if not but.fullmatch(k)}
         return [kept(c) for c in config] if isinstance(config, list) else config
 
     configs = []

@@ -72,6 +72,8 @@ class ClosedFormPrediction(Prediction):
             return joint.log_prob(y).numpy()
         mask = self.mask if self.mask.ndim == self.mean.ndim else self.mask[..., np.newaxis]
         kept = np.broadcast_to(mask, self.mean.shape).reshape(len(self.mean), -1)
+        if isinstance(joint, tfp.distributions.Independent):
+            return np.where(kept, joint.distribution.log_prob(y), 0.0).sum(axis=1)
         laws = zip(kept, y, joint.mean().numpy(), joint.covariance().numpy(), strict=True)
         return np.array([_log_density(*law) for law in laws])
 

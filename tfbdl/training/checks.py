@@ -12,6 +12,7 @@ from tfbdl import arguments, kl_term, likelihoods, random
 from tfbdl.arguments import optional, positive_integer, shown, verbosity
 from tfbdl.examples import check_finite, map_named_arrays
 from tfbdl.keras_private import takes_training, walk
+from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.model_arguments import keras_model
 from tfbdl.sources import ENDLESS, kind_of, length_of
 
@@ -44,6 +45,8 @@ def check(
     likelihoods.check_metrics(model)
     if kl_term.loss_terms(model):
         likelihoods.check_is_mean(model, "KL / N")
+    if hasattr(inner_optimizer(model.optimizer), "num_data"):
+        likelihoods.check_is_mean(model, "the prior of the optimizer")
 
 
 def check_callbacks(callbacks: Any) -> None:

@@ -70,14 +70,13 @@ def members(
     networks = []
     for k in range(num_members):
         keras.utils.set_random_seed(args.seed + k)
-        networks.append(sequential(layers(args), data))
+        network = sequential(layers(args), data)
+        network.compile(keras.optimizers.Adam(args.rate), Normal("predicted"))
+        networks.append(network)
     return epochs_together(
         networks,
-        Normal("predicted"),
-        tf.constant(data.x),
-        tf.constant(data.y),
+        (tf.constant(data.x), tf.constant(data.y)),
         orders(len(data.x), num_members, args.seed),
-        optimizer=keras.optimizers.Adam(args.rate),
         batch_size=min(args.batch_size, len(data.x)),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ from tfbdl.inference.mcmc.arviz import to_arviz
 from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.kernels import Kernel
 from tfbdl.inference.mcmc.progress import Progress
-from tfbdl.inference.mcmc.stepping import Draws
+from tfbdl.inference.mcmc.stepping import Draws, Result
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.strategy import checked_strategy
 from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
@@ -30,13 +30,6 @@ from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.replicas import Replicas
 from tfbdl.run_folder import held
-
-
-class Result(NamedTuple):
-    """The result of a run: draws, and the step size of each chain, shape (C,)."""
-
-    draws: Draws
-    step_size: np.ndarray
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -165,7 +158,8 @@ class MCMC(TargetMethod):
         target = self._density(x, y, **weights, batch_size=batch_size, steps=steps)
         priors = getattr(target, "priors", None) or []
         kernel = self.kernel.for_priors(priors).for_warmup(self.num_warmup)
-        theta = initial_points(target, self.initial, self.num_chains, self.jitter, self.seed)
+        initial = points_of(self.initial, self.num_chains, self.seed)
+        theta = initial_points(target, initial, self.num_chains, self.jitter, self.seed)
         if folder is None:
             require(
                 self.num_samples * (theta.nbytes + 32 * self.num_chains),
@@ -187,7 +181,7 @@ class MCMC(TargetMethod):
             storage = ChainStorage(Draws.like(start), self.num_samples, folder, settings)
             position = storage.resumed(start)
             end = chains.to_the_end(position, storage, progress)
-        self._result = Result(storage.arrays, np.asarray(end.tuning.step_size))
+        self._result = Result(storage.arrays, np.asarray(end.tuning.step_size), initial)
         self._hold(target)
         return self
 
@@ -267,7 +261,7 @@ class MCMC(TargetMethod):
             ValueError: if there are fewer than 4 samples, or x is given beside a log density.
             NotFittedError: before `fit`.
         """
-        draws, step_size = self._fitted("summary")
+        draws, step_size, _ = self._fitted("summary")
         samples = self._by_weight()
         if x is not None:
             samples["f(x)"] = self.outputs(x)
@@ -283,15 +277,16 @@ class MCMC(TargetMethod):
         return to_arviz(self._fitted("to_arviz").draws, self._by_weight())
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
-        draws, step_size = self._fitted("fitted_arrays")
+        draws, step_size, _ = self._fitted("fitted_arrays")
         return {**draws._asdict(), "step_size": step_size, **self._state_arrays()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._result = Result(Draws.of_arrays(arrays), arrays["step_size"])
+        self._result = Result(Draws.of_arrays(arrays), arrays["step_size"], self.initial)
         self._restore_state(arrays)
 
     def get_config(self) -> dict[str, Any]:
-        initial = points_of(self.initial, self.num_chains, self.seed)
+        initial = self.initial if self._result is None else self._result.initial
+        initial = points_of(initial, self.num_chains, self.seed)
         return self._config_but("strategy", initial=initial)
 
     def _by_weight(self) -> dict[str, np.ndarray]:

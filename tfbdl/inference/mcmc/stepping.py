@@ -56,6 +56,19 @@ class Draws(NamedTuple):
         return cls(*({**unknown, **arrays}[name] for name in cls._fields))
 
 
+class Result(NamedTuple):
+    """The result of a run.
+
+    draws: the samples, and what came with them.
+    step_size: the step size of each chain, shape (C,).
+    initial: what chains were asked to start at, or the points drawn where that is a posterior.
+    """
+
+    draws: Draws
+    step_size: np.ndarray
+    initial: Any
+
+
 class Stepper:
     """Steps of chains on one replica, as functions that can be compiled.
 
