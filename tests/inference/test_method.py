@@ -607,9 +607,7 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllEqual(loaded.initial, expected)
         self.assertAllEqual(loaded.theta, chains.theta)
         self.assertLen(list(walk(chains)), len(list(walk(chains.model))) + 1)
-        with self.assertRaisesRegex(
-            ValueError, r"^initial=Laplace.* is a posterior; give"
-        ):
+        with self.assertRaisesRegex(ValueError, r"^initial=Laplace.* is a posterior; give"):
             MAP(laplace.model, 1.0, initial=laplace)
 
     @parameterized.parameters(MAP, MCMC)
