@@ -348,6 +348,23 @@ def test_joint_density_of_many_outputs_is_refused() -> None:
         alone.log_prob(y[:1])
 
 
+@pytest.mark.parametrize(("width", "advice"), [(10, "predict fewer at once, or "), (60, "")])
+def test_advice_where_joint_densities_of_positions_are_not_kept(width: int, advice: str) -> None:
+    """Fewer examples help where positions are so few that it is known how they vary together."""
+    model = keras.Sequential([keras.Input((width, 2)), keras.layers.Conv1D(2, 1)])
+    x, y = RNG.normal(size=(2, 6, width, 2))
+    laplace = Laplace(model, likelihoods.Normal(1.0), hessian_structure="diag").fit(x, y)
+    with mock.patch.object(kept, "KEPT", 500):
+        many, one = (tfbdl.predict(laplace, x[:n], verbose=0) for n in (6, 1))
+    with pytest.raises(ValueError, match=rf"which is not kept for so many; {advice}use marginal$"):
+        many.log_prob(y)
+    if advice:
+        assert np.isfinite(one.log_prob(y[:1])).all()
+    else:
+        with pytest.raises(ValueError, match=r"which is not kept for so many; use marginal$"):
+            one.log_prob(y[:1])
+
+
 def test_joint_densities_of_many_examples_are_refused_before_they_are_made() -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(5)])
     x, y = RNG.normal(size=(12, 2)), RNG.normal(size=(12, 5))

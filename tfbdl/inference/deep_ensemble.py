@@ -7,14 +7,13 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, function, integer, optional, positive_integer
 from tfbdl.compilation import compile_like
 from tfbdl.copying import copy_layer, copy_state
 from tfbdl.flat_model import FlatModel
-from tfbdl.inference.joint_training import check_together, epochs_together
+from tfbdl.inference.joint_training import train_together
 from tfbdl.inference.members import HeldMembers, Members, StoredMembers, members_of
 from tfbdl.inference.method import at_most
 from tfbdl.inference.training_method import Training, TrainingMethod
@@ -25,10 +24,7 @@ from tfbdl.model_arguments import symbolic_inputs
 from tfbdl.models import WeightEnsemble
 from tfbdl.models.alike import Alike
 from tfbdl.predictive.predict import Request
-from tfbdl.sources import Source, kind_of
-from tfbdl.training import checks
-from tfbdl.training.feed import Arrays, Examples, feed_of, order_of_epoch
-from tfbdl.training.loop import TrainingError
+from tfbdl.sources import Source
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -130,41 +126,17 @@ class DeepEnsemble(TrainingMethod):
         if not self.in_memory:
             raise ValueError("in_memory=False: members that train together are in memory; call fit")
         networks = [self._make(self.seed + k) for k in range(self.num_members)]
-        first = networks[0]
-        checks.check(
-            first,
+        train_together(
+            networks,
+            x,
+            y,
             epochs=epochs,
             batch_size=batch_size,
             seed=self.seed,
-            columns=None,
-            callbacks=(),
             jit_compile=self.jit_compile,
-            verbose=0,
         )
-        if callable(x) or kind_of(x) is not None:
-            raise ValueError("x is no arrays, which members that train together need; call fit")
-        given = Examples(x, y, None, None, None, batch_size, None)
-        feed = feed_of(first, given, epochs=epochs, seed=self.seed)
-        assert isinstance(feed, Arrays)
-        check_together(networks, keras.tree.map_structure(lambda array: array[:2], feed.data[0]))
-        seeds = range(self.seed, self.seed + self.num_members)
-        orders = (
-            np.stack([order_of_epoch(feed.num_data, seed, epoch) for seed in seeds])
-            for epoch in range(1, epochs + 1)
-        )
-        path = epochs_together(
-            networks, feed.data, orders, batch_size=feed.batch_size, jit_compile=self.jit_compile
-        )
-        for epoch, weights in enumerate(path):
-            if not np.isfinite(weights).all():
-                k = int(np.argwhere(~np.isfinite(weights))[0][0])
-                raise TrainingError(
-                    f"weights of member {k} are not finite after epoch {epoch}; lower the learning "
-                    "rate, or look at the data"
-                )
         alike = Alike()
-        for network, theta in zip(networks, weights, strict=True):
-            FlatModel(network).assign(tf.constant(theta))
+        for network in networks:
             alike.add(network)
         self._network, self._result = alike.first, HeldMembers.of_alike(alike)
         return self

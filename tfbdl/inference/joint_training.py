@@ -11,92 +11,55 @@ import tensorflow as tf
 
 from tfbdl.flat_model import FlatModel
 from tfbdl.graphs import Compiled
-from tfbdl.keras_private_training import compiled_with, excludes_from_decay
-from tfbdl.models.alike import OF_START, layer_configs
-
-_OF_EACH_NUMBER = (
-    *(keras.optimizers.SGD, keras.optimizers.RMSprop, keras.optimizers.Adagrad),
-    *(keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.Nadam),
-    *(keras.optimizers.Adamax, keras.optimizers.Adadelta, keras.optimizers.Lion),
-)
-"""The optimizers of Keras that move each number by its own gradients."""
-
-_OF_SEVERAL = (
-    *("clipnorm", "global_clipnorm", "use_ema", "gradient_accumulation_steps"),
-    "loss_scale_factor",
-)
-"""Settings by which they look at more than one number and one step."""
+from tfbdl.inference.joint_checks import check_together
+from tfbdl.sources import kind_of
+from tfbdl.training import checks
+from tfbdl.training.feed import Arrays, Examples, feed_of, order_of_epoch
+from tfbdl.training.loop import TrainingError
 
 
-def check_together(networks: Sequence[keras.Model], x: Any) -> None:
-    """Raises ValueError unless these networks train side by side as they would alone.
+def train_together(
+    networks: Sequence[keras.Model],
+    x: Any,
+    y: Any,
+    *,
+    epochs: int,
+    batch_size: int | None,
+    seed: int,
+    jit_compile: bool | None,
+) -> None:
+    """Trains network k as `tfbdl.train` does with the seed `seed + k`, on the same arrays.
 
-    Args:
-        networks: built and compiled.
-        x: some inputs.
+    Raises:
+        ValueError: as `tfbdl.train`, if x is no arrays, or as `check_together`.
+        TrainingError: if weights are not finite after an epoch.
     """
     first = networks[0]
-    fault = _fault(first, FlatModel(first), x)
-    for k, network in enumerate(networks[1:], 1):
-        differ = [what for what, own in _settings(first).items() if own != _settings(network)[what]]
-        fault = fault or (f"gives member {k} another {differ[0]} than member 0" if differ else None)
-    if fault is not None:
-        raise ValueError(f"build_model {fault}, which cannot train together; call fit")
-
-
-def _fault(network: keras.Model, flat: FlatModel, x: Any) -> str | None:
-    """What keeps networks like this one from training side by side, in words; None if nothing."""
-    optimizer, weights = network.optimizer, network.trainable_variables
-    name, kind = type(optimizer).__name__, type(network)
-    of_several = [setting for setting in _OF_SEVERAL if getattr(optimizer, setting, None)]
-    bound = [v.path for v in weights if v.constraint is not None]
-    scaled = any(v.overwrite_with_gradient for v in weights)
-    faults = {
-        f"compiles with {name}, not known to move each weight by its own gradients": (
-            type(optimizer) not in _OF_EACH_NUMBER
-        ),
-        f"compiles with {name}({', '.join(of_several)})": of_several,
-        f"compiles with {name} that excludes weights from decay": excludes_from_decay(optimizer),
-        f"compiles with {name} that has moved weights already": optimizer.built,
-        f"makes {kind.__name__}, which has a train_step of its own": (
-            kind.train_step is not keras.Model.train_step
-        ),
-        f"makes the weight {bound[:1]} with a constraint": bound,
-        "makes weights of several types": scaled or len({v.dtype for v in weights}) > 1,
-        "makes layers that draw or keep something in training, such as Dropout": (
-            not _is_same_in_training(flat, x)
-        ),
-    }
-    return next((words for words, holds in faults.items() if holds), None)
-
-
-def _is_same_in_training(flat: FlatModel, x: Any) -> bool:
-    weights = [tf.convert_to_tensor(v) for v in flat.model.trainable_variables]
-    modes = [
-        flat.model.stateless_call(weights, flat.state, x, **mode)
-        for mode in (flat.inference, flat.training)
-    ]
-    outputs = zip(*map(keras.tree.flatten, modes), strict=True)
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in outputs)
-
-
-def _settings(network: keras.Model) -> dict[str, Any]:
-    """What steps of a training depend on but the weights, by name."""
-    optimizer, given = network.optimizer, compiled_with(network)
-    frozen = [np.asarray(v).tolist() for v in network.non_trainable_variables if "float" in v.dtype]
-    losses = [_described(loss) for loss in keras.tree.flatten(given["loss"])]
-    return {
-        "optimizer": (type(optimizer), repr({**optimizer.get_config(), "name": None})),
-        "loss": (losses, repr(given["loss_weights"])),
-        "setting of layers": layer_configs(network, OF_START),
-        "frozen weight": repr(frozen),
-    }
-
-
-def _described(loss: Any) -> Any:
-    if isinstance(loss, keras.losses.Loss):
-        return type(loss), repr({**loss.get_config(), "name": None})
-    return getattr(loss, "__qualname__", loss)
+    asked: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "jit_compile": jit_compile}
+    checks.check(first, seed=seed, columns=None, callbacks=(), verbose=0, **asked)
+    if callable(x) or kind_of(x) is not None:
+        raise ValueError("x is no arrays, which members that train together need; call fit")
+    given = Examples(x, y, None, None, None, batch_size, None)
+    feed = feed_of(first, given, epochs=epochs, seed=seed)
+    assert isinstance(feed, Arrays)
+    check_together(networks, keras.tree.map_structure(lambda array: array[:2], feed.data[0]))
+    seeds = range(seed, seed + len(networks))
+    orders = (
+        np.stack([order_of_epoch(feed.num_data, own, epoch) for own in seeds])
+        for epoch in range(1, epochs + 1)
+    )
+    path = epochs_together(
+        networks, feed.data, orders, batch_size=feed.batch_size, jit_compile=jit_compile
+    )
+    for epoch, weights in enumerate(path):
+        lost = np.flatnonzero(~np.isfinite(weights).all(axis=1))
+        if lost.size:
+            raise TrainingError(
+                f"weights of member {lost[0]} are not finite after epoch {epoch}; lower the "
+                "learning rate, or look at the data"
+            )
+    for network, theta in zip(networks, weights, strict=True):
+        FlatModel(network).assign(tf.constant(theta))
 
 
 def epochs_together(
@@ -120,10 +83,10 @@ def epochs_together(
         batch_size: B; examples of an epoch that fill no batch are left out.
         jit_compile: whether XLA compiles an epoch, as in `tfbdl.train`.
     """
-    network = networks[0]
-    flat, state = FlatModel(network), FlatModel(network).state
+    network, flats = networks[0], [FlatModel(network) for network in networks]
+    flat, state = flats[0], flats[0].state
     variables = [*network.trainable_variables, *network.non_trainable_variables]
-    theta = keras.Variable(tf.stack([FlatModel(other).theta for other in networks]))
+    theta = keras.Variable(tf.stack([each.theta for each in flats]))
     optimizer = type(network.optimizer).from_config(network.optimizer.get_config())
     optimizer.build([theta])
 

@@ -14,7 +14,7 @@ from tfbdl.examples import as_array, examples
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.likelihoods.targets import match
 from tfbdl.predictive import Prediction
-from tfbdl.predictive.kept import KEPT
+from tfbdl.predictive.kept import FEW_OUTPUTS, KEPT
 from tfbdl.probability import tfp
 
 
@@ -88,8 +88,9 @@ class ClosedFormPrediction(Prediction):
 
     def _fewer_help(self) -> bool:
         """Whether the joint distribution is kept where fewer examples are predicted at once."""
-        alone = self.mean.ndim > 2 and len(self) == 1
-        return self.mean[0].size ** 2 <= KEPT and not alone
+        size = self.mean[0].size
+        known = self.mean.ndim == 2 or size <= FEW_OUTPUTS
+        return len(self) > 1 and known and size**2 <= KEPT
 
     def _rows_of(self, name: str, value: Any, rows: np.ndarray) -> Any:
         if isinstance(value, tfp.distributions.Distribution):

@@ -10,6 +10,9 @@ import numpy as np
 KEPT = 10_000_000
 """Numbers of covariances, or of their roots, that are kept: 80 MB."""
 
+FEW_OUTPUTS = 100
+"""Outputs of an example at several positions up to which Laplace knows how these vary together."""
+
 
 class Kept:
     """Arrays of one batch after the other, up to `KEPT` numbers; beyond that none at all.

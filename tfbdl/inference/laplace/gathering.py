@@ -28,10 +28,9 @@ from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.memory import require
 from tfbdl.models.reweighted import floats
+from tfbdl.predictive.kept import FEW_OUTPUTS
 from tfbdl.sources import Source
 
-_FEW_OUTPUTS = 100
-"""Outputs of an example up to which their joint covariance is taken without being asked for."""
 _LARGEST = 2000
 
 
@@ -238,7 +237,7 @@ class GatheredCurvature:
         self._followed.note_settings()
         heads = self._heads
         one_position = heads is not None and all(h.positions == 1 for h in self._jacobian.heads)
-        few = math.prod(self._shape) <= _FEW_OUTPUTS
+        few = math.prod(self._shape) <= FEW_OUTPUTS
         if not one_position and ((few and (jointly or kept)) or (kept and heads is None)):
             find, numbers = self._network.whole_laws, self._network.numbers_of_whole()
         elif heads is None:
