@@ -94,6 +94,11 @@ def _members(**given: Any) -> Any:
     return [answered(fitted.ensemble()), fitted.name]
 
 
+def _side_by_side(**given: Any) -> Any:
+    fitted = inference.DeepEnsemble(classifier, 2, jit_compile=False).fit_together(**given)
+    return answered(fitted.ensemble())
+
+
 @cache
 def kept_members() -> inference.DeepEnsemble:
     """Two members."""
@@ -245,3 +250,15 @@ def _trainings() -> Iterator[Case]:
             },
             slow=True,
         )
+    yield Case(
+        "DeepEnsemble.fit_together",
+        inference.DeepEnsemble.fit_together,
+        _side_by_side,
+        {
+            "x": (X, X + 1.0),
+            "y": (LABELS, (LABELS + 1) % 3),
+            "epochs": (4, 3),
+            "batch_size": (3, 2),
+        },
+        slow=True,
+    )
