@@ -84,7 +84,7 @@ def precision(laplace: Any) -> Any:
     """
     size = laplace._subset.size
     noise = tf.eye(size, dtype=tf.float64)
-    root = laplace._result.precision.sample(noise, laplace._posterior_factors)
+    root = laplace._result.precision.sample(noise, laplace._posterior)
     return np.linalg.inv(root.T @ root)
 
 

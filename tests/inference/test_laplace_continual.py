@@ -168,8 +168,8 @@ def test_prior_mean() -> None:
 
 def test_refusals() -> None:
     model = at(linear(), A)
-    with pytest.raises(NotFittedError, match="update needs a fitted Laplace"):
-        laplace(model).update(X, Y)
+    with pytest.raises(NotFittedError, match="as_prior needs a fitted Laplace"):
+        laplace(model).as_prior(10)
     for wrong, message in (
         ("now", "prior_mean='now' must be 'current', a number"),
         (np.zeros(3), r"prior_mean has shape \(3,\); give a number"),

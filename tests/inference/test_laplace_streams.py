@@ -129,7 +129,7 @@ def test_covariances_of_positions(name: str, structure: str) -> None:
     blocks = np.stack([blocks[:, t, :, t] for t in range(T)], axis=1).reshape(-1, C, C)
     with mock.patch.object(head_pass, "_NUMBERS", 100):  # a few positions at once
         ((_, (law,), _),) = laplace._result.covariances(
-            Source.of(NEW), laplace._posterior_factors, None, jointly=False, kept=None
+            Source.of(NEW), laplace._posterior, None, jointly=False, kept=None
         )
     np.testing.assert_allclose(law.dense(), blocks, 1e-9, 1e-12)
     np.testing.assert_allclose(law.diagonal(), np.diagonal(blocks, axis1=1, axis2=2), 1e-9, 1e-12)

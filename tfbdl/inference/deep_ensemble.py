@@ -138,7 +138,8 @@ class DeepEnsemble(TrainingMethod):
         alike = Alike()
         for network in networks:
             alike.add(network)
-        self._network, self._result = alike.first, HeldMembers.of_alike(alike)
+        self._network = alike.first
+        self._keep(HeldMembers.of_alike(alike))
         return self
 
     def predictive(self, x: Source, request: Request) -> Any:
@@ -199,7 +200,7 @@ class DeepEnsemble(TrainingMethod):
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         assert isinstance(self.build_model, keras.Model)
         self._network = self.build_model
-        self._result = members_of(arrays)
+        self._keep(members_of(arrays))
 
     def get_config(self) -> dict[str, Any]:
         made_by = self.build_model if self._network is None else self._network

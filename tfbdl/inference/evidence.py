@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import boolean, option, optional, positive_integer, shown
@@ -23,8 +24,9 @@ class EvidenceMethod(Method):
     """A posterior under the prior N(0, 1 / delta), with its evidence log p(y | x).
 
     delta is a number; or of shape (L,), one for each weight tensor that has a posterior; or of
-    shape (P,), one for each weight. A subclass defines `log_marginal_likelihood`, and drops
-    by `_forget` what it has computed under another prior or noise.
+    shape (P,), one for each weight. A subclass defines `_take_in`, `_function_moments` and
+    `log_marginal_likelihood`; what it computes from the data under one prior and noise it caches
+    as `_posterior`.
 
     Attributes:
         likelihood: p(y | outputs); None for that of the model's loss.
@@ -84,16 +86,63 @@ class EvidenceMethod(Method):
             steps: the number of batches to take of a data set; None for all.
 
         Raises:
-            ValueError: if the data do not fit each other, the model or its likelihood, or what has
-                to be kept does not fit into memory.
+            ValueError: if the data do not fit each other, the model or its likelihood, what has to
+                be kept does not fit into memory, or the model trains other weights than it did.
         """
         optional(positive_integer, "batch_size", batch_size)
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
-        self._fit(Source(x, y, **weights, steps=steps, model=self.model), batch_size)
+        data = Source(x, y, **weights, steps=steps, model=self.model)
+        self._take_in(data, batch_size, further=False)
         return self
 
-    def _fit(self, data: Source, batch_size: int | None) -> None:
-        """Takes the posterior given these data alone as the result."""
+    def update(
+        self: E,
+        x: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        batch_size: int | None = None,
+        steps: int | None = None,
+    ) -> E:
+        """Adds further data to those before, which are not seen again; returns the object itself.
+
+        What it finds of data in parts is as exact as its class says. Before `fit` it is `fit`.
+        Arguments and errors are those of `fit`; a ValueError too if weights that have no posterior
+        have changed since.
+        """
+        optional(positive_integer, "batch_size", batch_size)
+        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
+        data = Source(x, y, **weights, steps=steps, model=self.model)
+        self._take_in(data, batch_size, further=self.is_fitted)
+        return self
+
+    def _take_in(self, data: Source, batch_size: int | None, *, further: bool) -> None:
+        """Takes the posterior given these data, and those before if they are `further`."""
+        raise NotImplementedError
+
+    def function_moments(
+        self, x: Any, *, batch_size: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean of the outputs f(x), shape (N, ...), and covariance at each x, (N, F, F).
+
+        F numbers are all that an example has, those of its positions one after the other. Of
+        classes they are the logits.
+
+        Args:
+            x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
+            batch_size: examples at once; by default as many as memory is good for.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if x does not fit the model, its outputs are of several lengths, or the
+                covariances do not fit into memory.
+        """
+        self._fitted("function_moments")
+        optional(positive_integer, "batch_size", batch_size)
+        return self._function_moments(Source.of(x, self.model), batch_size)
+
+    def _function_moments(self, x: Source, batch_size: int | None) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
 
     def log_marginal_likelihood(
@@ -210,5 +259,5 @@ class EvidenceMethod(Method):
         return prior_precision.of_each_weight(delta, self._sizes)
 
     def _forget(self) -> None:
-        """Drops cached results that depend on the fit, the prior or the noise."""
-        raise NotImplementedError
+        """Drops what is cached, as the data, the prior or the noise have changed."""
+        self.__dict__.pop("_posterior", None)

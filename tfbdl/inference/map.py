@@ -138,7 +138,7 @@ class MAP(TargetMethod):
                 f"{mode.gradient_norm:.2g}; {self._advice(mode)}",
                 stacklevel=2,
             )
-        self._result = mode
+        self._keep(mode)
         self._hold(target)
         return self
 
@@ -210,5 +210,5 @@ class MAP(TargetMethod):
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         theta, log_prob, gradient_norm = (arrays[n] for n in Mode._fields[:3])
         number = int(arrays["num_iterations"])
-        self._result = Mode(theta, float(log_prob), float(gradient_norm), number)
+        self._keep(Mode(theta, float(log_prob), float(gradient_norm), number))
         self._restore_state(arrays)

@@ -77,7 +77,7 @@ class MeanFieldVI(TrainingMethod):
         posterior = cls(model)
         if not inner_optimizer(model.optimizer).built:
             raise ValueError(f"model={model.name} has not been trained; train it, or call fit")
-        posterior._result = posterior._now()
+        posterior._keep(posterior._now())
         return posterior
 
     def _trained(self, training: Training) -> MeanField:
@@ -139,4 +139,4 @@ class MeanFieldVI(TrainingMethod):
         return self._fitted("fitted_arrays")._asdict()
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._result = MeanField(**arrays)
+        self._keep(MeanField(**arrays))

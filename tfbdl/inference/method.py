@@ -40,8 +40,8 @@ class Method(keras.layers.Layer, abc.ABC):
         posterior.save("posterior.keras")
         posterior = tfbdl.load("posterior.keras")
 
-    A subclass keeps each argument of its constructor under the argument's own name, and in
-    `_result` what `fit` finds; it defines `fit`, `sample`, `ensemble` and `summary`, and says by
+    A subclass keeps each argument of its constructor under the argument's own name, and by
+    `_keep` what `fit` finds; it defines `fit`, `sample`, `ensemble` and `summary`, and says by
     `fitted_arrays` and `restore` what a file has to hold. It is a Keras layer so that Keras saves,
     pickles and copies it.
     """
@@ -50,6 +50,7 @@ class Method(keras.layers.Layer, abc.ABC):
         super().__init__(name=name, dtype=dtype)
         self.built = True
         self._result: Any = None
+        self.__dict__["_found_of"] = []  # no part of a file
 
     @property
     def is_fitted(self) -> bool:
@@ -182,15 +183,32 @@ class Method(keras.layers.Layer, abc.ABC):
             check_files_hold(name, value)
         return keras.saving.serialize_keras_object(value)
 
+    def _keep(self, found: Any) -> None:
+        """Keeps what `fit` has found about the weights that the network trains now."""
+        self._result = found
+        self.__dict__["_found_of"] = self._trained_weights()
+
     def _fitted(self, what: str) -> Any:
         """The result of `fit`.
 
         Raises:
             NotFittedError: before `fit`; `what` is what was asked for.
+            ValueError: if the network trains other weights than those that have the posterior.
         """
         if not self.is_fitted:
             raise NotFittedError(f"{what} needs a fitted {type(self).__name__}; call fit first")
+        if self._trained_weights() != self.__dict__["_found_of"]:
+            raise ValueError(
+                f"{what}: model={self._saved_network.name!r} has other trainable weights than at "
+                "fit; make them trainable as they were, or call fit again"
+            )
         return self._result
+
+    def _trained_weights(self) -> list[int]:
+        """The weights of the network that are trained, as objects."""
+        network = self._saved_network
+        known = network.trainable_variables if isinstance(network, keras.Model) else []
+        return [id(variable) for variable in known]
 
 
 def at_most(number: int, num_samples: int | None) -> int:

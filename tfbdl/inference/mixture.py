@@ -77,7 +77,7 @@ class Mixture(TrainingMethod):
                 run=partial(training.run, jit_compile=method.jit_compile),
                 savedir=training.savedir and training.savedir / f"member_{k}",
             )
-            method._result = method._trained(own)
+            method._keep(method._trained(own))
 
     @property
     def is_fitted(self) -> bool:

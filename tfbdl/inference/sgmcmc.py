@@ -112,7 +112,7 @@ class SGMCMC(TrainingMethod):
         return self._fitted("fitted_arrays")._asdict()
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._result = Samples(**arrays)
+        self._keep(Samples(**arrays))
 
     def _chosen(self, what: str, num_samples: int | None, seed: int) -> Samples:
         samples = self._fitted(what)

@@ -223,7 +223,7 @@ class SWAG(TrainingMethod):
         return arrays
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._result = PathMoments.of_arrays(arrays)
+        self._keep(PathMoments.of_arrays(arrays))
         if "drawn" in arrays:
             num_samples, seed = map(int, arrays["drawn"])
             self._statistics = Statistics(num_samples, seed, arrays["drawn_states"])

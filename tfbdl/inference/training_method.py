@@ -116,7 +116,7 @@ class TrainingMethod(Method):
             jit_compile=self.jit_compile,
             verbose=verbose,
         )
-        self._result = self._trained(Training(run, x, folder, callbacks))
+        self._keep(self._trained(Training(run, x, folder, callbacks)))
         return self
 
     def _trained(self, training: Training) -> Any:

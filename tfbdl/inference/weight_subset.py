@@ -105,6 +105,14 @@ class WeightSubset:
         """Theta, shape (D,), with `values`, shape (P,), in their place."""
         return tf.tensor_scatter_nd_update(theta, self._places[:, np.newaxis], values)
 
+    def check_others(self, before: tf.Tensor, now: tf.Tensor) -> None:
+        """Raises ValueError if weights outside of the subset are not what they were."""
+        if not np.array_equal(self.scatter(self.gather(before), now), before):
+            raise ValueError(
+                "model has changed in weights that have no posterior; take "
+                "subset_of_weights='all', or freeze them before making the Laplace"
+            )
+
     def split(self, values: tf.Tensor) -> list[tf.Tensor]:
         """`values`, shape (P,), by weight."""
         return tf.split(values, self.sizes)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import tensorflow as tf
 
-from tfbdl.flat_model import FlatModel
+from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.keras_private import settings_of, walk
 
 
@@ -16,11 +17,30 @@ class Followed:
     Args:
         model: the user's.
         flat: the one that is computed with.
+
+    Attributes:
+        flat: as given.
     """
 
     def __init__(self, model: keras.Model, flat: FlatModel) -> None:
-        self._model, self._flat = model, flat
+        self._model, self.flat = model, flat
         self._settings: list[tuple[keras.layers.Layer, Any]] | None = None
+
+    @property
+    def theta(self) -> tf.Tensor:
+        """The user's weights as they are now, shape (D,), as numbers of the computation."""
+        self.check()
+        theta = flatten([tf.convert_to_tensor(v) for v in self._model.trainable_variables])
+        return tf.constant(theta.numpy(), self.flat.dtype)
+
+    def check(self) -> None:
+        """Raises ValueError if the model trains others of its weights than it did."""
+        shapes = [tuple(v.shape) for v in self._model.trainable_variables]
+        if shapes != list(self.flat.shapes.values()):
+            raise ValueError(
+                f"model={self._model.name!r} has other trainable weights than it had; freeze them "
+                "before making the Laplace"
+            )
 
     def take_up(self) -> bool:
         """Takes up the weights as they are now; says whether settings have made programs stale.
@@ -30,13 +50,13 @@ class Followed:
         """
         settings, before = self._settings_now(), self.note_settings()
         changed = settings != before
-        if self._flat.model is not self._model:  # it is in another precision
+        if self.flat.model is not self._model:  # it is in another precision
             if changed:
                 raise ValueError(
-                    f"model={self._model.name} has layers whose settings have changed; make a new "
-                    "Laplace"
+                    f"model={self._model.name!r} has layers whose settings have changed; make a "
+                    "new Laplace"
                 )
-            self._flat.model.set_weights(self._model.get_weights())
+            self.flat.model.set_weights(self._model.get_weights())
         self._settings = settings
         return changed
 

@@ -6,13 +6,11 @@ import functools
 import math
 from collections.abc import Iterator, Mapping
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.batches import batches
-from tfbdl.flat_model import FlatModel
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.counts import Counts, Masks, check_sums
 from tfbdl.inference.laplace.covariance import Outputs
@@ -40,8 +38,7 @@ class GatheredCurvature:
     What it does with a batch is compiled once, however often it gathers.
 
     Args:
-        model: the network, as its user has it.
-        flat: the same, or a copy in another precision.
+        followed: the network.
         subset: the weights.
         likelihood: p(y | f(x)).
         structure: a Hessian structure.
@@ -66,8 +63,7 @@ class GatheredCurvature:
 
     def __init__(
         self,
-        model: keras.Model,
-        flat: FlatModel,
+        followed: Followed,
         subset: WeightSubset,
         likelihood: ScaledLikelihood,
         *,
@@ -77,7 +73,8 @@ class GatheredCurvature:
         chosen: np.ndarray | None,
         jit_compile: bool | None,
     ) -> None:
-        self._flat, self._followed = flat, Followed(model, flat)
+        followed.check()
+        self._flat, self._followed = followed.flat, followed
         self._subset, self._likelihood = subset, likelihood
         self._structure, self._kind, self._rank = structure, kind, rank
         self._chosen = chosen
@@ -93,11 +90,14 @@ class GatheredCurvature:
             further: whether they come to all data before.
 
         Raises:
-            ValueError: if the data do not fit the network or its likelihood, or it not into memory.
+            ValueError: if the data do not fit the network or its likelihood, or it not into memory;
+                or if weights without a posterior are others than for the data before.
         """
         if self._followed.take_up():
             self._compile()
-        theta = tf.constant(self._flat.theta.numpy())
+        theta = self._followed.theta
+        if further:
+            self._subset.check_others(self.theta, theta)
         state = [tf.constant(v.numpy()) for v in self._flat.state]
         few, self._example_outputs = few_examples(
             self._flat, theta, state, data=data, likelihood=self._likelihood, subset=self._subset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -11,7 +11,9 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.graphs import Compiled
+from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.gathering import GatheredCurvature
 from tfbdl.inference.laplace.jacobian import rows
 from tfbdl.inference.laplace.joint_rows import JointRows
 from tfbdl.inference.laplace.links import mean_of_classes
@@ -24,7 +26,9 @@ from tfbdl.predictive.closed_form import ClosedFormPrediction
 from tfbdl.predictive.finite import check_finite
 from tfbdl.predictive.kept import Kept
 from tfbdl.predictive.moments import of_one
+from tfbdl.predictive.predict import Request
 from tfbdl.probability import tfp
+from tfbdl.sources import Source
 
 _DRAWN = 3_000_000
 """Numbers that the draws of some examples may take: 12 MB, and each of their moments as much."""
@@ -37,53 +41,64 @@ def default_link(likelihood: Likelihood) -> str:
     return "probit" if isinstance(likelihood, (Categorical, Bernoulli)) else "mc"
 
 
-def has_joint_density(likelihood: Likelihood) -> bool:
-    """Whether p(y | x) of an output is exact, so that all its elements have a joint density."""
-    parts = likelihood.parts if isinstance(likelihood, JointRows) else [likelihood]
-    return any(default_link(part) == "exact" for part in parts)
-
-
-def predictions(
-    likelihood: Likelihood,
-    batches: Iterable[tuple[tf.Tensor, list[Outputs], tf.Tensor | None]],
-    *,
-    link_approx: str | None,
-    num_samples: int,
-    seed: int,
-    return_samples: bool,
-    programs: dict[Any, Compiled],
-) -> Any:
-    """The predictive distribution of y for normal f; one for each of several outputs.
+class Linearised:
+    """Predictions under one likelihood, whose programs are compiled once.
 
     Args:
         likelihood: p(y | f).
-        batches: of one batch of examples after the other the mean of f, shape (B, ...), of each
-            output the covariances, and which numbers a mask leaves in, shape (B, F), or None.
         link_approx: "probit", "bridge" or "mc"; None for the default of each output.
-        num_samples: S, draws of f, from which all comes that the link does not give.
-        seed: the seed of the draws.
-        return_samples: whether the prediction keeps them.
-        programs: what has been compiled for this likelihood, and will be.
     """
-    key = random.key_of(seed, "outputs")
-    answers: list[Answer] = []
-    for mean, laws, mask in batches:
-        parts = output_parts(likelihood, mean.shape[1:])
-        for number, part in enumerate(parts if not answers else ()):
-            name = number, num_samples, return_samples
-            if name not in programs:
-                programs[name] = moments_of_draws(part.likelihood, num_samples, return_samples)
-            draws = Draws(programs[name], num_samples, random.fold_in(key, number), return_samples)
-            link = link_approx or default_link(part.likelihood)
-            answers.append(_answer(link, part.likelihood, draws))
-        for part, law, answer in zip(parts, laws, answers, strict=True):
-            answer.add(part.take(rows(mean)), law)
-            if mask is not None:
-                answer.masks.append(part.positions_of(mask).numpy())
-    each = [answer.prediction() for answer in answers]
-    if not isinstance(likelihood, JointRows):
-        return each[0]
-    return keras.tree.pack_sequence_as(likelihood.joint.likelihoods, each)
+
+    def __init__(self, likelihood: Likelihood, link_approx: str | None) -> None:
+        self._likelihood, self._link = likelihood, link_approx
+        self._programs: dict[Any, Compiled] = {}
+
+    def predictions(
+        self, gathered: GatheredCurvature, factors: list[Tensors], x: Source, request: Request
+    ) -> Any:
+        """The predictive distribution of y at x; one for each of several outputs.
+
+        Args:
+            gathered: the network at its mode.
+            factors: the posterior.
+            x: inputs.
+            request: what is asked for. All comes from its draws of f that the link does not give.
+        """
+        likelihood, number = self._likelihood, request.num_samples
+        kept = (number, request.seed) if request.return_samples else None
+        jointly = self._has_joint_density
+        key = random.key_of(request.seed, "outputs")
+        answers: list[Answer] = []
+        for mean, laws, mask in gathered.covariances(
+            x, factors, request.batch_size, jointly=jointly, kept=kept
+        ):
+            parts = output_parts(likelihood, mean.shape[1:])
+            for place, part in enumerate(parts if not answers else ()):
+                draws = self._draws(place, part.likelihood, random.fold_in(key, place), request)
+                link = self._link or default_link(part.likelihood)
+                answers.append(_answer(link, part.likelihood, draws))
+            for part, law, answer in zip(parts, laws, answers, strict=True):
+                answer.add(part.take(rows(mean)), law)
+                if mask is not None:
+                    answer.masks.append(part.positions_of(mask).numpy())
+        each = [answer.prediction() for answer in answers]
+        if not isinstance(likelihood, JointRows):
+            return each[0]
+        return keras.tree.pack_sequence_as(likelihood.joint.likelihoods, each)
+
+    @property
+    def _has_joint_density(self) -> bool:
+        """Whether p(y | x) of an output is exact, so that all its elements have a joint density."""
+        likelihood = self._likelihood
+        parts = likelihood.parts if isinstance(likelihood, JointRows) else [likelihood]
+        return any(default_link(part) == "exact" for part in parts)
+
+    def _draws(self, place: int, likelihood: Likelihood, key: tf.Tensor, request: Request) -> Draws:
+        number, kept = request.num_samples, request.return_samples
+        name = place, number, kept
+        if name not in self._programs:
+            self._programs[name] = moments_of_draws(likelihood, number, kept)
+        return Draws(self._programs[name], number, key, kept)
 
 
 def moments_of_draws(likelihood: Likelihood, num_samples: int, kept: bool) -> Compiled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -13,13 +14,16 @@ import tensorflow as tf
 from tfbdl import arguments, likelihoods, random
 from tfbdl.arguments import boolean, option, optional, positive, positive_integer
 from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference.laplace import glm
+from tfbdl.inference.evidence import LARGEST_IN_CONFIG, EvidenceMethod
+from tfbdl.inference.laplace.as_prior import as_prior
 from tfbdl.inference.laplace.blocks.base import Tensors
-from tfbdl.inference.laplace.continual import ContinualMethod
 from tfbdl.inference.laplace.curvature import checked_curvature
+from tfbdl.inference.laplace.followed import Followed
 from tfbdl.inference.laplace.gathering import GatheredCurvature
+from tfbdl.inference.laplace.glm import Linearised
 from tfbdl.inference.laplace.links import check_link
 from tfbdl.inference.laplace.precision import STRUCTURES, check_structure
+from tfbdl.inference.laplace.prior_mean import checked_prior_mean
 from tfbdl.inference.laplace.scaled_likelihood import ScaledLikelihood
 from tfbdl.inference.prior_precision import noise
 from tfbdl.inference.weight_subset import WeightSubset
@@ -32,7 +36,7 @@ from tfbdl.sources import Source
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class Laplace(ContinualMethod):
+class Laplace(EvidenceMethod):
     """N(theta*, (H / T + diag(delta))^-1) for the weights theta* of a trained model.
 
     H is the curvature of -log p(y | theta, x) of all data at theta*; the precision delta of the
@@ -41,6 +45,11 @@ class Laplace(ContinualMethod):
     are those of laplace-torch (Daxberger et al. 2021, "Laplace Redux"). Nothing asks whether theta*
     is a mode: train until it is one, with the prior as weight decay, delta / (2 N) |theta|^2 beside
     Keras' mean loss.
+
+    `update` is online Laplace (Ritter, Botev, Barber 2018): the mean moves to the weights that the
+    model has now, trained on the further data under `as_prior`, and their curvature is added. It is
+    exact for linear models with normal noise; under "kron" factors of both are added each for
+    itself.
 
     Args:
         model: any built Keras model that is deterministic in inference mode. Its weights as they
@@ -119,6 +128,7 @@ class Laplace(ContinualMethod):
         self.likelihood = None if likelihood is None else likelihoods.get(likelihood)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
         self._flat = FlatModel(in_precision(model, dtype))
+        self._followed = Followed(model, self._flat)
         self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
         check_link(self._scaled.unit, link_approx, pred_type)
         self._subset = WeightSubset(self._flat, subset_of_weights)
@@ -141,24 +151,69 @@ class Laplace(ContinualMethod):
         if (sigma := positive("sigma_noise", value)) != 1.0:
             self._require_known_noise("sigma_noise", value)
         self._sigma_noise = sigma
-        self.__dict__["_draw_programs"] = {}  # no part of a file
+        self._linearised = Linearised(self._scaled.of_links(sigma), self.link_approx)
         self._forget()
 
     @property
     def has_known_noise(self) -> bool:
         return self._scaled.has_noise
 
-    def _fit(self, data: Source, batch_size: int | None) -> None:
-        kept = None if self.subnetwork_size else self._result
-        gathered = kept or self._new_gathered()
-        gathered.gather(data, batch_size)
-        if self.subnetwork_size:
+    @property
+    def prior_mean(self) -> tf.Tensor:
+        """The mean of the prior, () or (P,), in float64; can be set."""
+        return self._prior_mean
+
+    @prior_mean.setter
+    def prior_mean(self, value: Any) -> None:
+        self._prior_mean = checked_prior_mean(value, self._subset, self._followed.theta)
+
+    @property
+    def weights_with_posterior(self) -> list[keras.Variable]:
+        """The weights of the model that have a posterior, in the order of `paths`."""
+        return [self.model.trainable_variables[i] for i in self._subset.index]
+
+    def _take_in(self, data: Source, batch_size: int | None, *, further: bool) -> None:
+        size = None if further else self.subnetwork_size
+        gathered = (not size and self._result) or self._new_gathered()
+        gathered.gather(data, batch_size, further=further)
+        if size:
             delta, c = self._of_each_weight(self._prior_precision), self._scale(gathered)
-            chosen = gathered.precision.largest_variances(self.subnetwork_size, delta, c)
+            chosen = gathered.precision.largest_variances(size, delta, c)
             gathered = self._new_gathered(chosen)
             gathered.gather(data, batch_size)
-        self._result = gathered
+        self._keep(gathered)
         self._forget()
+
+    def as_prior(self, num_data: int) -> AbstractContextManager[None]:
+        """Makes this posterior the prior under which the model trains on, until it is left.
+
+            with posterior.as_prior(num_data=len(x)):
+                model.compile("adam", likelihood)
+                model.fit(x, y, epochs=20)
+            posterior.update(x, y)
+
+        The weights that have a posterior get the regulariser -log p(theta) / N up to a constant, in
+        the place of any that they have, as the posterior contains the prior. Compile the model in
+        there, since Keras keeps what it has traced. What has no posterior is to stay as it is:
+        freeze it before the posterior is made.
+
+        Args:
+            num_data: N of the data that it will train on.
+
+        Raises:
+            NotFittedError: before `fit`.
+            ValueError: if `num_data` is no positive integer.
+        """
+        gathered = self._fitted("as_prior")
+        delta, c = self._of_each_weight(self._prior_precision), self._scale(gathered)
+        return as_prior(
+            self.weights_with_posterior,
+            self._subset.split(tf.constant(gathered.mean)),
+            gathered.precision,
+            deltas=self._subset.split(delta),
+            c=c,
+            num_data=positive_integer("num_data", num_data),
+        )
 
     def log_marginal_likelihood(
         self, prior_precision: Any = None, sigma_noise: Any = None
@@ -177,24 +232,8 @@ class Laplace(ContinualMethod):
             self._of_each_weight(delta), self._prior_mean, noise(sigma), self.temperature
         )
 
-    def function_moments(
-        self, x: Any, *, batch_size: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean, shape (N, ...), and covariance at each x, (N, F, F), of the linearised outputs.
-
-        f(x) ~ N(f(x, theta*), J Sigma J^T): of logits, where there are classes.
-
-        Args:
-            x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
-            batch_size: examples at once; by default as many as fit into about 200 MB.
-
-        Raises:
-            ValueError: if there is no fit yet, or an argument is out of its range.
-        """
-        gathered = self._fitted("function_moments")
-        optional(positive_integer, "batch_size", batch_size)
-        data = Source.of(x, self.model)
-        return gathered.function_moments(data, self._posterior_factors, batch_size)
+    def _function_moments(self, x: Source, batch_size: int | None) -> tuple[np.ndarray, np.ndarray]:
+        return self._fitted("function_moments").function_moments(x, self._posterior, batch_size)
 
     def functions(self, num_samples: int, seed: int) -> keras.Model:
         self._fitted("export")
@@ -209,23 +248,7 @@ class Laplace(ContinualMethod):
         """The predictive distribution; samples of "glm" are independent between examples."""
         if self.pred_type == "nn":
             return super().predictive(x, request)
-        likelihood = self._scaled.of_links(self.sigma_noise)
-        batches = self._fitted("predict").covariances(
-            x,
-            self._posterior_factors,
-            request.batch_size,
-            jointly=glm.has_joint_density(likelihood),
-            kept=(request.num_samples, request.seed) if request.return_samples else None,
-        )
-        return glm.predictions(
-            likelihood,
-            batches,
-            link_approx=self.link_approx,
-            num_samples=request.num_samples,
-            seed=request.seed,
-            return_samples=request.return_samples,
-            programs=self._draw_programs,
-        )
+        return self._linearised.predictions(self._fitted("predict"), self._posterior, x, request)
 
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
         """Draws of the weights of the subset, shape (num_samples, P), in the order of `paths`."""
@@ -233,7 +256,7 @@ class Laplace(ContinualMethod):
         number = positive_integer("num_samples", num_samples)
         require(16 * number * self._subset.size, f"num_samples={num_samples}", "draw fewer")
         key = random.key_of(arguments.seed("seed", seed), "laplace")
-        return gathered.sample(key, number, self._posterior_factors)
+        return gathered.sample(key, number, self._posterior)
 
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         gathered = self._fitted("ensemble")
@@ -258,7 +281,9 @@ class Laplace(ContinualMethod):
         return WeightTable.of(repr(self), self._flat.shapes, gathered.theta.numpy(), None, remarks)
 
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
+        mean = self._prior_mean.numpy()
+        small = mean.size <= LARGEST_IN_CONFIG
+        config = {**super().get_config(), "prior_mean": mean.tolist() if small else 0.0}
         if self.likelihood is not None:
             given = self._scaled.of_network(self.sigma_noise)
             config |= {"likelihood": self._serialized("likelihood", given), "sigma_noise": None}
@@ -270,15 +295,14 @@ class Laplace(ContinualMethod):
         return {**arrays, **{f"prior_{name}": value.numpy() for name, value in prior.items()}}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._result = self._new_gathered()
+        self._keep(self._new_gathered())
         self._result.restore(arrays)
         self.prior_precision = arrays["prior_precision"]
         self.prior_mean = arrays.get("prior_mean", 0.0)
 
     def _new_gathered(self, chosen: np.ndarray | None = None) -> GatheredCurvature:
         return GatheredCurvature(
-            self.model,
-            self._flat,
+            self._followed,
             self._subset,
             self._scaled,
             structure=self.hessian_structure,
@@ -288,12 +312,12 @@ class Laplace(ContinualMethod):
             jit_compile=self.jit_compile,
         )
 
-    def _forget(self) -> None:
-        """Drops cached results that depend on the fit, the prior or the noise."""
-        self.__dict__.pop("_posterior_factors", None)
+    def _scale(self, gathered: GatheredCurvature) -> tf.Tensor:
+        """C, by which H counts in the posterior's precision."""
+        return gathered.scale(tf.constant(self.sigma_noise, tf.float64), self.temperature)
 
     @functools.cached_property
-    def _posterior_factors(self) -> list[Tensors]:
+    def _posterior(self) -> list[Tensors]:
         delta = self._of_each_weight(self._prior_precision)
         gathered = self._fitted("posterior")
         return gathered.precision.factors(delta, self._scale(gathered))

@@ -181,7 +181,7 @@ class MCMC(TargetMethod):
             storage = ChainStorage(Draws.like(start), self.num_samples, folder, settings)
             position = storage.resumed(start)
             end = chains.to_the_end(position, storage, progress)
-        self._result = Result(storage.arrays, np.asarray(end.tuning.step_size), initial)
+        self._keep(Result(storage.arrays, np.asarray(end.tuning.step_size), initial))
         self._hold(target)
         return self
 
@@ -281,7 +281,7 @@ class MCMC(TargetMethod):
         return {**draws._asdict(), "step_size": step_size, **self._state_arrays()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._result = Result(Draws.of_arrays(arrays), arrays["step_size"], self.initial)
+        self._keep(Result(Draws.of_arrays(arrays), arrays["step_size"], self.initial))
         self._restore_state(arrays)
 
     def get_config(self) -> dict[str, Any]:

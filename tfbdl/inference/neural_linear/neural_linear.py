@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.arguments import generator, option, optional, positive, positive_integer
+from tfbdl.arguments import generator, option, positive, positive_integer
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.evidence import EvidenceMethod
-from tfbdl.inference.neural_linear.features import FeatureBatch, Features
+from tfbdl.inference.neural_linear.features import Features
 from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
 from tfbdl.inference.neural_linear.moments import joint_moments, moments
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
@@ -36,9 +36,9 @@ class NeuralLinear(EvidenceMethod):
     al. 2015; Riquelme, Tucker, Snoek 2018): Bayesian linear regression, with W ~ N(0, 1 / delta)
     if the noise is known (Bishop 2006, section 3.3), and else sigma^2 ~ inverse gamma(a, b) and
     W ~ N(0, sigma^2 / delta), both for each of the F outputs (Murphy 2012, section 7.6.3). For
-    regressions whose features can be trusted: nothing is approximated, and new examples are taken
-    up by `update`. The layer's own weights are not used: of a network of features alone make
-    `keras.Sequential([features, keras.layers.Dense(F)])`.
+    regressions whose features can be trusted: nothing is approximated, and `update` finds what
+    `fit` of all data would. The layer's own weights are not used: of a network of features alone
+    make `keras.Sequential([features, keras.layers.Dense(F)])`.
 
     Args:
         model: any built Keras model that is deterministic in inference mode, and whose outputs are
@@ -105,7 +105,10 @@ class NeuralLinear(EvidenceMethod):
     def has_known_noise(self) -> bool:
         return isinstance(self._noise, KnownNoise)
 
-    def _fit(self, data: Source, batch_size: int | None) -> None:
+    def _take_in(self, data: Source, batch_size: int | None, *, further: bool) -> None:
+        if further:
+            self._take(self._fitted("update"), data, batch_size)
+            return
         before = self._features.held
         self._features.hold()
         try:
@@ -114,29 +117,6 @@ class NeuralLinear(EvidenceMethod):
         except Exception:
             self._features.held = before
             raise
-
-    def update(
-        self,
-        x: Any,
-        y: Any = None,
-        *,
-        sample_weight: Any = None,
-        class_weight: Mapping[int, float] | None = None,
-        batch_size: int | None = None,
-        steps: int | None = None,
-    ) -> NeuralLinear:
-        """The posterior given these data too, as `fit` of all would give it, on the same network.
-
-        Arguments and errors are those of `fit`.
-        """
-        optional(positive_integer, "batch_size", batch_size)
-        weights = {"sample_weight": sample_weight, "class_weight": class_weight}
-        data = Source(x, y, **weights, steps=steps, model=self.model)
-        if self._result is None:
-            self._fit(data, batch_size)
-        else:
-            self._take(self._result, data, batch_size)
-        return self
 
     def _take(self, examples: Examples, data: Source, batch_size: int | None) -> None:
         """Keeps these examples and those of more data."""
@@ -148,7 +128,7 @@ class NeuralLinear(EvidenceMethod):
             examples = examples.and_more(batch.rows, y, batch.weights_of_rows)
         if not examples.num_data:
             raise ValueError("x has weights of 0 for all examples; give one that counts")
-        self._result = examples
+        self._keep(examples)
         self._forget()
 
     def log_marginal_likelihood(
@@ -167,25 +147,10 @@ class NeuralLinear(EvidenceMethod):
             noise = KnownNoise(prior.noise(sigma_noise))
         return noise.log_evidence(self._solve(delta, noise))
 
-    def function_moments(
-        self, x: Any, *, batch_size: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean of f(x) = W^T phi(x), shape (N, F), and covariance at each x, (N, F, F).
-
-        Of T positions the mean has the shape of the outputs, and the covariance (N, T F, T F).
-
-        Args:
-            x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
-            batch_size: examples at once; by default as many as memory is good for.
-
-        Raises:
-            NotFittedError: before `fit`.
-            ValueError: if x does not fit the model, its outputs are of several lengths, or the
-                covariances do not fit into memory.
-        """
-        self._fitted("function_moments")
+    def _function_moments(self, x: Source, batch_size: int | None) -> tuple[np.ndarray, np.ndarray]:
         variance = self._noise.variance(self._posterior)
-        return joint_moments(self._posterior, self._batches(x, batch_size), variance)
+        batches = self._features.of_batches(x, batch_size)
+        return joint_moments(self._posterior, batches, variance)
 
     def predictive(self, x: Source, request: Request) -> ClosedFormPrediction:
         """The predictive distribution of y at x, exact: normal, or Student's t of unknown noise.
@@ -196,7 +161,7 @@ class NeuralLinear(EvidenceMethod):
         solution, noise = self._posterior, self._noise
         draws = self._draw(request.num_samples, request.seed) if request.return_samples else None
         weights = None if draws is None else draws[0]
-        at = moments(solution, self._batches(x, request.batch_size), weights)
+        at = moments(solution, self._features.of_batches(x, request.batch_size), weights)
         mean, leverage = at.mean, at.leverage[..., np.newaxis]
         variance = np.broadcast_to(noise.variance(solution), mean.shape)
         marginal = noise.predictive(solution, mean, np.sqrt(1.0 + leverage))
@@ -264,16 +229,12 @@ class NeuralLinear(EvidenceMethod):
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._features.restore(arrays)
-        self._result = Examples(arrays["r"], float(arrays["num_data"]))
+        self._keep(Examples(arrays["r"], float(arrays["num_data"])))
         self.prior_precision = arrays["prior_precision"]
 
     @functools.cached_property
     def _posterior(self) -> Solution:
         return self._solve(self._prior_precision, self._noise)
-
-    def _forget(self) -> None:
-        """Drops cached results that depend on the data, the prior or the noise."""
-        self.__dict__.pop("_posterior", None)
 
     def _solve(self, delta: tf.Tensor, noise: KnownNoise | UnknownNoise) -> Solution:
         examples = self._fitted("posterior")
@@ -286,10 +247,6 @@ class NeuralLinear(EvidenceMethod):
         rng = generator("seed", seed)
         sigma = self._noise.draw(self._posterior, rng, num_samples)
         return self._posterior.draw(rng, sigma), sigma
-
-    def _batches(self, x: Any, batch_size: int | None) -> Iterator[FeatureBatch]:
-        optional(positive_integer, "batch_size", batch_size)
-        return self._features.of_batches(Source.of(x, self.model), batch_size)
 
 
 def _single(values: Any) -> np.ndarray:
