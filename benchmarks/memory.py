@@ -249,6 +249,7 @@ def main(argv: list[str] | None = None) -> None:
     file = args.savedir / "memory.json"
     record = json.loads(file.read_text()) if file.exists() else {"measured with": {}, "cases": {}}
     results = record["cases"]
+    known = {**record["measured with"], **versions(args.packages)}
     for name in CASES:
         if args.cases and not any(word in name for word in args.cases):
             continue
@@ -257,10 +258,11 @@ def main(argv: list[str] | None = None) -> None:
             if steps:
                 results.setdefault(name, {})[package] = steps
                 print(f"{name}, {package}", *steps, sep="\n  ", flush=True)
-    known = {**record["measured with"], **versions(args.packages)}
-    results = {name: results[name] for name in CASES if name in results}
-    file.write_text(json.dumps({"measured with": known, "cases": results}, indent=1) + "\n")
-    (args.savedir / "README.md").write_text(report(known, results))
+                done = {case: results[case] for case in CASES if case in results}
+                file.write_text(
+                    json.dumps({"measured with": known, "cases": done}, indent=1) + "\n"
+                )
+                (args.savedir / "README.md").write_text(report(known, done))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,9 @@ class MCMC(TargetMethod):
         jit_compile: whether XLA compiles the calls; by default unless the density has operations
             that it cannot compile, or convolves on a CPU, where XLA is slow.
 
+    Attributes:
+        initial: as given, a posterior in a `PosteriorStarts`.
+
     Raises:
         ValueError: if an argument is out of its range or does not go with the others.
     """
