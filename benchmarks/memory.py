@@ -259,9 +259,8 @@ def main(argv: list[str] | None = None) -> None:
                 results.setdefault(name, {})[package] = steps
                 print(f"{name}, {package}", *steps, sep="\n  ", flush=True)
                 done = {case: results[case] for case in CASES if case in results}
-                file.write_text(
-                    json.dumps({"measured with": known, "cases": done}, indent=1) + "\n"
-                )
+                kept = {"measured with": known, "cases": done}
+                file.write_text(json.dumps(kept, indent=1) + "\n")
                 (args.savedir / "README.md").write_text(report(known, done))
 
 

@@ -353,7 +353,7 @@ def test_moments_of_several_lengths_or_too_many_positions_are_refused() -> None:
 
 def test_summary_counts_rows() -> None:
     _, own, _ = fitted(0.6)
-    assert f"nats of {N * T} rows; noise 0.6, 0.6" in str(own.summary())
+    assert f"nats of {N * T} rows; prior precision 1.7; noise 0.6" in str(own.summary())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tfbdl
-from tfbdl.inference import MAP, MCMC, SWAG, Laplace, NeuralLinear
+from tfbdl.inference import MAP, MCMC, SWAG, Laplace, Mixture, NeuralLinear
 from tfbdl.likelihoods import Normal
 
 RNG = np.random.default_rng(0)
@@ -23,6 +23,7 @@ METHODS: dict[str, Callable[[keras.Model], Any]] = {
         X, Y
     ),
     "SWAG": lambda model: SWAG(model, rank=2).fit(X, Y, epochs=4, verbose=0),
+    "Mixture": lambda model: Mixture([SWAG(model, rank=2)]).fit(X, Y, epochs=4, verbose=0),
 }
 
 
@@ -78,3 +79,16 @@ def test_laplace_of_other_weights(dtype: str) -> None:
             call(X, Y)
     with pytest.raises(ValueError, match=r"^model=.* has other trainable weights than it had"):
         posterior.prior_mean = "current"
+
+
+def test_other_weights_of_the_same_shapes() -> None:
+    """Weights are known as themselves: two layers may be alike."""
+    layers = [keras.layers.Dense(3), keras.layers.Dense(3)]
+    model = keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dense(1)])
+    model.compile("adam", Normal(0.5))
+    layers[0].trainable = False
+    posterior = Laplace(model, subset_of_weights="all").fit(X, Y)
+    layers[0].trainable, layers[1].trainable = True, False
+    for call in (posterior.fit, posterior.update):
+        with pytest.raises(ValueError, match="has other trainable weights than it had"):
+            call(X, Y)

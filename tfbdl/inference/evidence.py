@@ -16,8 +16,7 @@ from tfbdl.predictive.predict import Request
 from tfbdl.sources import Source, kind_of
 
 E = TypeVar("E", bound="EvidenceMethod")
-LARGEST_IN_CONFIG = 1000
-"""Numbers of a prior precision that a file's config holds; more are kept among its arrays."""
+_LARGEST_IN_CONFIG = 1000
 
 
 class EvidenceMethod(Method):
@@ -30,9 +29,11 @@ class EvidenceMethod(Method):
 
     Attributes:
         likelihood: p(y | outputs); None for that of the model's loss.
+        has_known_noise: whether there is one noise, of known standard deviation, to be chosen.
     """
 
     likelihood: Likelihood | None = None
+    has_known_noise: bool
     _sizes: Sequence[int]
     _one_for_each_weight = True
 
@@ -53,11 +54,6 @@ class EvidenceMethod(Method):
 
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
-        raise NotImplementedError
-
-    @property
-    def has_known_noise(self) -> bool:
-        """Whether there is one noise, of known standard deviation, that can be chosen."""
         raise NotImplementedError
 
     def fit(
@@ -89,11 +85,8 @@ class EvidenceMethod(Method):
             ValueError: if the data do not fit each other, the model or its likelihood, what has to
                 be kept does not fit into memory, or the model trains other weights than it did.
         """
-        optional(positive_integer, "batch_size", batch_size)
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
-        data = Source(x, y, **weights, steps=steps, model=self.model)
-        self._take_in(data, batch_size, further=False)
-        return self
+        return self._given(x, y, batch_size, further=False, steps=steps, **weights)
 
     def update(
         self: E,
@@ -111,10 +104,14 @@ class EvidenceMethod(Method):
         Arguments and errors are those of `fit`; a ValueError too if weights that have no posterior
         have changed since.
         """
-        optional(positive_integer, "batch_size", batch_size)
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
-        data = Source(x, y, **weights, steps=steps, model=self.model)
-        self._take_in(data, batch_size, further=self.is_fitted)
+        return self._given(x, y, batch_size, further=self.is_fitted, steps=steps, **weights)
+
+    def _given(
+        self: E, x: Any, y: Any, batch_size: int | None, *, further: bool, **of_data: Any
+    ) -> E:
+        optional(positive_integer, "batch_size", batch_size)
+        self._take_in(Source(x, y, **of_data, model=self.model), batch_size, further=further)
         return self
 
     def _take_in(self, data: Source, batch_size: int | None, *, further: bool) -> None:
@@ -208,10 +205,9 @@ class EvidenceMethod(Method):
         return self
 
     def get_config(self) -> dict[str, Any]:
-        delta = self._prior_precision.numpy()
         return {
             **self._config_but("prior_precision", "sigma_noise"),
-            "prior_precision": delta.tolist() if delta.size <= LARGEST_IN_CONFIG else 1.0,
+            "prior_precision": in_config(self._prior_precision, 1.0),
             "sigma_noise": self.sigma_noise if self.has_known_noise else None,
         }
 
@@ -255,9 +251,30 @@ class EvidenceMethod(Method):
         for_each = self._one_for_each_weight
         return prior_precision.prior_precision(value, self._sizes, for_each=for_each)
 
-    def _of_each_weight(self, delta: tf.Tensor) -> tf.Tensor:
+    def _delta(self, given: Any = None) -> tf.Tensor:
+        """The precision of each weight, shape (P,): as `given`, or as it is."""
+        delta = self._prior_precision if given is None else self._checked_precision(given)
         return prior_precision.of_each_weight(delta, self._sizes)
+
+    def _remark(self, num_data: float, counted: str) -> str:
+        """A line of a summary: the evidence of so many of what is `counted`, prior and noise."""
+        delta = np.atleast_1d(self._prior_precision)
+        precision = f"{delta.min():.3g}" + (f" to {delta.max():.3g}" if delta.size > 1 else "")
+        return (
+            f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
+            f"{num_data:,.10g} {counted}; prior precision {precision}"
+            + (f"; noise {self.sigma_noise:.3g}" if self.has_known_noise else "")
+        )
 
     def _forget(self) -> None:
         """Drops what is cached, as the data, the prior or the noise have changed."""
         self.__dict__.pop("_posterior", None)
+
+
+def in_config(value: tf.Tensor, default: float) -> Any:
+    """The numbers of a prior as a file's config holds them.
+
+    Of many the `default` is there, and they themselves among the file's arrays.
+    """
+    numbers = value.numpy()
+    return numbers.tolist() if numbers.size <= _LARGEST_IN_CONFIG else default

@@ -79,6 +79,11 @@ class Mixture(TrainingMethod):
             )
             method._keep(method._trained(own))
 
+    def _fitted(self, what: str) -> None:
+        super()._fitted(what)
+        for method in self.methods:
+            method._fitted(what)
+
     @property
     def is_fitted(self) -> bool:
         return all(method.is_fitted for method in self.methods)

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfbdl.flat_model import FlatModel, flatten
+from tfbdl.flat_model import FlatModel, flatten, in_precision
 from tfbdl.keras_private import settings_of, walk
 
 
@@ -16,14 +16,15 @@ class Followed:
 
     Args:
         model: the user's.
-        flat: the one that is computed with.
+        dtype: "float32" or "float64", in which it is computed.
 
     Attributes:
-        flat: as given.
+        flat: the one that is computed with.
     """
 
-    def __init__(self, model: keras.Model, flat: FlatModel) -> None:
-        self._model, self.flat = model, flat
+    def __init__(self, model: keras.Model, dtype: str) -> None:
+        self._model, self.flat = model, FlatModel(in_precision(model, dtype))
+        self._trains = self._trained()
         self._settings: list[tuple[keras.layers.Layer, Any]] | None = None
 
     @property
@@ -35,8 +36,7 @@ class Followed:
 
     def check(self) -> None:
         """Raises ValueError if the model trains others of its weights than it did."""
-        shapes = [tuple(v.shape) for v in self._model.trainable_variables]
-        if shapes != list(self.flat.shapes.values()):
+        if self._trained() != self._trains:
             raise ValueError(
                 f"model={self._model.name!r} has other trainable weights than it had; freeze them "
                 "before making the Laplace"
@@ -71,3 +71,7 @@ class Followed:
 
     def _settings_now(self) -> list[tuple[keras.layers.Layer, Any]]:
         return [(layer, settings_of(layer)) for layer in walk(self._model)]
+
+    def _trained(self) -> list[int]:
+        """The weights that train now, as objects."""
+        return [id(variable) for variable in self._model.trainable_variables]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -44,8 +45,9 @@ class GatheredCurvature:
         structure: a Hessian structure.
         kind: a curvature.
         rank: the rank of "lowrank".
-        chosen: the weights of "subnetwork", as in `precision_of`.
+        temperature: T; H counts over T, and so does the likelihood.
         jit_compile: whether XLA compiles what is done with a batch, as in `Compiled`.
+        chosen: the weights of "subnetwork", as in `precision_of`.
 
     Attributes:
         theta: the weights, shape (D,).
@@ -70,15 +72,15 @@ class GatheredCurvature:
         structure: str,
         kind: str,
         rank: int,
-        chosen: np.ndarray | None,
+        temperature: float,
         jit_compile: bool | None,
+        chosen: np.ndarray | None = None,
     ) -> None:
         followed.check()
         self._flat, self._followed = followed.flat, followed
         self._subset, self._likelihood = subset, likelihood
         self._structure, self._kind, self._rank = structure, kind, rank
-        self._chosen = chosen
-        self._jit_compile = jit_compile
+        self._temperature, self._jit_compile, self._chosen = temperature, jit_compile, chosen
         self._compile()
 
     def gather(self, data: Source, batch_size: int | None, *, further: bool = False) -> None:
@@ -93,11 +95,11 @@ class GatheredCurvature:
             ValueError: if the data do not fit the network or its likelihood, or it not into memory;
                 or if weights without a posterior are others than for the data before.
         """
-        if self._followed.take_up():
-            self._compile()
         theta = self._followed.theta
         if further:
             self._subset.check_others(self.theta, theta)
+        if self._followed.take_up():
+            self._compile()
         state = [tf.constant(v.numpy()) for v in self._flat.state]
         few, self._example_outputs = few_examples(
             self._flat, theta, state, data=data, likelihood=self._likelihood, subset=self._subset
@@ -134,8 +136,10 @@ class GatheredCurvature:
             moves = self._moves.then(mean - self.mean, self.precision, self._subset)
         self._take(theta, state, precision, sums, moves)
 
-    def sample(self, key: tf.Tensor, num_samples: int, factors: list[Tensors]) -> np.ndarray:
+    def sample(self, num_samples: int, seed: int, factors: list[Tensors]) -> np.ndarray:
         """Draws of the weights of the subset under these factors, (num_samples, P), in float64."""
+        require(16 * num_samples * self._subset.size, f"num_samples={num_samples}", "draw fewer")
+        key = random.key_of(seed, "laplace")
         noise = random.normal(key, (num_samples, self._subset.size), "float64")
         draws = self.precision.sample(noise, factors)
         draws += self.mean
@@ -190,15 +194,15 @@ class GatheredCurvature:
         self.num_data = float(sums[2])
 
     def log_marginal_likelihood(
-        self, delta: tf.Tensor, prior_mean: tf.Tensor, sigma: tf.Tensor, temperature: float
+        self, delta: tf.Tensor, prior_mean: tf.Tensor, sigma: tf.Tensor
     ) -> tf.Tensor:
         """Log p(y | x) in nats, for all data: that of theta, and the volume of the posterior."""
         log_prob, count, _ = map(float, self._sums)
         log_likelihood = self._likelihood.log_likelihood(log_prob, count, sigma)
-        c = self.scale(sigma, temperature)
+        c = self.scale(sigma)
         log_det_ratio = self.precision.log_det(delta, c) - tf.reduce_sum(tf.math.log(delta))
         scatter = self._moves.scatter(prior_mean, delta, c)
-        return log_likelihood / temperature - 0.5 * (scatter + log_det_ratio)
+        return log_likelihood / self._temperature - 0.5 * (scatter + log_det_ratio)
 
     def function_moments(
         self, x: Source, factors: list[Tensors], batch_size: int | None
@@ -245,7 +249,7 @@ class GatheredCurvature:
         else:
             drawn = None
             if kept and not one_position:
-                drawn = self.sample(random.key_of(kept[1], "laplace"), kept[0], factors) - self.mean
+                drawn = self.sample(*kept, factors) - self.mean
             find, numbers = functools.partial(heads.covariances, drawn=drawn), heads.numbers()
         size = self._batch_size(numbers)
         for batch in batches(x, min(size, batch_size or size), self._flat.dtype).parts:
@@ -289,6 +293,7 @@ class GatheredCurvature:
         )
         return int(np.clip(NUMBERS // max(numbers, 1), 1, _LARGEST))
 
-    def scale(self, sigma: tf.Tensor, temperature: float) -> tf.Tensor:
-        """C, by which H counts in the posterior's precision."""
-        return self._likelihood.curvature(self._kind, sigma) / temperature
+    def scale(self, sigma: Any) -> tf.Tensor:
+        """C, by which H counts in the posterior's precision under this noise."""
+        sigma = tf.convert_to_tensor(sigma, tf.float64)
+        return self._likelihood.curvature(self._kind, sigma) / self._temperature

@@ -11,10 +11,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl import arguments, likelihoods, random
+from tfbdl import arguments, likelihoods
 from tfbdl.arguments import boolean, option, optional, positive, positive_integer
-from tfbdl.flat_model import FlatModel, in_precision
-from tfbdl.inference.evidence import LARGEST_IN_CONFIG, EvidenceMethod
+from tfbdl.inference.evidence import EvidenceMethod, in_config
 from tfbdl.inference.laplace.as_prior import as_prior
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.curvature import checked_curvature
@@ -29,7 +28,6 @@ from tfbdl.inference.prior_precision import noise
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.inference.weight_table import WeightTable
 from tfbdl.likelihoods import LikelihoodLike
-from tfbdl.memory import require
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive.predict import Request
 from tfbdl.sources import Source
@@ -45,11 +43,6 @@ class Laplace(EvidenceMethod):
     are those of laplace-torch (Daxberger et al. 2021, "Laplace Redux"). Nothing asks whether theta*
     is a mode: train until it is one, with the prior as weight decay, delta / (2 N) |theta|^2 beside
     Keras' mean loss.
-
-    `update` is online Laplace (Ritter, Botev, Barber 2018): the mean moves to the weights that the
-    model has now, trained on the further data under `as_prior`, and their curvature is added. It is
-    exact for linear models with normal noise; under "kron" factors of both are added each for
-    itself.
 
     Args:
         model: any built Keras model that is deterministic in inference mode. Its weights as they
@@ -127,13 +120,12 @@ class Laplace(EvidenceMethod):
         self.model, self.link_approx, self.subset_of_weights = model, link_approx, subset_of_weights
         self.likelihood = None if likelihood is None else likelihoods.get(likelihood)
         self.jit_compile = optional(boolean, "jit_compile", jit_compile)
-        self._flat = FlatModel(in_precision(model, dtype))
-        self._followed = Followed(model, self._flat)
+        self._followed = Followed(model, dtype)
         self._scaled = ScaledLikelihood(model, likelihood, sigma_noise)
         check_link(self._scaled.unit, link_approx, pred_type)
-        self._subset = WeightSubset(self._flat, subset_of_weights)
+        self._subset = WeightSubset(self._followed.flat, subset_of_weights)
         self._sizes, self._one_for_each_weight = self._subset.sizes, hessian_structure != "kron"
-        self.sigma_noise = self._scaled.sigma_noise
+        self.has_known_noise, self.sigma_noise = self._scaled.has_noise, self._scaled.sigma_noise
         self.prior_precision, self.prior_mean = prior_precision, prior_mean
         check_structure(hessian_structure, self._subset.size, rank, subnetwork_size)
 
@@ -155,10 +147,6 @@ class Laplace(EvidenceMethod):
         self._forget()
 
     @property
-    def has_known_noise(self) -> bool:
-        return self._scaled.has_noise
-
-    @property
     def prior_mean(self) -> tf.Tensor:
         """The mean of the prior, () or (P,), in float64; can be set."""
         return self._prior_mean
@@ -174,11 +162,11 @@ class Laplace(EvidenceMethod):
 
     def _take_in(self, data: Source, batch_size: int | None, *, further: bool) -> None:
         size = None if further else self.subnetwork_size
-        gathered = (not size and self._result) or self._new_gathered()
+        gathered = self._new_gathered() if size or not self.is_fitted else self._result
         gathered.gather(data, batch_size, further=further)
         if size:
-            delta, c = self._of_each_weight(self._prior_precision), self._scale(gathered)
-            chosen = gathered.precision.largest_variances(size, delta, c)
+            of_all = self._delta(), gathered.scale(self.sigma_noise)
+            chosen = gathered.precision.largest_variances(size, *of_all)
             gathered = self._new_gathered(chosen)
             gathered.gather(data, batch_size)
         self._keep(gathered)
@@ -186,6 +174,10 @@ class Laplace(EvidenceMethod):
 
     def as_prior(self, num_data: int) -> AbstractContextManager[None]:
         """Makes this posterior the prior under which the model trains on, until it is left.
+
+        Online Laplace (Ritter, Botev, Barber 2018): `update` then moves the mean to the weights as
+        they are, and adds the curvature of the further data, under "kron" factor by factor. It is
+        exact for linear models with normal noise.
 
             with posterior.as_prior(num_data=len(x)):
                 model.compile("adam", likelihood)
@@ -205,13 +197,12 @@ class Laplace(EvidenceMethod):
             ValueError: if `num_data` is no positive integer.
         """
         gathered = self._fitted("as_prior")
-        delta, c = self._of_each_weight(self._prior_precision), self._scale(gathered)
         return as_prior(
             self.weights_with_posterior,
             self._subset.split(tf.constant(gathered.mean)),
             gathered.precision,
-            deltas=self._subset.split(delta),
-            c=c,
+            deltas=self._subset.split(self._delta()),
+            c=gathered.scale(self.sigma_noise),
             num_data=positive_integer("num_data", num_data),
         )
 
@@ -224,12 +215,9 @@ class Laplace(EvidenceMethod):
         (MacKay 1992; Immer et al. 2021, equation 2). Arguments and errors are those of the base
         class; a ValueError too if the exact Hessian with the prior is not positive definite.
         """
-        delta = self._prior_precision
-        if prior_precision is not None:
-            delta = self._checked_precision(prior_precision)
         sigma = self.sigma_noise if sigma_noise is None else sigma_noise
         return self._fitted("log_marginal_likelihood").log_marginal_likelihood(
-            self._of_each_weight(delta), self._prior_mean, noise(sigma), self.temperature
+            self._delta(prior_precision), self._prior_mean, noise(sigma)
         )
 
     def _function_moments(self, x: Source, batch_size: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -254,45 +242,37 @@ class Laplace(EvidenceMethod):
         """Draws of the weights of the subset, shape (num_samples, P), in the order of `paths`."""
         gathered = self._fitted("sample")
         number = positive_integer("num_samples", num_samples)
-        require(16 * number * self._subset.size, f"num_samples={num_samples}", "draw fewer")
-        key = random.key_of(arguments.seed("seed", seed), "laplace")
-        return gathered.sample(key, number, self._posterior)
+        return gathered.sample(number, arguments.seed("seed", seed), self._posterior)
 
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         gathered = self._fitted("ensemble")
         members = self.sample(num_samples, seed=seed)
         shared = {"own_weights": self.paths, "theta": gathered.theta}
-        ensemble = WeightEnsemble(self._flat.model, members, gathered.states, **shared)
+        ensemble = WeightEnsemble(self._followed.flat.model, members, gathered.states, **shared)
         ensemble.compile(loss=self._scaled.of_network(self.sigma_noise))
         return ensemble
 
     def summary(self) -> WeightTable:
         """The mean of each weight tensor of the model, and the log evidence."""
         gathered = self._fitted("summary")
-        delta = np.atleast_1d(self._prior_precision.numpy())
-        precision = f"{delta.min():.3g}" + (f" to {delta.max():.3g}" if delta.size > 1 else "")
+        flat, paths = self._followed.flat, ", ".join(self.paths)
         remarks = [
-            f"posterior over {self._subset.size:,} of {self._flat.size:,} weights: "
-            + ", ".join(self.paths),
-            f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
-            f"{gathered.num_data:,.10g} examples; prior precision {precision}"
-            + (f"; noise {self.sigma_noise:.3g}" if self._scaled.has_noise else ""),
+            f"posterior over {self._subset.size:,} of {flat.size:,} weights: {paths}",
+            self._remark(gathered.num_data, "examples"),
         ]
-        return WeightTable.of(repr(self), self._flat.shapes, gathered.theta.numpy(), None, remarks)
+        return WeightTable.of(repr(self), flat.shapes, gathered.theta.numpy(), None, remarks)
 
     def get_config(self) -> dict[str, Any]:
-        mean = self._prior_mean.numpy()
-        small = mean.size <= LARGEST_IN_CONFIG
-        config = {**super().get_config(), "prior_mean": mean.tolist() if small else 0.0}
+        config = {**super().get_config(), "prior_mean": in_config(self._prior_mean, 0.0)}
         if self.likelihood is not None:
             given = self._scaled.of_network(self.sigma_noise)
             config |= {"likelihood": self._serialized("likelihood", given), "sigma_noise": None}
         return config
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
-        arrays = self._fitted("fitted_arrays").arrays()
-        prior = {"precision": self._prior_precision, "mean": self._prior_mean}
-        return {**arrays, **{f"prior_{name}": value.numpy() for name, value in prior.items()}}
+        precision, mean = self._prior_precision.numpy(), self._prior_mean.numpy()
+        prior = {"prior_precision": precision, "prior_mean": mean}
+        return {**self._fitted("fitted_arrays").arrays(), **prior}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._keep(self._new_gathered())
@@ -308,16 +288,12 @@ class Laplace(EvidenceMethod):
             structure=self.hessian_structure,
             kind=self.curvature,
             rank=self.rank or 50,
-            chosen=chosen,
+            temperature=self.temperature,
             jit_compile=self.jit_compile,
+            chosen=chosen,
         )
-
-    def _scale(self, gathered: GatheredCurvature) -> tf.Tensor:
-        """C, by which H counts in the posterior's precision."""
-        return gathered.scale(tf.constant(self.sigma_noise, tf.float64), self.temperature)
 
     @functools.cached_property
     def _posterior(self) -> list[Tensors]:
-        delta = self._of_each_weight(self._prior_precision)
         gathered = self._fitted("posterior")
-        return gathered.precision.factors(delta, self._scale(gathered))
+        return gathered.precision.factors(self._delta(), gathered.scale(self.sigma_noise))

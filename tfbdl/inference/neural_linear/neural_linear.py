@@ -84,6 +84,7 @@ class NeuralLinear(EvidenceMethod):
             "use a narrower last layer",
         )
         self._noise = noise_of(sigma_noise, noise_prior)
+        self.has_known_noise = isinstance(self._noise, KnownNoise)
         self.prior_precision = prior_precision
 
     @property
@@ -100,10 +101,6 @@ class NeuralLinear(EvidenceMethod):
         self._require_known_noise("sigma_noise", value)
         self._noise = KnownNoise(positive("sigma_noise", value))
         self._forget()
-
-    @property
-    def has_known_noise(self) -> bool:
-        return isinstance(self._noise, KnownNoise)
 
     def _take_in(self, data: Source, batch_size: int | None, *, further: bool) -> None:
         if further:
@@ -139,9 +136,7 @@ class NeuralLinear(EvidenceMethod):
         Arguments and errors are those of the base class.
         """
         self._fitted("log_marginal_likelihood")
-        delta, noise = self._prior_precision, self._noise
-        if prior_precision is not None:
-            delta = self._checked_precision(prior_precision)
+        delta, noise = self._delta(prior_precision), self._noise
         if sigma_noise is not None:
             self._require_known_noise("sigma_noise", sigma_noise)
             noise = KnownNoise(prior.noise(sigma_noise))
@@ -209,11 +204,13 @@ class NeuralLinear(EvidenceMethod):
         inverse = tf.linalg.inv(solution.upper)
         factors = tf.sqrt(tf.reduce_sum(inverse**2, axis=1)).numpy()[:, np.newaxis]
         stddev = factors * np.sqrt(self._noise.variance(solution))
+        remark = self._remark(solution.num_data, "rows")
+        if not self.has_known_noise:
+            means = np.sqrt(self._noise.variance(solution))
+            remark += "; noise " + ", ".join(f"{mean:.3g}" for mean in means)
         remarks = [
             f"last layer {', '.join(self.paths)}: {len(factors)} features, {self._outputs} outputs",
-            f"log marginal likelihood {float(self.log_marginal_likelihood()):.6g} nats of "
-            f"{solution.num_data:,.10g} rows; noise "
-            + ", ".join(f"{s:.3g}" for s in np.sqrt(self._noise.variance(solution))),
+            remark,
         ]
         mean = solution.mean.numpy().ravel()
         return WeightTable.of(repr(self), self._features.shapes, mean, stddev.ravel(), remarks)
@@ -234,11 +231,11 @@ class NeuralLinear(EvidenceMethod):
 
     @functools.cached_property
     def _posterior(self) -> Solution:
-        return self._solve(self._prior_precision, self._noise)
+        return self._solve(self._delta(), self._noise)
 
     def _solve(self, delta: tf.Tensor, noise: KnownNoise | UnknownNoise) -> Solution:
         examples = self._fitted("posterior")
-        return solve(examples, noise.in_units(self._of_each_weight(delta)))
+        return solve(examples, noise.in_units(delta))
 
     def _draw(self, num_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws of the weights, shape (S, M, F), and of the noise, shape (S, F)."""
