@@ -188,7 +188,7 @@ def test_kept_functions_are_joint_over_positions(few: int) -> None:
     likelihood, last, y = CASES["softmax"]
     laplace = fitted(network(last), likelihood, y)
     mean, covariance = laplace.function_moments(NEW)
-    with mock.patch.object(gathering, "_FEW_OUTPUTS", few):
+    with mock.patch.object(gathering, "FEW_OUTPUTS", few):
         kept = tfbdl.predict(laplace, NEW, 4000, return_samples=True, verbose=0).outputs
     assert kept.shape == (4000, *mean.shape)
     deviations = (kept - mean).reshape(4000, len(NEW), -1)

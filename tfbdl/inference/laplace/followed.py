@@ -31,8 +31,8 @@ class Followed:
     def theta(self) -> tf.Tensor:
         """The user's weights as they are now, shape (D,), as numbers of the computation."""
         self.check()
-        theta = flatten([tf.convert_to_tensor(v) for v in self._model.trainable_variables])
-        return tf.constant(theta.numpy(), self.flat.dtype)
+        weights = self._model.trainable_variables
+        return tf.constant(flatten([tf.cast(v, self.flat.dtype) for v in weights]).numpy())
 
     def check(self) -> None:
         """Raises ValueError if the model trains others of its weights than it did."""
