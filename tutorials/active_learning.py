@@ -4,9 +4,9 @@
 
 After Gal, Islam and Ghahramani 2017, section 5: a convolutional network with dropout starts from 2
 labelled images of each class; it is trained anew, asked about images without labels, and the 10
-that an acquisition function prefers are labelled, until there are 1,000, or the test error is as
-low as `--until`. BatchBALD (Kirsch, van Amersfoort and Gal 2019) chooses the 10 together. Each
-acquisition is kept as it ends.
+that an acquisition function prefers are labelled, until the test error is 5 % or less, or there are
+1,000. BatchBALD (Kirsch, van Amersfoort and Gal 2019) chooses the 10 together. Each acquisition is
+kept as it ends; a curve ends where its run does.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 import argparse
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import matplotlib.pyplot as plt
@@ -69,7 +70,7 @@ class Learner:
                 keras.layers.Dense(10),
             ]
         )
-        self.model.compile("adam", Categorical())
+        self.model.compile("adam", Categorical(), jit_compile=False)  # XLA convolves more slowly
         self.model.optimizer.build(self.model.trainable_variables)
         self._state = [*self.model.variables, *self.model.optimizer.variables]
         self._start = [keras.ops.copy(variable) for variable in self._state]
@@ -88,9 +89,15 @@ class Learner:
         batches = examples.repeat().batch(size, drop_remainder=True)
         self.model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
 
-    def predict(self, x: np.ndarray, num_samples: int | None = None) -> tfbdl.Prediction:
-        number = num_samples or self.args.S
+    def predict(self, x: np.ndarray) -> tfbdl.Prediction:
+        """What functions drawn say of each image, all of which are kept."""
+        number = self.args.S
         return tfbdl.predict(self.model, x, number, seed=self.args.seed, return_samples=True)
+
+    def error(self, x: np.ndarray, y: np.ndarray) -> float:
+        """The percentage of images whose class is not the likeliest."""
+        p = tfbdl.predict(self.model, x, OF_TEST, seed=self.args.seed).mean
+        return 100.0 * float((p.argmax(-1) != y).mean())
 
 
 Acquisition = Callable[[Learner, np.ndarray, int], np.ndarray]
@@ -121,6 +128,11 @@ METHODS: dict[str, Acquisition] = {
 }
 
 
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The flags that an acquisition depends on, besides those that name it."""
+    return commands.configuration(args, "methods", "seeds", "labels", "seed", "until")
+
+
 def acquisitions(name: str, args: argparse.Namespace, data: ImageData, file: RecordFile) -> None:
     """Labels images by one method from one start, until they are enough."""
     learner = Learner(args)
@@ -130,7 +142,7 @@ def acquisitions(name: str, args: argparse.Namespace, data: ImageData, file: Rec
     for count in range(len(labelled), args.labels + 1, ACQUIRED):
         record = file.kept(
             {"method": name, "seed": args.seed, "labels": count},
-            commands.configuration(args, "methods", "seeds", "labels", "seed", "until"),
+            settings(args),
             functools.partial(acquisition, name, learner, data, labelled),
         )
         if record["error"] <= args.until:
@@ -142,13 +154,12 @@ def acquisition(name: str, learner: Learner, data: ImageData, labelled: list[int
     """Test error after training on what is labelled, and what to label next."""
     args, x = learner.args, data.x_train.reshape(-1, *IMAGE)
     learner.train(x[labelled], data.y_train[labelled])
-    p = learner.predict(data.x_test.reshape(-1, *IMAGE), OF_TEST).mean
     rng = np.random.default_rng([args.seed, len(labelled)])
     others = np.setdiff1d(np.arange(len(x)), labelled)
     pool = rng.permutation(others)[: args.pool]
     chosen = pool[METHODS[name](learner, x[pool], int(rng.integers(2**31)))]
     return {
-        "error": 100.0 * float((p.argmax(-1) != data.y_test).mean()),
+        "error": learner.error(data.x_test.reshape(-1, *IMAGE), data.y_test),
         "chosen": chosen.tolist(),
     }
 
@@ -211,7 +222,7 @@ def main_curves(args: argparse.Namespace) -> None:
         for name in args.methods:
             own = argparse.Namespace(**{**vars(args), "seed": seed})
             acquisitions(name, own, data, file)
-    records = file.records()
+    records = file.records(settings(args))
     run_files.write_metrics(
         args,
         **{
@@ -235,8 +246,8 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS), help="what chooses")
     add("--seeds", type=int, default=5, help="runs of each method, from --seed on")
-    add("--labels", type=int, default=1000, help="labelled images at the end")
-    add("--until", type=float, default=0.0, help="test error (%%) at which a run ends before that")
+    add("--until", type=float, default=5.0, help="test error (%%) at which a run ends")
+    add("--labels", type=int, default=1000, help="labelled images at which it ends at the latest")
     add("--pool", type=int, default=2000, help="images asked about between two trainings")
     add("--S", type=int, default=100, help="drawn functions a prediction")
     add("--decay", type=float, default=3.5, help="L2 penalty of the dense kernel, times N")

@@ -54,7 +54,7 @@ UCI = {
 }
 WITHOUT_MODES = {
     "uncertainty": ("uncertainty", ""),
-    "active_learning": ("active_learning", "--until 5"),
+    "active_learning": ("active_learning", ""),
     "continual_learning": ("continual_learning", ""),
     "posterior_table": ("posterior_inference.table", ""),
     "posterior_cycles": ("posterior_inference.cycles", ""),

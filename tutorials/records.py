@@ -34,13 +34,17 @@ class RecordFile:
     def __init__(self, path: Path, *keys: str) -> None:
         self.path, self.keys = path, keys
 
-    def records(self) -> list[Record]:
+    def records(self, settings: Mapping[str, Any] | None = None) -> list[Record]:
         """All that are there.
 
+        Args:
+            settings: flags that all are to be made with, if given.
+
         Raises:
-            ValueError: if a line is no record, or two records have one key.
+            ValueError: if a line is no record, two records have one key, or one was made with other
+                settings.
         """
-        return list(self._read().values())
+        return [self._made_with(settings or {}, record) for record in self._read().values()]
 
     def kept(
         self,
@@ -66,6 +70,9 @@ class RecordFile:
                     f"{self.path} lacks results of these flags; run --mode train first"
                 )
             record = self._added({**key, **make(), "settings": dict(settings)})
+        return self._made_with(settings, record)
+
+    def _made_with(self, settings: Mapping[str, Any], record: Record) -> Record:
         for name, value in settings.items():
             made_with = record["settings"].get(name)
             if made_with != value:

@@ -29,7 +29,7 @@ def test_it_ends_at_an_error_and_goes_on_where_it_was_stopped(tmp_path: Path) ->
     path, whole = tmp_path / "active_learning.jsonl", tmp_path / "whole"
     run_script(tmp_path, "--until", "100")
     assert len(path.read_text().splitlines()) == 2
-    text = run_script(tmp_path)
+    text = run_script(tmp_path, "--until", "0")
     records = RecordFile(path, "method", "seed", "labels").records()
     assert [r["labels"] for r in records] == [20, 30, 40] * 2
     for method in ("random", "BatchBALD"):
@@ -37,7 +37,7 @@ def test_it_ends_at_an_error_and_goes_on_where_it_was_stopped(tmp_path: Path) ->
         assert len(set(chosen)) == len(chosen) == 30
     assert {p.name for p in tmp_path.glob("*.png") if p.stat().st_size > 5000}
     assert "| BatchBALD | 1 | " in text
-    run_script(whole)
+    run_script(whole, "--until", "0")
     for file in ("active_learning.jsonl", "active_learning.md"):
         assert (whole / file).read_text() == (tmp_path / file).read_text()
 

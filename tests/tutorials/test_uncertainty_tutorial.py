@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from unittest import mock
 
@@ -13,8 +14,8 @@ import tutorial_runs
 import tfbdl
 from tutorials.records import RecordFile
 from tutorials.uncertainty import __main__ as uncertainty
-from tutorials.uncertainty import methods, record
-from tutorials.uncertainty.run import Run
+from tutorials.uncertainty import methods, prediction_sets, record
+from tutorials.uncertainty.run import Run, Seconds
 
 FIGURES = ("turned", "costs", "unknown", "reliability", "risk_coverage")
 
@@ -58,14 +59,71 @@ def test_every_method(name: str, tmp_path: Path) -> None:
     assert np.ptp(p, axis=0).max() > 1e-4
 
 
-def test_a_note_counts_all_epochs(tmp_path: Path) -> None:
-    """A training that is stopped half-way takes as long as its second half says, twice."""
-    flags = ["--N", "300", "--batch_size", "50", "--n_epochs", "4", "--K", "2"]
-    args = record.shared("uncertainty").parse_args(flags)
-    args.data, args.savedir = "digits", tmp_path
-    folder = tmp_path / "runs" / "digits_0" / "ensemble" / "member_0"
-    folder.mkdir(parents=True)
-    (folder / "train.log").write_text("train: epoch 1\ntrain: epoch 2\n")
-    run = Run(args)
-    run.fit(lambda x, y, **settings: sum(i * i for i in range(10**6)), "ensemble/member_0")
-    assert run.seconds == pytest.approx(2 * run.now, abs=0.01)
+def test_seconds_count_all_epochs(tmp_path: Path) -> None:
+    """Those of a training that goes on, those of one that has ended, and those of two together."""
+    x, y = np.zeros((20, 3), "float32"), np.zeros((20, 1), "float32")
+
+    def total(epochs: int, *folders: str) -> float:
+        seconds = Seconds()
+        for folder in folders:
+            model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+            where = {"savedir": tmp_path / folder, "callbacks": [seconds], "verbose": 0}
+            tfbdl.train(model, x, y, epochs=epochs, **where)
+        return seconds.total
+
+    begun, other = total(2, "one"), total(2, "other")
+    assert total(2, "one", "other") == begun + other > begun > 0
+    assert total(4, "one") > begun
+
+
+def test_records_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
+    """Not even where no record of the same method and seed is asked for."""
+    flags = ["--sets", "digits", "--savedir", str(tmp_path)]
+    args = uncertainty.parser().parse_args([*flags, "--n_epochs", "3"])
+    key = {"data": "digits", "seed": 0, "method": "plain"}
+    record.file_of(args).kept(key, record.settings(args), dict)
+    with pytest.raises(SystemExit, match="made with --n_epochs 3, not 2; name another --savedir"):
+        tutorial_runs.run(uncertainty, *flags, "--n_epochs", "2", "--methods", "ivon")
+
+
+def test_the_precision_of_sngp_is_that_of_whole_passes(tmp_path: Path) -> None:
+    """As many examples have gone by at the end as are counted in a pass, and none since."""
+    flags = record.shared("uncertainty").parse_args([])
+    assert flags.N % flags.batch_size == 0
+    args = ["--N", "300", "--batch_size", "50", "--n_epochs", "2", "--savedir", str(tmp_path)]
+    flags = record.shared("uncertainty").parse_args(args)
+    flags.data = "digits"
+    head = methods.sngp(Run(flags)).layers[-1]
+    assert head.root.seen.numpy() == 0
+    assert np.abs(head.root.root.numpy() - np.eye(head.num_features)).max() > 0.01
+
+
+class Exchanged(Run):
+    """Held-out and test digits from both, whose writers are others."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        super().__init__(args)
+        x = np.concatenate([self.x_held_out, self.x_test])
+        y = np.concatenate([self.y_held_out, self.y_test])
+        order = np.random.default_rng(0).permutation(len(y))
+        (self.x_held_out, self.x_test), (self.y_held_out, self.y_test) = (
+            np.array_split(of[order], 2) for of in (x, y)
+        )
+
+
+def test_sets_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calibrated, they hold the class as often as asked for while digits stand upright."""
+    monkeypatch.setattr(prediction_sets, "Run", Exchanged)
+    flags = "--sets digits --seeds 1 --N 1000 --batch_size 50 --n_epochs 8 --coverage 0.9"
+    tutorial_runs.run(prediction_sets, *flags.split(), "--savedir", str(tmp_path))
+    (of,) = RecordFile(tmp_path / "prediction_sets.jsonl", "data", "seed").records()
+    for name in prediction_sets.METHODS:
+        held = of[name]["held"]
+        assert held[0] == pytest.approx(0.9, abs=0.06)
+        assert held[-1] < 0.6
+    p = np.array([[0.6, 0.1, 0.3]])
+    assert prediction_sets.own(p, 0.5).tolist() == [[True, False, False]]
+    assert prediction_sets.own(p, 0.7).tolist() == [[True, False, True]]
+    assert "| RAPS | " in (tmp_path / "prediction_sets.md").read_text()
+    assert (tmp_path / "prediction_sets.png").stat().st_size > 5000

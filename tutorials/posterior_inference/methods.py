@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import keras
 
 from tfbdl.inference import (
     MAP,
+    MCLMC,
     MCMC,
     SGMCMC,
     SWAG,
     DeepEnsemble,
     Laplace,
+    MeanFieldVI,
     NeuralLinear,
 )
 from tfbdl.inference.mcmc.kernels import Kernel
-from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout
-from tfbdl.likelihoods import Normal
-from tfbdl.optimizers import CyclicalSchedule
+from tfbdl.layers import BayesDense, ConcreteDropout, MCDropout, VariationalLastLayer
+from tfbdl.likelihoods import Expected, Normal
+from tfbdl.optimizers import IVON, CyclicalSchedule
 from tutorials.posterior_inference.problems import Problem
 from tutorials.posterior_inference.running import Run, adam, repeated, settings, trained
 
@@ -44,18 +49,36 @@ def at_mode(problem: Problem, run: Run, *, decay: bool = False) -> keras.Model:
     return network
 
 
-def markov_chains(problem: Problem, kernel: Kernel, thinning: int, run: Run) -> MCMC:
-    """Chains that start at draws from the prior."""
+def markov_chains(
+    problem: Problem,
+    kernel: Kernel,
+    thinning: int,
+    run: Run,
+    *,
+    initial: Any = "prior",
+    num_warmup: int | None = None,
+) -> MCMC:
+    """Chains that start at draws from the prior, and warm up for as long as they sample."""
     chains = MCMC(
         problem.log_posterior(),
         kernel=kernel,
-        num_warmup=run.chain_steps * thinning,
+        num_warmup=num_warmup or run.chain_steps * thinning,
         num_samples=run.chain_steps,
         num_chains=run.num_chains,
         thinning=thinning,
+        initial=initial,
         seed=run.seed,
     )
     return chains.fit(savedir=run.folder("chains"))
+
+
+def mile(problem: Problem, thinning: int, run: Run) -> MCMC:
+    """Microcanonical chains from the members of a deep ensemble (Sommer et al. 2025).
+
+    They start where the posterior is large, and warm up for a step a sample.
+    """
+    members, steps = deep_ensemble(problem, run), run.chain_steps
+    return markov_chains(problem, MCLMC(), thinning, run, initial=members, num_warmup=steps)
 
 
 def stochastic_gradients(
@@ -90,6 +113,25 @@ def mean_field(problem: Problem, run: Run) -> keras.Model:
     keras.utils.set_random_seed(run.seed)
     layers = layer(problem.units, run.seed), layer(problem.outputs, run.seed + 1)
     return trained(problem, problem.stack(*layers), adam(run), run)
+
+
+def ivon(problem: Problem, run: Run) -> MeanFieldVI:
+    """The same family by an optimizer that keeps a curvature for each weight (Shen et al. 2024)."""
+    rate = keras.optimizers.schedules.CosineDecay(0.1, run.steps)
+    network = problem.network(run.seed)
+    optimizer = IVON(rate, num_data=problem.num_data, prior=1.0, beta_2=0.9999, seed=run.seed)
+    network.compile(optimizer, problem.likelihood)
+    method = MeanFieldVI(network, seed=run.seed)
+    return method.fit(*repeated(problem), **settings(problem, run))
+
+
+def last_layer(problem: Problem, run: Run) -> keras.Model:
+    """A posterior of V and c, fitted with W and b in closed form (VBLL; Harrison et al. 2024)."""
+    keras.utils.set_random_seed(run.seed)
+    last = VariationalLastLayer(problem.outputs, num_data=problem.num_data, seed=run.seed)
+    model = problem.stack(problem.dense(problem.units, decay=True), last)
+    expected = replace(problem, likelihood=Expected(problem.likelihood))
+    return trained(expected, model, adam(run), run)
 
 
 def mc_dropout(problem: Problem, run: Run) -> keras.Model:

@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from tfbdl.inference import MAMS, MCLMC, ChEES
+from tfbdl.inference.mcmc.kernels import Kernel
 from tfbdl.optimizers import SGHMC, SGLD, PreconditionedSGHMC, PreconditionedSGLD
 from tutorials import commands, image_data, run_files
 from tutorials.posterior_inference import methods, problems
@@ -44,8 +46,20 @@ def sampler(optimizer: Any, factor: float, cyclical: bool, problem: Problem, run
     return methods.stochastic_gradients(problem, optimizer, run)
 
 
+def chains(kernel: Kernel, thinning: int, problem: Problem, run: Run) -> Posterior:
+    """Chains as those of the reference, by another kernel."""
+    return methods.markov_chains(problem, kernel, thinning, run)
+
+
+THINNING = 16
+"""Microcanonical steps of two gradients a sample: as many as HMC takes."""
 METHODS: dict[str, Method] = {
+    "ChEES": partial(chains, ChEES(), 1),
+    "MAMS": partial(chains, MAMS(), 1),
+    "MCLMC": partial(chains, MCLMC(), THINNING),
+    "MILE": lambda problem, run: methods.mile(problem, THINNING, run),
     "MFVI": methods.mean_field,
+    "IVON": methods.ivon,
     "SGLD": partial(sampler, SGLD, 1.0, False),
     "SGHMC": partial(sampler, SGHMC, 0.3, False),
     "SGHMC CLR": partial(sampler, SGHMC, 1.0, True),
@@ -54,6 +68,7 @@ METHODS: dict[str, Method] = {
     "SGLD Prec": partial(sampler, partial(PreconditionedSGLD, epsilon=3e-3), 0.003, False),
     "Laplace, Kronecker": partial(methods.laplace, structure="kron"),
     "Laplace, last layer": partial(methods.laplace, subset="last_layer", structure="full"),
+    "VBLL": methods.last_layer,
     "MC dropout": methods.mc_dropout,
     "Concrete dropout": methods.concrete_dropout,
     "deep ensemble": methods.deep_ensemble,

@@ -35,7 +35,8 @@ PUBLISHED = {
     "0.200; variational 89.5 %, 0.292",
 }
 """Accuracy and NLL of this network."""
-SHARED = ("savedir", "mnist_path", "N", "batch_size", "n_epochs", "K", "S", "every")
+PASSED_ON = ("savedir", "mnist_path", *record.SETTINGS)
+"""Flags of the processes that make records."""
 
 
 def main_table(args: argparse.Namespace) -> None:
@@ -43,7 +44,7 @@ def main_table(args: argparse.Namespace) -> None:
     seeds = range(args.seed, args.seed + args.seeds)
     for seed, data, method in itertools.product(seeds, args.sets, args.methods):
         made(data, seed, method, args)
-    records = [r for r in record.file_of(args).records() if r["data"] in args.sets]
+    records = record.file_of(args).records(record.settings(args))
     sets = {data: by_method(records, data) for data in args.sets}
     lines = [line for data, of in sets.items() for line in table(data, of)]
     run_files.write_table(args.savedir / "uncertainty.md", lines)
@@ -60,11 +61,12 @@ def main_table(args: argparse.Namespace) -> None:
 def made(data: str, seed: int, method: str, args: argparse.Namespace) -> None:
     """Has a process make the record, if it is not there."""
     key = (data, seed, method)
-    if any((r["data"], r["seed"], r["method"]) == key for r in record.file_of(args).records()):
+    records = record.file_of(args).records(record.settings(args))
+    if any((r["data"], r["seed"], r["method"]) == key for r in records):
         return
     flags = ["--data", data, "--seed", str(seed), "--method", method]
     flags += ["--answers"] if seed == args.seed else []
-    for name in SHARED:
+    for name in PASSED_ON:
         if getattr(args, name) is not None:
             flags += [f"--{name}", str(getattr(args, name))]
     command = [sys.executable, "-m", "tutorials.uncertainty.record", *flags]

@@ -17,6 +17,8 @@ Method = Callable[[Run], Any]
 
 RATE = 0.2
 """The rate of MC dropout, before all layers with weights but the first."""
+IVON_BETA_2 = 0.9995
+"""Of the curvature: it forgets where it began within the 5,000 steps of a training."""
 SWAG_EPOCHS, SWAG_RATE = 10, 0.02
 """Behind the plain training: one point of the path an epoch, at a constant rate of SGD."""
 PRIOR = priors.Normal("fan_in", sigma=2**0.5)
@@ -30,28 +32,34 @@ def mc_dropout(run: Run) -> keras.Model:
     def dropped(layer: keras.layers.Layer) -> Callable[[Any], Any]:
         return lambda x: layer(layers.MCDropout(RATE)(x))
 
-    return run.trained(compiled(lenet(dropped)), "mc_dropout")
+    return run.trained(run.compiled(lenet(dropped)), "mc_dropout")
 
 
 def concrete_dropout(run: Run) -> keras.Model:
     """A learned rate for each of these layers (Gal, Hron, Kendall 2017)."""
     keras.utils.set_random_seed(run.seed())
     around = partial(layers.ConcreteDropout, num_data=run.num_data, lengthscale=0.1)
-    return run.trained(compiled(lenet(around)), "concrete_dropout")
+    return run.trained(run.compiled(lenet(around)), "concrete_dropout")
 
 
 def bayes_by_backprop(run: Run) -> keras.Model:
     """Mean-field weights by flipout (Blundell et al. 2015; Wen et al. 2018)."""
     keras.utils.set_random_seed(run.seed())
     model = tfbdl.to_bayesian(lenet(), num_data=run.num_data, prior=PRIOR, estimator="flipout")
-    return run.trained(compiled(model), "bayes_by_backprop")
+    return run.trained(run.compiled(model), "bayes_by_backprop")
 
 
 def ivon(run: Run) -> inference.MeanFieldVI:
     """Mean-field weights by an optimizer (Shen et al. 2024)."""
     keras.utils.set_random_seed(run.seed())
-    rate = keras.optimizers.schedules.CosineDecay(0.1, run.steps * run.args.n_epochs)
-    model = compiled(lenet(), optimizers.IVON(rate, num_data=run.num_data, seed=run.seed()))
+    optimizer = optimizers.IVON(
+        run.falling(0.2),
+        num_data=run.num_data,
+        beta_2=IVON_BETA_2,
+        initial_hessian=0.3,
+        seed=run.seed(),
+    )
+    model = compiled(lenet(), optimizer)
     return run.fit(inference.MeanFieldVI(model, seed=run.seed()).fit, "ivon")
 
 
@@ -60,20 +68,20 @@ def vbll(run: Run) -> keras.Model:
     keras.utils.set_random_seed(run.seed())
     head = layers.VariationalLastLayer(10, num_data=run.num_data)
     loss = likelihoods.Expected(likelihoods.Categorical())
-    return run.trained(compiled(lenet(head=head), loss=loss), "vbll")
+    return run.trained(run.compiled(lenet(head=head), loss), "vbll")
 
 
 def sngp(run: Run) -> keras.Model:
     """A Gaussian process on features that keep distances (Liu et al. 2020)."""
     keras.utils.set_random_seed(run.seed())
-    model = tfbdl.to_sngp(compiled(lenet()), num_data=run.num_data, seed=run.seed())
+    model = tfbdl.to_sngp(run.compiled(lenet()), num_data=run.num_data, seed=run.seed())
     return run.trained(model, "sngp")
 
 
 def batch_ensemble(run: Run) -> keras.Model:
     """Four members in one network (Wen, Tran, Ba 2020)."""
     keras.utils.set_random_seed(run.seed())
-    return run.trained(tfbdl.to_batch_ensemble(compiled(lenet()), 4), "batch_ensemble")
+    return run.trained(tfbdl.to_batch_ensemble(run.compiled(lenet()), 4), "batch_ensemble")
 
 
 def swag(run: Run) -> inference.SWAG:
@@ -101,12 +109,8 @@ def laplace(run: Run) -> inference.Laplace:
 
 def deep_ensemble(run: Run) -> keras.Model:
     """Plain networks from different starts (Lakshminarayanan et al. 2017)."""
-    for member in range(run.args.K):
-        run.plain(member)
-    method = inference.DeepEnsemble(lambda: compiled(lenet()), run.args.K, seed=run.seed())
-    folder = run.folder / "ensemble"
-    settings = {"epochs": run.args.n_epochs, "batch_size": run.args.batch_size}
-    return method.fit(run.x, run.y, savedir=folder, verbose=0, **settings).ensemble()
+    method = inference.DeepEnsemble(lambda: run.compiled(lenet()), run.args.K, seed=run.seed())
+    return run.fit(method.fit, "ensemble").ensemble()
 
 
 METHODS: dict[str, Method] = {

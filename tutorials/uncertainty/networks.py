@@ -2,6 +2,7 @@
 
 https://github.com/google/uncertainty-baselines, baselines/mnist: three convolutions with padding,
 a dense layer of 84 units and one of logits; Adam at 1e-3 for 25 epochs of 50,000 images, batch 256.
+Here the rate falls along a cosine, for all methods, and batches of 250 leave out no image.
 """
 
 from __future__ import annotations
@@ -39,11 +40,9 @@ def lenet(around: Around = same, head: layers.Layer | None = None) -> keras.Mode
 
 
 def compiled(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None, loss: Any = None
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, loss: Any = None
 ) -> keras.Model:
-    """Compiles with Adam at 1e-3, and the cross-entropy of logits, if nothing else is given."""
-    model.compile(
-        optimizer or keras.optimizers.Adam(1e-3),
-        loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
+    """Compiles with the cross-entropy of logits, if no other loss is given."""
+    loss = loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer, loss)
     return model

@@ -36,6 +36,8 @@ MIDDLE = len(ANGLES) // 2
 """The angle whose answers are kept for figures."""
 SHOWN = 10
 """One in so many answers that are kept is written down."""
+SETTINGS = ("N", "batch_size", "n_epochs", "K", "S", "every")
+"""The flags that a record depends on, besides those that name it."""
 KIB = 1024 if sys.platform == "darwin" else 1
 """How many of the units in which the system counts memory make one."""
 
@@ -51,8 +53,8 @@ def file_of(args: argparse.Namespace) -> RecordFile:
 
 
 def settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags that a record depends on, besides those that name it."""
-    return {name: getattr(args, name) for name in ("N", "batch_size", "n_epochs", "K", "S")}
+    """The values of `SETTINGS`."""
+    return {name: getattr(args, name) for name in SETTINGS}
 
 
 def made(args: argparse.Namespace) -> Record:
@@ -78,11 +80,11 @@ def record(method: methods.Method, args: argparse.Namespace) -> Record:
 
 def judged(answering: Any, run: Run) -> Record:
     """What it says of turned test images, of those as they are, and of unknown ones."""
+    is_point = isinstance(answering, keras.Model) and not tfbdl.predictive.is_random(answering)
+    number, seed = 0 if is_point else run.args.S, run.args.seed
 
-    def asked(x: np.ndarray) -> Any:
-        is_point = isinstance(answering, keras.Model) and not tfbdl.predictive.is_random(answering)
-        number = 0 if is_point else run.args.S
-        return tfbdl.predict(answering, x, number, seed=run.args.seed, verbose=0)
+    def asked(x: np.ndarray) -> Any:  # XLA convolves more slowly
+        return tfbdl.predict(answering, x, number, seed=seed, jit_compile=False, verbose=0)
 
     y, upright, unknown = run.y_test, asked(run.x_test), asked(run.unknown)
     turned: dict[str, list[float]] = {}
@@ -109,7 +111,10 @@ def judged(answering: Any, run: Run) -> Record:
 
 
 def basic(y: np.ndarray, prediction: Any) -> dict[str, float]:
-    """Accuracy, negative log likelihood and mean entropy in nats, and calibration error."""
+    """Accuracy, negative log likelihood and mean entropy in nats, and calibration error.
+
+    Probabilities below 1e-12 count as that in the likelihood.
+    """
     p = prediction.mean
     return {
         "accuracy": float(np.mean(p.argmax(-1) == y)),
@@ -125,7 +130,7 @@ def shared(name: str) -> argparse.ArgumentParser:
     flags.set_defaults(savedir=Path("runs") / "uncertainty")
     flags.add_argument("--mnist_path", default=None, help="folder of the data files")
     flags.add_argument("--N", type=int, default=50_000, help="training images, the first ones")
-    flags.add_argument("--batch_size", type=int, default=256, help="images a step")
+    flags.add_argument("--batch_size", type=int, default=250, help="images a step; of N a divisor")
     flags.add_argument("--n_epochs", type=int, default=25, help="passes over the data")
     flags.add_argument("--K", type=int, default=5, help="networks of the deep ensemble")
     flags.add_argument("--S", type=int, default=20, help="drawn functions a prediction")

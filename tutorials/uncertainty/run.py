@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -14,11 +12,40 @@ import numpy as np
 
 import tfbdl
 from tfbdl.data import load
-from tfbdl.whole_file import write_whole
 from tutorials.uncertainty.networks import compiled, lenet
 
 OTHER = {"mnist": "fashion_mnist", "fashion_mnist": "mnist", "digits": "digits"}
 """What nobody has shown a network of each data set; digits, for tests, have no other."""
+
+
+class Seconds(keras.callbacks.Callback):
+    """Counts the seconds of a processor that epochs take, of one training or several.
+
+    A checkpoint has those of its training: epochs before a stop are counted, and none twice.
+
+    Attributes:
+        total: those of all trainings that have ended.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = self._of_training = self._begun = 0.0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._begun = time.process_time()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._of_training += time.process_time() - self._begun
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.total += self._of_training
+        self._of_training = 0.0
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        return {"seconds": np.array(self._of_training)}
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        self._of_training = float(state["seconds"])
 
 
 class Run:
@@ -26,16 +53,19 @@ class Run:
 
     Attributes:
         x, y: the first N training images, and their labels.
+        x_held_out, y_held_out: the other training images.
         x_test, y_test: all test images.
         unknown: the test images of the other data set.
-        seconds: those of a processor, of all trainings that a method has asked for.
-        now: of these, what they took in this process.
+        seconds: those of a processor, of the epochs of all trainings that a method has asked for.
+        now: those that these trainings have taken in this process.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         images = load(args.data, "full", directory=args.mnist_path)
-        self.x, self.y = images.x_train[: args.N, ..., None], images.y_train[: args.N]
+        x, y = images.x_train[..., None], images.y_train
+        self.x, self.y = x[: args.N], y[: args.N]
+        self.x_held_out, self.y_held_out = x[args.N :], y[args.N :]
         self.x_test, self.y_test = images.x_test[..., None], images.y_test
         self.unknown = load(OTHER[args.data], "full", directory=args.mnist_path).x_test[..., None]
         self.folder = args.savedir / "runs" / f"{args.data}_{args.seed}"
@@ -48,8 +78,16 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Steps in an epoch."""
-        return -(-self.num_data // self.args.batch_size)
+        """Steps of a training."""
+        return self.num_data // self.args.batch_size * self.args.n_epochs
+
+    def falling(self, rate: float) -> keras.optimizers.schedules.CosineDecay:
+        """The learning rate of a training: from `rate` to 0 along a cosine."""
+        return keras.optimizers.schedules.CosineDecay(rate, self.steps)
+
+    def compiled(self, model: keras.Model, loss: Any = None) -> keras.Model:
+        """The model, compiled with Adam from 1e-3 on."""
+        return compiled(model, keras.optimizers.Adam(self.falling(1e-3)), loss)
 
     def seed(self, member: int = 0) -> int:
         """The seed of a network of this run, whose first one is the plain network."""
@@ -65,34 +103,26 @@ class Run:
         return model
 
     def fit(self, fit: Callable[..., Any], name: str, epochs: int | None = None) -> Any:
-        """`fit(x, y, ...)` in a folder of this name, and its seconds, which are noted there.
-
-        A training that goes on where it was stopped counts as long as its epochs take now.
-        """
-        folder, epochs = self.folder / name, epochs or self.args.n_epochs
-        note = folder / "seconds.json"
-        done = _epochs_in(folder)
-        begun = time.process_time()
-        settings = {"epochs": epochs, "batch_size": self.args.batch_size, "savedir": folder}
-        answer = fit(self.x, self.y, verbose=0, **settings)
-        now = time.process_time() - begun
-        if not note.exists():
-            seconds = now * epochs / max(epochs - done, 1)
-            write_whole(note, lambda file: file.write(json.dumps(round(seconds, 3)).encode()))
-        self.seconds += json.loads(note.read_text())
-        self.now += now
+        """`fit(x, y, ...)` in a folder of this name; its seconds are added."""
+        seconds, begun = Seconds(), time.process_time()
+        answer = fit(
+            self.x,
+            self.y,
+            epochs=epochs or self.args.n_epochs,
+            batch_size=self.args.batch_size,
+            savedir=self.folder / name,
+            callbacks=[seconds],
+            verbose=0,
+        )
+        self.seconds += seconds.total
+        self.now += time.process_time() - begun
         return answer
 
     def plain(self, member: int = 0) -> keras.Model:
         """A trained network without anything random; all methods that need one share it."""
         keras.utils.set_random_seed(self.seed(member))
-        return self.trained(compiled(lenet()), f"ensemble/member_{member}", member)
+        return self.trained(self.compiled(lenet()), f"ensemble/member_{member}", member)
 
     def subset(self, images: np.ndarray) -> np.ndarray:
         """Every so many, where all would take long."""
         return images[:: self.args.every]
-
-
-def _epochs_in(folder: Path) -> int:
-    log = folder / "train.log"
-    return log.read_text().count("train: ") if log.exists() else 0
