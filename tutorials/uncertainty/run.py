@@ -79,7 +79,7 @@ class Run:
     @property
     def steps(self) -> int:
         """Steps of a training."""
-        return self.num_data // self.args.batch_size * self.args.n_epochs
+        return max(self.num_data // self.args.batch_size, 1) * self.args.n_epochs
 
     def falling(self, rate: float) -> keras.optimizers.schedules.CosineDecay:
         """The learning rate of a training: from `rate` to 0 along a cosine."""
