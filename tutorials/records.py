@@ -59,13 +59,26 @@ class RecordFile:
             FileNotFoundError: if it is not there, and `make` is None.
             ValueError: if it was made with other settings, or the file is damaged.
         """
+        record = self.found(key, settings)
+        if record is not None:
+            return record
+        if make is None:
+            raise FileNotFoundError(
+                f"{self.path} lacks results of these flags; run --mode train first"
+            )
+        added = self._added({**key, **make(), "settings": dict(settings)})
+        return self._checked(added, settings)
+
+    def found(self, key: Mapping[str, Any], settings: Mapping[str, Any]) -> Record | None:
+        """The record of a key, as in `kept`; None if it is not there.
+
+        Raises:
+            ValueError: if it was made with other settings, or the file is damaged.
+        """
         record = self._read().get(self._of(key))
-        if record is None:
-            if make is None:
-                raise FileNotFoundError(
-                    f"{self.path} lacks results of these flags; run --mode train first"
-                )
-            record = self._added({**key, **make(), "settings": dict(settings)})
+        return record and self._checked(record, settings)
+
+    def _checked(self, record: Record, settings: Mapping[str, Any]) -> Record:
         for name, value in settings.items():
             made_with = record["settings"].get(name)
             if made_with != value:
