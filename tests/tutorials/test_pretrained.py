@@ -28,6 +28,7 @@ from tutorials.pretrained import (
 )
 from tutorials.records import Record
 
+RESULTS = Path(__file__).parents[2] / "results"
 RNG = np.random.default_rng(0)
 NUM, NUM_TRAIN = 60, 240
 
@@ -80,6 +81,12 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def body(weights: Path) -> tuple[keras.Model, problem.Scale]:
+    """The body with these weights, made once."""
+    return features.body(script.parser().parse_args(["--weights", str(weights), "--size", "32"]))
+
+
 def test_the_architecture_is_that_of_the_weights(weights: Path) -> None:
     """4,652,008 parameters, as the paper's; a file gives each layer its own arrays again."""
     model = classifier()
@@ -126,33 +133,35 @@ def in_this_process(command: list[str], **_: Any) -> mock.Mock:
     return mock.Mock(returncode=0)
 
 
-def test_all_methods_run_and_are_kept(weights: Path, tmp_path: Path) -> None:
+def test_all_methods_run_and_are_kept(
+    weights: Path, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With their answers and costs, which later ones replace where they are measured anew."""
     flags = ["--weights", str(weights), "--size", "32", "--N", str(NUM_TRAIN), "--batch_size", "20"]
     flags += ["--n_epochs", "60", "--tail_epochs", "2", "--K", "2", "--rank", "1"]
     flags += ["--S", "3", "--tail_S", "2", "--savedir", str(tmp_path)]
     run = partial(script.run, script.parser().parse_args(flags))
-    here = mock.patch.object(processes.subprocess, "run", in_this_process)
-    with mock.patch.object(problem, "images", images), here:
-        with mock.patch.object(tails, "SWAG_RATE", 1e-3):
-            run()
-        kept = {
-            (of["part"], of["method"]): of for of in record.file_of(tmp_path, costs=False).records()
-        }
-        assert len(kept) == 13
-        assert kept["head", "softmax"]["accuracy"] > 0.5
-        for of in kept.values():
-            assert 0 <= of["ece"] <= 1
-            assert np.isfinite(of["nll"])
-            assert of["peak_GB"] > 0.1
-        figure = tmp_path / "handed_over.png"
-        assert figure.stat().st_size > 10_000
-        with mock.patch.object(record, "record", side_effect=AssertionError("trained again")):
-            run()
-            figure.unlink()
-            (tmp_path / "tail,_SWAG.npz").unlink()
-            run()
-        assert not figure.exists(), "without the answers of one method"
+    monkeypatch.setattr(problem, "images", images)
+    monkeypatch.setattr(features, "body", lambda _: body)
+    monkeypatch.setattr(processes.subprocess, "run", in_this_process)
+    with mock.patch.object(tails, "SWAG_RATE", 1e-3):
+        run()
+    records = record.file_of(tmp_path, costs=False).records()
+    kept = {(of["part"], of["method"]): of for of in records}
+    assert len(kept) == 13
+    assert kept["head", "softmax"]["accuracy"] > 0.5
+    for of in kept.values():
+        assert 0 <= of["ece"] <= 1
+        assert np.isfinite(of["nll"])
+        assert of["peak_GB"] > 0.1
+    figure = tmp_path / "handed_over.png"
+    assert figure.stat().st_size > 10_000
+    with mock.patch.object(record, "record", side_effect=AssertionError("trained again")):
+        run()
+        figure.unlink()
+        (tmp_path / "tail,_SWAG.npz").unlink()
+        run()
+    assert not figure.exists(), "without the answers of one method"
 
 
 def test_costs_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,13 +212,13 @@ def test_costs_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_features_are_computed_once(
-    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weights: Path, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For each part, number and size of images; all else stays as it is."""
     flags = ["--weights", str(weights), "--size", "32", "--savedir", str(tmp_path)]
     args, given = script.parser().parse_args(flags), images()
-    network, scale = features.body(args)
-    monkeypatch.setattr(features, "body", lambda _: (network, scale))
+    network, scale = body
+    monkeypatch.setattr(features, "body", lambda _: body)
     for part, below in {"head": network, "tail": tails.cut(network)[0]}.items():
         features.keep(args, part, given)
         with mock.patch.object(problem, "features", side_effect=AssertionError("computed again")):
@@ -222,3 +231,11 @@ def test_features_are_computed_once(
         np.testing.assert_allclose(kept.unknown, expected, rtol=1e-4, atol=1e-4)
         np.testing.assert_array_equal(kept.y_train, given.y_train)
         np.testing.assert_array_equal(kept.people, given.people)
+
+
+def test_the_page_has_the_table_of_the_records(tmp_path: Path) -> None:
+    flags = ["--weights", "a file", "--savedir", str(RESULTS / "pretrained")]
+    pictures.table(tmp_path, script.rows(script.parser().parse_args(flags)))
+    table = (tmp_path / "scores.md").read_text()
+    assert table == (RESULTS / "pretrained" / "scores.md").read_text()
+    assert f"\n\n{table}\n" in (RESULTS / "pretrained.md").read_text()
