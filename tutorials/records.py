@@ -63,14 +63,24 @@ class RecordFile:
             FileNotFoundError: if it is not there, and `make` is None.
             ValueError: if it was made with other settings, or the file is damaged.
         """
+        record = self.found(key, settings)
+        if record is not None:
+            return record
+        if make is None:
+            raise FileNotFoundError(
+                f"{self.path} lacks results of these flags; run --mode train first"
+            )
+        added = self._added({**key, **make(), "settings": dict(settings)})
+        return self._made_with(settings, added)
+
+    def found(self, key: Mapping[str, Any], settings: Mapping[str, Any]) -> Record | None:
+        """The record of a key, as in `kept`; None if it is not there.
+
+        Raises:
+            ValueError: if it was made with other settings, or the file is damaged.
+        """
         record = self._read().get(self._of(key))
-        if record is None:
-            if make is None:
-                raise FileNotFoundError(
-                    f"{self.path} lacks results of these flags; run --mode train first"
-                )
-            record = self._added({**key, **make(), "settings": dict(settings)})
-        return self._made_with(settings, record)
+        return record and self._made_with(settings, record)
 
     def _made_with(self, settings: Mapping[str, Any], record: Record) -> Record:
         for name, value in settings.items():

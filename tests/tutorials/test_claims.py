@@ -4,8 +4,17 @@ from pathlib import Path
 
 from tutorials import claims
 
-INDEX = Path(__file__).parents[2] / "results" / "README.md"
+ROOT = Path(__file__).parents[2]
+INDEX = ROOT / "results" / "README.md"
 
 
 def test_the_index_shows_what_the_records_say() -> None:
     assert f"\n\n{claims.table()}\n\n" in INDEX.read_text()
+
+
+def test_the_second_example_has_the_numbers_of_the_records() -> None:
+    plain, best = claims.pretrained()
+    assert best["method"] == "Laplace"
+    text = " ".join((ROOT / "README.md").read_text().split())
+    errors = f"calibration error is {100 * plain['ece']:.1f} %, and {100 * best['ece']:.1f} %"
+    assert f"{errors} with this posterior" in text

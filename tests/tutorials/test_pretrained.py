@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -9,11 +13,22 @@ from unittest import mock
 import keras
 import numpy as np
 import pytest
+import tutorial_runs
 
+from tutorials import processes
 from tutorials.pretrained import __main__ as script
-from tutorials.pretrained import efficientnet_lite0, pictures, problem, tails
-from tutorials.records import RecordFile
+from tutorials.pretrained import (
+    efficientnet_lite0,
+    features,
+    heads,
+    pictures,
+    problem,
+    record,
+    tails,
+)
+from tutorials.records import Record
 
+RESULTS = Path(__file__).parents[2] / "results"
 RNG = np.random.default_rng(0)
 NUM, NUM_TRAIN = 60, 240
 
@@ -66,6 +81,12 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def body(weights: Path) -> tuple[keras.Model, problem.Scale]:
+    """The body with these weights, made once."""
+    return features.body(script.parser().parse_args(["--weights", str(weights), "--size", "32"]))
+
+
 def test_the_architecture_is_that_of_the_weights(weights: Path) -> None:
     """4,652,008 parameters, as the paper's; a file gives each layer its own arrays again."""
     model = classifier()
@@ -105,30 +126,116 @@ def test_what_is_left_to_the_network() -> None:
         assert shares[number - 1] == pytest.approx(1 - number / len(rows))
 
 
-def test_all_methods_run_and_are_kept(weights: Path, tmp_path: Path) -> None:
+def in_this_process(command: list[str], **_: Any) -> mock.Mock:
+    """What `subprocess.run` does for `python -m tutorials.pretrained.record`, sooner."""
+    assert command[2] == "tutorials.pretrained.record"
+    tutorial_runs.run(record, *command[3:])
+    return mock.Mock(returncode=0)
+
+
+def test_all_methods_run_and_are_kept(
+    weights: Path, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With their answers and costs, which later ones replace where they are measured anew."""
     flags = ["--weights", str(weights), "--size", "32", "--N", str(NUM_TRAIN), "--batch_size", "20"]
     flags += ["--n_epochs", "60", "--tail_epochs", "2", "--K", "2", "--rank", "1"]
-    flags += ["--S", "3", "--tail_S", "2"]
-    args = script.parser().parse_args([*flags, "--savedir", str(tmp_path)])
-    with (
-        mock.patch.object(problem, "images", images),
-        mock.patch.object(tails, "SWAG_RATE", 1e-3),
-    ):
-        script.run(args)
-    records = RecordFile(tmp_path / "scores.jsonl", "part", "method").records()
-    kept = {(record["part"], record["method"]): record for record in records}
+    flags += ["--S", "3", "--tail_S", "2", "--savedir", str(tmp_path)]
+    run = partial(script.run, script.parser().parse_args(flags))
+    monkeypatch.setattr(problem, "images", images)
+    monkeypatch.setattr(features, "body", lambda _: body)
+    monkeypatch.setattr(processes.subprocess, "run", in_this_process)
+    with mock.patch.object(tails, "SWAG_RATE", 1e-3):
+        run()
+    records = record.file_of(tmp_path, costs=False).records()
+    kept = {(of["part"], of["method"]): of for of in records}
     assert len(kept) == 13
     assert kept["head", "softmax"]["accuracy"] > 0.5
-    for record in kept.values():
-        assert 0 <= record["ece"] <= 1
-        assert np.isfinite(record["nll"])
-    assert (tmp_path / "handed_over.png").stat().st_size > 10_000
-    refused = mock.Mock(side_effect=AssertionError("trained again"))
-    with (
-        mock.patch.object(problem, "images", images),
-        mock.patch.object(script, "measured", refused),
-    ):
+    for of in kept.values():
+        assert 0 <= of["ece"] <= 1
+        assert np.isfinite(of["nll"])
+        assert of["peak_GB"] > 0.1
+    figure = tmp_path / "handed_over.png"
+    assert figure.stat().st_size > 10_000
+    with mock.patch.object(record, "record", side_effect=AssertionError("trained again")):
+        run()
+        figure.unlink()
+        (tmp_path / "tail,_SWAG.npz").unlink()
+        run()
+    assert not figure.exists(), "without the answers of one method"
+
+
+def test_costs_are_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the scores, which stay; tails are trained on few batches, so that theirs stays too."""
+    seen = []
+
+    def method(args: argparse.Namespace) -> Callable[[np.ndarray, np.ndarray], keras.Model]:
+        def make(x: np.ndarray, y: np.ndarray) -> keras.Model:
+            seen.append((args.part, len(x), len(y)))
+            model = keras.Sequential([keras.Input(x.shape[1:]), heads.classes(len(x))])
+            return heads.compiled(args, model, num_data=len(x), epochs=1, rate=0.1)
+
+        return make
+
+    (tmp_path / "weights.npz").touch()
+    flags = ["--weights", str(tmp_path / "weights.npz"), "--N", str(NUM_TRAIN)]
+    flags += ["--batch_size", "20", "--savedir", str(tmp_path)]
+    given = images()
+    pixels = {name: getattr(given, name)[:, 0, 0] / 255 for name in ("train", *problem.ASKED)}
+    for part in record.METHODS:
+        path = features.path_of(script.parser().parse_args(flags), part)
+        features.write_npz(path, given._replace(**pixels)._asdict())
+    monkeypatch.setattr(record, "METHODS", {"head": ["softmax"], "tail": ["fine-tuned"]})
+    monkeypatch.setattr(record, "method", method)
+    monkeypatch.setattr(problem, "images", images)
+    monkeypatch.setattr(processes.subprocess, "run", in_this_process)
+
+    def rows(*more: str) -> list[Record]:
+        args = script.parser().parse_args([*flags, *more])
         script.run(args)
-        for answers in tmp_path.glob("*,_*.npz"):
-            answers.unlink()
-        script.run(args)  # of the scores alone
+        return script.rows(args)
+
+    scored = rows()
+    whole = [("head", NUM_TRAIN, NUM_TRAIN), ("tail", NUM_TRAIN, NUM_TRAIN)]
+    assert seen == whole
+    assert record.file_of(tmp_path, costs=False).records() == scored
+    with (
+        mock.patch.object(processes, "peak_bytes", return_value=123e9),
+        mock.patch.object(record.time, "process_time", iter([0, 5, 7, 0, 5, 8]).__next__),
+    ):
+        head, tail = rows("--costs")
+    assert seen == [*whole, whole[0], ("tail", 40, 40)]
+    assert head == {**scored[0], "train_seconds": 5, "ask_seconds": 2, "peak_GB": 123}
+    assert tail == {**scored[1], "ask_seconds": 3, "peak_GB": 123}
+    assert record.file_of(tmp_path, costs=False).records() == scored
+    table = (tmp_path / "scores.md").read_text()
+    assert re.search(r"\| tail \| fine-tuned \|.* \| 3 \| 123\.00 \|", table)
+
+
+def test_features_are_computed_once(
+    weights: Path, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For each part, number and size of images; all else stays as it is."""
+    flags = ["--weights", str(weights), "--size", "32", "--savedir", str(tmp_path)]
+    args, given = script.parser().parse_args(flags), images()
+    network, scale = body
+    monkeypatch.setattr(features, "body", lambda _: body)
+    for part, below in {"head": network, "tail": tails.cut(network)[0]}.items():
+        features.keep(args, part, given)
+        with mock.patch.object(problem, "features", side_effect=AssertionError("computed again")):
+            features.keep(args, part, given)
+            others = script.parser().parse_args([*flags, "--N", "7"])
+            with pytest.raises(AssertionError, match="again"):
+                features.keep(others, part, given)
+        kept = features.kept(args, part)
+        expected = below(scale(given.unknown))
+        np.testing.assert_allclose(kept.unknown, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(kept.y_train, given.y_train)
+        np.testing.assert_array_equal(kept.people, given.people)
+
+
+def test_the_page_has_the_table_of_the_records(tmp_path: Path) -> None:
+    flags = ["--weights", "a file", "--savedir", str(RESULTS / "pretrained")]
+    pictures.table(tmp_path, script.rows(script.parser().parse_args(flags)))
+    table = (tmp_path / "scores.md").read_text()
+    assert table == (RESULTS / "pretrained" / "scores.md").read_text()
+    assert f"\n\n{table}\n" in (RESULTS / "pretrained.md").read_text()

@@ -12,6 +12,7 @@ import pytest
 import tutorial_runs
 
 import tfbdl
+from tutorials import processes
 from tutorials.records import RecordFile
 from tutorials.uncertainty import __main__ as uncertainty
 from tutorials.uncertainty import methods, prediction_sets, record
@@ -40,6 +41,19 @@ def test_table(tmp_path: Path) -> None:
     assert of_two > 1.2 * records["plain"]["train_seconds"], "of both members"
     assert set(FIGURES) <= {path.stem for path in tmp_path.glob("*.png")}
     assert len((tmp_path / "uncertainty.md").read_text().split("| plain |")) == 2
+
+
+def test_records_of_other_flags_are_refused(tmp_path: Path) -> None:
+    args = uncertainty.parser().parse_args(["--savedir", str(tmp_path)])
+    key = {"data": "digits", "seed": 0, "method": "plain"}
+    record.file_of(args).kept(key, record.settings(args), dict)
+    with mock.patch.object(processes, "run", side_effect=AssertionError("made again")):
+        uncertainty.made("digits", 0, "plain", args)
+        with pytest.raises(AssertionError, match="made again"):
+            uncertainty.made("digits", 1, "plain", args)
+        args.S += 1
+        with pytest.raises(ValueError, match="was made with --S 20, not 21"):
+            uncertainty.made("digits", 0, "plain", args)
 
 
 @pytest.mark.parametrize("name", list(methods.METHODS))

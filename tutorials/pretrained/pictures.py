@@ -31,14 +31,14 @@ Answers = Mapping[str, Mapping[str, np.ndarray]]
 def table(folder: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Writes `scores.md`."""
     columns = " | ".join(COLUMNS.values())
-    lines = [f"| trained | method | {columns} | CPU s to train | to ask |"]
-    lines.append("|---" * (len(COLUMNS) + 4) + "|")
+    lines = [f"| trained | method | {columns} | CPU s to train | to ask | GB |"]
+    lines.append("|---" * (len(COLUMNS) + 5) + "|")
     for record in records:
         values = " | ".join(f"{record[name]:.3f}" for name in COLUMNS)
-        seconds = record["cpu_seconds"]
+        costs = f"{record['train_seconds']:.0f} | {record['ask_seconds']:.0f}"
         lines.append(
-            f"| {record['part']} | {record['method']} | {values} | {seconds['train']} | "
-            f"{seconds['ask']} |"
+            f"| {record['part']} | {record['method']} | {values} | {costs} | "
+            f"{record['peak_GB']:.2f} |"
         )
     run_files.write_table(folder / "scores.md", lines)
 

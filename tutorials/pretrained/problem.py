@@ -18,6 +18,8 @@ import scipy.stats
 from tfbdl.data import cifar10, cifar10_human_counts, load
 from tfbdl.data.cifar10 import CLASSES
 
+ASKED = ("test", "unknown", "digits")
+"""What networks are asked about."""
 KNOWN = ("airplane", "automobile", "bird", "cat", "dog", "ship")
 UNKNOWN = tuple(name for name in CLASSES if name not in KNOWN)
 NUM_DIGITS = 2000
@@ -27,7 +29,7 @@ Scale = Callable[[np.ndarray], np.ndarray]
 
 
 class Images(NamedTuple):
-    """Images of 8 bits, shape (N, 32, 32, 3), and what is known of them.
+    """Images of 8 bits, shape (N, 32, 32, 3), or features of them, and what is known of them.
 
     train, test: of the known classes.
     y_train, y_test: numbers of the known classes.
@@ -72,6 +74,14 @@ def digits_in_colour(number: int, directory: Path | None = None) -> np.ndarray:
     ink, paper = rng.uniform(size=(2, number, 1, 1, 3))
     mixed = paper + (ink - paper) * digits[..., None]
     return np.round(255 * mixed).astype("uint8")
+
+
+def features(network: keras.Model, images: Images, scale: Scale, size: int) -> Images:
+    """What a network gives for all images, in their places."""
+    given = {
+        name: outputs(network, getattr(images, name), scale, size) for name in ("train", *ASKED)
+    }
+    return images._replace(**given)
 
 
 def outputs(network: keras.Model, pixels: np.ndarray, scale: Scale, size: int) -> np.ndarray:

@@ -15,13 +15,11 @@ import tfbdl  # noqa: F401  # isort: skip  (before anything that imports TensorF
 
 import argparse
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 
 from tfbdl.data import load
-from tutorials import commands, run_files
+from tutorials import commands, processes, run_files
 from tutorials.records import Record
 from tutorials.uncertainty import figures, record
 from tutorials.uncertainty.methods import METHODS
@@ -60,18 +58,11 @@ def main_table(args: argparse.Namespace) -> None:
 
 def made(data: str, seed: int, method: str, args: argparse.Namespace) -> None:
     """Has a process make the record, if it is not there."""
-    key = (data, seed, method)
-    records = record.file_of(args).records(record.settings(args))
-    if any((r["data"], r["seed"], r["method"]) == key for r in records):
-        return
-    flags = ["--data", data, "--seed", str(seed), "--method", method]
-    flags += ["--answers"] if seed == args.seed else []
-    for name in PASSED_ON:
-        if getattr(args, name) is not None:
-            flags += [f"--{name}", str(getattr(args, name))]
-    command = [sys.executable, "-m", "tutorials.uncertainty.record", *flags]
-    if subprocess.run(command, check=False).returncode:
-        raise ValueError(f"{method} on {data}, seed {seed}, has failed; see above")
+    key = {"data": data, "seed": seed, "method": method}
+    if record.file_of(args).found(key, record.settings(args)) is None:
+        shared = {name: getattr(args, name) for name in PASSED_ON}
+        answers = seed == args.seed
+        processes.run("uncertainty.record", {**key, "answers": answers, **shared})
 
 
 def by_method(records: list[Record], data: str) -> figures.ByMethod:

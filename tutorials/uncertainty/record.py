@@ -15,8 +15,6 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # some processors have it o
 import tfbdl  # isort: skip  (before anything that imports TensorFlow)
 
 import argparse
-import resource
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,7 @@ import numpy as np
 
 from tfbdl import metrics
 from tfbdl.data import NAMES, rotate
-from tutorials import commands
+from tutorials import commands, processes
 from tutorials.records import Record, RecordFile
 from tutorials.uncertainty import methods
 from tutorials.uncertainty.run import Run
@@ -38,8 +36,6 @@ SHOWN = 10
 """One in so many answers that are kept is written down."""
 SETTINGS = ("N", "batch_size", "n_epochs", "K", "S", "every")
 """The flags that a record depends on, besides those that name it."""
-KIB = 1024 if sys.platform == "darwin" else 1
-"""How many of the units in which the system counts memory make one."""
 
 
 def slug(name: str) -> str:
@@ -73,7 +69,7 @@ def record(method: methods.Method, args: argparse.Namespace) -> Record:
     begun = time.process_time()
     scores = judged(answering, run)
     asked = time.process_time() - begun
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB / 2**20
+    peak = processes.peak_bytes() / 2**30
     seconds = {"train_seconds": run.seconds + beside, "ask_seconds": asked}
     return {**scores, **seconds, "peak_GB": round(peak, 2)}
 
