@@ -41,7 +41,7 @@ def leave(
     defaults = {"name": None, "number": number, "command": name, "epochs": len(seconds)}
     answers.begin(argparse.Namespace(savedir=savedir, **{**defaults, **settings}))
     for i, s in enumerate(seconds, start=1):
-        predictions.keep_cost(folder, i, s)
+        predictions.note(folder / predictions.COSTS, i, s)
     for epoch, p in given.items():
         arrays = p if isinstance(p, dict) else {"p": p}
         predictions.write(predictions.predictions_file(folder, epoch), arrays)
@@ -203,7 +203,7 @@ def test_the_report(made: dict[str, Any], tmp_path: Path) -> None:
         np.testing.assert_allclose(file["p"], np.mean(made["modes"], axis=0), atol=1e-3)
         assert file["p"].dtype == file["expected_entropy"].dtype == np.float16
     records = {p.name for p in (tmp_path / "results" / "sghmc_1").glob("*")}
-    assert records == {"run.json", "costs.jsonl"}
+    assert records == {"run.json", "cpu_seconds.json"}
     made_files = {p.name for p in (tmp_path / "results").glob("*")}
     figures = {"approach.png", "between.png", "people.png", "shift.png"}
     assert figures | {"people.md", "shift.md"} <= made_files

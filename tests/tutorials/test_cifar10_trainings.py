@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -107,8 +106,8 @@ class TrainingsTest(parameterized.TestCase):
 
     def test_seconds_of_an_epoch_count_once(self) -> None:
         folder = self.folder / "costs"
-        for epoch, seconds in ((1, 1800.0), (2, 3600.0), (2, 9.0)):
-            predictions.keep_cost(folder, epoch, seconds)
+        for epoch, seconds in ((1, 1800.0), (2, 9.0), (2, 3600.0)):
+            predictions.note(folder / predictions.COSTS, epoch, seconds)
         self.assertEqual(answers.hours_of(folder, 2), 1.5)
         with self.assertRaisesRegex(FileNotFoundError, "lacks the seconds"):
             answers.hours_of(folder, 3)
@@ -160,8 +159,8 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(parts), [2, 3, 4])
         for epoch, p in whole.items():
             np.testing.assert_array_equal(parts[epoch], p)
-        lines = (self.folder / "parts_0" / "temperatures.jsonl").read_text().splitlines()
-        self.assertEqual([json.loads(line)["epoch"] for line in lines], [1, 2, 3, 4])
+        temperatures = predictions.notes(self.folder / "parts_0" / predictions.TEMPERATURES)
+        self.assertEqual(list(temperatures), [1, 2, 3, 4])
 
     def test_cycles_give_a_sample_at_their_end(self) -> None:
         """There, and nowhere else, is the rate next to 0, and nothing said of temperatures."""
@@ -170,8 +169,8 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(kept), [4, 6])
         samples = sorted(p.stem for p in (self.folder / "cycles_0" / "samples").glob("*.npz"))
         self.assertEqual([int(name.split("_")[1]) for name in samples], [4, 6])
-        lines = (self.folder / "cycles_0" / "temperatures.jsonl").read_text().splitlines()
-        self.assertEqual([json.loads(line)["epoch"] for line in lines], [1, 3, 5])
+        temperatures = predictions.notes(self.folder / "cycles_0" / predictions.TEMPERATURES)
+        self.assertEqual(list(temperatures), [1, 3, 5])
 
 
 def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:

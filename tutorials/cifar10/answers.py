@@ -1,6 +1,6 @@
 """What each method answers on the test images, by the epochs that it has spent.
 
-A run leaves its settings in `run.json`, the seconds of its epochs in `costs.jsonl`, and its
+A run leaves its settings in `run.json`, the seconds of its epochs in `cpu_seconds.json`, and its
 predictions in epochs. Methods of several runs, such as an ensemble, and those that average over
 epochs, such as chains, are put together here.
 """
@@ -16,10 +16,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tfbdl.whole_file import write_whole
-from tutorials.cifar10.predictions import COSTS, Predicted, costs_file, kept, kept_epochs, means
+from tutorials.cifar10.predictions import (
+    COSTS,
+    TEMPERATURES,
+    Predicted,
+    kept,
+    kept_epochs,
+    means,
+    notes,
+)
 
 SETTINGS = "run.json"
-RECORDS = (SETTINGS, COSTS, "train.log", "temperatures.jsonl")
+RECORDS = (SETTINGS, COSTS, TEMPERATURES, "train.log")
 """Files of a run that are kept with the results."""
 SAMPLERS = {
     "sgld": "SGLD",
@@ -108,10 +116,9 @@ def hours_of(folder: Path, epochs: int) -> float:
     Raises:
         FileNotFoundError: if those of an epoch are missing.
     """
-    file = costs_file(folder)
-    seconds = [r["cpu_seconds"] for r in file.records() if r["epoch"] <= epochs]
+    seconds = [cpu for epoch, cpu in notes(folder / COSTS).items() if epoch <= epochs]
     if len(seconds) < epochs:
-        raise FileNotFoundError(f"{file.path} lacks the seconds of some of {epochs} epochs")
+        raise FileNotFoundError(f"{folder / COSTS} lacks the seconds of some of {epochs} epochs")
     return sum(seconds) / 3600
 
 

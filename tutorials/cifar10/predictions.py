@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,9 +16,9 @@ import scipy.stats
 import tfbdl
 from tfbdl.whole_file import write_whole
 from tutorials.cifar10 import problem
-from tutorials.records import RecordFile
 
-COSTS = "costs.jsonl"
+COSTS = "cpu_seconds.json"
+TEMPERATURES = "temperatures.json"
 SMALLEST = 1e-6
 """Least probability whose logarithm is taken: float16, in which they are kept, makes some 0."""
 SHIFTED_FUNCTIONS = 10
@@ -89,28 +90,28 @@ class Costs(keras.callbacks.Callback):
         self._begun = time.process_time()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        keep_cost(self.folder, epoch + 1, time.process_time() - self._begun)
+        note(self.folder / COSTS, epoch + 1, round(time.process_time() - self._begun, 1))
 
 
 class KineticTemperatures(keras.callbacks.Callback):
     """Writes how hot a chain is after each epoch, by weight tensor.
 
     Args:
-        path: of the file, `.jsonl`.
+        folder: of the run.
         cycle: epochs of a cycle, the last of which is left out: velocities remember some steps,
             and the rate there is nearly 0.
     """
 
-    def __init__(self, path: Path, cycle: int | None = None) -> None:
+    def __init__(self, folder: Path, cycle: int | None = None) -> None:
         super().__init__()
-        self.file, self.cycle = RecordFile(path, "epoch"), cycle
+        self.folder, self.cycle = folder, cycle
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if self.cycle and (epoch + 1) % self.cycle == 0:
             return
         temperatures = self.model.optimizer.kinetic_temperatures()
         rounded = {path: round(t, 3) for path, t in temperatures.items()}
-        self.file.kept({"epoch": epoch + 1}, {}, lambda: {"temperatures": rounded})
+        note(self.folder / TEMPERATURES, epoch + 1, rounded)
 
 
 def means(given: Iterable[Predicted]) -> Iterator[Predicted]:
@@ -199,11 +200,13 @@ def read(path: Path) -> dict[str, np.ndarray]:
         return {name: arrays[name].astype(np.float32) for name in arrays}
 
 
-def costs_file(folder: Path) -> RecordFile:
-    """The seconds of a run, by epoch; one that is repeated after a stop counts once."""
-    return RecordFile(folder / COSTS, "epoch")
+def note(path: Path, epoch: int, value: Any) -> None:
+    """Keeps something of an epoch; one that is repeated after a stop counts once."""
+    text = json.dumps({**notes(path), epoch: value}, indent=1) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
-def keep_cost(folder: Path, epoch: int, seconds: float) -> None:
-    """Writes the seconds of a processor that an epoch has taken."""
-    costs_file(folder).kept({"epoch": epoch}, {}, lambda: {"cpu_seconds": round(seconds, 1)})
+def notes(path: Path) -> dict[int, Any]:
+    """What is kept in a file of `note`, by epoch."""
+    return {int(e): v for e, v in json.loads(path.read_text()).items()} if path.exists() else {}

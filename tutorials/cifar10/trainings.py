@@ -21,12 +21,13 @@ from tutorials.cifar10 import problem
 from tutorials.cifar10.answers import SAMPLERS, begin, folder_of
 from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior
 from tutorials.cifar10.predictions import (
+    COSTS,
     Costs,
     KineticTemperatures,
     TestPredictions,
     keep,
-    keep_cost,
     keep_shifted,
+    note,
 )
 
 SHAPES = (None, 1, 1, None)
@@ -145,7 +146,7 @@ def around_mode(
     begin(args)
     begun = time.process_time()
     posterior.fit(*problem.training_data())
-    keep_cost(folder_of(args), args.epochs, time.process_time() - begun)
+    note(folder_of(args) / COSTS, args.epochs, round(time.process_time() - begun, 1))
     keep(folder_of(args), args.epochs, posterior, problem.test_inputs(), args.S)
     return posterior
 
@@ -189,7 +190,7 @@ def sampler(args: argparse.Namespace) -> None:
         TestPredictions(problem.test_inputs(), folder, args.every, start=args.burn_in)
     ]
     if has_momentum:
-        each.append(KineticTemperatures(folder / "temperatures.jsonl", cycle))
+        each.append(KineticTemperatures(folder, cycle))
     fitted(chain.fit, args, *each)
     keep_shifted(folder, args.epochs, chain, args.S)
 
