@@ -35,7 +35,7 @@ COMMANDS = {
     "laplace_all": (trainings.laplace_all, 1, None),
     "sgld": (trainings.sampler, 60, 0.1),
     "sghmc": (trainings.sampler, 60, 0.1),
-    "preconditioned_sgld": (trainings.sampler, 60, 1e-4),
+    "preconditioned_sgld": (trainings.sampler, 60, 1e-3),
     "preconditioned_sghmc": (trainings.sampler, 60, 1e-4),
 }
 """What trains each method, epochs, and learning rate at its highest."""
@@ -60,10 +60,10 @@ def parser() -> argparse.ArgumentParser:
         default=Path("results/cifar10"),
         help="for weights of modes, tables and figures",
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    subparsers = parser.add_subparsers(dest="command", required=True)
 
     def add(name: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        return subparsers.add_parser(name, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
 
     for name, (function, epochs, rate) in COMMANDS.items():
         command = add(name)
@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
                 help="of the noise that is made, beside which mini-batches make some",
             )
         if name.endswith("sghmc"):
-            command.add_argument("--momentum", type=float, default=0.95)
+            command.add_argument("--momentum", type=float, default=0.95, help="in [0, 1)")
     restored = add("restore")
     restored.add_argument("--number", type=int, default=0, help="of the mode")
     restored.add_argument("--name", default="map", help="of its folder")

@@ -89,7 +89,7 @@ def mean_field(args: argparse.Namespace) -> None:
             part = 0.5 if np.prod(q.rho.shape) >= 2_000 else 0.1
             q.rho.assign(np.full(q.rho.shape, np.log(np.expm1(part * problem.PRIOR_SCALE))))
     problem.compiled(model, keras.optimizers.Adam(falling(args)))
-    trained(model, args, every=5, num_samples=args.S)
+    trained(model, args, every=10, num_samples=args.S)
 
 
 def ivon(args: argparse.Namespace) -> None:
@@ -105,7 +105,7 @@ def ivon(args: argparse.Namespace) -> None:
         seed=args.number,
     )
     problem.compiled(model, optimizer)
-    trained(model, args, every=5, num_samples=args.S, posterior=inference.MeanFieldVI.of)
+    trained(model, args, every=10, num_samples=args.S, posterior=inference.MeanFieldVI.of)
 
 
 def swag(args: argparse.Namespace) -> None:
