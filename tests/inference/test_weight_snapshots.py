@@ -156,6 +156,17 @@ class CyclicalScheduleTest(tf.test.TestCase, parameterized.TestCase):
             spreads.append(w.numpy().std())
         self.assertAllEqual(np.diff(spreads, prepend=0.0) > 1e-4, [0, 0, 1, 1, 0, 0, 1, 1])
 
+    def test_noise_at_every_step(self) -> None:
+        schedule = CyclicalSchedule(0.1, 4, exploration=0.0)
+        sampler = SGLD(schedule, num_data=5, seed=0)
+        w = keras.Variable(np.ones(100, "float32"))
+        sampler.build([w])
+        before = w.numpy()
+        for _ in range(8):
+            sampler.apply([tf.ones(100)], [w])
+            self.assertGreater((w.numpy() - before).std(), 0.01)
+            before = w.numpy()
+
     @parameterized.parameters(
         ("initial_rate", 0.0), ("steps_per_cycle", 0), ("exploration", 1.0), ("exploration", -0.1)
     )

@@ -91,6 +91,20 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
         measured = sampler.kinetic_temperatures()
         self.assertAllClose(measured, {"a": temperature, "b": heated}, 5 * np.sqrt(2 / CHAINS))
 
+    @parameterized.parameters(None, 2)
+    def test_the_temperature_is_that_of_the_last_rate(self, accumulated: Any) -> None:
+        """A schedule that jumps behind the last step changes nothing."""
+        jump = keras.optimizers.schedules.PiecewiseConstantDecay([9], [0.01, 1.0])
+        measured = []
+        for rate in (0.01, jump):
+            sampler = SGHMC(rate, num_data=N, seed=3, gradient_accumulation_steps=accumulated)
+            w = keras.Variable(np.zeros(100, "float32"), name="w")
+            sampler.build([w])
+            for _ in range(10):
+                sampler.apply([tf.zeros(100)], [w])
+            measured.append(sampler.kinetic_temperatures()["w"])
+        self.assertAllClose(*measured, 1e-6)
+
     def test_there_is_no_temperature_before_the_first_step(self) -> None:
         with self.assertRaisesRegex(ValueError, "has no velocities before its first step"):
             SGHMC(num_data=N).kinetic_temperatures()

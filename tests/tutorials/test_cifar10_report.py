@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import scipy.stats
 
-from tfbdl.training.log import epoch_header, epoch_line
 from tutorials.cifar10 import answers, people, predictions, problem, report, shift
 
 N, M = 60, 40
@@ -32,43 +31,34 @@ HMC = some(M)
 def leave(
     savedir: Path,
     run: tuple[str, int],
-    given: Mapping[int, np.ndarray],
+    given: Mapping[int, Any],
     seconds: Sequence[float],
-    *,
-    kept: Sequence[int] = (),
     **settings: Any,
 ) -> None:
-    """What a run leaves: its settings, its log, its predictions and its samples."""
+    """What a run leaves: its settings, its costs and its predictions."""
     name, number = run
     folder = savedir / f"{name}_{number}"
     defaults = {"name": None, "number": number, "command": name, "epochs": len(seconds)}
-    flags = argparse.Namespace(**{**defaults, **settings})
-    answers.write_settings(folder, flags)
-    lines = [
-        epoch_header(i, 0.1) + epoch_line(i, s, {"loss": 1.0})
-        for i, s in enumerate(seconds, start=1)
-    ]
-    (folder / "train.log").write_text("".join(lines))
+    answers.begin(argparse.Namespace(savedir=savedir, **{**defaults, **settings}))
+    for i, s in enumerate(seconds, start=1):
+        predictions.note(folder / predictions.COSTS, i, s)
     for epoch, p in given.items():
-        predictions.keep(folder / "predictions", epoch, p)
-    (folder / "samples").mkdir()
-    for epoch in kept:
-        (folder / "samples" / f"sample_{epoch:04d}.npz").touch()
+        arrays = p if isinstance(p, dict) else {"p": p}
+        predictions.write(predictions.predictions_file(folder, epoch), arrays)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> dict[str, Any]:
-    """Three modes, SWAG around two of them, and two chains that keep two of four epochs."""
+    """Three modes, SWAG around two of them, and two chains of two samples."""
     modes = [some() for _ in range(3)]
     for i, p in enumerate(modes):
         leave(tmp_path, ("map", i), {2: some(), 4: p}, [3600.0] * 4)
     around = [some() for _ in range(2)]
     for i, p in enumerate(around):
         leave(tmp_path, ("swag", i), {2: p}, [1800.0] * 2)
-    chains = [{e: some() for e in range(1, 5)} for _ in range(2)]
+    chains = [{e: some() for e in (2, 4)} for _ in range(2)]
     for i, given in enumerate(chains):
-        how = {"command": "sampler", "name": "SGHMC"}
-        leave(tmp_path, ("SGHMC", i), given, [360.0] * 4, kept=(2, 4), **how)
+        leave(tmp_path, ("sghmc", i), given, [360.0] * 4)
     return {"savedir": tmp_path, "modes": modes, "around": around, "chains": chains}
 
 
@@ -79,7 +69,7 @@ def test_modes_and_their_ensemble(made: dict[str, Any]) -> None:
     ensemble = curves["deep ensemble"]
     assert [(a.epochs, a.hours) for a in ensemble] == [(4, 4.0), (8, 8.0), (12, 12.0)]
     for k, answer in enumerate(ensemble, start=1):
-        np.testing.assert_allclose(answer.p, np.mean(made["modes"][:k], axis=0), atol=1e-6)
+        np.testing.assert_allclose(answer.said.p, np.mean(made["modes"][:k], axis=0), atol=1e-6)
 
 
 def test_what_starts_at_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
@@ -87,25 +77,55 @@ def test_what_starts_at_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
     assert [(a.epochs, a.hours) for a in curves["SWAG"]] == [(6, 5.0)]
     assert [(a.epochs, a.hours) for a in curves["MultiSWAG"]] == [(6, 5.0), (12, 10.0)]
     mean = np.mean(made["around"], axis=0)
-    np.testing.assert_allclose(curves["MultiSWAG"][-1].p, mean, atol=1e-6)
+    np.testing.assert_allclose(curves["MultiSWAG"][-1].said.p, mean, atol=1e-6)
 
 
-def test_a_chain_from_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
-    how = {"command": "sampler", "name": "SGLD", "from_mode": True}
-    given = {e: some() for e in range(1, 3)}
-    leave(made["savedir"], ("SGLD", 1), given, [360.0] * 2, kept=(1, 2), **how)
-    curve = answers.curves(made["savedir"])["SGLD"]
-    assert [(a.epochs, round(a.hours, 6)) for a in curve] == [(5, 4.1), (6, 4.2)]
-    np.testing.assert_allclose(curve[1].p, (given[1] + given[2]) / 2, atol=1e-6)
+def test_a_mode_that_is_missing_is_named(made: dict[str, Any]) -> None:
+    leave(made["savedir"], ("mean_field", 7), {1: some()}, [1.0])
+    with pytest.raises(FileNotFoundError, match=r"map_7 is missing, .* restore --number 7$"):
+        answers.curves(made["savedir"])
+
+
+def test_variants_have_rows_of_their_own(made: dict[str, Any]) -> None:
+    for i in range(2):
+        how = {"command": "map", "name": "longer"}
+        leave(made["savedir"], ("longer", i), {5: some()}, [1.0] * 5, **how)
+    curves = answers.curves(made["savedir"])
+    assert [a.epochs for a in curves["deep ensemble"]] == [4, 8, 12]
+    assert [a.epochs for a in curves["longer"]] == [5]
+    assert [a.epochs for a in curves["deep ensemble, longer"]] == [5, 10]
+
+
+def test_members_count_when_they_have_ended(made: dict[str, Any]) -> None:
+    leave(made["savedir"], ("map", 3), {2: some()}, [1.0] * 2, epochs=4)
+    assert len(answers.curves(made["savedir"])["deep ensemble"]) == 3
 
 
 def test_chains_are_means_over_what_they_keep(made: dict[str, Any]) -> None:
-    curve = answers.curves(made["savedir"])["SGHMC"]
-    first, second = made["chains"]
-    assert [(a.epochs, round(a.hours, 6)) for a in curve] == [(4, 0.4), (8, 0.8)]
-    np.testing.assert_allclose(curve[0].p, (first[2] + second[2]) / 2, atol=1e-6)
+    """With what their modes have cost; one that has come less far counts with all it has."""
+    savedir, (first, second) = made["savedir"], made["chains"]
+    curve = answers.curves(savedir)["SGHMC"]
+    assert [(a.epochs, round(a.hours, 6)) for a in curve] == [(12, 8.4), (16, 8.8)]
+    np.testing.assert_allclose(curve[0].said.p, (first[2] + second[2]) / 2, atol=1e-6)
     mean = (first[2] + second[2] + first[4] + second[4]) / 4
-    np.testing.assert_allclose(curve[1].p, mean, atol=1e-6)
+    np.testing.assert_allclose(curve[1].said.p, mean, atol=1e-6)
+    third = some()
+    leave(savedir, ("sghmc", 2), {2: third}, [360.0] * 2, epochs=4)
+    last = answers.curves(savedir)["SGHMC"][-1]
+    assert (last.epochs, round(last.hours, 6)) == (16 + 6, 8.8 + 4.2)
+    np.testing.assert_allclose(last.said.p, (2 * mean + third) / 3, atol=1e-6)
+
+
+def test_a_run_is_begun_once(made: dict[str, Any]) -> None:
+    """Chains alone may go on for longer."""
+    savedir = made["savedir"]
+    leave(savedir, ("sghmc", 1), {}, [360.0] * 5)
+    assert answers.settings_of(savedir / "sghmc_1")["epochs"] == 5
+    for name, epochs in (("sghmc", 3), ("map", 5)):
+        with pytest.raises(
+            ValueError, match=rf"{name}_1 holds a run with --epochs \d, not {epochs}"
+        ):
+            leave(savedir, (name, 1), {}, [360.0] * epochs)
 
 
 def test_scores_by_their_definitions() -> None:
@@ -123,8 +143,39 @@ def test_people_by_loops() -> None:
     for row, counts in zip(p, COUNTS, strict=True):
         expected -= sum(c / 50 * np.log(q) for q, c in zip(row, counts, strict=True)) / N
     np.testing.assert_allclose(people.cross_entropy(p, COUNTS), expected, rtol=1e-6)
-    assert people.rank_correlation(people.shares(COUNTS), COUNTS) == pytest.approx(1.0)
-    assert abs(people.rank_correlation(p, COUNTS)) < 0.5
+    of_people = scipy.stats.entropy(people.shares(COUNTS), axis=1)
+    assert people.rank_correlation(of_people, COUNTS) == pytest.approx(1.0)
+    assert people.rank_correlation(-of_people, COUNTS) == pytest.approx(-1.0)
+
+
+def test_mutual_information_by_its_definition(made: dict[str, Any]) -> None:
+    """Of a chain, where each sample is a function, and of drawn functions that keep a mean."""
+    curve = answers.curves(made["savedir"])["SGHMC"]
+    first, second = made["chains"]
+    each = [first[2], second[2], first[4], second[4]]
+    expected = scipy.stats.entropy(np.mean(each, axis=0), axis=1)
+    expected -= np.mean([scipy.stats.entropy(p, axis=1) for p in each], axis=0)
+    np.testing.assert_allclose(curve[-1].said.mutual_information, expected, atol=1e-5)
+    assert not answers.curves(made["savedir"])["MAP"][-1].said.mutual_information.any()
+    drawn = {"p": some(), "expected_entropy": np.full(N, 0.25)}
+    leave(made["savedir"], ("ivon", 0), {1: drawn}, [1.0])
+    said = answers.curves(made["savedir"])["IVON"][-1].said
+    expected = scipy.stats.entropy(drawn["p"], axis=1) - 0.25
+    np.testing.assert_allclose(said.mutual_information, expected, atol=1e-5)
+
+
+def test_the_table_of_people(made: dict[str, Any]) -> None:
+    """On HMC's images beside all; no mutual information of one function."""
+    curves = answers.curves(made["savedir"])
+    lines = people.table({name: a[-1].said for name, a in curves.items()}, HMC, COUNTS)
+    rows = {cells[1].strip(): cells[2:-1] for cells in (line.split("|") for line in lines[2:])}
+    p = made["modes"][0]
+    assert float(rows["MAP"][0]) == pytest.approx(people.cross_entropy(p[:M], COUNTS[:M]), abs=1e-3)
+    assert float(rows["MAP"][1]) == pytest.approx(people.cross_entropy(p, COUNTS), abs=1e-3)
+    assert [rows[name][3].strip() == "" for name in ("MAP", "HMC", "SGHMC")] == [True, True, False]
+    said = curves["SGHMC"][-1].said.mutual_information[:M]
+    expected = people.rank_correlation(said, COUNTS[:M])
+    assert float(rows["SGHMC"][3]) == pytest.approx(expected, abs=1e-3)
 
 
 def test_the_report(made: dict[str, Any], tmp_path: Path) -> None:
@@ -150,10 +201,13 @@ def test_the_report(made: dict[str, Any], tmp_path: Path) -> None:
     assert names == {"MAP", "deep ensemble", "SWAG", "MultiSWAG", "SGHMC"}
     with np.load(tmp_path / "results" / "probabilities" / "deep_ensemble.npz") as file:
         np.testing.assert_allclose(file["p"], np.mean(made["modes"], axis=0), atol=1e-3)
+        assert file["p"].dtype == file["expected_entropy"].dtype == np.float16
+    records = {p.name for p in (tmp_path / "results" / "sghmc_1").glob("*")}
+    assert records == {"run.json", "cpu_seconds.json"}
     made_files = {p.name for p in (tmp_path / "results").glob("*")}
     figures = {"approach.png", "between.png", "people.png", "shift.png"}
     assert figures | {"people.md", "shift.md"} <= made_files
-    accuracies = (tmp_path / "results" / "shift.md").read_text().splitlines()[4].split("|")[2:7]
+    accuracies = (tmp_path / "results" / "shift.md").read_text().splitlines()[6].split("|")[2:7]
     expected = [
         np.mean([np.mean(p[i].argmax(1) == Y) for p in of_kinds.values()]) for i in range(5)
     ]
@@ -172,8 +226,3 @@ def test_methods_under_shift(made: dict[str, Any]) -> None:
     shifted = shift.shifted(made["savedir"])
     np.testing.assert_array_equal(shifted["MAP"]["noise"], 0.0)
     np.testing.assert_array_equal(shifted["deep ensemble"]["noise"], 1 / 8)
-
-
-def test_settings_say_how_a_run_was_made(made: dict[str, Any]) -> None:
-    settings = json.loads((made["savedir"] / "SGHMC_1" / "run.json").read_text())
-    assert settings == {"name": "SGHMC", "number": 1, "command": "sampler", "epochs": 4}

@@ -13,7 +13,7 @@ from absl.testing import parameterized
 
 from tfbdl.layers import FilterResponseNormalization
 from tutorials.cifar10 import __main__ as script
-from tutorials.cifar10 import predictions, problem, trainings
+from tutorials.cifar10 import answers, modes, predictions, problem
 
 NUM_DATA = 160
 
@@ -47,7 +47,8 @@ class TrainingsTest(parameterized.TestCase):
                 NUM_DATA=NUM_DATA,
                 STEPS=NUM_DATA // problem.BATCH_SIZE,
                 network=small_network,
-                data=lambda: (images(0), images(1)),
+                training_data=lambda: images(0),
+                test_inputs=lambda: images(1)[0],
                 shifted=lambda: [("noise", strength, images(1)[0]) for strength in range(1, 6)],
             ),
         ):
@@ -57,30 +58,66 @@ class TrainingsTest(parameterized.TestCase):
     @classmethod
     def run_command(cls, command: str, *flags: str) -> dict[int, np.ndarray]:
         """What the run predicts, by epoch."""
-        places = ("--savedir", str(cls.folder), "--weights", str(cls.folder / "weights"))
+        places = ("--savedir", str(cls.folder), "--results", str(cls.folder / "results"))
         args = script.parser().parse_args([*places, command, *flags])
-        getattr(trainings, script.COMMANDS[command][0])(args)
-        return predictions.kept(trainings.predictions_of(args))
+        script.FUNCTIONS[args.command](args)
+        return {e: said.p for e, said in predictions.kept(answers.folder_of(args)).items()}
 
     def accuracy(self, p: np.ndarray) -> float:
         np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=5e-3)
         return float(np.mean(p.argmax(axis=1) == images(1)[1]))
 
     def test_modes_leave_weights_that_others_start_from(self) -> None:
-        kept = predictions.kept(self.folder / "map_0" / "predictions")
+        kept = predictions.kept(self.folder / "map_0")
         self.assertEqual(list(kept), [5, 10, 15, 20, 25, 30])
-        self.assertGreater(self.accuracy(kept[30]), 0.9)
-        model = small_network()
-        trainings.load_weights(model, self.folder / "weights" / "map_0.npz")
-        again = predictions.probabilities(problem.compiled(model, "sgd"), images(1)[0])
-        np.testing.assert_allclose(again, kept[30], atol=0.02)  # weights and both are float16
+        self.assertGreater(self.accuracy(kept[30].p), 0.9)
+        self.assertFalse(kept[30].mutual_information.any())
+        model = modes.loaded(self.folder / "results" / "weights" / "map_0.npz")
+        again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
+        np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
+
+    def test_a_mode_is_restored_from_its_weights_and_records(self) -> None:
+        results, savedir = self.folder / "results", self.folder / "elsewhere"
+        answers.keep_records(self.folder, results)
+        places = ("--savedir", str(savedir), "--results", str(results))
+        args = script.parser().parse_args([*places, "restore", "--number", "0"])
+        script.FUNCTIONS[args.command](args)
+        (ours,), (theirs,) = (answers.curves(f)["MAP"][-1:] for f in (self.folder, savedir))
+        self.assertEqual((ours.epochs, ours.hours), (theirs.epochs, theirs.hours))
+        np.testing.assert_allclose(ours.said.p, theirs.said.p, atol=0.02)
+        self.assertIsNotNone(predictions.kept_shifted(savedir / "map_0", 30))
+
+    def test_a_run_keeps_what_it_began_with(self) -> None:
+        """It is refused with other flags, and wrong flags leave nothing."""
+        before = (self.folder / "map_0" / "run.json").read_text()
+        with self.assertRaisesRegex(ValueError, "map_0 holds a run with --learning_rate 0.3, not"):
+            self.run_command("map", "--epochs", "30", "--learning_rate", "0.2")
+        self.assertEqual((self.folder / "map_0" / "run.json").read_text(), before)
+        wrong = (
+            ("--epochs", "10", "--burn_in", "10"),
+            ("--epochs", "15", "--burn_in", "10", "--every", "4"),
+            ("--epochs", "12", "--burn_in", "3", "--every", "9", "--cyclical"),
+            ("--momentum", "2"),
+        )
+        for flags in wrong:
+            with self.assertRaises(ValueError):
+                self.run_command("sghmc", "--name", "wrong", *flags)
+        self.assertFalse((self.folder / "wrong_0").exists())
+
+    def test_seconds_of_an_epoch_count_once(self) -> None:
+        folder = self.folder / "costs"
+        for epoch, seconds in ((1, 1800.0), (2, 9.0), (2, 3600.0)):
+            predictions.note(folder / predictions.COSTS, epoch, seconds)
+        self.assertEqual(answers.hours_of(folder, 2), 1.5)
+        with self.assertRaisesRegex(FileNotFoundError, "lacks the seconds"):
+            answers.hours_of(folder, 3)
 
     def test_runs_answer_for_corrupted_images(self) -> None:
         arrays = predictions.kept_shifted(self.folder / "map_0", 30)
         assert arrays is not None
         p = arrays["noise"]
-        kept = predictions.kept(self.folder / "map_0" / "predictions")
-        np.testing.assert_allclose(p, np.broadcast_to(kept[30], p.shape), atol=1e-3)
+        kept = predictions.kept(self.folder / "map_0")
+        np.testing.assert_allclose(p, np.broadcast_to(kept[30].p, p.shape), atol=1e-3)
 
     @parameterized.parameters(
         ("mc_dropout", ("--epochs", "30")),
@@ -99,27 +136,41 @@ class TrainingsTest(parameterized.TestCase):
                 "5",
             ),
         ),
+        ("ivon", ("--epochs", "5", "--learning_rate", "0.03")),
         ("laplace", ()),
-        ("laplace", ("--layers", "all", "--name", "laplace_all")),
-        ("sampler", ("--epochs", "40", "--burn_in", "20", "--learning_rate", "0.3")),
-        ("sampler", ("--from_mode", "--name", "near", "--epochs", "20", "--burn_in", "2")),
+        ("laplace_all", ()),
+        ("sghmc", ("--epochs", "20", "--burn_in", "2", "--momentum", "0.9")),
+        ("preconditioned_sghmc", ("--epochs", "20", "--burn_in", "2", "--temperature", "0.5")),
+        ("sgld", ("--epochs", "20", "--burn_in", "0")),
     )
     def test_predicts_better_than_chance(self, command: str, flags: tuple[str, ...]) -> None:
         kept = self.run_command(command, *flags)
         self.assertGreater(self.accuracy(np.mean(list(kept.values())[-20:], axis=0)), 0.5)
+        drawn = predictions.kept(self.folder / f"{command}_0")
+        chain = command in answers.SAMPLERS
+        self.assertNotEqual(chain, any(said.mutual_information.any() for said in drawn.values()))
+        self.assertTrue(answers.curves(self.folder)[answers.NAMES[command]])
 
     def test_a_stopped_chain_goes_on(self) -> None:
-        flags = ("--burn_in", "1", "--learning_rate", "0.1", "--sampler", "SGLD")
-        whole = self.run_command("sampler", "--name", "whole", "--epochs", "4", *flags)
-        self.run_command("sampler", "--name", "parts", "--epochs", "2", *flags)
-        parts = self.run_command("sampler", "--name", "parts", "--epochs", "4", *flags)
-        self.assertEqual(list(parts), [1, 2, 3, 4])
+        flags = ("--burn_in", "1", "--learning_rate", "0.1")
+        whole = self.run_command("sghmc", "--name", "whole", "--epochs", "4", *flags)
+        self.run_command("sghmc", "--name", "parts", "--epochs", "2", *flags)
+        parts = self.run_command("sghmc", "--name", "parts", "--epochs", "4", *flags)
+        self.assertEqual(list(parts), [2, 3, 4])
         for epoch, p in whole.items():
             np.testing.assert_array_equal(parts[epoch], p)
+        temperatures = predictions.notes(self.folder / "parts_0" / predictions.TEMPERATURES)
+        self.assertEqual(list(temperatures), [1, 2, 3, 4])
 
-    def test_cycles(self) -> None:
-        flags = ("--name", "cycles", "--cycle", "4", "--epochs", "8", "--learning_rate", "0.1")
-        self.assertLen(self.run_command("sampler", "--burn_in", "0", *flags), 8)
+    def test_cycles_give_a_sample_at_their_end(self) -> None:
+        """There, and nowhere else, is the rate next to 0, and nothing said of temperatures."""
+        flags = ("--cyclical", "--every", "2", "--burn_in", "2", "--epochs", "6")
+        kept = self.run_command("sghmc", "--name", "cycles", *flags)
+        self.assertEqual(list(kept), [4, 6])
+        samples = sorted(p.stem for p in (self.folder / "cycles_0" / "samples").glob("*.npz"))
+        self.assertEqual([int(name.split("_")[1]) for name in samples], [4, 6])
+        temperatures = predictions.notes(self.folder / "cycles_0" / predictions.TEMPERATURES)
+        self.assertEqual(list(temperatures), [1, 3, 5])
 
 
 def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:
@@ -129,7 +180,7 @@ def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:
     model.set_weights([w + rng.normal(0, 0.1, w.shape) for w in model.get_weights()])
     x = rng.normal(size=(8, 32, 32, 3)).astype("float32")
     before = model(x)
-    scaled = trainings.scaled_to_prior(model)
+    scaled = modes.scaled_to_prior(model)
     np.testing.assert_allclose(scaled(x), before, atol=1e-3)
     kernels = [w for w in scaled.weights if w.name == "kernel" and len(w.shape) == 4]
     assert len(kernels) == 21

@@ -22,7 +22,9 @@ class CyclicalSchedule(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         initial_rate: the rate at the start of every cycle, > 0.
         steps_per_cycle: steps of a cycle.
-        exploration: the part of a cycle without noise, in [0, 1).
+        exploration: the part of a cycle without noise, in [0, 1). With 0 every step makes noise,
+            and `start` and `every` of `SGMCMC` say which epochs are samples: the last of each cycle
+            in Izmailov et al. (2021, "What are Bayesian neural network posteriors really like?").
 
     Raises:
         ValueError: if an argument is out of its range.

@@ -8,8 +8,10 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.optimizers.schedules import LearningRateSchedule
 
 from tfbdl.arguments import number
+from tfbdl.keras_private_training import schedule_of
 from tfbdl.optimizers.base import SamplingOptimizer
 from tfbdl.priors import Prior
 
@@ -83,17 +85,19 @@ class SGHMC(SamplingOptimizer):
     def kinetic_temperatures(self) -> dict[str, float]:
         """The temperature that the velocities have now, by the path of each variable.
 
-        The mean of v^2 N (1 + momentum) / (2 lr) over the elements, which is `temperature` where
-        the chain samples its target, give or take a share of sqrt(2 / elements); more says that
-        the learning rate is too large, or the gradients of batches too noisy for it (Wenzel et al.
-        2020, "How good is the Bayes posterior in deep neural networks really?", section 4).
+        The mean of v^2 N (1 + momentum) / (2 lr) over the elements, lr being that of the last step.
+        It is `temperature` where the chain samples its target, give or take a share of
+        sqrt(2 / elements); more says that the learning rate is too large, or the gradients of
+        batches too noisy for it (Wenzel et al. 2020, "How good is the Bayes posterior in deep
+        neural networks really?", section 4). Velocities remember some 1 / (1 - momentum) steps:
+        where a schedule comes near 0 they are those of larger rates.
 
         Raises:
             ValueError: before the first step.
         """
         if not self.built or not int(self.iterations):
             raise ValueError(f"{self.name} has no velocities before its first step; train with it")
-        factor = self.num_data * (1.0 + self.momentum) / (2.0 * float(self.learning_rate))
+        factor = self.num_data * (1.0 + self.momentum) / (2.0 * self._last_rate())
         temperatures = {}
         for variable, velocity in zip(self._trainable_variables, self._velocities, strict=True):
             squared = np.square(velocity.numpy(), dtype=np.float64).mean()
@@ -101,6 +105,14 @@ class SGHMC(SamplingOptimizer):
                 factor * squared / float(self.inverse_mass(variable))
             )
         return temperatures
+
+    def _last_rate(self) -> float:
+        """The learning rate of the last step; `learning_rate` is that of the next."""
+        schedule = schedule_of(self)
+        if not isinstance(schedule, LearningRateSchedule):
+            return float(self.learning_rate)
+        batches = int(self.iterations) * (self.gradient_accumulation_steps or 1)
+        return float(schedule(batches - 1))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "momentum": self.momentum}

@@ -2,8 +2,9 @@
 
     export TFBDL_DATA=...                                  # holds cifar10/
     python -m tutorials.cifar10 map --number 0             # modes: the members of the ensemble
-    python -m tutorials.cifar10 sampler --number 0 --sampler SGHMC --name SGHMC
+    python -m tutorials.cifar10 sghmc --number 0           # a chain from that mode
     python -m tutorials.cifar10 report                     # of all runs that there are
+    python -m tutorials.cifar10 restore --number 0         # a mode from what `results` has of it
 
 Every training goes on where it was stopped; one thread each, so that several run side by side.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 os.environ["TFBDL_QUIET"] = "1"
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # some processors have it off: twice as fast
@@ -21,18 +21,29 @@ from pathlib import Path
 
 import tensorflow as tf
 
-RESULTS = Path("results/cifar10")
+from tutorials import commands
+from tutorials.cifar10 import modes, report, trainings
 
 COMMANDS = {
-    "map": ("mode", 20, 0.1),
-    "mc_dropout": ("dropout", 20, 0.1),
-    "concrete_dropout": ("concrete_dropout", 20, 0.1),
-    "mean_field": ("mean_field", 20, 1e-3),
-    "swag": ("swag", 10, 0.02),
-    "laplace": ("laplace", 1, 0.0),
-    "sampler": ("sampler", 60, 0.1),
+    "map": (trainings.mode, 20, 0.1),
+    "mc_dropout": (trainings.dropout, 20, 0.1),
+    "concrete_dropout": (trainings.concrete_dropout, 20, 0.1),
+    "mean_field": (trainings.mean_field, 40, 3e-3),
+    "ivon": (trainings.ivon, 40, 0.1),
+    "swag": (trainings.swag, 10, 0.02),
+    "laplace": (trainings.laplace, 1, None),
+    "laplace_all": (trainings.laplace_all, 1, None),
+    "sgld": (trainings.sampler, 60, 0.1),
+    "sghmc": (trainings.sampler, 60, 0.1),
+    "preconditioned_sgld": (trainings.sampler, 60, 1e-3),
+    "preconditioned_sghmc": (trainings.sampler, 60, 1e-4),
 }
-"""Each method's function in `trainings`, epochs, and learning rate at its highest."""
+"""What trains each method, epochs, and learning rate at its highest."""
+FUNCTIONS = {
+    **{name: function for name, (function, _, _) in COMMANDS.items()},
+    "restore": modes.restore,
+    "report": report.report,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,50 +54,58 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--savedir", type=Path, default=Path("runs/cifar10"), help="for checkpoints"
     )
-    parser.add_argument("--weights", type=Path, default=RESULTS / "weights", help="of what is done")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, (_, epochs, rate) in COMMANDS.items():
-        command = commands.add_parser(name, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path("results/cifar10"),
+        help="for weights of modes, tables and figures",
+    )
+    subparsers = parser.add_subparsers(dest="command", required=True)
+
+    def add(name: str) -> argparse.ArgumentParser:
+        return subparsers.add_parser(name, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+
+    for name, (function, epochs, rate) in COMMANDS.items():
+        command = add(name)
         command.add_argument("--number", type=int, default=0, help="of the run, and its seed")
-        command.add_argument("--name", help="of its folder; by default that of the command")
-        if name == "laplace":
+        command.add_argument("--name", help="of its folder and row; by default of the command")
+        command.add_argument("--S", type=int, default=20, help="functions drawn in predictions")
+        if rate is None:
             command.set_defaults(epochs=epochs)
-            command.add_argument("--layers", choices=("last_layer", "all"), default="last_layer")
         else:
             command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
             command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
-        command.add_argument("--S", type=int, default=20, help="functions drawn in predictions")
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
-        if name == "sampler":
-            command.add_argument("--sampler", default="SGHMC", help="of tfbdl.optimizers")
-            command.add_argument(
-                "--from_mode", action="store_true", help="start at the mode of this number, scaled"
-            )
-            command.add_argument("--momentum", type=float, default=0.9)
-            command.add_argument("--burn_in", type=int, default=20, help="epochs")
-            command.add_argument("--final_rate", type=float, default=0.03, help="behind those")
-            command.add_argument("--cycle", type=int, default=0, help="epochs of one; 0 for none")
+        if function is trainings.sampler:
+            command.add_argument("--burn_in", type=int, default=10, help="epochs without samples")
             command.add_argument("--every", type=int, default=1, help="epochs between two samples")
-    made = commands.add_parser("report", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    made.add_argument("--results", type=Path, default=RESULTS, help="for tables and figures")
+            command.add_argument(
+                "--cyclical", action="store_true", help="whether the rate falls before each sample"
+            )
+            command.add_argument(
+                "--temperature",
+                type=float,
+                default=1.0,
+                help="of the noise that is made, beside which mini-batches make some",
+            )
+        if name.endswith("sghmc"):
+            command.add_argument("--momentum", type=float, default=0.95, help="in [0, 1)")
+    restored = add("restore")
+    restored.add_argument("--number", type=int, default=0, help="of the mode")
+    restored.add_argument("--name", default="map", help="of its folder")
+    add("report")
     return parser
 
 
-def main() -> None:
-    args = parser().parse_args()
+def start(args: argparse.Namespace) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    from tutorials.cifar10 import answers, report, trainings  # noqa: PLC0415
+    FUNCTIONS[args.command](args)
 
-    try:
-        if args.command == "report":
-            report.report(args)
-        else:
-            answers.write_settings(trainings.folder_of(args), args)
-            getattr(trainings, COMMANDS[args.command][0])(args)
-    except (ValueError, OSError) as error:
-        sys.exit(f"python -m tutorials.cifar10: error: {error}")
+
+def main() -> None:
+    commands.run(parser(), start)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What each method answers on the test images, by the epochs that it has spent.
 
-A run leaves its settings in `run.json` and its predictions in epochs. Methods of several runs, such
-as an ensemble, and those that average over epochs, such as chains, are put together here.
+A run leaves its settings in `run.json`, the seconds of its epochs in `cpu_seconds.json`, and its
+predictions in epochs. Methods of several runs, such as an ensemble, and those that average over
+epochs, such as chains, are put together here.
 """
 
 from __future__ import annotations
@@ -9,37 +10,57 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-import tfbdl
 from tfbdl.whole_file import write_whole
-from tutorials.cifar10.predictions import kept
+from tutorials.cifar10.predictions import (
+    COSTS,
+    TEMPERATURES,
+    Predicted,
+    kept,
+    kept_epochs,
+    means,
+    notes,
+)
 
 SETTINGS = "run.json"
-FROM_MODES = ("mean_field", "swag", "laplace")
-"""Commands that start at the mode of their number, as chains do with `--from_mode`."""
+RECORDS = (SETTINGS, COSTS, TEMPERATURES, "train.log")
+"""Files of a run that are kept with the results."""
+SAMPLERS = {
+    "sgld": "SGLD",
+    "sghmc": "SGHMC",
+    "preconditioned_sgld": "PreconditionedSGLD",
+    "preconditioned_sghmc": "PreconditionedSGHMC",
+}
+"""Commands of chains, and what is theirs in `tfbdl.optimizers`."""
+FROM_MODES = ("mean_field", "ivon", "swag", "laplace", "laplace_all", *SAMPLERS)
+"""Commands that start at the mode of their number."""
 NAMES = {
     "map": "MAP",
     "mc_dropout": "MC dropout",
     "concrete_dropout": "Concrete dropout",
     "mean_field": "mean-field VI",
+    "ivon": "IVON",
     "swag": "SWAG",
     "laplace": "Laplace, last layer",
     "laplace_all": "Laplace, Kronecker",
+    "sgld": "SGLD",
+    "sghmc": "SGHMC",
+    "preconditioned_sgld": "SGLD, preconditioned",
+    "preconditioned_sghmc": "SGHMC, layerwise preconditioner",
 }
 OF_SEVERAL = {"map": "deep ensemble", "swag": "MultiSWAG"}
 
 
 class Answer(NamedTuple):
-    """The probabilities p, shape (10,000, 10), after `epochs` and `hours` of training in all."""
+    """What is said of the test images after `epochs` and `hours` of a processor in all."""
 
     epochs: int
     hours: float
-    p: np.ndarray
+    said: Predicted
 
 
 class Run(NamedTuple):
@@ -52,99 +73,152 @@ class Run(NamedTuple):
     def name(self) -> str:
         return self.settings["name"] or self.settings["command"]
 
+    @property
+    def method(self) -> str:
+        """The name of its row."""
+        return NAMES.get(self.name, self.name)
+
+    @property
+    def method_of_several(self) -> str:
+        """The name of what several runs like this one make."""
+        method = OF_SEVERAL[self.settings["command"]]
+        return f"{method}, {self.settings['name']}" if self.settings["name"] else method
+
+    @property
+    def has_ended(self) -> bool:
+        return self.settings["epochs"] in kept_epochs(self.folder)
+
     def answers(self) -> list[Answer]:
-        """Its own, without what a run before it has cost."""
-        seconds = seconds_of(self.folder)
-        given = kept(self.folder / "predictions")
-        return [Answer(e, sum(seconds[:e]) / 3600, p) for e, p in given.items()]
+        """All that it has kept, with what the mode has cost that it starts from.
+
+        Raises:
+            FileNotFoundError: if the seconds of an epoch are missing.
+        """
+        given = kept(self.folder)
+        before, hours = 0, 0.0
+        if given and self.settings["command"] in FROM_MODES:
+            mode = self.folder.parent / f"map_{self.settings['number']}"
+            if not (mode / SETTINGS).exists():
+                number = self.settings["number"]
+                raise FileNotFoundError(
+                    f"{mode} is missing, where {self.folder.name} starts; restore --number {number}"
+                )
+            before = settings_of(mode)["epochs"]
+            hours = hours_of(mode, before)
+        return [
+            Answer(before + e, hours + hours_of(self.folder, e), said) for e, said in given.items()
+        ]
 
 
-def write_settings(folder: Path, args: argparse.Namespace) -> None:
-    """Keeps the flags of a run beside what it leaves."""
-    flags = {k: v for k, v in vars(args).items() if k not in ("savedir", "weights", "threads")}
+def hours_of(folder: Path, epochs: int) -> float:
+    """Hours of a processor that the first epochs of a run have taken.
+
+    Raises:
+        FileNotFoundError: if those of an epoch are missing.
+    """
+    seconds = [cpu for epoch, cpu in notes(folder / COSTS).items() if epoch <= epochs]
+    if len(seconds) < epochs:
+        raise FileNotFoundError(f"{folder / COSTS} lacks the seconds of some of {epochs} epochs")
+    return sum(seconds) / 3600
+
+
+def folder_of(args: argparse.Namespace) -> Path:
+    """The folder of a run."""
+    return args.savedir / f"{args.name or args.command}_{args.number}"
+
+
+def begin(args: argparse.Namespace) -> None:
+    """Keeps the flags of a run beside what it leaves, before it trains.
+
+    Raises:
+        ValueError: if it has begun with others; only chains may go on for more epochs.
+    """
+    flags = {k: v for k, v in vars(args).items() if k not in ("savedir", "results", "threads")}
+    folder = folder_of(args)
+    path = folder / SETTINGS
+    begun = settings_of(folder) if path.exists() else dict(flags)
+    if args.command in SAMPLERS and args.epochs > begun["epochs"]:
+        begun["epochs"] = args.epochs
+    for name in begun.keys() | flags.keys():
+        old, new = begun.get(name), flags.get(name)
+        if old != new:
+            raise ValueError(
+                f"{folder} holds a run with --{name} {old}, not {new}; give another --name"
+            )
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(flags, indent=1) + "\n"
-    write_whole(folder / SETTINGS, lambda file: file.write(text.encode()))
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """The flags of a run."""
+    return json.loads((folder / SETTINGS).read_text())
+
+
+def keep_records(savedir: Path, results: Path) -> None:
+    """Copies settings, logs and costs of all runs to where results are kept."""
+    for run in runs(savedir):
+        copy_records(run.folder, results / run.folder.name)
+
+
+def copy_records(source: Path, target: Path) -> None:
+    """Copies settings, log and costs of a run."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in RECORDS:
+        if (source / name).exists():
+            shutil.copy(source / name, target / name)
 
 
 def runs(savedir: Path) -> list[Run]:
     """All that have begun, by name and number."""
-    begun = [Run(p.parent, json.loads(p.read_text())) for p in savedir.glob(f"*/{SETTINGS}")]
+    begun = [Run(p.parent, settings_of(p.parent)) for p in savedir.glob(f"*/{SETTINGS}")]
     return sorted(begun, key=lambda run: (run.name, run.settings["number"]))
 
 
-def groups(savedir: Path) -> Iterator[tuple[str, list[Run]]]:
+def groups(savedir: Path) -> Iterator[list[Run]]:
     """The runs of each name."""
-    for name, group in itertools.groupby(runs(savedir), key=lambda run: run.name):
-        yield name, list(group)
-
-
-def seconds_of(folder: Path) -> list[float]:
-    """Seconds of each epoch of a run."""
-    path = folder / "train.log"
-    return list(tfbdl.read_log(path).seconds) if path.exists() else []
+    for _, group in itertools.groupby(runs(savedir), key=lambda run: run.name):
+        yield list(group)
 
 
 def curves(savedir: Path) -> dict[str, list[Answer]]:
     """The answers of each method, in the order of what they have cost."""
     methods: dict[str, list[Answer]] = {}
-    for name, group in groups(savedir):
-        for method, answers in of_group(name, group, savedir):
+    for group in groups(savedir):
+        for method, answers in of_group(group):
             if answers:
                 methods[method] = answers
     return methods
 
 
-def of_group(name: str, group: Sequence[Run], savedir: Path) -> Iterator[tuple[str, list[Answer]]]:
+def of_group(group: Sequence[Run]) -> Iterator[tuple[str, list[Answer]]]:
     """The methods that runs of one name make."""
-    command = group[0].settings["command"]
-    if command == "sampler":
-        yield name, of_chains(group, savedir)
+    if group[0].settings["command"] in SAMPLERS:
+        yield group[0].method, of_chains(group)
         return
-    each = [in_all(run, run.answers(), savedir) for run in group]
-    each = [answers for answers in each if answers]
-    if each:
-        yield NAMES.get(name, name), each[0]
-    if command in OF_SEVERAL and len(each) > 1:
-        yield OF_SEVERAL[command], together([answers[-1] for answers in each])
-
-
-def in_all(run: Run, answers: Sequence[Answer], savedir: Path) -> list[Answer]:
-    """A run's answers with what the mode has cost too, if it starts from one."""
-    if run.settings["command"] not in FROM_MODES and not run.settings.get("from_mode"):
-        return list(answers)
-    before = seconds_of(savedir / f"map_{run.settings['number']}")
-    return [Answer(len(before) + a.epochs, sum(before) / 3600 + a.hours, a.p) for a in answers]
+    yield group[0].method, group[0].answers()
+    ended = [run.answers()[-1] for run in group if run.has_ended]
+    if group[0].settings["command"] in OF_SEVERAL and len(ended) > 1:
+        yield group[0].method_of_several, together(ended)
 
 
 def together(answers: Sequence[Answer]) -> list[Answer]:
     """Means over the first members, for each number of them."""
-    sums = itertools.accumulate(a.p for a in answers)
     epochs = itertools.accumulate(a.epochs for a in answers)
     hours = itertools.accumulate(a.hours for a in answers)
-    return [
-        Answer(e, h, p / k)
-        for k, (e, h, p) in enumerate(zip(epochs, hours, sums, strict=True), start=1)
-    ]
+    return list(map(Answer, epochs, hours, means(a.said for a in answers)))
 
 
-def of_chains(group: Sequence[Run], savedir: Path) -> list[Answer]:
-    """Means over the samples that all chains have kept so far."""
-    chains = [in_all(run, list(samples(run)), savedir) for run in group]
-    return [
-        Answer(
-            sum(a.epochs for a in at_once),
-            sum(a.hours for a in at_once),
-            np.mean([a.p for a in at_once], axis=0),
-        )
-        for at_once in zip(*chains, strict=False)
-    ]
+def of_chains(group: Sequence[Run]) -> list[Answer]:
+    """Means over the samples of all chains; of one that is shorter than others, over all its."""
+    chains = [chain for run in group if (chain := samples(run))]
+    longest = max(map(len, chains), default=0)
+    at_once = ([chain[: k + 1][-1] for chain in chains] for k in range(longest))
+    return [together(answers)[-1] for answers in at_once]
 
 
-def samples(run: Run) -> Iterator[Answer]:
+def samples(run: Run) -> list[Answer]:
     """Means over the samples that one chain has kept so far."""
-    epochs = {int(p.stem.split("_")[1]) for p in (run.folder / "samples").glob("sample_*.npz")}
-    chosen = [answer for answer in run.answers() if answer.epochs in epochs]
-    sums = itertools.accumulate(answer.p for answer in chosen)
-    for number, (answer, total) in enumerate(zip(chosen, sums, strict=True), start=1):
-        yield answer._replace(p=total / number)
+    answers = run.answers()
+    averaged = means(answer.said for answer in answers)
+    return [answer._replace(said=said) for answer, said in zip(answers, averaged, strict=True)]

@@ -14,7 +14,7 @@ import scipy.stats
 from matplotlib.figure import Figure
 
 from tfbdl.data.cifar10 import CLASSES
-from tutorials.cifar10.predictions import SMALLEST
+from tutorials.cifar10.predictions import SMALLEST, Predicted
 
 SHOWN = 20
 
@@ -29,26 +29,44 @@ def cross_entropy(p: np.ndarray, counts: np.ndarray) -> float:
     return float(-(shares(counts) * np.log(np.maximum(p, SMALLEST))).sum(axis=1).mean())
 
 
-def rank_correlation(p: np.ndarray, counts: np.ndarray) -> float:
-    """Spearman's, of the entropy of a method and that of people."""
+def rank_correlation(uncertainty: np.ndarray, counts: np.ndarray) -> float:
+    """Spearman's, of what a method is unsure of by image, and the entropy of people's answers."""
     of_people = scipy.stats.entropy(shares(counts), axis=1)
-    return float(scipy.stats.spearmanr(scipy.stats.entropy(p, axis=1), of_people).statistic)
+    return float(scipy.stats.spearmanr(uncertainty, of_people).statistic)
 
 
-def table(answers: Mapping[str, np.ndarray], counts: np.ndarray) -> list[str]:
-    """A row a method, by the cross-entropy under people's answers."""
-    lines = [
-        "| method | images | cross-entropy under people (nats) | rank correlation of entropies |",
-        "|---|---|---|---|",
+def table(answers: Mapping[str, Predicted], hmc: np.ndarray, counts: np.ndarray) -> list[str]:
+    """A row a method, by the cross-entropy under people's answers on the images of HMC."""
+    few = counts[: len(hmc)]
+    rows: list[tuple[float, float | None, float, float | None, str]] = []
+    for name, said in answers.items():
+        on_few = Predicted(*(array[: len(hmc)] for array in said))
+        information = on_few.mutual_information
+        rows.append(
+            (
+                cross_entropy(on_few.p, few),
+                cross_entropy(said.p, counts),
+                rank_correlation(scipy.stats.entropy(on_few.p, axis=1), few),
+                rank_correlation(information, few) if information.any() else None,
+                name,
+            )
+        )
+    entropy = rank_correlation(scipy.stats.entropy(hmc, axis=1), few)
+    rows.append((cross_entropy(hmc, few), None, entropy, None, "HMC"))
+    rows = sorted(rows, key=lambda row: row[0])
+    q = shares(counts)
+    rows.append((cross_entropy(shares(few), few), cross_entropy(q, counts), 1.0, None, "people"))
+    head = [
+        "method",
+        f"cross-entropy under people (nats), {len(hmc):,} images",
+        f"{len(counts):,} images",
+        "rank correlation with people's entropy, of the entropy",
+        "of the mutual information",
     ]
-    rows = [
-        (cross_entropy(p, counts[: len(p)]), rank_correlation(p, counts[: len(p)]), len(p), name)
-        for name, p in answers.items()
-    ]
-    for crossed, correlation, number, name in sorted(rows):
-        lines.append(f"| {name} | {number:,} | {crossed:.3f} | {correlation:.3f} |")
-    floor = float(scipy.stats.entropy(shares(counts), axis=1).mean())
-    lines.append(f"| people themselves | {len(counts):,} | {floor:.3f} | 1 |")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for *numbers, name in rows:
+        cells = ("" if number is None else f"{number:.3f}" for number in numbers)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
 

@@ -35,11 +35,15 @@ Dropped = Callable[[layers.Layer], Callable[[Any], Any]]
 """A function from a convolution to one that drops some of what goes in."""
 
 
-def data() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """(x, y) to train on and to test with, x normalised."""
+def training_data() -> tuple[np.ndarray, np.ndarray]:
+    """(x, y), x normalised."""
     images = cifar10()
-    train = normalised(images.x_train[:NUM_DATA] / 255.0), images.y_train[:NUM_DATA]
-    return train, (normalised(images.x_test / 255.0), images.y_test)
+    return normalised(unit(images.x_train[:NUM_DATA])), images.y_train[:NUM_DATA]
+
+
+def test_inputs() -> np.ndarray:
+    """The test images, normalised."""
+    return normalised(unit(test_images()))
 
 
 def test_images() -> np.ndarray:
@@ -54,15 +58,20 @@ def labels() -> np.ndarray:
 
 def shifted() -> Iterator[tuple[str, int, np.ndarray]]:
     """The first test images under each corruption: its kind and strength, and what is seen."""
-    images = test_images()[:SHIFTED] / 255.0
+    images = unit(test_images()[:SHIFTED])
     for kind in CORRUPTIONS:
         for strength in range(1, 6):
             yield kind, strength, normalised(corrupt(images, kind, strength))
 
 
+def unit(images: np.ndarray) -> np.ndarray:
+    """Images of bytes in [0, 1], float32."""
+    return images / np.float32(255)
+
+
 def normalised(images: np.ndarray) -> np.ndarray:
     """What the network sees of images in [0, 1]."""
-    return ((images - MEAN) / STDDEV).astype("float32")
+    return (images - MEAN) / STDDEV
 
 
 def network(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,11 +11,10 @@ from matplotlib.figure import Figure
 
 from tfbdl import metrics
 from tfbdl.data import cifar10_hmc_probabilities, cifar10_human_counts
-from tfbdl.whole_file import write_whole
 from tutorials import run_files
 from tutorials.cifar10 import people, problem, shift
-from tutorials.cifar10.answers import Answer, curves
-from tutorials.cifar10.predictions import SMALLEST
+from tutorials.cifar10.answers import Answer, curves, keep_records
+from tutorials.cifar10.predictions import SMALLEST, Predicted, write
 
 LECTURE = {
     "HMC, one chain": (0.8964, 0.9401, 0.074),
@@ -38,16 +36,18 @@ def report(args: argparse.Namespace) -> None:
         raise FileNotFoundError(f"{args.savedir} has no runs with predictions; train some first")
     y, hmc = problem.labels(), cifar10_hmc_probabilities()
     folder = args.results
-    for name, answers in by_method.items():
-        write_probabilities(folder / "probabilities", name, answers[-1].p)
+    last = {name: answers[-1].said for name, answers in by_method.items()}
+    for name, said in last.items():
+        file = f"{name.lower().replace(',', '').replace(' ', '_')}.npz"
+        write(folder / "probabilities" / file, said._asdict())
+    keep_records(args.savedir, folder)
     run_files.write_table(folder / "table.md", table(by_method, y, hmc))
     run_files.write_figure(approach(by_method, hmc), folder / "approach.png")
-    last = {name: answers[-1].p for name, answers in by_method.items()}
     run_files.write_figure(between(last, hmc), folder / "between.png")
     counts = cifar10_human_counts()
-    run_files.write_table(folder / "people.md", people.table(last | {"HMC": hmc}, counts))
-    best = min(by_method, key=lambda name: metrics.total_variation(last[name][: len(hmc)], hmc))
-    figure = people.disagreement(problem.test_images(), last[best], counts, best)
+    run_files.write_table(folder / "people.md", people.table(last, hmc, counts))
+    best = nearest(by_method, hmc)[0]
+    figure = people.disagreement(problem.test_images(), last[best].p, counts, best)
     run_files.write_figure(figure, folder / "people.png")
     under_shift = shift.shifted(args.savedir)
     if under_shift:
@@ -56,11 +56,13 @@ def report(args: argparse.Namespace) -> None:
         run_files.write_figure(shift.figure(under_shift, own), folder / "shift.png")
 
 
-def write_probabilities(folder: Path, name: str, p: np.ndarray) -> None:
-    """Writes `p` of all test images, float16, for anyone to score."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name.lower().replace(',', '').replace(' ', '_')}.npz"
-    write_whole(path, lambda file: np.savez_compressed(file, p=p.astype(np.float16)))
+def nearest(by_method: Curves, hmc: np.ndarray) -> list[str]:
+    """The methods in the order of their total variation from HMC."""
+
+    def distance(name: str) -> float:
+        return metrics.total_variation(by_method[name][-1].said.p[: len(hmc)], hmc)
+
+    return sorted(by_method, key=distance)
 
 
 def scores(p: np.ndarray, y: np.ndarray, hmc: np.ndarray) -> tuple[float, ...]:
@@ -76,13 +78,10 @@ def scores(p: np.ndarray, y: np.ndarray, hmc: np.ndarray) -> tuple[float, ...]:
 
 def table(by_method: Curves, y: np.ndarray, hmc: np.ndarray) -> list[str]:
     """A row a method, and the lecture's rows below."""
-    lines = [f"| method | {' | '.join(COLUMNS)} | epochs | hours |", "|---" * 8 + "|"]
-    ordered = sorted(
-        by_method, key=lambda name: metrics.total_variation(by_method[name][-1].p[: len(hmc)], hmc)
-    )
-    for name in ordered:
+    lines = [f"| method | {' | '.join(COLUMNS)} | epochs | CPU hours |", "|---" * 8 + "|"]
+    for name in nearest(by_method, hmc):
         last = by_method[name][-1]
-        cells = words(scores(last.p, y, hmc))
+        cells = words(scores(last.said.p, y, hmc))
         lines.append(f"| {name} | {cells} | {last.epochs} | {last.hours:.1f} |")
     own = y[: len(hmc)]
     of_hmc = scores(hmc, own, hmc)
@@ -112,7 +111,7 @@ def approach(by_method: Curves, hmc: np.ndarray) -> Figure:
         strict=True,
     ):
         for number, (name, answers) in enumerate(by_method.items()):
-            values = [of(a.p[: len(hmc)], hmc) for a in answers]
+            values = [of(a.said.p[: len(hmc)], hmc) for a in answers]
             style = "o-" if number < 10 else "s--"
             ax.plot([a.epochs for a in answers], values, style, markersize=3, label=name)
         ax.axhline(reference, color="black", linestyle=":", label="lecture's best, 10,000 epochs")
@@ -122,9 +121,9 @@ def approach(by_method: Curves, hmc: np.ndarray) -> Figure:
     return figure
 
 
-def between(last: Mapping[str, np.ndarray], hmc: np.ndarray) -> Figure:
+def between(last: Mapping[str, Predicted], hmc: np.ndarray) -> Figure:
     """How often each two methods predict one class."""
-    known = {name: p[: len(hmc)] for name, p in last.items()} | {"HMC": hmc}
+    known = {name: said.p[: len(hmc)] for name, said in last.items()} | {"HMC": hmc}
     names = list(known)
     matrix = np.array([[metrics.agreement(known[a], known[b]) for a in names] for b in names])
     size = 2.5 + 0.6 * len(names)

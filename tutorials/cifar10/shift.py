@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tfbdl import metrics
-from tutorials.cifar10.answers import NAMES, OF_SEVERAL, groups
-from tutorials.cifar10.predictions import SMALLEST, kept_shifted
+from tutorials.cifar10.answers import OF_SEVERAL, SAMPLERS, groups
+from tutorials.cifar10.predictions import SHIFTED_FUNCTIONS, SMALLEST, kept_shifted
 
 Shifted = Mapping[str, np.ndarray]
 """Probabilities by the kind of corruption, shape (5, N, 10)."""
@@ -31,31 +31,31 @@ def shifted(savedir: Path) -> dict[str, Shifted]:
 
 
 def _each(savedir: Path) -> Iterator[tuple[str, Shifted]]:
-    for name, group in groups(savedir):
+    for group in groups(savedir):
         command = group[0].settings["command"]
         each = [kept_shifted(run.folder, run.settings["epochs"]) for run in group]
         files = [arrays for arrays in each if arrays is not None]
         if not files:
             continue
         mean = {kind: np.mean([file[kind] for file in files], axis=0) for kind in files[0]}
-        if command == "sampler":
-            yield name, mean
-            continue
-        yield NAMES.get(name, name), files[0]
+        yield group[0].method, mean if command in SAMPLERS else files[0]
         if command in OF_SEVERAL and len(files) > 1:
-            yield OF_SEVERAL[command], mean
+            yield group[0].method_of_several, mean
 
 
 def table(answers: Mapping[str, Shifted], y: np.ndarray) -> list[str]:
     """A row a method: means over kinds, by strength."""
-    lines = []
+    lines = [
+        f"{len(y):,} test images. What draws functions draws {SHIFTED_FUNCTIONS} of each run here, "
+        "fewer than for the other tables."
+    ]
     for name, measure in MEASURES.items():
         lines += ["", f"{name}, mean over the kinds, by strength:", ""]
         lines += ["| method | 1 | 2 | 3 | 4 | 5 |", "|---" * 6 + "|"]
         for method, by_kind in answers.items():
             values = np.mean([[measure(y, p) for p in of] for of in by_kind.values()], axis=0)
             lines.append(f"| {method} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
-    return lines[1:]
+    return lines
 
 
 def figure(answers: Mapping[str, Shifted], y: np.ndarray) -> Figure:

@@ -1,30 +1,33 @@
 """How each method is trained. All go on where they were stopped.
 
 A run leaves its checkpoint in `--savedir`, and there what it predicts of the test images after
-each epoch (`predictions`); modes leave their weights in `--weights`, from which others start.
+some epochs (`predictions`).
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
 import tfbdl
-from tfbdl import inference, layers, optimizers, posteriors
-from tfbdl.whole_file import write_whole
+from tfbdl import inference, layers, optimizers
 from tutorials.cifar10 import problem
+from tutorials.cifar10.answers import SAMPLERS, begin, folder_of
+from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior
 from tutorials.cifar10.predictions import (
+    COSTS,
+    Costs,
     KineticTemperatures,
     TestPredictions,
     keep,
     keep_shifted,
-    probabilities,
+    note,
 )
 
 SHAPES = (None, 1, 1, None)
@@ -37,7 +40,7 @@ def mode(args: argparse.Namespace) -> None:
     model = problem.network(problem.PRIOR_PRECISION)
     problem.compiled(model, sgd(args))
     trained(model, args, every=5)
-    save_weights(model, args.weights / f"map_{args.number}.npz")
+    save_weights(args, model)
 
 
 def dropout(args: argparse.Namespace) -> None:
@@ -68,22 +71,41 @@ def concrete_dropout(args: argparse.Namespace) -> None:
 
 
 def mean_field(args: argparse.Namespace) -> None:
-    """Mean-field inference by flipout from a mode, as Izmailov et al. have it: sigma from 0.01."""
-    sigma = 0.01
-    start = keras.initializers.Constant(float(np.log(np.expm1(sigma))))
+    """Mean-field inference by flipout from a mode, of kernels and biases.
+
+    A kernel of few weights, such as the first, bears less noise than its part of the KL would pay
+    for, one of many bears more: sigma begins at half of the prior's, and at a tenth where there are
+    fewer than 2,000 weights. The parameters of the normalisation, 1 % of all weights, are points
+    under the same prior.
+    """
     model = tfbdl.to_bayesian(
-        at_mode(args),
+        scaled_to_prior(at_mode(args)),
         num_data=problem.NUM_DATA,
         prior=problem.PRIOR_SCALE,
-        posterior=posteriors.MeanFieldNormal(rho_initializer=start),
         estimator="flipout",
-        initial_sigma=None,
     )
-    rate = keras.optimizers.schedules.CosineDecay(
-        args.learning_rate, problem.STEPS * args.epochs, alpha=0.01
-    )
-    problem.compiled(model, keras.optimizers.Adam(rate))
+    for layer in model.layers:
+        for q in getattr(layer, "random_weights", ()):
+            part = 0.5 if np.prod(q.rho.shape) >= 2_000 else 0.1
+            q.rho.assign(np.full(q.rho.shape, np.log(np.expm1(part * problem.PRIOR_SCALE))))
+    problem.compiled(model, keras.optimizers.Adam(falling(args)))
     trained(model, args, every=10, num_samples=args.S)
+
+
+def ivon(args: argparse.Namespace) -> None:
+    """Mean-field inference by IVON from a mode, of all weights."""
+    model = scaled_to_prior(at_mode(args, precision=None))
+    sigma = 0.3 * problem.PRIOR_SCALE
+    optimizer = optimizers.IVON(
+        falling(args),
+        num_data=problem.NUM_DATA,
+        prior=problem.PRIOR_SCALE,
+        beta_2=1 - 1 / (2 * problem.STEPS),  # curvatures forget within two epochs
+        initial_hessian=(sigma**-2 - problem.PRIOR_PRECISION) / problem.NUM_DATA,
+        seed=args.number,
+    )
+    problem.compiled(model, optimizer)
+    trained(model, args, every=10, num_samples=args.S, posterior=inference.MeanFieldVI.of)
 
 
 def swag(args: argparse.Namespace) -> None:
@@ -91,80 +113,86 @@ def swag(args: argparse.Namespace) -> None:
     model = problem.compiled(
         at_mode(args), keras.optimizers.SGD(args.learning_rate, momentum=0.9, nesterov=True)
     )
-    (x, y), (x_test, _) = problem.data()
-    posterior = inference.SWAG(model, seed=args.number).fit(x, y, **settings(args))
-    keep(predictions_of(args), args.epochs, probabilities(posterior, x_test, args.S))
+    posterior = fitted(inference.SWAG(model, seed=args.number).fit, args)
+    keep(folder_of(args), args.epochs, posterior, problem.test_inputs(), args.S)
     keep_shifted(folder_of(args), args.epochs, posterior, args.S)
 
 
 def laplace(args: argparse.Namespace) -> None:
-    """Around a mode: `--layers last_layer` with all correlations, or all with Kronecker factors."""
-    model = problem.compiled(at_mode(args), keras.optimizers.SGD())
-    (x, y), (x_test, _) = problem.data()
-    posterior = inference.Laplace(
-        model,
-        subset_of_weights=args.layers,
-        hessian_structure="full" if args.layers == "last_layer" else "kron",
-        prior_precision=problem.PRIOR_PRECISION,
-    ).fit(x, y)
-    keep(predictions_of(args), args.epochs, probabilities(posterior, x_test, args.S))
+    """The last layer with all correlations, around a mode."""
+    posterior = around_mode(args, at_mode(args), "last_layer", "full", "ggn")
     keep_shifted(folder_of(args), args.epochs, posterior, args.S)
 
 
-def sampler(args: argparse.Namespace) -> None:
-    """A chain of SGLD, SGHMC, or either preconditioned.
+def laplace_all(args: argparse.Namespace) -> None:
+    """All layers with Kronecker factors, around a mode.
 
-    Most weights of a draw of the posterior are as large as those of the prior, many times larger
-    than those of a mode: a chain that begins at a mode takes long to grow to them. It starts at a
-    draw of the prior, or, with `--from_mode`, at a mode that is scaled to that size. The rate falls
-    by a cosine over the burn-in, or, with `--cycle`, over each cycle anew.
+    Each answer takes ten backward passes: none is asked for corrupted images.
     """
-    keras.utils.set_random_seed(args.number)
-    model = scaled_to_prior(at_mode(args)) if args.from_mode else draw_of_prior(args)
-    kind = getattr(optimizers, args.sampler)
-    momentum = {"momentum": args.momentum} if "SGHMC" in args.sampler else {}
-    optimizer = kind(rate_of(args), num_data=problem.NUM_DATA, seed=args.number, **momentum)
-    problem.compiled(model, optimizer)
-    (x, y), (x_test, _) = problem.data()
-    chain = inference.SGMCMC(model, start=args.burn_in, every=args.every, seed=args.number)
-    each: list[keras.callbacks.Callback] = [TestPredictions(x_test, predictions_of(args))]
-    if isinstance(optimizer, optimizers.SGHMC):
-        each.append(KineticTemperatures(folder_of(args) / "temperatures.jsonl"))
-    chain.fit(x, y, callbacks=each, **settings(args))
-    keep_shifted(folder_of(args), args.epochs, chain, args.S)
+    around_mode(args, scaled_to_prior(at_mode(args)), "all", "kron", "mc_fisher")
 
 
-def draw_of_prior(args: argparse.Namespace) -> keras.Model:
-    """The network, all its weights drawn from N(0, 1 / precision)."""
-    model = problem.network(problem.PRIOR_PRECISION)
-    rng = np.random.default_rng(args.number)
-    draws = (rng.normal(0, problem.PRIOR_SCALE, w.shape) for w in model.get_weights())
-    model.set_weights([draw.astype("float32") for draw in draws])
-    return model
-
-
-def scaled_to_prior(model: keras.Model) -> keras.Model:
-    """Scales convolutions, so that kernels have the prior's mean square, and the function stays.
-
-    The normalisation behind each takes out whatever factor its kernel and bias share.
-    """
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.Conv2D):
-            kernel, bias = layer.get_weights()
-            factor = problem.PRIOR_SCALE / np.sqrt(np.mean(kernel**2))
-            layer.set_weights([factor * kernel, factor * bias])
-    return model
-
-
-def rate_of(args: argparse.Namespace) -> keras.optimizers.schedules.LearningRateSchedule:
-    """The learning rate of a chain."""
-    if args.cycle:
-        return optimizers.CyclicalSchedule(args.learning_rate, args.cycle * problem.STEPS)
-    return keras.optimizers.schedules.CosineDecay(
-        args.learning_rate,
-        max(args.burn_in, 1) * problem.STEPS,
-        alpha=args.final_rate / args.learning_rate,
+def around_mode(
+    args: argparse.Namespace, model: keras.Model, subset: str, structure: str, curvature: str
+) -> inference.Laplace:
+    """Laplace's approximation, with what it says of the test images."""
+    posterior = inference.Laplace(
+        problem.compiled(model, keras.optimizers.SGD()),
+        subset_of_weights=subset,
+        hessian_structure=structure,
+        prior_precision=problem.PRIOR_PRECISION,
+        curvature=curvature,
     )
+    begin(args)
+    begun = time.process_time()
+    posterior.fit(*problem.training_data())
+    note(folder_of(args) / COSTS, args.epochs, round(time.process_time() - begun, 1))
+    keep(folder_of(args), args.epochs, posterior, problem.test_inputs(), args.S)
+    return posterior
+
+
+def sampler(args: argparse.Namespace) -> None:
+    """A chain of SGLD, SGHMC, or either preconditioned, from the mode of its number.
+
+    Chains of several numbers start at as many members of the ensemble. They do with mini-batches
+    what MCLMC from an ensemble does with all data, each step of which would be an epoch.
+
+    The rate is constant, or with `--cyclical` falls to 0 by a cosine before each sample, with noise
+    at every step (SGHMC CLR of Izmailov et al.). It is that of a mean loss: a step on the sum over
+    the data, as published, is to be multiplied by their number; those of preconditioned samplers
+    are the same in both. Of these SGHMC has one mass for each weight tensor (layerwise), where
+    theirs, as SGLD here, has one for each weight.
+    """
+    samples, rest = divmod(args.epochs - args.burn_in, args.every)
+    if samples < 1 or rest:
+        raise ValueError(
+            f"epochs={args.epochs} must be burn_in={args.burn_in} and some times every={args.every}"
+        )
+    if args.cyclical and args.burn_in % args.every:
+        raise ValueError(f"burn_in={args.burn_in} must be some times every={args.every}")
+    keras.utils.set_random_seed(args.number)
+    rate, cycle = args.learning_rate, args.every if args.cyclical else None
+    if cycle:
+        rate = optimizers.CyclicalSchedule(rate, cycle * problem.STEPS, exploration=0.0)
+    kind = getattr(optimizers, SAMPLERS[args.command])
+    has_momentum = issubclass(kind, optimizers.SGHMC)
+    optimizer = kind(
+        rate,
+        num_data=problem.NUM_DATA,
+        temperature=args.temperature,
+        seed=args.number,
+        **({"momentum": args.momentum} if has_momentum else {}),
+    )
+    model = problem.compiled(scaled_to_prior(at_mode(args)), optimizer)
+    chain = inference.SGMCMC(model, start=args.burn_in, every=args.every, seed=args.number)
+    folder = folder_of(args)
+    each: list[keras.callbacks.Callback] = [
+        TestPredictions(problem.test_inputs(), folder, args.every, start=args.burn_in)
+    ]
+    if has_momentum:
+        each.append(KineticTemperatures(folder, cycle))
+    fitted(chain.fit, args, *each)
+    keep_shifted(folder, args.epochs, chain, args.S)
 
 
 def sgd(args: argparse.Namespace) -> keras.optimizers.Optimizer:
@@ -179,53 +207,39 @@ def sgd(args: argparse.Namespace) -> keras.optimizers.Optimizer:
     return keras.optimizers.SGD(rate, momentum=0.9, nesterov=True)
 
 
-def at_mode(args: argparse.Namespace) -> keras.Model:
-    """The network with the weights of a member, which has to be there."""
-    path = args.weights / f"map_{args.number}.npz"
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is missing; train the mode first")
-    model = problem.network(problem.PRIOR_PRECISION)
-    load_weights(model, path)
-    return model
+def falling(args: argparse.Namespace) -> keras.optimizers.schedules.LearningRateSchedule:
+    """A rate that falls by a cosine to a hundredth."""
+    steps = problem.STEPS * args.epochs
+    return keras.optimizers.schedules.CosineDecay(args.learning_rate, steps, alpha=0.01)
 
 
 def trained(
-    model: keras.Model, args: argparse.Namespace, *, every: int, num_samples: int = 0
+    model: keras.Model,
+    args: argparse.Namespace,
+    *,
+    every: int,
+    num_samples: int = 0,
+    posterior: Callable[[keras.Model], Any] = lambda model: model,
 ) -> None:
     """Trains by the package's loop, with predictions of the test images on the way."""
-    (x, y), (x_test, _) = problem.data()
-    each = TestPredictions(x_test, predictions_of(args), every, num_samples)
-    tfbdl.train(model, x, y, callbacks=[each], seed=args.number, **settings(args))
-    keep_shifted(folder_of(args), args.epochs, model, num_samples)
+    each = TestPredictions(
+        problem.test_inputs(), folder_of(args), every, num_samples=num_samples, posterior=posterior
+    )
+    fitted(partial(tfbdl.train, model, seed=args.number), args, each)
+    keep_shifted(folder_of(args), args.epochs, posterior(model), num_samples)
 
 
-def settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings of `tfbdl.train` for a run."""
-    return {
-        "epochs": args.epochs,
-        "batch_size": problem.BATCH_SIZE,
-        "savedir": folder_of(args),
-    }
-
-
-def folder_of(args: argparse.Namespace) -> Path:
-    """The folder of a run."""
-    return args.savedir / f"{args.name or args.command}_{args.number}"
-
-
-def predictions_of(args: argparse.Namespace) -> Path:
-    """The folder of what a run predicts."""
-    return folder_of(args) / "predictions"
-
-
-def save_weights(model: keras.Model, path: Path) -> None:
-    """Writes weights as float16."""
-    arrays = {f"w{i}": w.astype(np.float16) for i, w in enumerate(model.get_weights())}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda file: np.savez(file, **arrays))
-
-
-def load_weights(model: keras.Model, path: Path) -> None:
-    """Puts the weights of `save_weights` into a network."""
-    with np.load(path) as arrays:
-        model.set_weights([arrays[f"w{i}"].astype("float32") for i in range(len(model.weights))])
+def fitted(
+    fit: Callable[..., Any], args: argparse.Namespace, *callbacks: keras.callbacks.Callback
+) -> Any:
+    """What `fit` gives, which is that of a method, or `tfbdl.train` of a model."""
+    begin(args)
+    folder, (x, y) = folder_of(args), problem.training_data()
+    return fit(
+        x,
+        y,
+        epochs=args.epochs,
+        batch_size=problem.BATCH_SIZE,
+        savedir=folder,
+        callbacks=[Costs(folder), *callbacks],
+    )

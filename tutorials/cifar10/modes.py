@@ -1,0 +1,69 @@
+"""Modes: their weights as files, and as where others start.
+
+Under the normalisation no kernel's scale changes the function, so that the posterior's density has
+no mode proper: it grows as kernels shrink. A "mode" is where SGD ends, its kernels several times
+smaller than draws of the posterior, which are as large as those of the prior. What is around a mode
+in the units of the prior (mean-field, Kronecker factors, chains) begins at the same function with
+kernels of the prior's size.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from tutorials.cifar10 import problem
+from tutorials.cifar10.answers import copy_records, folder_of, settings_of
+from tutorials.cifar10.predictions import keep, keep_shifted, read, write
+
+
+def at_mode(
+    args: argparse.Namespace, precision: float | None = problem.PRIOR_PRECISION
+) -> keras.Model:
+    """The network with the weights of the mode of a number, which has to be there."""
+    return loaded(args.results / "weights" / f"map_{args.number}.npz", precision)
+
+
+def scaled_to_prior(model: keras.Model) -> keras.Model:
+    """Scales convolutions, so that kernels have the prior's mean square, and the function stays.
+
+    The normalisation behind each takes out whatever factor its kernel and bias share.
+    """
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Conv2D):
+            kernel, bias = layer.get_weights()
+            factor = problem.PRIOR_SCALE / np.sqrt(np.mean(kernel**2))
+            layer.set_weights([factor * kernel, factor * bias])
+    return model
+
+
+def restore(args: argparse.Namespace) -> None:
+    """What a mode predicts, from its weights, where its run is gone but for its records."""
+    model = problem.compiled(loaded(weights_file(args)), keras.optimizers.SGD())
+    folder = folder_of(args)
+    copy_records(args.results / folder.name, folder)
+    epochs = settings_of(folder)["epochs"]
+    keep(folder, epochs, model, problem.test_inputs())
+    keep_shifted(folder, epochs, model)
+
+
+def save_weights(args: argparse.Namespace, model: keras.Model) -> None:
+    """Writes the weights of a mode, float16."""
+    write(weights_file(args), {f"w{i}": w for i, w in enumerate(model.get_weights())})
+
+
+def loaded(path: Path, precision: float | None = problem.PRIOR_PRECISION) -> keras.Model:
+    """The network with the weights of a file."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing; train the mode first")
+    arrays, model = read(path), problem.network(precision)
+    model.set_weights([arrays[f"w{i}"] for i in range(len(model.weights))])
+    return model
+
+
+def weights_file(args: argparse.Namespace) -> Path:
+    """The weights of the mode that a command trains or restores."""
+    return args.results / "weights" / f"{folder_of(args).name}.npz"
