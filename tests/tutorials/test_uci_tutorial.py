@@ -8,6 +8,7 @@ import io
 import os
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -26,15 +27,22 @@ from tfbdl.data.uci import PUBLISHED, Published
 from tfbdl.layers import LearnedScale
 from tfbdl.likelihoods import Normal
 from tfbdl.models import WeightEnsemble
+from tfbdl.predictive import Prediction
 from tutorials.records import RecordFile
 from tutorials.uci import __main__ as script
 from tutorials.uci import (
     around_networks,
     by_training,
+    chain_variants,
     held_out,
     hierarchical_prior,
+    intervals,
+    joint_ensemble,
+    multi_swag,
     published,
+    when_to_stop,
 )
+from tutorials.uci.heads import HEADS
 from tutorials.uci.split import Split
 
 NOISE = 3.0
@@ -126,6 +134,9 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
         expected += t(bias, 1.0) + t(out, 1 / 4) + t(out_bias, 1.0) + noise
         actual = hierarchical_prior.prior_of(model)(tf.constant(theta, tf.float32))
         self.assertAllClose(actual, expected, rtol=1e-5)
+        expected += t(kernel, 1 / 3) - sum(t(row, 1 / 3) for row in kernel.reshape(3, 4))
+        of_one_scale = hierarchical_prior.prior_of(model, scale_of_input=False)
+        self.assertAllClose(of_one_scale(tf.constant(theta, tf.float32)), expected, rtol=1e-5)
 
 
 class NoiseTest(tf.test.TestCase):
@@ -145,12 +156,80 @@ class NoiseTest(tf.test.TestCase):
         self.assertAllClose(sigma, 0.4, atol=0.04)
 
 
+class StopTest(parameterized.TestCase):
+    FLAGS = ("--hidden", "4", "--steps", "400", "--batch_size", "10", "--K", "2", "--rate", "0.01")
+
+    @parameterized.parameters(
+        ([0.1, 0.3, 0.2, 0.2, 0.2, 0.2, 0.2, 9.0], 7, 0.2),
+        ([0.1, 0.3, 0.2, 0.4, 0.2, 0.2, 0.2, 0.2, 0.5, 9.0], 10, 1.0),
+    )
+    def test_looks_end_five_after_the_best(
+        self, scores: list[float], looks: int, share: float
+    ) -> None:
+        """Of ten looks; what comes behind the last is not seen."""
+        answers = [np.full(3, score) for score in scores]
+        prediction = mock.Mock(log_prob=mock.Mock(side_effect=answers))
+        args = script.parser().parse_args(self.FLAGS)
+        args.steps = 40
+        with (
+            mock.patch.object(when_to_stop.tfbdl, "predict", return_value=prediction),
+            mock.patch.object(when_to_stop, "num_epochs", return_value=10),
+            mock.patch.object(when_to_stop, "trained", trained_for(10)) as trained,
+        ):
+            made = when_to_stop.best_of_path(mock.Mock(), Normal(), 0, Split.of(raw()), args)
+        self.assertEqual(made, (prediction, {"share_of_steps": share}))
+        self.assertEqual(prediction.log_prob.call_count, looks)
+        self.assertEqual(trained.call_args.kwargs["epochs"], round(10 * share))
+
+    @parameterized.parameters(2, 30, 125)
+    def test_an_ensemble_is_asked_early_and_late(self, best: int) -> None:
+        """Where the densities are highest at an epoch, a look is near; most are early."""
+        epochs = iter(range(1, 1000))
+        seen: list[int] = []
+
+        def density(*_: Any) -> tf.Tensor:
+            return tf.constant(-abs(np.log(seen[-1] / best)))
+
+        def path(*_: Any) -> Any:
+            yield np.zeros((2, 1))
+            for epoch in epochs:
+                seen.append(epoch)
+                yield np.zeros((2, 1))
+
+        args = script.parser().parse_args(self.FLAGS)
+        with (
+            mock.patch.object(joint_ensemble, "members", path),
+            mock.patch.object(joint_ensemble, "log_density", density),
+            mock.patch.object(joint_ensemble.tf, "function", lambda f: f),
+        ):
+            chosen = joint_ensemble.best_epochs(Split.of(raw()), args)
+        self.assertBetween(chosen, 0.8 * best, 1.25 * best)
+        self.assertEqual(seen[-1], 400 * 10 // 32)
+
+
+def trained_for(epochs: int) -> mock.Mock:
+    """A stand-in of `trained`, which calls back after each of so many epochs, or those given."""
+
+    def train(model: Any, *_: Any, callbacks: Any = (), **more: Any) -> Any:
+        model.stop_training = False
+        for callback in callbacks:
+            callback.set_model(model)
+        for epoch in range(epochs):
+            for callback in callbacks:
+                callback.on_epoch_end(epoch)
+            if model.stop_training:
+                break
+        return model
+
+    return mock.Mock(side_effect=train)
+
+
 def write_made(folder: Path) -> Published:
     """A data set with two splits, in files as those of Gal's repository."""
     return write_splits(folder, np.concatenate(made_data(250), axis=1))
 
 
-class ScriptTest(parameterized.TestCase):
+class ScriptTest(tf.test.TestCase, parameterized.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
@@ -161,30 +240,29 @@ class ScriptTest(parameterized.TestCase):
         for patch in (
             mock.patch.dict(os.environ, TFBDL_DATA=str(cls.folder)),
             mock.patch.dict(PUBLISHED, made=made),
-            mock.patch.dict(published.RMSE, made=(3.1, 9, 9, 9, 9)),
-            mock.patch.dict(published.LOG_LIKELIHOOD, made=(-2.6, -9, -9, -9, -9)),
+            mock.patch.dict(published.RMSE, made=(3.1, 9, 9, 9, 9, None)),
+            mock.patch.dict(published.LOG_LIKELIHOOD, made=(-2.6, -9, -9, -9, -9, -2.7)),
             mock.patch.multiple(by_training, SCALES=(1.0,), RATES=(0.01,), LENGTHSCALES=(0.1,)),
-            mock.patch.object(by_training, "PRIOR_SCALES", (1.0,)),
+            mock.patch.multiple(by_training, IVON_SCALES=(1.0,), VBLL_SCALES=(1.0,)),
+            mock.patch.object(multi_swag, "RATES", (1e-3,)),
             mock.patch.object(around_networks, "SCALES", (1.0,)),
         ):
             cls.contexts.enter_context(patch)
 
-    def run_script(self, savedir: str, *flags: str) -> str:
+    def run_script(self, savedir: str, *flags: str, program: ModuleType = script) -> str:
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             where = ("--set", "made", "--savedir", str(self.folder / savedir))
-            tutorial_runs.run(script, *where, *flags)
+            tutorial_runs.run(program, *where, *flags)
         return output.getvalue()
 
-    def records(self, savedir: str) -> list[dict[str, Any]]:
-        return RecordFile(self.folder / savedir / "made.jsonl", "method", "split").records()
+    def records(self, savedir: str, name: str = "made") -> list[dict[str, Any]]:
+        return RecordFile(self.folder / savedir / f"{name}.jsonl", "method", "split").records()
 
     @parameterized.parameters(*script.METHODS)
     def test_method_finds_the_truth(self, method: str) -> None:
         """Its error is not far above the noise, and its density not far below the truth's."""
-        few = ("--hidden", "10", "--steps", "600", "--rate", "0.02", "--S", "50", "--K", "2")
-        chains = ("--num_chains", "2", "--num_warmup", "100", "--num_samples", "50")
-        self.run_script("methods", "--methods", method, "--splits", "0", *few, *chains)
+        self.run_script("methods", "--methods", method, "--splits", "0", *FEW)
         (record,) = (r for r in self.records("methods") if r["method"] == method)
         truth = -0.5 * np.log(2 * np.pi * np.e) - np.log(NOISE)
         self.assertBetween(record["rmse"], 0.8 * NOISE, 1.35 * NOISE)
@@ -192,6 +270,55 @@ class ScriptTest(parameterized.TestCase):
         if "noise" in record["details"]:
             scale = np.std(made_data(250)[1])
             self.assertBetween(scale * record["details"]["noise"], 0.7 * NOISE, 1.5 * NOISE)
+
+    @parameterized.parameters(*HEADS, "laplace")
+    def test_intervals_cover(self, method: str) -> None:
+        """Those of a head that knows the truth are 2 * 1.645 standard deviations wide."""
+        flags = ("--methods", method, "--splits", "0", *FEW)
+        text = self.run_script("intervals", *flags, program=intervals)
+        (record,) = (r for r in self.records("intervals") if r["method"] == method)
+        self.assertBetween(record["rmse"], 0.8 * NOISE, 1.5 * NOISE)
+        for kind in intervals.INTERVALS:
+            self.assertBetween(record[kind]["coverage"], 0.75, 1.0)
+            self.assertBetween(record[kind]["width"], 2 * NOISE, 6 * NOISE)
+            self.assertBetween(record[kind]["score"], record[kind]["width"], 10 * NOISE)
+        self.assertEqual("log_likelihood" in record, method != "head_quantiles")
+        self.assertIn(f"| {method} | {record['rmse']:.4g} | ", text)
+
+    def test_intervals_are_calibrated_by_what_is_held_out(self) -> None:
+        """A normal law with a fifth of the noise covers too little, and is widened to 90 %."""
+        seen: list[Split] = []
+
+        def method(data: Split, args: Any) -> tuple[Prediction, dict[str, Any]]:
+            seen.append(data)
+            mean = Split.of(data.raw).y_test * 0.0
+            variance = np.full_like(mean, 0.2**2)
+            zeros = np.zeros_like(mean)
+            law = Normal(0.2)
+            return Prediction(mean, variance, zeros, None, 1, law, mean[np.newaxis]), {}
+
+        with mock.patch.dict(intervals.METHODS, {"hmc": method}, clear=True):
+            self.run_script("narrow", "--splits", "0", program=intervals)
+        (record,) = self.records("narrow")
+        (both,) = seen
+        self.assertEqual((len(both.x), len(both.x_test)), (120, 30 + 100))
+        self.assertLess(record["own"]["coverage"], 0.4)
+        for kind in ("split", "cqr"):
+            self.assertBetween(record[kind]["coverage"], 0.8, 0.98)
+        self.assertAllClose(record["own"]["width"], 2 * 1.645 * 0.2 * both.scale, rtol=1e-3)
+
+    def test_variants_of_chains(self) -> None:
+        text = self.run_script("variants", "--splits", "0", *FEW, program=chain_variants)
+        records = {record["method"]: record for record in self.records("variants")}
+        self.assertEqual(records.keys(), chain_variants.VARIANTS.keys())
+        gradients = {name: record["details"]["gradients"] for name, record in records.items()}
+        self.assertGreater(gradients["longer"], 2 * gradients["hmc"])
+        for name, record in records.items():
+            self.assertBetween(record["rmse"], 0.8 * NOISE, 1.35 * NOISE)
+            worst = f"{record['log_likelihood']:.4g}"
+            rhat = f"{record['details']['rhat_of_functions']:.2f}"
+            self.assertIn(f"| {worst} | {worst} | {rhat} |", text)
+            self.assertIn(f"| {name} | ", text)
 
     def test_records_are_made_once_and_summed_up(self) -> None:
         method = mock.Mock(side_effect=constant_prediction)
@@ -207,6 +334,7 @@ class ScriptTest(parameterized.TestCase):
             records = self.records("once")
             self.assertEqual([record["split"] for record in records], [0, 1])
             self.assertIn("| variational inference, published | 3.1 | -2.6 | | |", text)
+            self.assertIn("| VBLL, published |  | -2.7 | | |", text)
             self.assertIn(f"{np.mean([r['rmse'] for r in records]):.4g} ± ", text)
             self.assertEqual(self.run_script("once", "--mode", "table"), text[text.index("|") :])
 
@@ -229,6 +357,21 @@ class ScriptTest(parameterized.TestCase):
         self.assertIn(f"| {record['log_likelihood']:.4g} | 1 |", own)
         self.assertNotIn("published", gap + own)
 
+    def test_gaps_stand_beside_standard_splits(self) -> None:
+        settings = {"steps": 1}
+        for name, values in (("made", {0: 3.0, 1: 5.0}), ("made_gap", {2: 7.0, 4: 11.0})):
+            file = RecordFile(self.folder / "beside" / f"{name}.jsonl", "method", "split")
+            for method in ("hmc", "laplace") if name == "made" else ("hmc",):
+                for split, rmse in values.items():
+                    numbers = {"rmse": rmse, "log_likelihood": -rmse, "seconds": 1.0}
+                    file.kept({"method": method, "split": split}, settings, numbers.copy)
+        made = PUBLISHED["made"]._replace(num_features=5, constant=(1, 3))
+        with mock.patch.dict(PUBLISHED, made=made):
+            text = self.run_script("beside", "--mode", "between")
+        self.assertIn("| hmc | 4 ± 1 | 9 ± 2 | -4 ± 1 | -9 ± 2 | -11 | 2 |\n", text)
+        self.assertNotIn("laplace", text)
+        self.assertIn("Features 1, 3 are constant, and have no gap.", text)
+
     def test_cells(self) -> None:
         values = np.array([1.0, 2.0, 3.0])
         error = np.sqrt(1.0 / 3.0)
@@ -245,6 +388,14 @@ class ScriptTest(parameterized.TestCase):
     def test_a_printed_zero_is_no_best(self) -> None:
         self.assertEqual(published.best("naval"), (0.00074, 5.63))
         self.assertEqual(published.best("boston"), (2.904, -2.402))
+        self.assertEqual(published.best("energy"), (0.539, -0.85))
+
+
+FEW = (
+    *("--hidden", "10", "--steps", "600", "--rate", "0.02", "--S", "50", "--K", "2"),
+    *("--num_chains", "2", "--num_warmup", "100", "--num_samples", "50"),
+)
+"""Flags under which methods are quick."""
 
 
 def constant_prediction(data: tuple[Any, ...], args: argparse.Namespace) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import tensorflow as tf
 from tfbdl.examples import examples
 from tfbdl.likelihoods import Likelihood
 from tfbdl.likelihoods.positions import with_mask
+
+_NUMBERS = 2**20
+"""Outputs that are asked about at once."""
 
 
 def replicated(outputs: np.ndarray, likelihood: Likelihood, key: tf.Tensor) -> np.ndarray:
@@ -38,6 +42,15 @@ def log_likelihoods(
         raise ValueError(
             f"y has shape {y.shape}; give one y for each of the {outputs.shape[1]} examples"
         )
-    functions = [with_mask(tf.constant(f), mask) for f in outputs]
-    likelihood.check_targets(y, functions[0])
-    return np.stack([likelihood.log_prob(y, f).numpy() for f in functions]).astype(np.float64)
+    likelihood.check_targets(y, with_mask(tf.constant(outputs[0]), mask))
+    together = max(_NUMBERS // max(math.prod(outputs.shape[1:]), 1), 1)
+    parts = [outputs[first : first + together] for first in range(0, len(outputs), together)]
+    logs = [_as_examples(part, likelihood, y, mask) for part in parts]
+    return np.concatenate(logs).astype(np.float64)
+
+
+def _as_examples(outputs: np.ndarray, likelihood: Likelihood, y: np.ndarray, mask: Any) -> Any:
+    """Log p(y | f(x)), shape (S, N), of functions one behind the other as more examples."""
+    number, rows = len(outputs), outputs.reshape(-1, *outputs.shape[2:])
+    y, mask = (None if a is None else np.concatenate([a] * number) for a in (y, mask))
+    return np.reshape(likelihood.log_prob(y, with_mask(tf.constant(rows), mask)), (number, -1))

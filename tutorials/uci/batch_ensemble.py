@@ -1,57 +1,44 @@
-"""BatchEnsemble as for tables: many members in one network, which share its kernels.
-
-Gorishniy et al. (2024, "TabM"): the signs of the first layer's inputs part the members, whose
-losses are means over examples of their own. When to stop is chosen on the last 20 % of the training
-part, for the ensemble as a whole, as for the deep ensemble.
-"""
+"""BatchEnsembles: many members in one network, which share its kernels, and predict the noise."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-import keras
-import numpy as np
-
 import tfbdl
 from tfbdl.likelihoods import Normal
 from tfbdl.models import BatchEnsemble
 from tfbdl.predictive import Prediction
-from tutorials.uci.networks import num_epochs, predicted_noise, sequential, trained
+from tutorials.uci.networks import predicted_noise, sequential
 from tutorials.uci.split import Split
+from tutorials.uci.when_to_stop import best_of_path
+
+Outcome = tuple[Prediction, dict[str, Any]]
 
 MEMBERS = 32
-"""Theirs."""
+"""Those of TabM."""
+COMPONENTS = 4
+"""Members whose factors are random: those of the paper."""
 
 
-def batch_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
-    """Members that predict the noise too."""
-    held_out, scores = data.validation, []
-    model = built(held_out, args)
+def batch_ensemble(data: Split, args: argparse.Namespace) -> Outcome:
+    """For tables: the signs of the first layer's inputs part the members (Gorishniy et al. 2024).
 
-    def note(epoch: int, logs: Any) -> None:
-        scores.append(predicted(model, held_out).log_prob(held_out.y_test).mean())
+    Their losses are means over examples of their own.
+    """
 
-    fit(model, held_out, args, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=note)])
-    share = (int(np.argmax(scores)) + 1) / len(scores)
-    model = built(data, args)
-    fit(model, data, args, epochs=max(round(share * num_epochs(data, args)), 1))
-    return predicted(model, data), {"share_of_steps": share}
+    def build(data: Split) -> BatchEnsemble:
+        network = sequential(predicted_noise(args), data)
+        return tfbdl.to_batch_ensemble(network, MEMBERS, initializer="tabm")
+
+    return best_of_path(build, Normal("predicted"), MEMBERS, data, args)
 
 
-def built(data: Split, args: argparse.Namespace) -> BatchEnsemble:
-    """The ensemble at its start."""
-    keras.utils.set_random_seed(args.seed)
-    network = sequential(predicted_noise(args), data)
-    return tfbdl.to_batch_ensemble(network, MEMBERS, initializer="tabm")
+def rank_1(data: Split, args: argparse.Namespace) -> Outcome:
+    """Factors with a posterior, which are drawn: a mixture of members (Dusenberry et al. 2020)."""
 
+    def build(data: Split) -> BatchEnsemble:
+        network = sequential(predicted_noise(args), data)
+        return tfbdl.to_batch_ensemble(network, COMPONENTS, num_data=len(data.x))
 
-def fit(model: BatchEnsemble, data: Split, args: argparse.Namespace, **more: Any) -> None:
-    """Trains it at a constant rate."""
-    adam = keras.optimizers.Adam(args.rate)
-    trained(model, Normal("predicted"), data, args, optimizer=adam, **more)
-
-
-def predicted(ensemble: BatchEnsemble, data: Split) -> Prediction:
-    """The mixture of all members' normals."""
-    return tfbdl.predict(ensemble, data.x_test, MEMBERS, return_samples=True, verbose=0)
+    return best_of_path(build, Normal("predicted"), args.S, data, args)

@@ -47,8 +47,10 @@ LENGTHSCALES = (0.3, 1.0, 3.0, 10.0)
 """Lengthscales of the prior of Concrete dropout."""
 SCALES = (0.3, 1.0, 3.0, 10.0)
 """Scales of the normal prior that weight decay is, in units of the noise."""
-PRIOR_SCALES = (0.1, 0.3, 1.0, 3.0)
-"""Scales of the normal prior of IVON, and of the features before a variational last layer."""
+IVON_SCALES = (1.0, 3.0, 10.0)
+"""Scales of the normal prior of IVON."""
+VBLL_SCALES = (0.01, 0.03, 0.1, 0.3)
+"""Scales of the normal prior of the features before a variational last layer."""
 IVON_RATE = 0.1
 """Its learning rate at the start."""
 IVON_BETA_2 = 0.9995
@@ -145,7 +147,7 @@ def ivon(data: Split, args: argparse.Namespace) -> Outcome:
         drawn = {"seed": args.seed, "return_samples": True, "verbose": 0}
         return tfbdl.predict(MeanFieldVI.of(model), data.x_test, args.S, **drawn)
 
-    scale = held_out.best(PRIOR_SCALES, fit, data)
+    scale = held_out.best(IVON_SCALES, fit, data)
     return fit(scale, data), {"prior_scale": scale}
 
 
@@ -167,7 +169,7 @@ def vbll(data: Split, args: argparse.Namespace) -> Outcome:
         trained(model, Expected(Normal("predicted")), data, args)
         return _drawn(model, data, args)
 
-    scale = held_out.best(PRIOR_SCALES, fit, data)
+    scale = held_out.best(VBLL_SCALES, fit, data)
     return fit(scale, data), {"prior_scale": scale}
 
 

@@ -40,11 +40,14 @@ def log_prob(w: tf.Tensor, shape: float, rate: float) -> tf.Tensor:
     return constant - (shape + 0.5 * n) * tf.math.log1p(squares / (2.0 * rate))
 
 
-def prior_of(model: keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Log p(theta), shape (D,) to (), of dense layers and one `LearnedScale`, in nats.
+def prior_of(
+    model: keras.Model, *, scale_of_input: bool = True
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Log p(theta), shape (D,) to (), of dense layers and perhaps a `LearnedScale`, in nats.
 
     The weights of an input share a scale: automatic relevance determination (MacKay 1994). So do
-    the biases of a layer, and the weights of the output, and b is 1 / fan-in.
+    the biases of a layer, and the weights of the output, and b is 1 / fan-in. Without
+    `scale_of_input` the weights of all inputs of a layer share one.
     """
     flat = FlatModel(model)
     scales = {id(part.raw_scale) for part in model.layers if isinstance(part, LearnedScale)}
@@ -58,7 +61,8 @@ def prior_of(model: keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
             if is_scale[i]:
                 terms.append(noise.log_prob(w))
             elif w.shape.rank == 2:
-                groups = tf.transpose(w) if i == last else w
+                one_group = i == last or not scale_of_input
+                groups = tf.reshape(w, (1, -1)) if one_group else w
                 terms.append(log_prob(groups, SHAPE, 1.0 / w.shape[0]))
             else:
                 terms.append(log_prob(w, SHAPE, 1.0))

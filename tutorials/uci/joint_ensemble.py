@@ -21,32 +21,52 @@ from tfbdl.inference.joint_training import epochs_together
 from tfbdl.likelihoods import Likelihood, Normal
 from tfbdl.models import WeightEnsemble
 from tfbdl.predictive import Prediction
+from tutorials.uci.batch_ensemble import MEMBERS
 from tutorials.uci.networks import Layers, predicted_noise, sequential
 from tutorials.uci.split import Split
 
 LOOKS = 40
-"""How often an ensemble is asked about what it is not trained on."""
+"""How often an ensemble is asked about what it is not trained on, at most: some networks fit after
+a hundredth of the epochs that others need, so that looks are as many in each doubling."""
 
 
 def deep_ensemble(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
     """Networks from different starts, with a noise that differs with x."""
-    held_out, likelihood = data.validation, Normal("predicted")
-    network = sequential(predicted_noise(args), data)
-    score = tf.function(functools.partial(log_density, FlatModel(network), likelihood))
-    most = max(args.steps * args.batch_size // len(held_out.x), 1)
-    every = max(most // LOOKS, 1)
-    path = itertools.islice(
-        members(predicted_noise, args.K, held_out, args), every, most + 1, every
+    epochs = best_epochs(data, args)
+    ensemble = WeightEnsemble(
+        sequential(predicted_noise(args), data), members_after(epochs, predicted_noise, data, args)
     )
-    test = tf.constant(held_out.x_test), tf.constant(held_out.y_test)
-    scores = [float(score(tf.constant(theta), *test)) for theta in path]
-    best = every * (int(np.argmax(scores)) + 1)
-    theta = next(itertools.islice(members(predicted_noise, args.K, data, args), best, None))
-    ensemble = WeightEnsemble(network, theta)
     prediction = tfbdl.predict(
-        ensemble, data.x_test, args.K, likelihood=likelihood, return_samples=True, verbose=0
+        ensemble,
+        data.x_test,
+        args.K,
+        likelihood=Normal("predicted"),
+        return_samples=True,
+        verbose=0,
     )
-    return prediction, {"epochs": best}
+    return prediction, {"epochs": epochs}
+
+
+def deep_ensemble_32(data: Split, args: argparse.Namespace) -> tuple[Prediction, dict[str, Any]]:
+    """As many as the batch ensemble has members: a step of both takes about as long."""
+    return deep_ensemble(data, argparse.Namespace(**{**vars(args), "K": MEMBERS}))
+
+
+def best_epochs(data: Split, args: argparse.Namespace) -> int:
+    """The number of epochs after which K networks predict best together."""
+    held_out = data.validation
+    flat = FlatModel(sequential(predicted_noise(args), held_out))
+    score = tf.function(functools.partial(log_density, flat, Normal("predicted")))
+    test = tf.constant(held_out.x_test), tf.constant(held_out.y_test)
+    most = max(args.steps * args.batch_size // len(held_out.x), 1)
+    looks = set(np.geomspace(1, most, LOOKS).astype(int))
+    path = enumerate(members(predicted_noise, args.K, held_out, args))
+    scores = {
+        epoch: float(score(tf.constant(theta), *test))
+        for epoch, theta in itertools.islice(path, most + 1)
+        if epoch in looks
+    }
+    return max(scores, key=scores.__getitem__)
 
 
 def log_density(
@@ -55,6 +75,18 @@ def log_density(
     """The mean over examples of log 1/K sum_k p(y | f(theta_k, x)), in nats."""
     logs = tf.vectorized_map(lambda one: likelihood.log_prob(y, flat(one, x)), theta)  # (K, N)
     return tf.reduce_mean(tf.reduce_logsumexp(logs, axis=0)) - tf.math.log(float(theta.shape[0]))
+
+
+def members_after(
+    epochs: int,
+    layers: Callable[[argparse.Namespace], Layers],
+    data: Split,
+    args: argparse.Namespace,
+    num_members: int | None = None,
+) -> np.ndarray:
+    """The weights of K networks, or so many, shape (K, D), after epochs."""
+    path = members(layers, num_members or args.K, data, args)
+    return next(itertools.islice(path, epochs, None))
 
 
 def members(

@@ -23,7 +23,7 @@ STEPS_AN_EPOCH = 500
 
 def plain(args: argparse.Namespace) -> Layers:
     """Two dense layers; the output is the mean."""
-    return [keras.layers.Dense(args.hidden, "relu"), keras.layers.Dense(1)]
+    return with_outputs(1, args)
 
 
 def one_noise(args: argparse.Namespace) -> Layers:
@@ -33,7 +33,12 @@ def one_noise(args: argparse.Namespace) -> Layers:
 
 def predicted_noise(args: argparse.Namespace) -> Layers:
     """Two dense layers; a second output is the noise, which differs with x."""
-    return [keras.layers.Dense(args.hidden, "relu"), keras.layers.Dense(2)]
+    return with_outputs(2, args)
+
+
+def with_outputs(number: int, args: argparse.Namespace) -> Layers:
+    """Two dense layers with so many outputs."""
+    return [keras.layers.Dense(args.hidden, "relu"), keras.layers.Dense(number)]
 
 
 def sequential(layers: Layers, data: Split) -> keras.Model:
@@ -43,7 +48,8 @@ def sequential(layers: Layers, data: Split) -> keras.Model:
 
 def num_epochs(data: Split, args: argparse.Namespace) -> int:
     """How often `trained` ends an epoch."""
-    return -(-args.steps // _schedule(data, args)[2])
+    x, _, batch_size = long_epoch(data, args)
+    return -(-args.steps // (len(x) // batch_size))
 
 
 def trained(
@@ -60,12 +66,12 @@ def trained(
 
     Or after so many epochs of `num_epochs`.
     """
-    repeats, batch_size, _ = _schedule(data, args)
+    x, y, batch_size = long_epoch(data, args)
     model.compile(optimizer or keras.optimizers.Adam(falling(args.rate, args)), likelihood)
     tfbdl.train(
         model,
-        np.repeat(data.x, repeats, axis=0),
-        np.repeat(data.y, repeats, axis=0),
+        x,
+        y,
         epochs=epochs or num_epochs(data, args),
         batch_size=batch_size,
         callbacks=callbacks,
@@ -80,8 +86,9 @@ def falling(rate: float, args: argparse.Namespace) -> keras.optimizers.schedules
     return keras.optimizers.schedules.CosineDecay(rate, args.steps)
 
 
-def _schedule(data: Split, args: argparse.Namespace) -> tuple[int, int, int]:
-    """How often an epoch has each example, examples a step, and steps an epoch."""
+def long_epoch(data: Split, args: argparse.Namespace) -> tuple[np.ndarray, np.ndarray, int]:
+    """Inputs and targets, each as often as an epoch has it, and examples a step."""
     batch_size = min(args.batch_size, len(data.x))
     repeats = -(-min(STEPS_AN_EPOCH, args.steps) * batch_size // len(data.x))
-    return repeats, batch_size, repeats * len(data.x) // batch_size
+    x, y = (np.repeat(a, repeats, axis=0) for a in (data.x, data.y))
+    return x, y, batch_size
