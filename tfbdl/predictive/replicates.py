@@ -52,5 +52,6 @@ def log_likelihoods(
 def _as_examples(outputs: np.ndarray, likelihood: Likelihood, y: np.ndarray, mask: Any) -> Any:
     """Log p(y | f(x)), shape (S, N), of functions one behind the other as more examples."""
     number, rows = len(outputs), outputs.reshape(-1, *outputs.shape[2:])
-    y, mask = (None if a is None else np.concatenate([a] * number) for a in (y, mask))
+    y = np.concatenate([y] * number)
+    mask = None if mask is None else np.concatenate([mask] * number)
     return np.reshape(likelihood.log_prob(y, with_mask(tf.constant(rows), mask)), (number, -1))
