@@ -32,7 +32,7 @@ from tutorials.uncertainty.figures import NAMES
 from tutorials.uncertainty.record import ANGLES
 from tutorials.uncertainty.run import OTHER, Run
 
-METHODS: dict[str, Callable[[], conformal.Conformal]] = {
+METHODS: dict[str, Callable[[], conformal.LAC | conformal.APS]] = {
     "LAC": conformal.LAC,
     "APS": conformal.APS,
     "RAPS": conformal.RAPS,
