@@ -31,7 +31,7 @@ METHODS = {"head": list(heads.METHODS), "tail": list(tails.METHODS)}
 POINTS = ("softmax", "fine-tuned")
 """Methods without a posterior."""
 BATCHES = 2
-"""Of an epoch of a tail of which the costs alone are measured: memory is at its peak after them."""
+"""Steps of an epoch of a tail whose costs alone are measured; memory is at its peak after them."""
 
 
 def file_of(savedir: Path, *, costs: bool) -> RecordFile:
