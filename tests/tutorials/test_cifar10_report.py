@@ -149,7 +149,7 @@ def test_people_by_loops() -> None:
 
 
 def test_mutual_information_by_its_definition(made: dict[str, Any]) -> None:
-    """Of a chain, where each sample is a function, and of drawn functions that keep a mean."""
+    """A chain has a function each sample; drawn functions keep a mean."""
     curve = answers.curves(made["savedir"])["SGHMC"]
     first, second = made["chains"]
     each = [first[2], second[2], first[4], second[4]]

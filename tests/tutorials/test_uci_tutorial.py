@@ -166,7 +166,7 @@ class StopTest(parameterized.TestCase):
     def test_looks_end_five_after_the_best(
         self, scores: list[float], looks: int, share: float
     ) -> None:
-        """Of ten looks; what comes behind the last is not seen."""
+        """The best of ten looks is taken; what comes behind the last is not seen."""
         answers = [np.full(3, score) for score in scores]
         prediction = mock.Mock(log_prob=mock.Mock(side_effect=answers))
         args = script.parser().parse_args(self.FLAGS)
@@ -273,7 +273,7 @@ class ScriptTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters(*HEADS, "laplace")
     def test_intervals_cover(self, method: str) -> None:
-        """Those of a head that knows the truth are 2 * 1.645 standard deviations wide."""
+        """Intervals of a head that knows the truth are 2 * 1.645 standard deviations wide."""
         flags = ("--methods", method, "--splits", "0", *FEW)
         text = self.run_script("intervals", *flags, program=intervals)
         (record,) = (r for r in self.records("intervals") if r["method"] == method)

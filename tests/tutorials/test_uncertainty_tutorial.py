@@ -74,7 +74,7 @@ def test_every_method(name: str, tmp_path: Path) -> None:
 
 
 def test_seconds_count_all_epochs(tmp_path: Path) -> None:
-    """Those of a training that goes on, those of one that has ended, and those of two together."""
+    """A training that goes on counts all epochs, as do one that has ended, and two together."""
     x, y = np.zeros((20, 3), "float32"), np.zeros((20, 1), "float32")
 
     def total(epochs: int, *folders: str) -> float:

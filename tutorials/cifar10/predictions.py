@@ -39,7 +39,7 @@ class Predicted(NamedTuple):
 
     @property
     def mutual_information(self) -> np.ndarray:
-        """Of class and function, shape (N,), in nats; 0 where a single function is asked."""
+        """The mutual information of class and function, (N,), in nats; 0 of a single function."""
         return scipy.stats.entropy(self.p, axis=1) - self.expected_entropy
 
 

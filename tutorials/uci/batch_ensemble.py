@@ -16,7 +16,7 @@ from tutorials.uci.when_to_stop import best_of_path
 Outcome = tuple[Prediction, dict[str, Any]]
 
 MEMBERS = 32
-"""Those of TabM."""
+"""The number of TabM."""
 COMPONENTS = 4
 """Members whose factors are random: those of the paper."""
 

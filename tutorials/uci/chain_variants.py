@@ -1,4 +1,4 @@
-"""Whose fault is it? Hamiltonian Monte Carlo with one part changed at a time.
+"""Hamiltonian Monte Carlo with one part changed at a time: whose fault is it?
 
     python -m tutorials.uci.chain_variants --set naval --gap --splits 3
     python -m tutorials.uci.chain_variants --set naval --gap --splits 3 --mode table

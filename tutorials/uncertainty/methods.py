@@ -18,7 +18,7 @@ Method = Callable[[Run], Any]
 RATE = 0.2
 """The rate of MC dropout, before all layers with weights but the first."""
 IVON_BETA_2 = 0.9995
-"""Of the curvature: it forgets where it began within the 5,000 steps of a training."""
+"""The decay of the curvature, which forgets where it began within the 5,000 steps of a training."""
 SWAG_EPOCHS, SWAG_RATE = 10, 0.02
 """Behind the plain training: one point of the path an epoch, at a constant rate of SGD."""
 PRIOR = priors.Normal("fan_in", sigma=2**0.5)
