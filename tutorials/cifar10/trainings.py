@@ -95,7 +95,7 @@ def mean_field(args: argparse.Namespace) -> None:
 def ivon(args: argparse.Namespace) -> None:
     """Mean-field inference by IVON from a mode, of all weights."""
     model = scaled_to_prior(at_mode(args, precision=None))
-    sigma = 0.3 * problem.PRIOR_SCALE
+    sigma = 0.1 * problem.PRIOR_SCALE
     optimizer = optimizers.IVON(
         falling(args),
         num_data=problem.NUM_DATA,
