@@ -51,7 +51,8 @@ def log_likelihoods(
 
 def _as_examples(outputs: np.ndarray, likelihood: Likelihood, y: np.ndarray, mask: Any) -> Any:
     """Log p(y | f(x)), shape (S, N), of functions one behind the other as more examples."""
-    number, rows = len(outputs), outputs.reshape(-1, *outputs.shape[2:])
-    y = np.concatenate([y] * number)
-    mask = None if mask is None else np.concatenate([mask] * number)
-    return np.reshape(likelihood.log_prob(y, with_mask(tf.constant(rows), mask)), (number, -1))
+    number = len(outputs)
+    if mask is not None:
+        mask = np.concatenate([mask] * number)
+    rows = with_mask(tf.constant(outputs.reshape(-1, *outputs.shape[2:])), mask)
+    return np.reshape(likelihood.log_prob(np.concatenate([y] * number), rows), (number, -1))

@@ -49,7 +49,7 @@ SCALES = (0.3, 1.0, 3.0, 10.0)
 """Scales of the normal prior that weight decay is, in units of the noise."""
 IVON_SCALES = (1.0, 3.0, 10.0)
 """Scales of the normal prior of IVON."""
-VBLL_SCALES = (0.01, 0.03, 0.1, 0.3)
+VBLL_SCALES = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Scales of the normal prior of the features before a variational last layer."""
 IVON_RATE = 0.1
 """Its learning rate at the start."""

@@ -51,12 +51,14 @@ def evaluate(method: str, data: Split, args: argparse.Namespace) -> Record:
     scores: Record = of_test.scores(own)
     if method == "head_quantiles":
         del scores["log_likelihood"]  # what it is trained by is no density
-    for name, (lower, upper) in intervals.items():
-        scores[name] = {
+    scores["intervals"] = {
+        name: {
             "coverage": metrics.interval_coverage(y, lower, upper),
             "width": both.scale * metrics.interval_width(lower, upper),
             "score": both.scale * metrics.interval_score(y, lower, upper, LEVEL),
         }
+        for name, (lower, upper) in intervals.items()
+    }
     return {**scores, **entries}
 
 
@@ -83,7 +85,7 @@ def table(args: argparse.Namespace) -> None:
         cells.append(f"{np.mean(logs):.4g}" if logs else "")
         for kind in INTERVALS:
             coverage, width, score = (
-                np.mean([record[kind][part] for record in records]) for part in PARTS
+                np.mean([record["intervals"][kind][part] for record in records]) for part in PARTS
             )
             cells.append(f"{100 * coverage:.1f} %, {width:.3g}, {score:.3g}")
         lines.append(f"| {method} | {' | '.join(cells)} | {len(records)} |")
