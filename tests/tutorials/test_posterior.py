@@ -150,7 +150,7 @@ class LaplaceStepsTest(tf.test.TestCase):
 
 
 @pytest.mark.usefixtures("without_xla")
-class TableTest(tf.test.TestCase):
+class TableTest(tf.test.TestCase, parameterized.TestCase):
     def test_scores_and_order(self) -> None:
         p = np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]])
         other = np.array([[0.6, 0.4], [0.6, 0.4], [0.8, 0.2]])
@@ -170,6 +170,18 @@ class TableTest(tf.test.TestCase):
         lines = distances.ordering(rows)
         self.assertIn("than MFVI: SGLD; not: SGHMC", lines[0])
         self.assertIn("than MFVI: SGHMC; not: SGLD", lines[1])
+
+    @parameterized.parameters("ChEES", "MAMS", "MCLMC", "MILE", "IVON", "VBLL")
+    def test_methods_that_the_lecture_has_not(self, name: str) -> None:
+        """Each tells two classes apart, and by several functions."""
+        problem = problems.two_classes(30, 0)
+        run = running.Run(epochs=4, chain_steps=50, num_chains=2, seed=0)
+        with mock.patch.object(methods, "NETWORKS", 2):
+            posterior = posterior_table.METHODS[name](problem, run)
+        prediction = running.predicted(posterior, problem.x, 20)
+        accuracy = np.mean((prediction.mean > 0.5) == problem.y)
+        self.assertGreater(accuracy, 0.8)
+        self.assertGreater(prediction.epistemic_variance.mean(), 1e-5)
 
     def test_all_of_it_goes_on_where_it_was(self) -> None:
         chosen = {"SGHMC": posterior_table.METHODS["SGHMC CLR"]}
