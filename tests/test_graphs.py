@@ -44,7 +44,8 @@ def in_a_gradient(x: Any) -> Any:
 
 
 def by_xla(graph: Any) -> Any:
-    return graph.function_def.attr["_XlaMustCompile"].b
+    attributes = graph.function_def.attr
+    return "_XlaMustCompile" in attributes and attributes["_XlaMustCompile"].b
 
 
 def cnn() -> Any:
@@ -218,6 +219,30 @@ class CompiledTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(float(compiled(x)), 2.0)
         self.assertFalse(by_xla(compiled.graph(x)))
 
+    def test_functions_inside_too(self) -> None:
+        """What calls a compiled function without being compiled runs without it as well."""
+
+        def function(x: Any) -> Any:
+            return Compiled(lambda: x + 1.0)() + convolution(X)[0, 0, 0, 0]
+
+        compiled, x = Compiled(function), tf.constant(1.0)
+        by, calls = compiled.graph(x), []
+        self.assertFalse(by_xla(by))
+        self.assertIn("_XlaMustCompile", str(by.graph.as_graph_def()))
+
+        def fails_once(graph: Any, *args: Any) -> Any:
+            calls.append(graph)
+            if graph is by:
+                raise tf.errors.InvalidArgumentError(None, None, "XLA compilation failed")
+            return own(graph, *args)
+
+        own = type(by).__call__
+        with mock.patch.object(type(by), "__call__", fails_once):
+            self.assertAllClose(compiled(x), 2.0 + convolution(X)[0, 0, 0, 0], 1e-5)
+            self.assertAllClose(compiled(x), 2.0 + convolution(X)[0, 0, 0, 0], 1e-5)
+        self.assertIsNot(calls[-1], by)
+        self.assertNotIn("_XlaMustCompile", str(calls[-1].graph.as_graph_def()))
+
     def test_conditions_on_tensors(self) -> None:
         def halved(x: Any) -> Any:
             while x > 1.0:
@@ -273,19 +298,25 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
             self.assertEqual(actual[make is cnn], {expected})
 
     @parameterized.parameters(cnn, mlp)
-    def test_predictions_are_always_compiled(self, make: Any) -> None:
-        """XLA moves what all draws share out of their loop, which TensorFlow does not."""
+    def test_what_draws_share_stands_before_their_loop(self, make: Any) -> None:
+        """There TensorFlow convolves, and the loop behind it is compiled."""
         model = tfbdl.to_mc_dropout(with_dropout(make()))
         prediction = self.compiled(lambda: tfbdl.predict(model, X, 2, verbose=0))
-        self.assertEqual(prediction[make is cnn], {True})
+        self.assertEqual(prediction[True], {False} if make is cnn else set())
+        self.assertEqual(prediction[False], {True})
+
+    def test_convolutions_of_random_kernels_are_compiled_with_their_loop(self) -> None:
+        model = tfbdl.to_bayesian(cnn(), num_data=6)
+        loops = self.compiled(lambda: tfbdl.predict(model, X, 2, verbose=0))
+        self.assertIn(True, loops[True])
 
     @parameterized.product(layer=SLOW, dropout_first=(True, False))
-    def test_slow_convolutions_where_they_are_the_same_in_all_draws(
-        self, layer: Slow, dropout_first: bool
-    ) -> None:
+    def test_slow_convolutions(self, layer: Slow, dropout_first: bool) -> None:
+        """TensorFlow's in both cases, but in the loop, if they are, with all else in it."""
         model = slow(layer, dropout_first=dropout_first)
         prediction = self.compiled(lambda: tfbdl.predict(model, X, 2))
-        self.assertEqual(prediction[True], {not dropout_first})
+        self.assertEqual(prediction[True], {False})
+        self.assertEqual(prediction[False], set() if dropout_first else {True})
 
     @parameterized.product(
         call=(
@@ -296,7 +327,9 @@ class WhereItIsUsedTest(tf.test.TestCase, parameterized.TestCase):
     )
     def test_slow_convolutions_in_other_loops(self, call: Any, dropout_first: bool) -> None:
         model = slow(SLOW[0], dropout_first=dropout_first)
-        self.assertEqual(self.compiled(lambda: call(model))[True], {not dropout_first})
+        graphs = self.compiled(lambda: call(model))
+        self.assertEqual(graphs[True], {False})
+        self.assertEqual(graphs[False], set() if dropout_first else {True})
 
     @parameterized.parameters(*SLOW)
     def test_slow_convolutions_without_draws(self, *layer: Any) -> None:

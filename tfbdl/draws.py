@@ -11,12 +11,14 @@ Draws travel as a call argument that Keras hands down to all layers, as it does 
 from __future__ import annotations
 
 import numbers
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfbdl.keras_private import forward_pass, inherit_call_argument
+from tfbdl.keras_private import forward_pass, inherit_call_argument, takes_call_argument
 from tfbdl.random import word
+from tfbdl.shared_part import SharedPart
 
 
 def accept_draws(layer: keras.layers.Layer) -> None:
@@ -37,7 +39,8 @@ class DrawnModel(keras.layers.Layer):
     """Calls a model as drawn functions: `DrawnModel(model)(x, draw=make_draw(seed, s))`.
 
     The model runs in inference mode, so that BatchNormalization and stock Dropout layers stay
-    there.
+    there. What comes before its first random layer is computed once: a function drawn in the graph
+    of x, and all that are drawn for the same x in loops inside that graph, share it.
 
     Args:
         model: any Keras model; only the layers of this package see the draw.
@@ -46,10 +49,18 @@ class DrawnModel(keras.layers.Layer):
     def __init__(self, model: keras.Model) -> None:
         super().__init__(autocast=False)
         self.model = model
+        self._part = SharedPart(model, is_drawn)
         accept_draws(self)
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        return self.model(x, training=False)
+    def call(self, x: Any, draw: tf.Tensor | None = None) -> Any:
+        own = () if draw is None else (draw,)
+        with self._part.known(x, own):
+            return self.model(x, training=False)
+
+
+def is_drawn(layer: keras.layers.Layer) -> bool:
+    """Whether a layer is another one in each draw."""
+    return takes_call_argument(layer, "draw")
 
 
 def make_draw(seed: int | tf.Tensor, sample: int | tf.Tensor) -> tf.Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -42,9 +44,9 @@ class Compiled:
         autograph: bool = False,
         convolutions: bool = False,
     ) -> None:
-        self._for_xla = tf.function(function, autograph=autograph, jit_compile=True)
-        plain = tf.function(function, autograph=autograph)
-        self._traced = self._for_xla if jit_compile else plain
+        self._function = partial(tf.function, function, autograph=autograph)
+        self._for_xla = self._function(jit_compile=True)
+        self._traced = self._for_xla if jit_compile else self._function()
         self._jit_compile = jit_compile
         self._convolutions = convolutions
         self._chosen: dict[ConcreteFunction, ConcreteFunction] = {}
@@ -57,10 +59,10 @@ class Compiled:
             reason = str(error)
             if self._jit_compile and "compil" in reason:
                 raise _refusal(reason.splitlines()[0]) from None
-            if chosen is traced or "compil" not in reason:
+            if "compil" not in reason or (chosen is traced and not _calls_xla(traced.graph)):
                 raise
-            self._chosen[traced] = traced
-        return traced(*args)
+            self._chosen[traced] = self._by_tensorflow(*args)
+        return self._chosen[traced](*args)
 
     def graph(self, *args: Any) -> ConcreteFunction:
         """The graph for such arguments."""
@@ -74,8 +76,17 @@ class Compiled:
                 self._chosen[traced] = self._choose(traced, args)
         return traced, self._chosen[traced]
 
+    def _by_tensorflow(self, *args: Any) -> ConcreteFunction:
+        """The graph without anything that XLA compiles."""
+        _of_thread.by_xla = False
+        try:
+            with gradients_die():
+                return self._function().get_concrete_function(*args)
+        finally:
+            _of_thread.by_xla = True
+
     def _choose(self, traced: ConcreteFunction, args: Any) -> ConcreteFunction:
-        if self._jit_compile is False:
+        if self._jit_compile is False or not _of_thread.by_xla:
             return traced
         device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
         unknown = unknown_to_xla(traced.graph, device)
@@ -92,9 +103,28 @@ class Compiled:
         return by_xla.get_concrete_function(*args)
 
 
+class _OfThread(threading.local):
+    """Whether XLA may compile anything that is traced in this thread."""
+
+    by_xla = True
+
+
+_of_thread = _OfThread()
+
+
+def _calls_xla(graph: tf.Graph) -> bool:
+    """Whether it calls a function that XLA compiles."""
+    return any(map(_is_by_xla, graph.get_operations()))
+
+
+def _is_by_xla(operation: tf.Operation) -> bool:
+    return "_XlaMustCompile" in operation.node_def.attr
+
+
 def convolves(graph: tf.Graph) -> bool:
-    """Whether there is a convolution in it."""
-    return any(op.startswith(("Conv2D", "Conv3D", "DepthwiseConv")) for op in operations(graph))
+    """Whether there is a convolution in it, outside of what XLA compiles anyway."""
+    ops = [op for op in graph.get_operations() if not _is_by_xla(op)]
+    return any(kind.startswith(("Conv2D", "Conv3D", "DepthwiseConv")) for kind in kinds(ops))
 
 
 def convolves_slowly(graph: tf.Graph) -> bool:
@@ -114,9 +144,11 @@ def convolves_slowly(graph: tf.Graph) -> bool:
 
 def _is_slow(node: Any, functions: dict[str, Any]) -> bool:
     """Whether a node is one of `SLOW`, or calls a function that has one."""
-    called = [functions[a.func.name] for a in node.attr.values() if a.func.name in functions]
     return node.op.startswith(SLOW) or any(
-        _is_slow(inner, functions) for function in called for inner in function.node_def
+        _is_slow(inner, functions)
+        for name in _called(node)
+        if name in functions
+        for inner in functions[name].node_def
     )
 
 
@@ -172,6 +204,38 @@ def _refusal(reason: str) -> ValueError:
 def has_loops(graph: tf.Graph) -> bool:
     """Whether there is a loop in it, as in that of an LSTM."""
     return any(op.endswith("While") for op in operations(graph))
+
+
+def behind(tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
+    """The operations of their graph that compute them."""
+    found: set[tf.Operation] = set()
+    todo = {tensor.op for tensor in tensors}
+    while todo:
+        operation = todo.pop()
+        found.add(operation)
+        todo |= {*(tensor.op for tensor in operation.inputs), *operation.control_inputs} - found
+    return found
+
+
+def kinds(ops: Collection[tf.Operation]) -> set[str]:
+    """The kinds of operations of a graph, and of those of the functions that they call."""
+    nodes = [operation.node_def for operation in ops]
+    functions: dict[str, Any] = {}
+    if any(map(_called, nodes)):
+        definition = next(iter(ops)).graph.as_graph_def()
+        functions = {f.signature.name: f for f in definition.library.function}
+    found: set[str] = set()
+    while nodes:
+        found |= {node.op for node in nodes}
+        names = {name for node in nodes for name in _called(node)} & {*functions}
+        nodes = [node for name in names for node in functions.pop(name).node_def]
+    return found
+
+
+def _called(node: Any) -> list[str]:
+    """The names of the functions that a node calls."""
+    attributes = node.attr.values()
+    return [f.name for a in attributes for f in (a.func, *a.list.func) if f.name]
 
 
 def operations(graph: tf.Graph) -> set[str]:

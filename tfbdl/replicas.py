@@ -27,19 +27,16 @@ class Replicas:
     Args:
         strategy: such as `tf.distribute.MirroredStrategy`; None for one device.
         jit_compile: whether XLA compiles what runs on a replica, as in `Compiled`.
-        convolutions: whether it may compile them too, as there.
     """
 
     def __init__(
         self,
         strategy: tf.distribute.Strategy | None,
         jit_compile: bool | None = None,
-        *,
-        convolutions: bool = False,
     ) -> None:
         self.strategy: tf.distribute.Strategy | None = None
         self.num_replicas, self.jit_compile = 1, jit_compile
-        self._as_graph = partial(Compiled, jit_compile=jit_compile, convolutions=convolutions)
+        self._as_graph = partial(Compiled, jit_compile=jit_compile)
         if strategy is not None and strategy.num_replicas_in_sync > 1:
             self.strategy = strategy
             self.num_replicas = len(strategy.extended.worker_devices)

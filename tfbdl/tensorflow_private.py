@@ -9,7 +9,7 @@ from functools import cache, wraps
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import kernels, ops
+from tensorflow.python.framework import kernels, op_def_registry, ops
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.framework.func_graph import FuncGraph
 
@@ -19,6 +19,7 @@ __all__ = [
     "frozen",
     "gradients_die",
     "is_in_reach",
+    "is_stateful",
     "let_gradients_die",
     "on_all_replicas",
     "operations_of_xla",
@@ -46,6 +47,12 @@ def is_in_reach(tensor: tf.Tensor) -> bool:
     while graph is not None and graph is not tensor.graph:
         graph = getattr(graph, "outer_graph", None)
     return graph is not None
+
+
+def is_stateful(kind: str) -> bool:
+    """Whether operations of this kind read or change what is not among their arguments."""
+    definition = op_def_registry.get(kind)
+    return definition is None or definition.is_stateful
 
 
 @cache

@@ -12,14 +12,14 @@ import tensorflow as tf
 from tfbdl.arguments import integer, shown
 from tfbdl.examples import as_array
 from tfbdl.flat_model import FlatModel
-from tfbdl.keras_private import keras_mask
+from tfbdl.keras_private import keras_mask, own_variables
 from tfbdl.keras_private_training import compiled_with
 from tfbdl.likelihoods.positions import with_masks
 from tfbdl.models.alike import Alike
 from tfbdl.models.places import Places
 from tfbdl.models.reweighted import Reweighted, floating, network_of, parts_of
-from tfbdl.models.shared_part import SharedPart
 from tfbdl.programs import Programs
+from tfbdl.shared_part import SharedPart
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -92,7 +92,10 @@ class WeightEnsemble(Reweighted):
         ]
         varying = self._weights.own + (self._states.own if self.states.shape[0] > 1 else [])
         self._num_varying = len(varying)
-        self._part = SharedPart(model, varying)
+        own = set(map(id, varying))
+        self._part = SharedPart(
+            model, lambda layer: any(id(v) in own for v in own_variables(layer))
+        )
 
     @classmethod
     def of(cls, models: Sequence[keras.Model], *, name: str | None = None) -> WeightEnsemble:
@@ -208,19 +211,10 @@ class WeightEnsemble(Reweighted):
         return mean, [keras_mask(output) for output in keras.tree.flatten(first)]
 
     def _member(self, k: tf.Tensor, x: Any) -> Any:
-        own: list[tf.Tensor] = []
-
-        def take(number: Any) -> list[tf.Tensor]:
-            own[:] = map(tf.identity, self._own_values(number))
-            return own[: self._num_varying]
-
-        def run() -> Any:
+        own = [*map(tf.identity, self._own_values(k))]
+        with self._part.known(x, own[: self._num_varying]):
             values = self._with_shared(own)
             return self.network.stateless_call(*values, x, **self._flat.inference)[0]
-
-        with self._part.known(x, run, lambda: take(0)):
-            take(k)
-            return run()
 
     def _own_values(self, k: Any) -> list[tf.Tensor]:
         """The values that member k has for itself."""

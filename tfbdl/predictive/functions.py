@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbdl import kl_term, likelihoods
 from tfbdl.calls import apart
 from tfbdl.draws import DrawnModel, make_draw
+from tfbdl.graphs import Compiled
 from tfbdl.likelihoods import Joint, Likelihood, LikelihoodLike
 from tfbdl.likelihoods.positions import masks_of
 from tfbdl.model_arguments import output_on
@@ -62,7 +63,9 @@ def check_outputs(model: keras.Model, batch: Any, likelihood: Likelihood | None)
 class Functions:
     """The compiled part of `predict` for a model: a loop over draws.
 
-    XLA moves out of the loop what is the same in all draws. Replicas, if the model has several,
+    What comes before the first random layer stands before the loop, and is compiled as its
+    operations ask for: on a CPU, convolutions by TensorFlow. XLA moves out of the loop what else
+    is the same in all draws. Replicas, if the model has several,
     take a share of the draws each. Kept with the model, so that a second prediction compiles
     nothing.
     """
@@ -73,7 +76,7 @@ class Functions:
         self.model = model
         self.likelihood = likelihood
         self._sampler = DrawnModel(model)
-        self._replicas = Replicas(model.distribute_strategy, jit_compile, convolutions=True)
+        self._replicas = Replicas(model.distribute_strategy, jit_compile)
         self._draws_per_call = DRAWS_PER_CALL * self._replicas.num_replicas
         self._programs = Programs(model)
 
@@ -201,45 +204,61 @@ class Functions:
 
     def _moments(self, batch: Any, seed: tf.Tensor, own: tf.Tensor) -> Moments:
         start, stop = tf.unstack(own[0])
-        moments = of_many(
-            lambda s: self._sampler(batch, draw=make_draw(seed, s)),
-            start,
-            stop,
-            self.likelihood,
-            like=self.model(batch, training=False),
-        )
-        return stacked(moments)
+        function, like = self._drawn(batch, seed, start)
+
+        def loop() -> Moments:
+            return stacked(of_many(function, start, stop, self.likelihood, like))
+
+        return self._compiled(loop)
 
     def _log_probs(
         self, x: Any, y: tf.Tensor, seed: tf.Tensor, own: tf.Tensor, count: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         assert self.likelihood is not None
         likelihood = self.likelihood
+        function, _ = self._drawn(x, seed, own[0, 0])
 
-        def draw(s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            outputs = self._sampler(x, draw=make_draw(seed, s))
+        def one(s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            outputs = function(s)
             costs = [tf.cast(cost, tf.float64) for cost in kl_term.per_example(self.model)]
             total = sum(costs, tf.zeros([], tf.float64))
             return tf.cast(likelihood.log_prob(y, outputs), tf.float64), total
 
-        return tf.map_fn(draw, _numbers(own, count), fn_output_signature=(tf.float64, tf.float64))
+        def loop() -> tuple[tf.Tensor, tf.Tensor]:
+            types = tf.float64, tf.float64
+            return tf.map_fn(one, _numbers(own, count), fn_output_signature=types)
+
+        return self._compiled(loop)
 
     def _moments_and_outputs(
         self, batch: Any, seed: tf.Tensor, own: tf.Tensor, count: int
     ) -> tuple[Moments, list[tf.Tensor]]:
         start, stop = tf.unstack(own[0])
-        like = self.model(batch, training=False)
-        outputs = tf.map_fn(
-            lambda s: self._sampler(batch, draw=make_draw(seed, s)),
-            _numbers(own, count),
-            fn_output_signature=tf.nest.map_structure(lambda output: output.dtype, like),
-        )
+        function, like = self._drawn(batch, seed, start)
+        types = tf.nest.map_structure(lambda output: output.dtype, like)
 
-        def kept(s: tf.Tensor) -> Any:
-            return tf.nest.map_structure(lambda output: tf.gather(output, s - start), outputs)
+        def loop() -> tuple[Moments, list[tf.Tensor]]:
+            outputs = tf.map_fn(function, _numbers(own, count), fn_output_signature=types)
 
-        moments = of_many(kept, start, stop, self.likelihood, like)
-        return stacked(moments), [tf.cast(o, tf.float32) for o in keras.tree.flatten(outputs)]
+            def kept(s: tf.Tensor) -> Any:
+                return tf.nest.map_structure(lambda output: tf.gather(output, s - start), outputs)
+
+            moments = of_many(kept, start, stop, self.likelihood, like)
+            return stacked(moments), [tf.cast(o, tf.float32) for o in keras.tree.flatten(outputs)]
+
+        return self._compiled(loop)
+
+    def _drawn(self, x: Any, seed: tf.Tensor, first: tf.Tensor) -> tuple[Callable[..., Any], Any]:
+        """The outputs of draws at x, by their number, and those of the first, in this graph."""
+
+        def function(s: tf.Tensor) -> Any:
+            return self._sampler(x, draw=make_draw(seed, s))
+
+        return function, function(first)
+
+    def _compiled(self, loop: Callable[[], Any]) -> Any:
+        """What a loop over draws gives, compiled apart from the graph around it."""
+        return Compiled(loop, self._replicas.jit_compile, convolutions=True)()
 
 
 def _numbers(own: tf.Tensor, count: int) -> tf.Tensor:

@@ -16,7 +16,8 @@ import tensorflow as tf
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer, shown, verbosity
 from tfbdl.batches import Batch, Batches, batches
-from tfbdl.keras_private import make_default_seed, takes_call_argument, walk
+from tfbdl.draws import is_drawn
+from tfbdl.keras_private import make_default_seed, walk
 from tfbdl.lengths import check_one_length, shapes_of
 from tfbdl.likelihoods import Likelihood, LikelihoodLike
 from tfbdl.likelihoods.positions import masks_of
@@ -282,4 +283,4 @@ def num_functions(model: keras.Model) -> int:
 
 def is_random(model: keras.Model) -> bool:
     """Whether anything in the model can be drawn."""
-    return any(takes_call_argument(layer, "draw") for layer in walk(model))
+    return any(map(is_drawn, walk(model)))
