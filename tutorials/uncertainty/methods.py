@@ -18,8 +18,8 @@ Method = Callable[[Run], Any]
 RATE = 0.2
 """The rate of MC dropout, before all layers with weights but the first."""
 CURVATURE, CURVATURE_DECAY = 0.3, 0.9995
-"""The beginning of IVON's curvature, and its decay, by which it forgets that within the 5,000 steps of
-a training. Chosen on the images that are left out, of Fashion-MNIST."""
+"""The beginning of IVON's curvature, and its decay, by which it forgets that in a training of 5,000
+steps. Chosen on the images that are left out, of Fashion-MNIST."""
 SWAG_EPOCHS, SWAG_RATE = 10, 0.02
 """Behind the plain training: one point of the path an epoch, at a constant rate of SGD."""
 PRIOR = priors.Normal("fan_in", sigma=2**0.5)
