@@ -118,7 +118,8 @@ def _calls_xla(graph: tf.Graph) -> bool:
 
 
 def _is_by_xla(operation: tf.Operation) -> bool:
-    return "_XlaMustCompile" in operation.node_def.attr
+    is_call = operation.type.endswith("PartitionedCall")
+    return is_call and "_XlaMustCompile" in operation.node_def.attr
 
 
 def convolves(graph: tf.Graph) -> bool:
@@ -155,14 +156,17 @@ def _is_slow(node: Any, functions: dict[str, Any]) -> bool:
 def _changing(body: Any) -> list[Any]:
     """The nodes of a loop's body that depend on what it gives back otherwise than it was given."""
     pairs = zip(body.signature.input_arg, body.signature.output_arg, strict=True)
-    names = {given.name for given, back in pairs if body.ret[back.name] != given.name}
-    nodes: list[Any] = []
-    rest = list(body.node_def)
-    while those := [n for n in rest if names & {i.lstrip("^").split(":")[0] for i in n.input}]:
-        names |= {node.name for node in those}
-        nodes += those
-        rest = [node for node in rest if node.name not in names]
-    return nodes
+    todo = [given.name for given, back in pairs if body.ret[back.name] != given.name]
+    takers: dict[str, list[Any]] = {}
+    for node in body.node_def:
+        for ref in node.input:
+            takers.setdefault(ref.lstrip("^").split(":")[0], []).append(node)
+    nodes: dict[str, Any] = {}
+    while todo:
+        new = [node for node in takers.get(todo.pop(), ()) if node.name not in nodes]
+        nodes |= {node.name: node for node in new}
+        todo += [node.name for node in new]
+    return list(nodes.values())
 
 
 def unknown_to_xla(graph: tf.Graph, device: str) -> set[str]:
@@ -219,16 +223,17 @@ def behind(tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
 
 def kinds(ops: Collection[tf.Operation]) -> set[str]:
     """The kinds of operations of a graph, and of those of the functions that they call."""
-    nodes = [operation.node_def for operation in ops]
-    functions: dict[str, Any] = {}
-    if any(map(_called, nodes)):
-        definition = next(iter(ops)).graph.as_graph_def()
-        functions = {f.signature.name: f for f in definition.library.function}
+    if not ops:
+        return set()
+    names = {operation.name for operation in ops}
+    definition = next(iter(ops)).graph.as_graph_def()
+    functions = {f.signature.name: f for f in definition.library.function}
+    nodes = [node for node in definition.node if node.name in names]
     found: set[str] = set()
     while nodes:
         found |= {node.op for node in nodes}
-        names = {name for node in nodes for name in _called(node)} & {*functions}
-        nodes = [node for name in names for node in functions.pop(name).node_def]
+        called = {name for node in nodes for name in _called(node)} & {*functions}
+        nodes = [node for name in called for node in functions.pop(name).node_def]
     return found
 
 

@@ -53,7 +53,7 @@ class SharedPart:
         kept = graph.get_collection_ref(self)  # those named by strings are written into exports
         for inputs, root in kept:
             if [*map(id, inputs)] == [*map(id, leaves)]:
-                with each_call(layers, _Replay(root).listening):
+                with each_call(layers if root.outputs() else (), _Replay(root).listening):
                     yield
                 return
         if tf.compat.v1.get_default_graph() is not graph:
