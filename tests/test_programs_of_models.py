@@ -1,8 +1,10 @@
 """What is compiled of a model is forgotten when a layer of it is changed, in all of the package."""
 
 import gc
+import threading
 import weakref
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -13,6 +15,7 @@ import tfbdl
 from tfbdl import likelihoods
 from tfbdl.graphs import operations
 from tfbdl.inference import Laplace, LogPosterior
+from tfbdl.keras_private import settings_of
 from tfbdl.models import VAE, WeightEnsemble
 from tfbdl.programs import Programs, as_graph
 
@@ -38,6 +41,38 @@ class ProgramsTest(tf.test.TestCase):
         built = ask("a")
         layer(tf.ones([1, 2]))
         self.assertEqual(ask("a"), built)
+
+    def test_held_it_is_looked_at_once(self) -> None:
+        layer, made = keras.layers.Dense(3), []
+        programs, other = Programs(layer), Programs(layer)
+
+        def ask(of: Any = programs) -> Any:
+            return of.of("a", lambda: made.append(of) or len(made))
+
+        with mock.patch.object(tfbdl.programs, "settings_of", wraps=settings_of) as looked:
+            with programs.held():
+                self.assertEqual([ask() for _ in range(5)], [1] * 5)
+                self.assertEqual(looked.call_count, 1)
+                layer.activation = keras.activations.sigmoid
+                self.assertEqual([ask(), ask(other)], [1, 2])
+                answers = []
+                thread = threading.Thread(target=lambda: answers.append(ask()))
+                thread.start()
+                thread.join()
+                self.assertEqual(answers, [3])
+            self.assertEqual([ask(), ask(other)], [3, 2])
+
+    def test_batches_of_a_prediction_are_of_one_look(self) -> None:
+        inputs = keras.Input((4,))
+        model = keras.Model(inputs, tfbdl.layers.BayesDense(1, num_data=N)(inputs))
+        looks = []
+        for size in (N, 1):
+            tfbdl.predict(model, X, 2, batch_size=size, verbose=0)
+            with mock.patch.object(tfbdl.programs, "settings_of", wraps=settings_of) as looked:
+                tfbdl.predict(model, X, 2, batch_size=size, verbose=0)
+                tfbdl.predictive.elbo(model, X, Y, 2, batch_size=size, likelihood=NOISE)
+            looks.append(looked.call_count)
+        self.assertEqual(*looks)
 
 
 class Scaled:

@@ -94,11 +94,12 @@ def let_gradients_die(older: set[str]) -> None:
 @contextmanager
 def gradients_die() -> Iterator[None]:
     """Lets gradients die, as `let_gradients_die`, in graphs that are traced inside the context."""
-    older = custom_gradients()
+    older = [*_gradients]
     try:
         yield
     finally:
-        let_gradients_die(older)
+        if len(_gradients) > len(older) or [*_gradients] != older:
+            let_gradients_die({*older})
 
 
 def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:

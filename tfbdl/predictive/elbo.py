@@ -177,13 +177,14 @@ def _log_probs(
     seed = make_default_seed() if seed is None else seed
     functions = Functions.of(model, likelihood, jit_compile)
     columns, weights, kl, shapes = [], [], 0.0, None
-    for batch in _labelled(data, batch_size):
-        if shapes != (shapes := shapes_of(batch.x)):
-            outputs = functions.check(batch.x)
-        likelihood.check_targets(_that_count(batch)[1], outputs)
-        logs, kl = functions.log_probs(batch.x, batch.y, seed, num_samples)
-        columns.append(logs[:, : batch.size])
-        weights.append(batch.weights[: batch.size].numpy())
+    with functions.programs.held():
+        for batch in _labelled(data, batch_size):
+            if shapes != (shapes := shapes_of(batch.x)):
+                outputs = functions.check(batch.x)
+            likelihood.check_targets(_that_count(batch)[1], outputs)
+            logs, kl = functions.log_probs(batch.x, batch.y, seed, num_samples)
+            columns.append(logs[:, : batch.size])
+            weights.append(batch.weights[: batch.size].numpy())
     logs = np.concatenate(columns, axis=1)
     refuse("log_prob", logs.T, np.isnan(logs.T), model, likelihood)
     return logs, np.concatenate(weights), kl

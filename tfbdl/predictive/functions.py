@@ -78,7 +78,7 @@ class Functions:
         self._sampler = DrawnModel(model)
         self._replicas = Replicas(model.distribute_strategy, jit_compile)
         self._draws_per_call = DRAWS_PER_CALL * self._replicas.num_replicas
-        self._programs = Programs(model)
+        self.programs = Programs(model)
 
     @classmethod
     def of(
@@ -114,7 +114,7 @@ class Functions:
             masks = apart()(lambda x: masks_of(self.model(x, training=False)))
             return tf.function(masks, autograph=False)
 
-        masks = self._programs.of(("masks",), make)(batch)
+        masks = self.programs.of(("masks",), make)(batch)
         return [None if mask is None else mask.numpy() for mask in masks]
 
     def calls(self, num_samples: int) -> int:
@@ -195,7 +195,7 @@ class Functions:
             alone = apart(costs=costs)(function)
             return self._replicas.compile(lambda *args: alone(*args, *static))
 
-        program = self._programs.of((function.__name__, *static), make)
+        program = self.programs.of((function.__name__, *static), make)
         own = self._replicas.scatter(np.stack([ends[:-1], ends[1:]], axis=1))
         return self._replicas.gather(program(*tensors, tf.constant(word(seed), tf.int64), own))
 

@@ -35,22 +35,23 @@ def predict_in_turn(
     outputs = Outputs(functions)
     number = 0
     data = Source.of(data, model)
-    for _ in turns:
-        for i, batch in enumerate(in_batches(data, request.batch_size, needs_y=False).parts):
-            if number == 0:
-                outputs.add(batch)
-            if request.return_samples:
-                ((moments, kept),) = functions.moments_and_outputs(batch.x, request.seed, 0)
-            else:
-                (moments,), kept = functions.moments(batch.x, request.seed, 0), []
-            moments = moments.first(batch.size)
-            if number == 0:
-                total.append(moments)
-                drawn.append([])
-            else:
-                total[i] = merge(total[i], moments)
-            drawn[i].append([output[:, : batch.size] for output in kept])
-        number += 1
+    with functions.programs.held():
+        for _ in turns:
+            for i, batch in enumerate(in_batches(data, request.batch_size, needs_y=False).parts):
+                if number == 0:
+                    outputs.add(batch)
+                if request.return_samples:
+                    ((moments, kept),) = functions.moments_and_outputs(batch.x, request.seed, 0)
+                else:
+                    (moments,), kept = functions.moments(batch.x, request.seed, 0), []
+                moments = moments.first(batch.size)
+                if number == 0:
+                    total.append(moments)
+                    drawn.append([])
+                else:
+                    total[i] = merge(total[i], moments)
+                drawn[i].append([output[:, : batch.size] for output in kept])
+            number += 1
     of_batches = [[np.concatenate(o) for o in zip(*batch, strict=True)] for batch in drawn]
     kept_outputs = of_batches if request.return_samples else []
     return predictions(model, likelihood, outputs, total, kept_outputs, num_samples=number)

@@ -147,7 +147,7 @@ def _of_model(
     outputs = Outputs(functions)
     parts, number = in_batches(data, request.batch_size, needs_y=False)
     num_calls = None if number is None else number * functions.calls(num_samples)
-    with Bar(num_calls, request.verbose) as bar:
+    with functions.programs.held(), Bar(num_calls, request.verbose) as bar:
         for batch in parts:
             outputs.add(batch)
             of_batch = batch.x, request.seed, num_samples
