@@ -36,7 +36,7 @@ class Counting(keras.layers.Layer):
             Counting.calls += 1
             return values
 
-        y = tf.numpy_function(count, [x], x.dtype)
+        y = tf.numpy_function(count, [x], x.dtype, stateful=False)  # else it is not shared
         y.set_shape(x.shape)
         return y
 

@@ -224,11 +224,11 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
         model = linear()
         before = tfbdl.predict(model, X, 5, seed=1, batch_size=10).mean
         functions = Functions.of(model, model.loss)
-        compiled = dict(functions._programs._made)
+        compiled = dict(functions.programs._made)
         self.assertLen(compiled, 1)
         model.layers[0].bias.mu.assign_add([1.0])
         after = tfbdl.predict(model, X[:10], 250, seed=1, batch_size=10)
-        self.assertEqual(functions._programs._made, compiled)
+        self.assertEqual(functions.programs._made, compiled)
         again = tfbdl.predict(model, X, 5, seed=1, batch_size=10).mean
         self.assertAllClose(again, before + 1.0, 1e-5)
         self.assertEqual(after.mean.shape, (10, 1))
