@@ -10,7 +10,7 @@ from absl.testing import parameterized
 
 import tfbdl
 from tfbdl.draws import DrawnModel, make_draw
-from tfbdl.graphs import operations
+from tfbdl.graphs import loop_bodies, operations
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 
@@ -64,14 +64,7 @@ def inputs() -> dict[str, Any]:
 
 def in_loops(function: Any) -> set[str]:
     """The kinds of operations in the loops of a concrete function."""
-    definition = function.graph.as_graph_def()
-    functions = {f.signature.name: f for f in definition.library.function}
-    bodies = [
-        functions[node.attr["body"].func.name]
-        for nodes in (definition.node, *(f.node_def for f in functions.values()))
-        for node in nodes
-        if node.op.endswith("While")
-    ]
+    bodies = loop_bodies(function.graph)
     assert bodies
     return {node.op for body in bodies for node in body.node_def}
 
@@ -102,6 +95,22 @@ class SharedPartTest(tf.test.TestCase, parameterized.TestCase):
         each = [DrawnModel(model)(inputs(), draw=make_draw(7, s)) for s in range(3)]
         self.assertAllClose(run(inputs()), each, 1e-5, 1e-6)
         self.assertGreater(np.std(each, axis=0).min(), 0.0)
+
+    @parameterized.parameters(
+        lambda: [keras.layers.Reshape((6, 1)), keras.layers.LSTM(3)],
+        lambda: [keras.layers.Reshape((6, 1)), keras.layers.Conv1D(2, 3), keras.layers.Flatten()],
+        lambda: [
+            keras.layers.Discretization([-1.0, 0.0, 1.0]),
+            keras.layers.Embedding(4, 2),
+            keras.layers.GlobalAveragePooling1D(),
+        ],
+        lambda: [keras.layers.BatchNormalization(), keras.layers.Dropout(0.5)],
+    )
+    def test_layers_that_read_their_state_are_shared(self, make: Any) -> None:
+        run = looped(network(*make(), keras.layers.Dense(4, activation="elu")))
+        outside = operations(run.get_concrete_function(inputs()).graph)
+        self.assertIn("Elu", outside)
+        self.assertNotIn("Elu", in_loops(run.get_concrete_function(inputs())))
 
     def test_what_comes_after_stays_in_it(self) -> None:
         model = network(tfbdl.layers.BayesDense(4, num_data=40), keras.layers.Dense(4, "tanh"))

@@ -130,17 +130,18 @@ def convolves(graph: tf.Graph) -> bool:
 
 def convolves_slowly(graph: tf.Graph) -> bool:
     """Whether one of `SLOW` is in a loop, and on what changes there; or is in no loop."""
-    definition = graph.as_graph_def()
-    functions = {f.signature.name: f for f in definition.library.function}
-    bodies = [
-        functions[node.attr["body"].func.name]
-        for nodes in (definition.node, *(f.node_def for f in functions.values()))
-        for node in nodes
-        if node.op.endswith("While")
-    ]
+    functions = _functions(graph.as_graph_def())
+    bodies = loop_bodies(graph)
     if not bodies:
         return any(op.startswith(SLOW) for op in operations(graph))
     return any(_is_slow(node, functions) for body in bodies for node in _changing(body))
+
+
+def loop_bodies(graph: tf.Graph) -> list[Any]:
+    """The definitions of the bodies of all loops in it."""
+    functions = _functions(graph.as_graph_def())
+    loops = (node for node in _nodes(graph) if node.op.endswith("While"))
+    return [functions[node.attr["body"].func.name] for node in loops]
 
 
 def _is_slow(node: Any, functions: dict[str, Any]) -> bool:
@@ -175,8 +176,8 @@ def unknown_to_xla(graph: tf.Graph, device: str) -> set[str]:
     Of a `tf.TensorArray` that grows XLA loses what does not fit, without an error. The gradient
     of a loop asks for stacks, whose sizes XLA knows from `maximum_iterations` alone.
     """
-    functions = {f.signature.name for f in graph.as_graph_def().library.function}
-    unknown = operations(graph) - functions - operations_of_xla(device)
+    functions = _functions(graph.as_graph_def())
+    unknown = operations(graph) - functions.keys() - operations_of_xla(device)
     lists = [node for node in _nodes(graph) if node.op == "TensorListSetItem"]
     if any(node.attr["resize_if_index_out_of_bounds"].b for node in lists):
         unknown |= {"a TensorArray of dynamic_size"}
@@ -227,7 +228,7 @@ def kinds(ops: Collection[tf.Operation]) -> set[str]:
         return set()
     names = {operation.name for operation in ops}
     definition = next(iter(ops)).graph.as_graph_def()
-    functions = {f.signature.name: f for f in definition.library.function}
+    functions = _functions(definition)
     nodes = [node for node in definition.node if node.name in names]
     found: set[str] = set()
     while nodes:
@@ -251,6 +252,11 @@ def operations(graph: tf.Graph) -> set[str]:
 def _nodes(graph: tf.Graph) -> Iterator[Any]:
     for nodes in _bodies(graph):
         yield from nodes
+
+
+def _functions(definition: Any) -> dict[str, Any]:
+    """The definitions of the functions of a graph, by their names."""
+    return {f.signature.name: f for f in definition.library.function}
 
 
 def _bodies(graph: tf.Graph) -> list[Any]:

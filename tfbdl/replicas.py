@@ -30,9 +30,7 @@ class Replicas:
     """
 
     def __init__(
-        self,
-        strategy: tf.distribute.Strategy | None,
-        jit_compile: bool | None = None,
+        self, strategy: tf.distribute.Strategy | None, jit_compile: bool | None = None
     ) -> None:
         self.strategy: tf.distribute.Strategy | None = None
         self.num_replicas, self.jit_compile = 1, jit_compile

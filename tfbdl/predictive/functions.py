@@ -65,9 +65,8 @@ class Functions:
 
     What comes before the first random layer stands before the loop, and is compiled as its
     operations ask for: on a CPU, convolutions by TensorFlow. XLA moves out of the loop what else
-    is the same in all draws. Replicas, if the model has several,
-    take a share of the draws each. Kept with the model, so that a second prediction compiles
-    nothing.
+    is the same in all draws. Replicas, if the model has several, take a share of the draws each.
+    Kept with the model, so that a second prediction compiles nothing.
     """
 
     def __init__(
