@@ -342,6 +342,15 @@ class Changing(Mistaken):
         return (1.0 - self.scale) * self.dropout(self.dense(x))
 
 
+@keras.saving.register_keras_serializable("tests")
+class Omitting(Mistaken):
+    """As in blocks of Qwen3: the config lacks an argument without a default."""
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"scale": self.scale, "initializer": self.initializer}
+        return {**keras.layers.Layer.get_config(self), **own}
+
+
 class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
     """Layers whose config does not make them again, though their attributes do."""
 
@@ -351,7 +360,7 @@ class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
         drop, head = keras.layers.Dropout(0.5, name="drop"), keras.layers.Dense(2, name="head")
         return keras.Sequential([keras.Input((3,)), layer, drop, head])
 
-    @parameterized.product(name=tuple(CONVERSIONS), of=(Mistaken, Raising))
+    @parameterized.product(name=tuple(CONVERSIONS), of=(Mistaken, Raising, Omitting))
     def test_conversions(self, name: str, of: type[Mistaken]) -> None:
         model = self.model(of)
         x = RNG.normal(size=(5, 3)).astype("float32")
@@ -361,6 +370,7 @@ class MistakenConfigTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         (Mistaken, None, (TypeError, "area")),
         (Raising, None, (AttributeError, "size")),
+        (Omitting, None, (TypeError, "units")),
         (Changing, "ones", (TypeError, "area")),
     )
     def test_files(

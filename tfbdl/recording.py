@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from tfbdl.keras_private import walk
+from tfbdl.keras_private import own_variables, walk
 from tfbdl.quantization import is_quantized
 from tfbdl.threads import Function, replaced
 
@@ -91,8 +91,6 @@ def _listening(
 
 
 def owners(model: keras.Model) -> list[keras.layers.Layer]:
-    """The innermost layer that holds each of `model.trainable_variables`."""
-    owner: dict[int, keras.layers.Layer] = {}
-    for layer in walk(model):
-        owner.update({id(v): layer for v in layer.trainable_variables})
+    """The layer that made each of `model.trainable_variables`: none that only holds that layer."""
+    owner = {id(v): layer for layer in walk(model) for v in own_variables(layer)}
     return [owner[id(v)] for v in model.trainable_variables]

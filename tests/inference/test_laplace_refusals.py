@@ -187,6 +187,24 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         named = Laplace(model, UNIT, subset_of_weights=["late"], jit_compile=False).fit(X, Y)
         self.assertLen(named.paths, 2)
 
+    def test_a_last_layer_that_another_holds(self) -> None:
+        """As in OPT, whose embeddings hold the table that its outputs are products with."""
+
+        class Holding(keras.layers.Layer):
+            def __init__(self, held: keras.layers.Layer) -> None:
+                super().__init__()
+                self.held = held
+
+            def call(self, x: Any) -> Any:
+                return self.held(x)
+
+        inputs, late = keras.Input((3,)), keras.layers.Dense(3, name="late")
+        body = keras.Model(inputs, late(Holding(late)(inputs)))
+        early = keras.layers.Dense(3, name="early")(body(inputs))
+        laplace = Laplace(keras.Model(inputs, late(early)), UNIT, jit_compile=False)
+        message = ".* would take 'early', but the last to be called is 'late'; name the layer"
+        self.refuses(message, laplace.fit, X, np.ones((11, 3)))
+
     def test_no_mode(self) -> None:
         """An exact Hessian that is not positive definite, with its smallest eigenvalue."""
         likelihood, model, y = case("heteroscedastic")

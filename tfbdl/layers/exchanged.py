@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from tfbdl.arguments import instance, shown
-from tfbdl.configs import keep_config
+from tfbdl.configs import config_of, keep_config
 from tfbdl.held_layers import layer_at, put_layer
 from tfbdl.keras_private import is_built_by_calls
 from tfbdl.keras_private_layers import adopt_signature
@@ -47,7 +47,7 @@ class Exchanged(keras.layers.Layer):
             raise ValueError(f"inner={shown(inner)} must be a dictionary of layers by their places")
         super().__init__(**{"name": layer.name, "dtype": layer.dtype_policy, **kwargs})
         # Its own may ask what it holds for settings, which others in the place need not have.
-        keep_config(layer, layer.get_config())
+        keep_config(layer, config_of(layer))
         for path, new in inner.items():
             instance(f"inner[{path!r}]", new, keras.layers.Layer, "a Keras layer")
             if not isinstance(_held(layer, path), keras.layers.Layer):
