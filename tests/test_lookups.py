@@ -138,6 +138,46 @@ def test_nested_and_shared() -> None:
         tfbdl.predict(model, {"first": X, "second": OUT}, 2, verbose=0)
 
 
+class Places(keras.layers.Layer):
+    """Adds a row of a table for each place, as transformers do whose places are constants."""
+
+    def __init__(self, *, of_variable: bool) -> None:
+        super().__init__()
+        places = keras.ops.expand_dims(keras.ops.arange(5), 0)
+        self.places = keras.Variable(places, trainable=False) if of_variable else places
+        self.table = keras.layers.Embedding(5, 4, name="places")
+
+    def call(self, x: Any) -> Any:
+        return x + self.table(self.places)
+
+
+def placed(*, of_variable: bool = False) -> Any:
+    keras.utils.set_random_seed(0)
+    words = keras.Input((5,), dtype="int32")
+    h = Places(of_variable=of_variable)(embedding()(words))
+    outputs = keras.layers.Dense(3)(keras.layers.GlobalAveragePooling1D()(h))
+    model = keras.Model(words, outputs)
+    model.compile("adam", likelihoods.Categorical())
+    return model
+
+
+def test_constants() -> None:
+    """Rows for constants that a layer holds are of no input."""
+    model = placed()
+    assert [layer.name for layer, _ in Lookups(model).indices(X)] == ["table"]
+    tfbdl.predict(model, X, 0, verbose=0)
+    with pytest.raises(ValueError, match=REFUSED):
+        tfbdl.predict(model, OUT, 0, verbose=0)
+
+
+@pytest.mark.parametrize("structure", ["diag", "kron"])
+def test_posteriors_of_rows_for_constants(structure: str) -> None:
+    def draws(model: Any) -> np.ndarray:
+        return inference.Laplace(model, hessian_structure=structure).fit(X, Y).sample(9)
+
+    np.testing.assert_allclose(draws(placed()), draws(placed(of_variable=True)), 1e-4)
+
+
 def test_quantized() -> None:
     """Keras calls them by another name."""
     model = network()

@@ -96,6 +96,10 @@ class Lookups:
 
 
 def _is_lookup(call: Call) -> bool:
-    """Whether it is one in this graph, and no product with the table."""
+    """Whether it is one in this graph, no product with the table, and not of constants.
+
+    Those are eager tensors that a layer holds, as the places of tokens, and are no inputs.
+    """
     x, here = call.x, tf.compat.v1.get_default_graph()
-    return isinstance(x, tf.Tensor) and x.graph is here and call.z.shape.rank == x.shape.rank + 1
+    is_here = isinstance(x, tf.Tensor) and getattr(x, "graph", None) is here
+    return is_here and call.z.shape.rank == x.shape.rank + 1
