@@ -108,9 +108,9 @@ class SharedPartTest(tf.test.TestCase, parameterized.TestCase):
     )
     def test_layers_that_read_their_state_are_shared(self, make: Any) -> None:
         run = looped(network(*make(), keras.layers.Dense(4, activation="elu")))
-        outside = operations(run.get_concrete_function(inputs()).graph)
-        self.assertIn("Elu", outside)
-        self.assertNotIn("Elu", in_loops(run.get_concrete_function(inputs())))
+        function = run.get_concrete_function(inputs())
+        self.assertIn("Elu", operations(function.graph))
+        self.assertNotIn("Elu", in_loops(function))
 
     def test_what_comes_after_stays_in_it(self) -> None:
         model = network(tfbdl.layers.BayesDense(4, num_data=40), keras.layers.Dense(4, "tanh"))

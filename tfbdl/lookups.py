@@ -96,9 +96,9 @@ class Lookups:
 
 
 def _is_lookup(call: Call) -> bool:
-    """Whether it is one in this graph, no product with the table, and not of constants.
+    """Whether it is a lookup in this graph, for inputs: no product with the table.
 
-    Those are eager tensors that a layer holds, as the places of tokens, and are no inputs.
+    Eager indices are constants that a layer holds, as the places of tokens.
     """
     x, here = call.x, tf.compat.v1.get_default_graph()
     is_here = isinstance(x, tf.Tensor) and getattr(x, "graph", None) is here
