@@ -109,11 +109,12 @@ soak: $(INSTALLED)-soak
 	@cd benchmarks && PYTHONPATH=$(CURDIR) ../$(BIN)/python -m soak $(SOAK)
 
 bench: $(INSTALLED)
-	@echo "==> timing beside peers, each in an environment of its own (GBs; 2 hours on 2 cores), into runs/"
+	@echo "==> timing beside peers, each in an environment of its own (GBs; 3 hours on 2 cores), into runs/"
 	@$(BIN)/python benchmarks/bench.py
 	@$(BIN)/python benchmarks/loop.py
 	@$(BIN)/python benchmarks/predict.py
 	@$(BIN)/python benchmarks/startup.py
+	@$(BIN)/python benchmarks/effective_samples.py
 	@$(BIN)/python benchmarks/growth.py
 
 gpu: $(INSTALLED)

@@ -33,8 +33,6 @@ sys.path.insert(0, str(PEERS))
 import report  # noqa: E402
 import work  # noqa: E402
 
-from tfbdl.inference import ess  # noqa: E402
-
 PACKAGES: dict[str, tuple[str, ...]] = {
     "tfbdl": ("tfbdl",),
     "adam": ("tfbdl",),
@@ -160,15 +158,9 @@ class Worker:
         self._process.stdin.flush()
         return self._answer()
 
-    @property
-    def effective(self) -> float:
-        """How many samples of a round are effective for the length of all weights.
-
-        It is the same for networks that differ by a symmetry alone. Twice those of the second half.
-        """
-        samples = np.load(self._samples)
-        weights = samples[len(samples) // 2 :, : work.WEIGHTS.get(self._name)]
-        return 2.0 * float(ess(np.sum(weights**2, axis=1)[:, None]))
+    def samples(self) -> np.ndarray:
+        """Those of the last round."""
+        return np.load(self._samples)
 
     def close(self) -> None:
         """Ends the process."""
@@ -220,8 +212,6 @@ def measured(
     for peer, worker in workers.items():
         columns = {column: [row[column] for row in rows[peer]] for column in ("seconds", "units")}
         rounds_of[peer] = {**columns, "first": worker.first, "version": worker.version}
-        if work.UNITS[name] == "gradient":
-            rounds_of[peer]["effective"] = worker.effective
         worker.close()
     return rounds_of
 

@@ -56,22 +56,20 @@ def table(works: dict[str, Any]) -> list[str]:
     lines = []
     for name, peers in works.items():
         unit = work.UNITS[name]
-        effective = any("effective" in rows for rows in peers.values() if isinstance(rows, dict))
-        more = [" effective samples a second |"] if effective else []
         lines += [f"**{work.TITLES[name]}**", ""]
-        lines += [f"| | ms a {unit} | times this package's | first round (s) |" + "".join(more)]
-        lines += ["|---" * (4 + effective) + "|"]
+        lines += [
+            f"| | ms a {unit} | times this package's | first round (s) |",
+            "|---|---|---|---|",
+        ]
         for peer, rows in peers.items():
             if isinstance(rows, str):
-                lines.append(f"| {label(peer, name)} | {rows} | | |" + " |" * effective)
+                lines.append(f"| {label(peer, name)} | {rows} | | |")
                 continue
             seconds = per_unit(rows)
             cells = [f"{1e3 * np.median(seconds):.3g}", "", f"{rows['first']:.1f}"]
             if isinstance(peers.get("tfbdl"), dict):
                 low, middle, high = np.percentile(seconds / per_unit(peers["tfbdl"]), [10, 50, 90])
                 cells[1] = f"{middle:.2f} ({low:.2f} to {high:.2f})"
-            if effective:
-                cells.append(f"{rows['effective'] / np.median(rows['seconds']):.3g}")
             lines.append(f"| {label(peer, name)} | {' | '.join(cells)} |")
         lines.append("")
     return lines

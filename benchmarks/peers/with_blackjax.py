@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,48 +24,50 @@ def parts(theta: jax.Array, *shapes: tuple[int, ...]) -> list[jax.Array]:
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
-def log_density_46() -> tuple[Callable[[jax.Array], jax.Array], int]:
-    """The log density on the curve.
+class LogDensity(NamedTuple):
+    """A function of D numbers."""
 
-    The softplus of the last parameter is the noise scale, from Gamma(1/2, 1).
+    of: Callable[[jax.Array], jax.Array]
+    size: int
+
+
+def log_density(name: str, x: np.ndarray, y: np.ndarray) -> LogDensity:
+    """That of one of `work.POSTERIORS`.
+
+    The softplus of the last parameter of a regression is its noise, from Gamma(1/2, 1).
     """
-    x, y = map(jnp.asarray, work.curve())
-    shapes = list(zip(work.TANH[:-1], work.TANH[1:], strict=True))
+    sizes, activation, use_bias = work.POSTERIORS[name]
+    is_regression = not np.issubdtype(y.dtype, np.integer)
+    activate = {"tanh": jnp.tanh, "relu": jax.nn.relu}[activation]
+    shapes: list[tuple[int, ...]] = []
+    for pair in itertools.pairwise(sizes):
+        shapes += [pair, pair[1:]] if use_bias else [pair]
+    size = sum(int(np.prod(shape)) for shape in shapes)
+    inputs, targets = jnp.asarray(x), jnp.asarray(y)
 
-    def log_density(theta: jax.Array) -> jax.Array:
-        *weights, raw = parts(theta, *shapes, ())
-        f = x
-        for i, w in enumerate(weights):
-            f = (jnp.tanh(f) if i else f) @ w
+    def of(theta: jax.Array) -> jax.Array:
+        weights, f = parts(theta[:size], *shapes), inputs
+        kernels = weights[:: 1 + use_bias]
+        biases = weights[1::2] if use_bias else [0.0] * len(kernels)
+        for i, (kernel, bias) in enumerate(zip(kernels, biases, strict=True)):
+            f = (activate(f) if i else f) @ kernel + bias
+        log_prior = -0.5 * jnp.sum(theta[:size] ** 2)
+        if not is_regression:
+            return log_prior + jax.nn.log_softmax(f)[jnp.arange(len(y)), targets].sum()
+        raw = theta[size]
         scale = jax.nn.softplus(raw)
-        likelihood = -len(x) * jnp.log(scale) - 0.5 * jnp.sum(((y - f) / scale) ** 2)
-        prior = -0.5 * jnp.log(scale) - scale + jax.nn.log_sigmoid(raw)
-        return likelihood + prior - 0.5 * jnp.sum(theta[:-1] ** 2)
+        log_prior += -0.5 * jnp.log(scale) - scale + jax.nn.log_sigmoid(raw)
+        return log_prior - len(x) * jnp.log(scale) - 0.5 * jnp.sum(((targets - f) / scale) ** 2)
 
-    return log_density, 46
-
-
-def log_density_small() -> tuple[Callable[[jax.Array], jax.Array], int]:
-    """The log density on images."""
-    x, y = map(jnp.asarray, work.images(1000))
-    inputs, units, classes = work.SMALL
-    shapes = ((inputs, units), (units,), (units, classes), (classes,))
-
-    def log_density(theta: jax.Array) -> jax.Array:
-        w0, b0, w1, b1 = parts(theta, *shapes)
-        logits = jnp.tanh(x @ w0 + b0) @ w1 + b1
-        log_p = jax.nn.log_softmax(logits)[jnp.arange(len(y)), y]
-        return log_p.sum() - 0.5 * jnp.sum(theta**2)
-
-    return log_density, sum(int(np.prod(shape)) for shape in shapes)
+    return LogDensity(of, size + is_regression)
 
 
-def chain(of: Any, samples: int, make: Any, gradients: int = 1) -> Round:
+def chain(density: LogDensity, samples: int, make: Any, gradients: int = 1) -> Round:
     """A chain with fixed steps; each round the same.
 
     `make` makes a kernel with unit masses; each of its integration steps takes so many gradients.
     """
-    log_density, size = of()
+    log_density, size = density
     kernel = make(log_density, inverse_mass_matrix=jnp.ones(size))
     start = kernel.init(jnp.asarray(work.start(size)), jax.random.key(1))
 
@@ -83,8 +86,8 @@ def chain(of: Any, samples: int, make: Any, gradients: int = 1) -> Round:
     return run
 
 
-chain_46 = partial(chain, log_density_46, work.SAMPLES_46)
-chain_small = partial(chain, log_density_small, work.SAMPLES_SMALL)
+chain_46 = partial(chain, log_density("curve", *work.curve()), work.SAMPLES_46)
+chain_small = partial(chain, log_density("images", *work.images(1000)), work.SAMPLES_SMALL)
 
 
 def hmc_46() -> Round:
@@ -164,3 +167,74 @@ def mams_46() -> Round:
         )
 
     return chain_46(make, gradients=2)
+
+
+def trajectories(length: float) -> Any:
+    """A kernel of MAMS with trajectories of U(0.5, 1.5) times that length; speeds as in `mclmc`."""
+
+    def make(log_density: Any, step_size: jax.Array, inverse_mass_matrix: jax.Array) -> Any:
+        def num_steps(key: jax.Array) -> jax.Array:
+            drawn = length * jax.random.uniform(key, minval=0.5, maxval=1.5)
+            return jnp.clip(jnp.ceil(drawn / step_size), 1, work.MOST_STEPS).astype(int)
+
+        return blackjax.adjusted_mclmc_dynamic(
+            log_density,
+            step_size=len(inverse_mass_matrix) ** 0.5 * step_size,
+            inverse_mass_matrix=inverse_mass_matrix,
+            integration_steps_fn=num_steps,
+        )
+
+    return make
+
+
+def isokinetic(length: float) -> Any:
+    """A kernel of MCLMC."""
+
+    def make(log_density: Any, step_size: jax.Array, inverse_mass_matrix: jax.Array) -> Any:
+        return mclmc(step_size, length, work.THINNING["mclmc"])(log_density, inverse_mass_matrix)
+
+    return make
+
+
+def chains(path: str) -> Round:
+    """Chains that go on from where the file of their settings says."""
+    with np.load(path) as given:
+        settings = dict(given)
+    kernel, length = str(settings["kernel"]), float(settings["length"])
+    density = log_density(str(settings["name"]), settings["x"], settings["y"])
+    make = {
+        "nuts": blackjax.nuts,
+        "mams": trajectories(length),
+        "mclmc": isokinetic(length),
+    }[kernel.removesuffix("_diagonal")]
+    theta = jnp.asarray(settings["theta"])
+    squares = jnp.broadcast_to(settings["scale"] ** 2, theta.shape)
+    tuned = jnp.asarray(settings["step_size"]), squares
+
+    def init(theta: jax.Array, key: jax.Array, step_size: jax.Array, squares: jax.Array) -> Any:
+        return make(density.of, step_size=step_size, inverse_mass_matrix=squares).init(theta, key)
+
+    def step(state: Any, key: jax.Array, step_size: jax.Array, squares: jax.Array) -> Any:
+        one = make(density.of, step_size=step_size, inverse_mass_matrix=squares)
+        state, info = one.step(key, state)
+        return state, (state.position, info.num_integration_steps)
+
+    @jax.jit
+    def sample(states: Any, key: jax.Array) -> Any:
+        def all_chains(states: Any, key: jax.Array) -> Any:
+            return jax.vmap(step)(states, jax.random.split(key, len(theta)), *tuned)
+
+        keys = jax.random.split(key, work.samples_a_round(kernel))
+        return jax.lax.scan(all_chains, states, keys)
+
+    first, key = jax.random.split(jax.random.key(0))
+    states = jax.vmap(init)(theta, jax.random.split(first, len(theta)), *tuned)
+    gradients = 1 if kernel.startswith("nuts") else 2
+
+    def run() -> dict[str, Any]:
+        nonlocal states, key
+        of_round, key = jax.random.split(key)
+        states, (drawn, steps) = jax.block_until_ready(sample(states, of_round))
+        return {"units": float(gradients * steps.sum()), "samples": np.asarray(drawn)}
+
+    return run

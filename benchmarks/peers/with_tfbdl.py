@@ -21,6 +21,8 @@ from benchmarks.compiled_epochs import compiled_epoch
 from benchmarks.plain_networks import resnet20
 from tfbdl import layers
 from tfbdl.inference import HMC, MAMS, MCLMC, NUTS, Laplace, LogPosterior
+from tfbdl.inference.mcmc.kernels import Kernel
+from tfbdl.inference.mcmc.stepping import Draws
 from tfbdl.likelihoods import Categorical, Expected, Normal
 from tfbdl.optimizers import IVON, SGHMC, SGLD
 from tfbdl.priors import GammaScale
@@ -151,34 +153,46 @@ def batch_ensemble() -> Round:
     return steps(ensemble, work.BATCH, *work.images(work.STEPS * work.BATCH))
 
 
-def chain(target: LogPosterior, kernel: Any, num_samples: int, thinning: int) -> Round:
-    """A chain with fixed steps; each round the same."""
-    theta = work.start(target.size)[np.newaxis]
-    sample = compiled_chains(target, kernel, theta, num_samples, thinning)
+def posterior(name: str, x: np.ndarray, y: np.ndarray) -> LogPosterior:
+    """One of `work.POSTERIORS`; of a regression with the noise among the parameters."""
+    sizes, activation, use_bias = work.POSTERIORS[name]
+    *hidden, last = (keras.layers.Dense(n, use_bias=use_bias) for n in sizes[1:])
+    for layer in hidden:
+        layer.activation = keras.activations.get(activation)
+    stack, prior = [keras.Input(sizes[:1]), *hidden, last], {"*": 1.0}
+    if np.issubdtype(y.dtype, np.integer):
+        return LogPosterior(keras.Sequential(stack), prior, x, y, likelihood=Categorical())
+    noise = layers.LearnedScale()
+    prior[noise.name] = GammaScale()
+    network = keras.Sequential([*stack, noise])
+    return LogPosterior(network, prior, x, y, likelihood=Normal("predicted"))
 
-    def run() -> dict[str, float]:
+
+def chain(
+    name: str,
+    data: tuple[np.ndarray, np.ndarray],
+    num_samples: int,
+    kernel: Kernel,
+    thinning: int = 1,
+) -> Round:
+    """A chain with fixed steps."""
+    target = posterior(name, *data)
+    theta = work.start(target.size)[np.newaxis]
+    return going_on(compiled_chains(target, kernel, theta, num_samples, thinning))
+
+
+def going_on(sample: Callable[[], Draws]) -> Round:
+    """Rounds of chains; their samples have shape (S, C, D)."""
+
+    def run() -> dict[str, Any]:
         draws = sample()
-        return {"units": float(np.sum(draws.num_gradients)), "samples": draws.theta[:, 0]}
+        return {"units": float(np.sum(draws.num_gradients)), "samples": draws.theta}
 
     return run
 
 
-def chain_46(kernel: Any, thinning: int = 1) -> Round:
-    """A chain on the curve, with the noise among the parameters."""
-    hidden = [keras.layers.Dense(n, "tanh", use_bias=False) for n in work.TANH[1:-1]]
-    stack = [*hidden, keras.layers.Dense(1, use_bias=False), layers.LearnedScale()]
-    network = keras.Sequential([keras.Input((work.TANH[0],)), *stack])
-    prior = {"*": 1.0, stack[-1].name: GammaScale()}
-    target = LogPosterior(network, prior, *work.curve(), likelihood=Normal("predicted"))
-    return chain(target, kernel, work.SAMPLES_46, thinning)
-
-
-def chain_small(kernel: Any, thinning: int = 1) -> Round:
-    """A chain on images."""
-    stack = [keras.layers.Dense(work.SMALL[1], "tanh"), keras.layers.Dense(work.SMALL[2])]
-    network = keras.Sequential([keras.Input((work.SMALL[0],)), *stack])
-    target = LogPosterior(network, 1.0, *work.images(1000), likelihood=Categorical())
-    return chain(target, kernel, work.SAMPLES_SMALL, thinning)
+chain_46 = partial(chain, "curve", work.curve(), work.SAMPLES_46)
+chain_small = partial(chain, "images", work.images(1000), work.SAMPLES_SMALL)
 
 
 def trajectories(step_size: float, num_steps: int, kernel: type[HMC] = HMC) -> HMC:
@@ -201,6 +215,40 @@ mclmc_small = partial(
     MCLMC(step_size=work.MCLMC_SMALL, decoherence_length=work.DECOHERENCE_SMALL),
     work.ISOKINETIC_SMALL,
 )
+
+
+KERNELS: dict[str, Kernel] = {
+    "nuts": NUTS(),
+    "nuts_diagonal": NUTS(mass_matrix="diagonal"),
+    "mams": MAMS(),
+    "mams_diagonal": MAMS(mass_matrix="diagonal"),
+    "mclmc": MCLMC(),
+    "mclmc_diagonal": MCLMC(mass_matrix="diagonal"),
+}
+"""Those whose effective samples are counted, by the names that files of settings have."""
+
+
+def length_of(kernel: Kernel) -> float:
+    """The length of a kernel's trajectories, or over which it forgets; 0 of others."""
+    names = ("trajectory_length", "decoherence_length")
+    return next((getattr(kernel, name) for name in names if hasattr(kernel, name)), 0.0)
+
+
+def chains(path: str) -> Round:
+    """Chains that go on from where the file of their settings says."""
+    with np.load(path) as given:
+        settings = dict(given)
+    name, kernel = str(settings["name"]), str(settings["kernel"])
+    target = posterior(name, settings["x"], settings["y"])
+    sample = compiled_chains(
+        target,
+        KERNELS[kernel].for_priors(target.priors),
+        settings["theta"],
+        work.samples_a_round(kernel),
+        work.THINNING.get(kernel, 1),
+        tuned=(settings["step_size"], settings["scale"]),
+    )
+    return going_on(sample)
 
 
 def fitted(subset: str, structure: str) -> tuple[Laplace, np.ndarray, np.ndarray]:

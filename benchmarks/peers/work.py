@@ -25,8 +25,19 @@ SMALL = (784, 50, 10)
 """The network of the chains on 1,000 images."""
 SAMPLES_46, SAMPLES_SMALL = 2000, 300
 """Samples of a chain, a round. All packages start at the same point, with unit masses."""
-WEIGHTS = dict.fromkeys(("hmc_46", "nuts_46", "mclmc_46", "mams_46"), 45)
-"""How many of a sample's parameters are weights, where not all are; the others come last."""
+POSTERIORS = {
+    "curve": (TANH, "tanh", False),
+    "concrete": ((8, 50, 1), "relu", True),
+    "images": (SMALL, "tanh", True),
+}
+"""Sizes, activation and whether there are biases, of networks whose effective samples are counted.
+
+Weights come from N(0, 1); regressions have a noise from Gamma(1/2, 1), behind the weights.
+"""
+THINNING = {"mclmc": 10, "mclmc_diagonal": 10}
+"""Steps from sample to sample, where they are several."""
+MOST_STEPS = 1000
+"""Steps of a trajectory, at most."""
 TRAJECTORY_46, TRAJECTORY_SMALL = 100, 20
 """Leapfrog steps of HMC."""
 STEP_46, STEP_SMALL = 0.0025, 0.01
@@ -82,6 +93,11 @@ UNITS = dict.fromkeys(TITLES, "step") | {
     **dict.fromkeys(("hmc_small", "nuts_small", "mclmc_small"), "gradient"),
     **dict.fromkeys(("laplace_kron", "laplace_diag", "laplace_last"), "fit"),
 }
+
+
+def samples_a_round(kernel: str) -> int:
+    """Samples that a chain of one of those kernels has in a round."""
+    return 500 if kernel in THINNING else 20
 
 
 def images(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,11 @@
 """One package at one work: a round for each line that is read, its seconds in a line of JSON.
 
     python benchmarks/peers/worker.py PEER WORK SAMPLES
+    python benchmarks/peers/worker.py PEER WORK:FILE SAMPLES
 
-`with_PEER.py` has a function of the name of the work, which builds and compiles it, and returns a
-function that does a round and says in a dictionary what it did: "units", and for chains "samples",
-an array that is kept in the file SAMPLES, outside of the seconds.
+`with_PEER.py` has a function of the name of the work, or of a work and its file, which builds and
+compiles it, and returns a function that does a round and says in a dictionary what it did: "units",
+and for chains "samples", an array that is kept in the file SAMPLES, outside of the seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def main() -> None:
         print(json.dumps({"seconds": seconds, "units": units}), file=answers)
 
     started = time.perf_counter()
-    run = getattr(importlib.import_module(f"with_{peer}"), work)()
+    name, *file = work.split(":", 1)
+    run = getattr(importlib.import_module(f"with_{peer}"), name)(*file)
     done = run()
     answer(time.perf_counter() - started, **done)
     for _ in sys.stdin:
