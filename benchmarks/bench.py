@@ -159,7 +159,7 @@ class Worker:
         return self._answer()
 
     def samples(self) -> np.ndarray:
-        """Those of the last round."""
+        """The samples of the last round."""
         return np.load(self._samples)
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class LogDensity(NamedTuple):
 
 
 def log_density(name: str, x: np.ndarray, y: np.ndarray) -> LogDensity:
-    """That of one of `work.POSTERIORS`.
+    """The log density of one of `work.POSTERIORS`.
 
     The softplus of the last parameter of a regression is its noise, from Gamma(1/2, 1).
     """

@@ -225,7 +225,7 @@ KERNELS: dict[str, Kernel] = {
     "mclmc": MCLMC(),
     "mclmc_diagonal": MCLMC(mass_matrix="diagonal"),
 }
-"""Those whose effective samples are counted, by the names that files of settings have."""
+"""Kernels whose effective samples are counted, by the names that files of settings have."""
 
 
 def length_of(kernel: Kernel) -> float:
