@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import tempfile
 from typing import Any
 
@@ -13,6 +14,7 @@ from absl.testing import parameterized
 import tfbdl
 from tfbdl import likelihoods
 from tfbdl.inference import EmpiricalBayes, Laplace, NeuralLinear
+from tfbdl.training.steps_of_fit import StepsOfFit
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)).astype("float32")
@@ -31,6 +33,11 @@ def network(units: int = 1, loss: Any = None, **kwargs: Any) -> Any:
 
 def fit(model: Any, callback: Any, epochs: int) -> None:
     model.fit(X, Y, batch_size=40, epochs=epochs, callbacks=[callback], verbose=0)
+
+
+def fit_and_validate(model: Any, callbacks: Any) -> None:
+    given = {"validation_data": (X, Y), "batch_size": 40, "epochs": 3}
+    model.fit(X, Y, callbacks=callbacks, verbose=0, **given)
 
 
 def loop(model: Any, callback: Any, epochs: int) -> None:
@@ -130,6 +137,82 @@ class EmpiricalBayesTest(tf.test.TestCase, parameterized.TestCase):
         callback = EmpiricalBayes(Laplace(model, likelihoods.Joint(laws, **others)), X, Y)
         with contextlib.nullcontext() if same else self.assertRaisesRegex(ValueError, "not that"):
             callback.set_model(model)
+
+
+class Interrupting(keras.callbacks.Callback):
+    """Raises in a place of the second epoch, as Ctrl-C does."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__()
+        self.place, self.epoch = place, 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.epoch = epoch
+        self.interrupt("on_epoch_begin")
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.interrupt("on_test_batch_end")
+
+    def interrupt(self, place: str) -> None:
+        if (place, self.epoch) == (self.place, 1):
+            raise KeyboardInterrupt
+
+
+class InterruptedTest(tf.test.TestCase, parameterized.TestCase):
+    """Training that follows on an interrupted one is that of a network without the prior."""
+
+    @parameterized.parameters("on_epoch_begin", "on_test_batch_end", "a step")
+    def test_in_fit(self, place: str) -> None:
+        model = network()
+        callbacks = [self.callback(model), Interrupting(place)]
+        if place == "a step":
+            self.interrupt_the_second_step(model)
+        with self.assertRaises(KeyboardInterrupt):
+            fit_and_validate(model, callbacks)
+        self.assert_without_prior(model)
+
+    def test_in_the_loop(self) -> None:
+        model = network()
+        with self.assertRaises(KeyboardInterrupt):
+            settings = {"batch_size": 40, "epochs": 3, "verbose": 0, "jit_compile": False}
+            callbacks = [self.callback(model), Interrupting("on_epoch_begin")]
+            tfbdl.train(model, X, Y, callbacks=callbacks, **settings)
+        self.assertEqual(model.losses, [])
+        self.assert_without_prior(model)
+
+    @staticmethod
+    def callback(model: Any) -> EmpiricalBayes:
+        laplace = Laplace(model, subset_of_weights="all", prior_precision=1e3, jit_compile=False)
+        return EmpiricalBayes(laplace, X, Y, start=99)
+
+    @staticmethod
+    def interrupt_the_second_step(model: Any) -> None:
+        made = model.make_train_function
+
+        def make(force: bool = False) -> None:
+            made(force)
+            whole, count = model.train_function, itertools.count()
+
+            def step(iterator: Any) -> Any:
+                if next(count) == 1:
+                    raise KeyboardInterrupt
+                return whole(iterator)
+
+            if not isinstance(whole, StepsOfFit):
+                model.train_function = step
+
+        model.make_train_function = make
+
+    def assert_without_prior(self, model: Any) -> None:
+        vars(model).pop("make_train_function", None)
+        plain = network()
+        plain.set_weights(model.get_weights())
+        for one in (model, plain):
+            one.fit(X, Y, batch_size=40, epochs=3, verbose=0)
+        self.assertAllClose(model.get_weights(), plain.get_weights(), rtol=1e-6)
+        self.assertAllClose(
+            model.evaluate(X, Y, verbose=0), plain.evaluate(X, Y, verbose=0), rtol=1e-6
+        )
 
 
 class ResumeTest(tf.test.TestCase, parameterized.TestCase):

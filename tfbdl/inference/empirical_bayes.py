@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -17,6 +18,7 @@ from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.laplace import Laplace
 from tfbdl.likelihoods import Joint, Likelihood, Normal
 from tfbdl.sources import GENERATOR, NO_TARGETS, Source, kind_of
+from tfbdl.training.steps_of_fit import StepsOfFit
 
 
 class EmpiricalBayes(keras.callbacks.Callback):
@@ -94,12 +96,24 @@ class EmpiricalBayes(keras.callbacks.Callback):
         self._noise_of_loss = _noise(model, self.laplace)
         data = Source(**self._data, model=model)
         self._num_data = sum(element.size for element in data.elements())
-        self._penalties = [_Penalty(weight) for weight in self.laplace.weights_with_posterior]
+        self._is_training = tf.Variable(0.0, trainable=False)
+        weights = self.laplace.weights_with_posterior
+        self._penalties = [_Penalty(weight, self._is_training) for weight in weights]
         model.train_function = None  # it may have been traced without the penalties
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self._is_current = False
         self._set_penalties()
+        if self.model.train_function is None:
+            self._is_training.assign(1.0)  # by `tfbdl.train`, which calls `on_train_error`
+            return
+        self.model.make_test_function()
+        for function in ("train_function", "test_function"):
+            StepsOfFit(self.model, self._penalized, function)
+
+    def on_train_error(self) -> None:
+        """Leaves the weights without the prior, where an error has ended `tfbdl.train`."""
+        self._remove_penalties()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         last = epoch - (epoch - self.start) % self.every
@@ -122,9 +136,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         if not self._is_current:
             self.laplace.fit(**self._data)
-        for penalty in self._penalties:
-            penalty.remove()
-        self.model.train_function = self.model.test_function = None
+        self._remove_penalties()
 
     def get_state(self) -> dict[str, np.ndarray]:
         """The hyperparameters chosen so far, and the `log_marginal_likelihood` of each."""
@@ -142,6 +154,20 @@ class EmpiricalBayes(keras.callbacks.Callback):
         values = zip(state["epochs"], state["log_marginal_likelihood"], strict=True)
         self.log_marginal_likelihood = {int(epoch): float(value) for epoch, value in values}
 
+    @contextmanager
+    def _penalized(self, iterator: Any) -> Iterator[None]:
+        """Has a step of `fit` count the prior."""
+        self._is_training.assign(1.0)
+        try:
+            yield
+        finally:
+            self._is_training.assign(0.0)
+
+    def _remove_penalties(self) -> None:
+        for penalty in self._penalties:
+            penalty.remove()
+        self.model.train_function = self.model.test_function = None
+
     def _set_penalties(self) -> None:
         sizes = [penalty.size for penalty in self._penalties]
         delta = prior.of_each_weight(self.laplace.prior_precision, sizes)
@@ -152,21 +178,29 @@ class EmpiricalBayes(keras.callbacks.Callback):
 
 
 class _Penalty(keras.regularizers.Regularizer):
-    """c / 2 |w|^2 of a weight, as its Keras regulariser."""
+    """c / 2 |w|^2 of a weight, as its Keras regulariser.
 
-    def __init__(self, weight: keras.Variable) -> None:
+    It is 0 outside of training: one that an interrupted `fit` leaves behind changes nothing.
+
+    Args:
+        weight: without a regulariser of its own.
+        is_training: a variable of all penalties, 0 or 1.
+    """
+
+    def __init__(self, weight: keras.Variable, is_training: tf.Variable) -> None:
         if weight.regularizer is not None and not isinstance(weight.regularizer, _Penalty):
             raise ValueError(
                 f"weight={weight.path!r} has a regulariser, and the prior would count twice; "
                 "leave it out"
             )
-        self._weight = weight
+        self._weight, self._is_training = weight, is_training
         self.size = math.prod(weight.shape)
         self._strength = tf.Variable(tf.zeros(weight.shape, weight.dtype), trainable=False)
         weight.regularizer = self
 
     def __call__(self, w: tf.Tensor) -> tf.Tensor:
-        return 0.5 * tf.reduce_sum(self._strength * tf.convert_to_tensor(w) ** 2)
+        penalty = 0.5 * tf.reduce_sum(self._strength * tf.convert_to_tensor(w) ** 2)
+        return tf.cast(self._is_training, penalty.dtype) * penalty
 
     def remove(self) -> None:
         """Leaves the weight without a regulariser, as it was."""

@@ -104,7 +104,8 @@ def train(
         callbacks: Keras callbacks, called around training and epochs, not batches; each
             `KLSchedule` among them is part of the compiled steps. `ELBOLogger`, `TrainLogger` and
             `PosteriorTensorBoard` are for `model.fit` alone. The checkpoint keeps the state of
-            those that have a `get_state` and a `set_state`, such as `inference.EmpiricalBayes`.
+            those that have a `get_state` and a `set_state`, such as `inference.EmpiricalBayes`. An
+            `on_train_error` is called where training ends by an exception.
         changed: what is other than in the run found in `savedir`, on purpose: any of "model",
             "loss" and "optimizer". The model must have weights of the same shapes; an optimizer
             begins anew.
@@ -179,6 +180,7 @@ def train(
                 callbacks=callbacks,
                 changed=changed,
             ) as run,
+            _told_of_errors(callbacks),
         ):
             return _train(
                 model,
@@ -225,6 +227,17 @@ def _train(
             break
     callbacks.on_train_end()
     return history
+
+
+@contextmanager
+def _told_of_errors(callbacks: Sequence[keras.callbacks.Callback]) -> Iterator[None]:
+    """Calls `on_train_error` of callbacks that have it, as Keras calls nothing then."""
+    try:
+        yield
+    except BaseException:
+        for callback in callbacks:
+            getattr(callback, "on_train_error", lambda: None)()
+        raise
 
 
 def _steps_of(steps: Steps, epoch: int, run: Run) -> Iterator[int]:
