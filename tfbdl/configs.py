@@ -53,6 +53,17 @@ def has_same_arguments(layer: keras.layers.Layer, copy: keras.layers.Layer) -> b
     return all(others.get(name) == own[name] for name in plain)
 
 
+def lambda_of(layer: keras.layers.Layer) -> str | None:
+    """The first argument of a layer's constructor that is a lambda; None if there is none.
+
+    Files give a lambda back in no safe mode.
+    """
+    own = vars(layer)
+    given = ((name, own.get(name)) for name in _arguments(layer))
+    functions = ((n, f) for n, f in given if isinstance(f, types.FunctionType))
+    return next((name for name, function in functions if function.__name__ == "<lambda>"), None)
+
+
 def _arguments(layer: keras.layers.Layer) -> list[str]:
     """Names of the arguments of a layer's constructor."""
     own = list(inspect.signature(type(layer).__init__).parameters.values())[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from typing import Any
 
 import keras
@@ -31,5 +32,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         return keras.models.load_model(path)
     except Exception as error:  # damaged files make zipfile, h5py and Keras raise nearly anything
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"path={str(path)!r} cannot be loaded: {reason[:300]}") from None
+        first: BaseException = error
+        while first.__context__ is not None:  # Keras wraps the reason in the whole config
+            first = first.__context__
+        reason = textwrap.shorten(str(first), 300, placeholder=" ...") or type(first).__name__
+        raise ValueError(f"path={str(path)!r} cannot be loaded: {reason}") from None

@@ -671,6 +671,64 @@ class DensityTest(tf.test.TestCase, parameterized.TestCase):
             self.assertNotIn("\n", str(caught.exception))
             self.assertEmpty(list(Path(folder).iterdir()))
 
+    @parameterized.named_parameters(
+        ("layer", lambda: keras.layers.Lambda(lambda x: 2.0 * x, name="odd")),
+        ("activation", lambda: keras.layers.Dense(4, activation=lambda x: x, name="odd")),
+        ("constraint", lambda: keras.layers.Dense(4, kernel_constraint=lambda w: w, name="odd")),
+        (
+            "inside",
+            lambda: keras.Sequential(
+                [keras.layers.TimeDistributed(keras.layers.Lambda(lambda x: x, name="odd"))]
+            ),
+        ),
+    )
+    def test_a_lambda_in_the_network(self, odd: Any) -> None:
+        """It is refused with its layer, since files give it back in no safe mode."""
+        stack = [keras.layers.Reshape((2, 1)), odd(), keras.layers.Flatten(), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input((2,)), *stack])
+        model.compile("sgd", tfbdl.likelihoods.Normal(1.0))
+        posterior = Laplace(model, hessian_structure="full", jit_compile=False).fit(X, Y)
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(ValueError, " of layer 'odd' is a lambda") as caught:
+                posterior.save(f"{folder}/p.keras")
+            self.assertNotIn("\n", str(caught.exception))
+            self.assertEmpty(list(Path(folder).iterdir()))
+
+    def test_a_network_without_a_config(self) -> None:
+        class Held(keras.Model):
+            def __init__(self, layer: Any) -> None:
+                super().__init__()
+                self.layer = layer
+
+            def call(self, x: Any) -> Any:
+                return self.layer(x)
+
+        model = Held(keras.layers.Dense(1))
+        model(X)
+        model.compile("sgd", tfbdl.likelihoods.Normal(1.0))
+        posterior = Laplace(model, jit_compile=False).fit(X, Y)
+        with tempfile.TemporaryDirectory() as folder:
+            message = "^model=.* cannot be saved: Object Held .* Please implement `get_config.*`.$"
+            with self.assertRaisesRegex(ValueError, message):
+                posterior.save(f"{folder}/p.keras")
+            self.assertEmpty(list(Path(folder).iterdir()))
+
+    def test_an_unknown_class_is_named_by_load(self) -> None:
+        """The innermost reason is told, whole, where Keras tells of the posterior's config."""
+
+        class Mine(keras.layers.Dense):
+            pass
+
+        model = keras.Sequential([keras.Input((2,)), Mine(4), keras.layers.Dense(1)])
+        model.compile("sgd", tfbdl.likelihoods.Normal(1.0))
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/p.keras"
+            Laplace(model, jit_compile=False).fit(X, Y).save(path)
+            with self.assertRaisesRegex(ValueError, "loaded: Could not locate class 'Mine'"):
+                tfbdl.load(path)
+            with keras.saving.custom_object_scope({"Mine": Mine}):
+                self.assertIsInstance(tfbdl.load(path), Laplace)
+
     @parameterized.parameters("mcmc", "map")
     def test_a_log_posterior_is_a_density_with_a_network(self, name: str) -> None:
         target = LogPosterior(network(), 1.0, X, Y, dtype=fitted(name).dtype)

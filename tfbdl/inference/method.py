@@ -10,8 +10,9 @@ import keras
 import numpy as np
 
 from tfbdl import arguments
-from tfbdl.arguments import optional, positive_integer
+from tfbdl.arguments import optional, positive_integer, shown
 from tfbdl.as_call import arguments_of, as_call
+from tfbdl.configs import lambda_of
 from tfbdl.inference.last_asked import LastAsked
 from tfbdl.keras_private import walk
 from tfbdl.keras_private_graphs import check_files_hold
@@ -106,7 +107,7 @@ class Method(keras.layers.Layer, abc.ABC):
         Raises:
             NotFittedError: before `fit`.
             ValueError: if `path` does not end in `.keras`, or an argument of the constructor cannot
-                be saved, such as a function.
+                be saved, such as a function, or a network that has a lambda in it.
             FileExistsError: if `path` exists.
         """
         self._fitted("save")
@@ -177,11 +178,23 @@ class Method(keras.layers.Layer, abc.ABC):
         if callable(value) and not hasattr(value, "get_config"):
             raise ValueError(
                 f"{name}={value!r} is a function, which no file can hold; keep sample() or "
-                "ensemble() of it"
+                "ensemble() of what is fitted"
             )
         if isinstance(value, keras.Model):
             check_files_hold(name, value)
-        return keras.saving.serialize_keras_object(value)
+            for layer in walk(value):
+                odd = lambda_of(layer)
+                if odd is not None:
+                    raise ValueError(
+                        f"{name}={value.name!r}: {odd} of layer {layer.name!r} is a lambda, which "
+                        "files give back in no safe mode; take a registered function, or keep "
+                        "sample() of what is fitted"
+                    )
+        try:
+            return keras.saving.serialize_keras_object(value)
+        except NotImplementedError as error:  # Keras' words, with an example
+            reason = " ".join(str(error).partition("Example:")[0].split())
+            raise ValueError(f"{name}={shown(value)} cannot be saved: {reason}") from None
 
     def _keep(self, found: Any) -> None:
         """Keeps what `fit` has found about the weights that the network trains now."""
