@@ -42,8 +42,8 @@ def recorded(
 
     Args:
         layers: the layers.
-        before_activation: whether their outputs are those before the `activation`, which all of
-            them have.
+        before_activation: whether their outputs are those before the `activation`, of layers that
+            have one.
     """
     calls: list[Call] = []
     make = functools.partial(_listening, calls=calls, before_activation=before_activation)
@@ -77,7 +77,7 @@ def _listening(
     @functools.wraps(own)
     def call(*args: Any, **kwargs: Any) -> Any:
         x = args[0] if args else kwargs.get(first)
-        if not before_activation:
+        if not (before_activation and hasattr(layer, "activation")):
             output = own(*args, **kwargs)
             calls.append(Call(layer, x, output))
             return output

@@ -147,3 +147,18 @@ def test_layers_know_that_they_train() -> None:
 def test_refusals(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tfbdl.models.VAE(LATENT, (6,), **arguments).build((None, 4, 4, 1))
+
+
+@pytest.mark.parametrize("shape", [(2, LATENT), (1, 1, 2 * LATENT)])
+def test_encoder_s_outputs_may_have_any_shape(shape: tuple[int, ...]) -> None:
+    """Mu comes first, then rho, along all axes: bound and training are those of a flat encoder."""
+
+    def trained(*reshaped: keras.layers.Layer) -> np.ndarray:
+        keras.utils.set_random_seed(0)
+        network = keras.Sequential([encoder(), *reshaped])
+        model = tfbdl.models.VAE(LATENT, (5,), encoder=network, seed=1)
+        model.compile(keras.optimizers.SGD(0.01))
+        model.fit(X, epochs=2, batch_size=6, shuffle=False, verbose=0)
+        return model.elbo(X, 3)
+
+    np.testing.assert_allclose(trained(keras.layers.Reshape(shape)), trained(), rtol=1e-5)

@@ -139,6 +139,13 @@ class TrainableTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         rms = np.sqrt(np.mean(MEANS**2 + STDDEVS**2))
         self.assertAllClose(prior.scale, rms * np.sqrt(len(MEANS)), 1e-4)
 
+    @parameterized.parameters(("float32", 3e-7), ("float64", 1e-15))
+    def test_begins_at_the_scale_given(self, dtype: str, digits: float) -> None:
+        prior = priors.Normal(0.05, trainable=True, dtype=dtype)
+        w = tf.constant([0.1, -0.02], tf.float64)
+        expected = scipy.stats.norm(0, 0.05).logpdf(w)
+        self.assertAllClose(prior.log_prob(tf.cast(w, dtype)), expected, rtol=10 * digits, atol=10 * digits)
+
     def test_recovers_the_scale_of_known_weights(self) -> None:
         w = tf.constant(np.random.default_rng(0).normal(0, 0.3, 10_000))
         prior = priors.Normal(trainable=True, dtype="float64")

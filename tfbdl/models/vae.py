@@ -139,7 +139,8 @@ class VAE(WithoutTargets):
         """q(z | x) for x of shape (B, ...)."""
         if self.encoder is not None:
             x = tf.reshape(x, [-1, *self.data_shape])
-            return Latent.of(self.encoder(x, training=training))
+            outputs = self.encoder(x, training=training)
+            return Latent.of(tf.reshape(outputs, [-1, 2 * self.latent_dim]))
         h = tf.reshape(x, [-1, math.prod(self.data_shape)])
         for layer in self.encoder_hidden:
             h = layer(h)

@@ -93,7 +93,7 @@ def density(identifier: float | str | dict[str, Any] | Prior, argument: str = "p
         )
     if prior.trainable_variables:
         raise ValueError(
-            f"{given} learns its scale, which Bayesian layers alone can; give trainable=False"
+            f"{given} is learned by the bound of Bayesian layers alone; give trainable=False"
         )
     if isinstance(prior, LogUniform):
         raise ValueError(

@@ -28,9 +28,14 @@ class Scale(keras.layers.Layer):
         self.initial = positive(name, value, "a positive number: a standard deviation")
         self.log: keras.Variable | None = None
         if prior.trainable:
-            start = keras.initializers.Constant(math.log(self.initial))
-            self.log = self.add_weight(shape=(), initializer=start, autocast=False, name="log")
+            self.log = self.add_weight(
+                shape=(), initializer=self._start, autocast=False, name="log"
+            )
         self.built = True
+
+    def _start(self, shape: tuple[int, ...], dtype: str) -> tf.Tensor:
+        """The first log, in all digits of the type; those of Keras' constants are float32's."""
+        return tf.fill(shape, tf.constant(math.log(self.initial), dtype))
 
     def now(self, dtype: tf.DType = tf.float32) -> tf.Tensor:
         """The number as it is now."""

@@ -22,6 +22,7 @@ from tfbdl.inference.laplace.forms import Forms
 from tfbdl.inference.laplace.heads import Head, found_heads
 from tfbdl.inference.laplace.layer_rules import (
     Values,
+    bias_of,
     columns,
     has_rule,
     inputs_of,
@@ -87,7 +88,7 @@ class Jacobian:
         check = tf.function(self._check, autograph=False).get_concrete_function(theta, state, x)
         errors, of_heads = check(*tf.nest.flatten([theta, state, x]))
         agreeing = [place for place, (error, _) in errors.items() if error < AGREES]
-        biases = [p for p in agreeing if self._weights[p] is self._layers[p].bias]
+        biases = [p for p in agreeing if self._weights[p] is bias_of(self._layers[p])]
         positions = {p: int(errors[p][1]) for p in agreeing if p not in biases}
         heads: list[Head] = []
         if len(agreeing) == len(self._weights) and not self._has_factors():

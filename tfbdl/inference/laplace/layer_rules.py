@@ -80,11 +80,16 @@ def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
 def kernel_and_bias(layer: Any) -> list[Any]:
     """The kernel, unless LoRA adds to it, and the bias."""
     adapted = bool(_factors(layer))
-    return [w for w in (None if adapted else _kernel(layer), layer.bias) if w is not None]
+    return [w for w in (None if adapted else _kernel(layer), bias_of(layer)) if w is not None]
 
 
 def _kernel(layer: Any) -> Any:
     return layer.pointwise_kernel if type(layer) in SEPARABLE else layer.kernel
+
+
+def bias_of(layer: Any) -> Any:
+    """The bias; None of a layer without one."""
+    return getattr(layer, "bias", None)
 
 
 def _factors(layer: Any) -> tuple[Any, ...]:
@@ -129,7 +134,7 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]], values: Values
     layer = calls[0][0].layer
     g = tf.concat([_back(layer, g) for _, g in calls], axis=2)
     g = tf.transpose(g, [1, 0, 2, 3])
-    if weight is layer.bias:
+    if weight is bias_of(layer):
         return Factored(tf.ones_like(g[:, 0, :1, :1]), tf.reduce_sum(g, axis=2, keepdims=True))
     a = tf.concat([inputs_of(c, values) for c, _ in calls], axis=1)
     factors = _factors(layer)
