@@ -145,6 +145,23 @@ class SampleTest(tf.test.TestCase, parameterized.TestCase):
         error = np.sqrt((np.outer(variances, variances) + covariance**2) / len(draws))
         self.assertLess(np.max(np.abs(np.cov(draws.T) - covariance) / error), 5)
 
+    @parameterized.product(structure=STRUCTURES, subset=("all", "last_layer"))
+    def test_variances_of_weights(self, structure: Any, subset: str) -> None:
+        """The summary has the medians of their roots, and none of weights without a posterior."""
+        given = {"hessian_structure": structure, "subset_of_weights": subset}
+        laplace = fitted_case("categorical", **given)
+        expected = np.diag(np.linalg.inv(precision(laplace)))
+        factors = laplace._posterior
+        got = laplace._result.precision.variances_of_weights(factors)
+        self.assertAllClose(got, expected, rtol=1e-9)
+        rows = {row.path: row for row in laplace.summary().rows}
+        sizes = [int(np.prod(rows[path].shape)) for path in laplace.paths]
+        for path, own in zip(laplace.paths, np.split(expected, np.cumsum(sizes)[:-1]), strict=True):
+            self.assertAllClose(rows[path].stddev, np.median(np.sqrt(own)), rtol=1e-9)
+        others = rows.keys() - set(laplace.paths)
+        self.assertLen(others, 0 if subset == "all" else 2)
+        self.assertEqual({rows[path].stddev for path in others}, {None} if others else set())
+
     def test_seeds(self) -> None:
         laplace = fitted_case("categorical")
         self.assertAllEqual(laplace.sample(3, seed=1), laplace.sample(3, seed=1))

@@ -144,7 +144,9 @@ class TrainableTest(PriorChecks, tf.test.TestCase, parameterized.TestCase):
         prior = priors.Normal(0.05, trainable=True, dtype=dtype)
         w = tf.constant([0.1, -0.02], tf.float64)
         expected = scipy.stats.norm(0, 0.05).logpdf(w)
-        self.assertAllClose(prior.log_prob(tf.cast(w, dtype)), expected, rtol=10 * digits, atol=10 * digits)
+        self.assertAllClose(
+            prior.log_prob(tf.cast(w, dtype)), expected, rtol=10 * digits, atol=10 * digits
+        )
 
     def test_recovers_the_scale_of_known_weights(self) -> None:
         w = tf.constant(np.random.default_rng(0).normal(0, 0.3, 10_000))

@@ -70,7 +70,10 @@ class Method(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
-        """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`.
+        """Draws of the weights, shape (num_samples, P), in the order of `trainable_variables`.
+
+        P is D, the number of all, but for `Laplace` and `NeuralLinear`: those draw the weights that
+        have a posterior, of which the last layer's are the default; `ensemble` has all.
 
         Of a posterior that has fewer, such as the members of a `DeepEnsemble`, the samples of
         chains or the one mode of `MAP`, all that there are, as in `ensemble`.

@@ -20,7 +20,8 @@ class WeightRow:
         shape: the shape of the tensor.
         mean: the mean of its elements' means, and of their absolute values `size`.
         size: the root mean square of the means.
-        stddev: median of the standard deviations; None where there are none.
+        stddev: the median of the standard deviations of its elements that have a posterior; None
+            where none has.
     """
 
     path: str
@@ -59,19 +60,19 @@ class WeightTable:
             title: the name of the posterior.
             shapes: the shapes of the tensors, by name, in their order.
             mean: shape (D,).
-            stddev: shape (D,), or None.
+            stddev: shape (D,), NaN of weights without a posterior; None where there are none.
             remarks: a line each.
         """
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]
         means = np.split(mean, ends)
-        stddevs = [None] * len(means) if stddev is None else np.split(stddev, ends)
+        stddevs = [None] * len(means) if stddev is None else map(_median, np.split(stddev, ends))
         rows = [
             WeightRow(
                 path,
                 tuple(shape),
                 float(np.mean(m)),
                 float(np.sqrt(np.mean(np.square(m)))),
-                None if s is None else float(np.median(s)),
+                s,
             )
             for (path, shape), m, s in zip(shapes.items(), means, stddevs, strict=True)
         ]
@@ -116,3 +117,8 @@ class WeightTable:
         return "\n".join([title, *lines, *self.remarks])
 
     __repr__ = __str__
+
+
+def _median(stddev: np.ndarray) -> float | None:
+    known = stddev[~np.isnan(stddev)]
+    return float(np.median(known)) if len(known) else None

@@ -253,14 +253,17 @@ class Laplace(EvidenceMethod):
         return ensemble
 
     def summary(self) -> WeightTable:
-        """The mean of each weight tensor of the model, and the log evidence."""
+        """Means, standard deviations of what has a posterior, and the log evidence."""
         gathered = self._fitted("summary")
         flat, paths = self._followed.flat, ", ".join(self.paths)
         remarks = [
             f"posterior over {self._subset.size:,} of {flat.size:,} weights: {paths}",
             self._remark(gathered.num_data, "examples"),
         ]
-        return WeightTable.of(repr(self), flat.shapes, gathered.theta.numpy(), None, remarks)
+        variances = gathered.precision.variances_of_weights(self._posterior)
+        unknown = tf.fill([flat.size], tf.constant(np.nan, tf.float64))
+        stddev = self._subset.scatter(np.sqrt(variances), unknown).numpy()
+        return WeightTable.of(repr(self), flat.shapes, gathered.theta.numpy(), stddev, remarks)
 
     def get_config(self) -> dict[str, Any]:
         config = {**super().get_config(), "prior_mean": in_config(self._prior_mean, 0.0)}

@@ -118,7 +118,7 @@ class Precision:
 
     def largest_variances(self, number: int, delta: tf.Tensor, c: tf.Tensor) -> np.ndarray:
         """The places of the weights of the largest variances under "diag", in rising order."""
-        variances = np.concatenate([v.numpy() for (v,) in self.factors(delta, c)])
+        variances = self.variances_of_weights(self.factors(delta, c))
         return np.sort(np.argsort(-variances, kind="stable")[:number])
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -149,6 +149,11 @@ class Precision:
             for (block, places), f in zip(self._blocks, factors, strict=True)
         ]
         return tf.add_n([tf.cast(v, tf.float64) for v in variances])
+
+    def variances_of_weights(self, factors: Sequence[Tensors]) -> np.ndarray:
+        """The diagonal of (c H + diag(delta))^-1, shape (P,)."""
+        pairs = zip(self._blocks, factors, strict=True)
+        return np.concatenate([block.variances_of_weights(f).numpy() for (block, _), f in pairs])
 
     def sample(self, noise: tf.Tensor, factors: Sequence[Tensors]) -> np.ndarray:
         """Draws of N(0, (c H + diag(delta))^-1), shape (n, P), from `noise` of that shape."""

@@ -95,6 +95,10 @@ class Block:
         """J (c H + diag(delta))^-1 J^T of each example, shape (B, K, K); in a graph."""
         raise NotImplementedError
 
+    def variances_of_weights(self, factors: Tensors) -> tf.Tensor:
+        """The diagonal of (c H + diag(delta))^-1, shape (p,)."""
+        raise NotImplementedError
+
     def covariance_at(self, inputs: Inputs, factors: Tensors) -> Covariance:
         """J (c H + diag(delta))^-1 J^T at R positions of a head, (R, O, O); in a graph.
 

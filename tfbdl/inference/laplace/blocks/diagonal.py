@@ -46,6 +46,9 @@ class DiagonalBlock(Block):
     def variance(self, parts: Sequence[Part], factors: Tensors) -> tf.Tensor:
         return variance(parts[0], tf.cast(factors[0], parts[0].dtype))
 
+    def variances_of_weights(self, factors: Tensors) -> tf.Tensor:
+        return factors[0]
+
     def covariance_at(self, inputs: Inputs, factors: Tensors) -> Diagonal:
         (a,) = inputs
         return Diagonal(tf.matmul(a**2, tf.reshape(factors[0], [a.shape[1], -1])))

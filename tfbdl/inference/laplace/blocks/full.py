@@ -78,6 +78,9 @@ class FullBlock(Block):
             white = tf.reshape(white, [-1, j.shape[1], inverse.shape[0]])
         return tf.matmul(white, white, transpose_b=True)
 
+    def variances_of_weights(self, factors: Tensors) -> tf.Tensor:
+        return tf.reduce_sum(factors[0] ** 2, axis=0)
+
     def covariance_at(self, inputs: Inputs, factors: Tensors) -> Dense | InBasis:
         """S_n = W_n^T W_n with W_n = L^-1 (a_n x I); of a bias alone the same for all n."""
         columns = tf.split(factors[0], self._sizes, axis=1)

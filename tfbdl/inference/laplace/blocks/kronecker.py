@@ -101,6 +101,11 @@ class KroneckerBlock(Block):
         turned = Factored(_turned(part.a, vectors_a), _turned(part.g, vectors_g))
         return variance(turned, tf.reshape(inverse, [-1]))
 
+    def variances_of_weights(self, factors: Tensors) -> tf.Tensor:
+        vectors_a, vectors_g, inverse = factors
+        variances = tf.matmul(tf.matmul(vectors_a**2, inverse), vectors_g**2, transpose_b=True)
+        return tf.reshape(variances, [-1])
+
     def covariance_at(self, inputs: Inputs, factors: Tensors) -> InBasis:
         (a,) = inputs
         vectors_a, vectors_g, inverse = factors

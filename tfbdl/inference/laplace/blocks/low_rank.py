@@ -88,6 +88,10 @@ class LowRankBlock(Block):
         known = tf.einsum("bkp,pr->bkr", j, m / tf.sqrt(u))
         return tf.matmul(j, j, transpose_b=True) - tf.matmul(known, known, transpose_b=True)
 
+    def variances_of_weights(self, factors: Tensors) -> tf.Tensor:
+        scales, m, u = factors
+        return scales**2 * (1.0 - tf.reduce_sum(m**2 / u, axis=1))
+
     def covariance_at(self, inputs: Inputs, factors: Tensors) -> Dense:
         scales, m, u = factors
         of_prior, known = [], []
