@@ -355,6 +355,7 @@ class MethodTest(tf.test.TestCase, parameterized.TestCase):
         self.assertNotIn("\n", repr(posterior))
         self.assertLess(len(repr(posterior)), 250)
         text = str(posterior.summary())
+        self.assertStartsWith(text, f"{type(posterior).__name__}(")
         self.assertLess(max(map(len, text.splitlines())), 121)
         expected = {"last/kernel", "last/bias"}
         if not isinstance(posterior, NeuralLinear):

@@ -140,7 +140,7 @@ class Mixture(TrainingMethod):
         """
         self._fitted("summary")
         summaries = [method.summary() for method in self.methods]
-        tables = [s if isinstance(s, WeightTable) else s.weight_table("") for s in summaries]
+        tables = [s if isinstance(s, WeightTable) else s.weight_table() for s in summaries]
         return WeightTable.of_several(repr(self), tables)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:

@@ -32,6 +32,10 @@ class ClosedFormPrediction(Prediction):
     marginal: tfp.distributions.Distribution
 
     @property
+    def _origin(self) -> str:
+        return "in closed form"
+
+    @property
     def entropy(self) -> np.ndarray:
         """Entropy of p(y | x) at each position, shape (N, ...), in nats.
 

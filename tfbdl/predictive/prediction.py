@@ -65,10 +65,13 @@ class Prediction:
     mask: np.ndarray | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
-        functions = "the mean weights" if not self.num_samples else f"{self.num_samples} functions"
         known = "" if self.likelihood is None else f", {type(self.likelihood).__name__}"
         shape = ", ".join(map(str, self.mean.shape))
-        return f"<{type(self).__name__} of shape ({shape}), {functions}{known}>"
+        return f"<{type(self).__name__} of shape ({shape}), {self._origin}{known}>"
+
+    @property
+    def _origin(self) -> str:
+        return f"{self.num_samples} functions" if self.num_samples else "the mean weights"
 
     def __len__(self) -> int:
         """N, the number of inputs."""

@@ -268,7 +268,7 @@ class MCMC(TargetMethod):
         samples = self._by_weight()
         if x is not None:
             samples["f(x)"] = self.outputs(x)
-        return ChainSummary.of(samples, draws, step_size)
+        return ChainSummary.of(repr(self), samples, draws, step_size)
 
     def to_arviz(self) -> Any:
         """The samples as an `arviz.InferenceData`, of the weights by name, with sample statistics.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -55,6 +56,7 @@ class ChainSummary:
     """The diagnostics of chains; printed, a table.
 
     Attributes:
+        title: the name of the posterior.
         quantities: by name: each weight tensor of the model, and `"f(x)"` if x was given. Means,
             standard deviations, 5 % and 95 % quantiles, effective sample sizes, R-hat.
         accept_prob: mean acceptance of each chain, shape (C,).
@@ -65,6 +67,7 @@ class ChainSummary:
         bfmi: the E-BFMI of each chain, shape (C,), as `bfmi` says; NaN of kernels without momenta.
     """
 
+    title: str
     quantities: dict[str, Quantity]
     accept_prob: np.ndarray
     num_divergent: int
@@ -75,10 +78,11 @@ class ChainSummary:
 
     @classmethod
     def of(
-        cls, samples: Mapping[str, np.ndarray], draws: Draws, step_size: np.ndarray
+        cls, title: str, samples: Mapping[str, np.ndarray], draws: Draws, step_size: np.ndarray
     ) -> ChainSummary:
         """Sums up samples, (S, C, ...) by name, that came with these draws."""
         return cls(
+            title,
             {name: Quantity.of(values) for name, values in samples.items()},
             accept_prob=np.mean(draws.accept_prob, axis=0),
             num_divergent=int(np.sum(draws.diverging)),
@@ -95,22 +99,19 @@ class ChainSummary:
         with console.capture() as capture:
             console.print(table)
         lines = [line.rstrip() for line in capture.get().splitlines()]
-        return "\n".join([*lines, *_remarks(self)])
+        title = textwrap.fill(self.title, 120, subsequent_indent="    ")
+        return "\n".join([title, *lines, *_remarks(self)])
 
     __repr__ = __str__
 
-    def weight_table(self, title: str) -> WeightTable:
-        """The moments by weight tensor, as other methods sum up, with the diagnostics as remarks.
-
-        Args:
-            title: the name of the posterior.
-        """
+    def weight_table(self) -> WeightTable:
+        """Moments by weight tensor, as other methods sum up, with the diagnostics as remarks."""
         shapes = {name: q.mean.shape for name, q in self.quantities.items()}
         mean, stddev = (
             np.concatenate([np.ravel(getattr(q, field)) for q in self.quantities.values()])
             for field in ("mean", "stddev")
         )
-        return WeightTable.of(title, shapes, mean, stddev, _remarks(self))
+        return WeightTable.of(self.title, shapes, mean, stddev, _remarks(self))
 
 
 def by_weight(theta: np.ndarray, flat: FlatModel) -> dict[str, np.ndarray]:
