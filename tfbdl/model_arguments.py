@@ -44,18 +44,17 @@ def output_on(model: keras.Model, x: Any) -> Any:
         with model.distribute_strategy.scope():
             return model(x, training=False)
     except (ValueError, tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-        reason = first_line(error)
+        reason, name = first_line(error), getattr(model, "network", model).name
         if _is_one_example(model, x):
             raise ValueError(
-                f"x has no axis of examples, where model={model.name} takes batches; "
+                f"x has no axis of examples, where model={name} takes batches; "
                 "give data_set.batch(100), or x[None] for one example"
             ) from None
         leaves = keras.tree.flatten(x)
         shapes = ", ".join(str(tuple(leaf.shape[1:])) for leaf in leaves)
         text = " of text" if any(leaf.dtype == tf.string for leaf in leaves) else ""
         raise ValueError(
-            f"x has examples{text} of shape {shapes}, which model={model.name} does not take: "
-            f"{reason}"
+            f"x has examples{text} of shape {shapes}, which model={name} does not take: {reason}"
         ) from None
 
 

@@ -10,6 +10,7 @@ import tensorflow_probability as tfp
 from absl.testing import parameterized
 
 from tfbdl.inference import HMC, MALA, MAMS, NUTS, ChEES, Flip, Langevin, RandomWalk
+from tfbdl.inference.density import value_and_gradient
 from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.kernels.base import one_step
 
@@ -50,9 +51,7 @@ class StationaryTest(tf.test.TestCase, parameterized.TestCase):
         self.assertGreater(moved.mean(), 0.9)
         p = known_targets.p_values(known_targets.to_standard(state.theta))
         self.assertGreater(p.min() * len(p), UNLIKELY)
-        value, gradient = kernels.base.value_and_gradient(
-            known_targets.both, tf.constant(state.theta)
-        )
+        value, gradient = value_and_gradient(known_targets.both, tf.constant(state.theta))
         self.assertAllClose(state.log_prob, value, 1e-10)
         if kernel.uses_gradients:
             self.assertAllClose(state.gradient, gradient, 1e-10, 1e-10)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 from brute_force import X, case, fitted, network
 
+import tfbdl
 from tfbdl import layers, likelihoods, memory
 from tfbdl.inference import Laplace
 from tfbdl.inference.laplace.blocks.full import FullBlock
@@ -56,6 +57,14 @@ class RefusalTest(tf.test.TestCase, parameterized.TestCase):
         frozen = network()
         frozen.trainable = False
         self.refuses(".*has no trainable weights", Laplace, frozen, UNIT)
+
+    @parameterized.product(pred_type=("glm", "nn"), subset=("all", "last_layer"))
+    def test_inputs_of_another_width(self, pred_type: str, subset: str) -> None:
+        model = of_layers(keras.layers.Dense(2), keras.layers.Dense(1))
+        settings = {"pred_type": pred_type, "subset_of_weights": subset}
+        laplace = fitted(model, UNIT, Y, **settings)
+        message = rf"x has examples of shape \(2,\), which model={model.name} does not take: .*3"
+        self.refuses(message, tfbdl.predict, laplace, X[:, :2])
 
     def test_quantized_layers(self) -> None:
         """Meant as a whole they would be taken without their kernels; their biases train."""

@@ -75,9 +75,7 @@ def initial_points(
         theta = examples("initial", initial)
         theta = theta if theta.dtype == np.float32 else theta.astype(np.float64)
         if theta.ndim not in (1, 2) or theta.shape[:-1] not in ((), (num_chains,)):
-            raise ValueError(
-                f"initial has shape {theta.shape}; give (D,) or ({num_chains}, D), of each chain"
-            )
+            raise ValueError(f"initial has shape {theta.shape}; give {_shapes(num_chains)}")
     if isinstance(target, LogPosterior):
         if theta.shape[-1] != target.size:
             raise ValueError(f"initial has {theta.shape[-1]} weights; the target has {target.size}")
@@ -96,11 +94,15 @@ def points_of(initial: Any, num_chains: int, seed: int) -> Any:
     return initial.points(num_chains, seed) if isinstance(initial, PosteriorStarts) else initial
 
 
+def _shapes(num_chains: int) -> str:
+    return "(D,)" if num_chains == 1 else f"(D,), or ({num_chains}, D) for each chain"
+
+
 def _by_name(target: Any, initial: str, num_chains: int, key: tf.Tensor) -> np.ndarray:
     if not isinstance(target, LogPosterior):
         raise ValueError(
             f"initial={shown(initial)}: the target is a function; give points of shape "
-            f"({num_chains}, D)"
+            f"{_shapes(num_chains)}"
         )
     if initial == "model":
         return target.theta.numpy()

@@ -15,9 +15,9 @@ from tfbdl.examples import as_array, examples
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import has_loops
 from tfbdl.inference import structure
+from tfbdl.inference.density import Density
 from tfbdl.inference.over_chains import over_chains
 from tfbdl.inference.weight_priors import (
-    Density,
     PriorLike,
     check_density,
     independent,
@@ -128,6 +128,9 @@ class LogPosterior:
         self.likelihood.check_targets(y, outputs)
         network = tf.function(lambda theta: self.flat(theta, few))
         self._has_loops = has_loops(network.get_concrete_function(self.theta).graph)
+
+    def __repr__(self) -> str:
+        return f"<LogPosterior of model={self.flat.model.name!r}, {self.size} weights>"
 
     @property
     def theta(self) -> tf.Tensor:

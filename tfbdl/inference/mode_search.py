@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.graphs import Compiled
-from tfbdl.inference.mcmc.kernels.base import value_and_gradient
-from tfbdl.inference.weight_priors import Density
+from tfbdl.inference.density import Density, value_and_gradient
 from tfbdl.probability import tfp
 
 STEPS_PER_CALL = 100

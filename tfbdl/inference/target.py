@@ -12,9 +12,10 @@ import tensorflow as tf
 from tfbdl import likelihoods
 from tfbdl.arguments import function, option, shown
 from tfbdl.flat_model import FlatModel, in_precision
+from tfbdl.inference.density import Density
 from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.method import Method
-from tfbdl.inference.weight_priors import Density, PriorLike, is_joint, prior_of_each
+from tfbdl.inference.weight_priors import PriorLike, is_joint, prior_of_each
 from tfbdl.likelihoods import LikelihoodLike, required_likelihood
 from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.reweighted import floats

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeGuard
 
 import tensorflow as tf
@@ -10,9 +10,9 @@ import tensorflow as tf
 from tfbdl import priors
 from tfbdl.arguments import shown
 from tfbdl.flat_model import FlatModel
+from tfbdl.inference.density import Density
 from tfbdl.priors import Prior
 
-Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 PriorLike: TypeAlias = float | str | Prior
 OTHERS = "*"
 

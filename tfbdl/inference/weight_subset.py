@@ -105,6 +105,12 @@ class WeightSubset:
         """Theta, shape (D,), with `values`, shape (P,), in their place."""
         return tf.tensor_scatter_nd_update(theta, self._places[:, np.newaxis], values)
 
+    def known(self, values: np.ndarray, size: int) -> np.ndarray:
+        """`values`, shape (P,), in a row of `size` numbers, which are NaN outside of the subset."""
+        row = np.full(size, np.nan)
+        row[self._places] = values
+        return row
+
     def check_others(self, before: tf.Tensor, now: tf.Tensor) -> None:
         """Raises ValueError if weights outside of the subset are not what they were."""
         if not np.array_equal(self.scatter(self.gather(before), now), before):

@@ -253,7 +253,11 @@ class GatheredCurvature:
             find, numbers = functools.partial(heads.covariances, drawn=drawn), heads.numbers()
         size = self._batch_size(numbers)
         for batch in batches(x, min(size, batch_size or size), self._flat.dtype).parts:
-            mean, laws = find(self.theta, self._state, batch.x, factors)
+            try:
+                mean, laws = find(self.theta, self._state, batch.x, factors)
+            except ValueError:
+                self._flat.check_inputs(batch.x)  # says so of x, where that is the reason
+                raise
             share, mask = batch.size / len(mean), self._masks.of(self.theta, self._state, batch)
             yield (
                 mean[: batch.size],

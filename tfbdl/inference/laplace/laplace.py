@@ -254,15 +254,11 @@ class Laplace(EvidenceMethod):
 
     def summary(self) -> WeightTable:
         """Means, standard deviations of what has a posterior, and the log evidence."""
-        gathered = self._fitted("summary")
-        flat, paths = self._followed.flat, ", ".join(self.paths)
-        remarks = [
-            f"posterior over {self._subset.size:,} of {flat.size:,} weights: {paths}",
-            self._remark(gathered.num_data, "examples"),
-        ]
+        gathered, flat = self._fitted("summary"), self._followed.flat
+        share = f"posterior over {self._subset.size:,} of {flat.size:,} weights: "
+        remarks = [share + ", ".join(self.paths), self._remark(gathered.num_data, "examples")]
         variances = gathered.precision.variances_of_weights(self._posterior)
-        unknown = tf.fill([flat.size], tf.constant(np.nan, tf.float64))
-        stddev = self._subset.scatter(np.sqrt(variances), unknown).numpy()
+        stddev = self._subset.known(np.sqrt(variances), flat.size)
         return WeightTable.of(repr(self), flat.shapes, gathered.theta.numpy(), stddev, remarks)
 
     def get_config(self) -> dict[str, Any]:

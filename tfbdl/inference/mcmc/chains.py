@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.inference.density import Density
 from tfbdl.inference.mcmc.adaptation import Adaptation
 from tfbdl.inference.mcmc.kernels import Adaptive, Kernel
-from tfbdl.inference.mcmc.kernels.base import Density
 from tfbdl.inference.mcmc.progress import Pace, Progress
 from tfbdl.inference.mcmc.shared_steps import steps_of
 from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper

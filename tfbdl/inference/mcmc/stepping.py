@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.inference.density import Density
 from tfbdl.inference.mcmc.adaptation import Adaptation, Tuning
 from tfbdl.inference.mcmc.kernels import Kernel
-from tfbdl.inference.mcmc.kernels.base import Density, Info
+from tfbdl.inference.mcmc.kernels.base import Info
 
 
 class Position(NamedTuple):

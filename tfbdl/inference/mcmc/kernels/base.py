@@ -9,15 +9,15 @@ import abc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import tensorflow as tf
 
-from tfbdl.arguments import number, option, positive, shown
+from tfbdl.arguments import number, option, positive
+from tfbdl.inference.density import Density, density_at, value_and_gradient
 from tfbdl.priors import Prior
 from tfbdl.tensorflow_private import custom_gradient
 
-Density: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 S = TypeVar("S")
 
 DIVERGENCE = 1000.0
@@ -212,34 +212,3 @@ def one_step(kernel: Any, state: State, seed: tf.Tensor) -> tuple[State, Any]:
     here = getattr(results, "accepted_results", results)
     gradient = getattr(here, "grads_target_log_prob", [state.gradient])[0]
     return State(theta, here.target_log_prob, gradient), results
-
-
-def value_and_gradient(target: Density, theta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The log density of each chain, (C,), and its gradient, (C, D).
-
-    Raises:
-        ValueError: if the target is no density, or has no gradient.
-    """
-    with tf.GradientTape() as tape:
-        tape.watch(theta)
-        log_prob = density_at(target, theta)
-    gradient = tape.gradient(log_prob, theta)
-    if gradient is None:
-        raise ValueError("target has no gradient; use kernel='rwmh', which needs none")
-    return log_prob, tf.convert_to_tensor(gradient)
-
-
-def density_at(target: Density, theta: tf.Tensor) -> tf.Tensor:
-    """The log density of each chain, (C,).
-
-    Raises:
-        ValueError: if the target gives anything else.
-    """
-    values = target(theta)
-    is_tensor = tf.is_tensor(values) and values.dtype == theta.dtype
-    if not is_tensor or not values.shape.is_compatible_with(theta.shape[:1]):
-        raise ValueError(
-            f"target gives {shown(values)} for theta of shape {tuple(theta.shape)} and type "
-            f"{theta.dtype.name}; let it give a log density of that type for each row"
-        )
-    return values

@@ -18,7 +18,8 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import integer, number, positive, positive_integer
-from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Adaptive, Density, Info, State, one_step
+from tfbdl.inference.density import Density
+from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Adaptive, Info, State, one_step
 from tfbdl.inference.mcmc.kernels.hmc import energy_of
 from tfbdl.probability import tfp
 

@@ -11,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import LARGEST_SCALE, positive_integer, shown
-from tfbdl.inference.mcmc.kernels.base import Density, Info, Kernel, State, one_step
+from tfbdl.inference.density import Density
+from tfbdl.inference.mcmc.kernels.base import Info, Kernel, State, one_step
 from tfbdl.memory import require
 from tfbdl.priors import Bernoulli, Prior
 from tfbdl.probability import tfp

@@ -11,7 +11,8 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number, positive, positive_integer
-from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Adaptive, Density, Info, State, one_step
+from tfbdl.inference.density import Density
+from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Adaptive, Info, State, one_step
 from tfbdl.priors import Normal, Prior
 from tfbdl.probability import tfp
 

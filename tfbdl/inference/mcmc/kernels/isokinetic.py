@@ -15,13 +15,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfbdl import random
-from tfbdl.inference.mcmc.kernels.base import (
-    Density,
-    Kernel,
-    State,
-    seed_key,
-    value_and_gradient,
-)
+from tfbdl.inference.density import Density, value_and_gradient
+from tfbdl.inference.mcmc.kernels.base import Kernel, State, seed_key
 
 LAMBDA = 0.1931833275037836
 """The minimal-norm splitting's coefficient (McLachlan 1995)."""

@@ -8,7 +8,8 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Density, Info, State, by_chain
+from tfbdl.inference.density import Density
+from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Info, State, by_chain
 from tfbdl.inference.mcmc.kernels.hmc import HMC
 from tfbdl.inference.mcmc.kernels.isokinetic import (
     GRADIENTS,

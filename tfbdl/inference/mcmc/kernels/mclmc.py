@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive
-from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, by_chain, seed_key
+from tfbdl.inference.density import Density
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Info, by_chain, seed_key
 from tfbdl.inference.mcmc.kernels.hmc import length_scale
 from tfbdl.inference.mcmc.kernels.isokinetic import (
     GRADIENTS,

@@ -13,7 +13,8 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive_integer
-from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Adaptive, Density, Info, State, one_step
+from tfbdl.inference.density import Density
+from tfbdl.inference.mcmc.kernels.base import DIVERGENCE, Adaptive, Info, State, one_step
 from tfbdl.probability import tfp
 
 

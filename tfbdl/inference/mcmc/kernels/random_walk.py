@@ -9,7 +9,8 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from tfbdl.inference.mcmc.kernels.base import Adaptive, Density, Info, State, one_step
+from tfbdl.inference.density import Density
+from tfbdl.inference.mcmc.kernels.base import Adaptive, Info, State, one_step
 from tfbdl.probability import tfp
 
 
