@@ -119,6 +119,15 @@ class FlatModel:
         """Raises ValueError where the model does not take inputs like the first of these."""
         output_on(self.model, keras.tree.map_structure(lambda leaf: leaf[:1], x))
 
+    @contextmanager
+    def blaming(self, x: Any) -> Iterator[None]:
+        """Has a ValueError say that the model does not take x, where that is the reason."""
+        try:
+            yield
+        except ValueError:
+            self.check_inputs(x)
+            raise
+
     def check_deterministic(self, x: Any) -> None:
         """Raises ValueError where the same weights and inputs give two different outputs."""
         self.check_inputs(x)

@@ -235,8 +235,7 @@ class GatheredCurvature:
             jointly: whether all that an example has counts as one position, where it is up to 100
                 numbers.
             kept: the number and the seed of draws that are to be joint over all that an example
-                has; None if none are kept. Where that is much they are of the weights, the same
-                for all examples.
+                has, or None; where that is much, of the weights, the same for all examples.
         """
         self._followed.note_settings()
         heads = self._heads
@@ -253,11 +252,8 @@ class GatheredCurvature:
             find, numbers = functools.partial(heads.covariances, drawn=drawn), heads.numbers()
         size = self._batch_size(numbers)
         for batch in batches(x, min(size, batch_size or size), self._flat.dtype).parts:
-            try:
+            with self._flat.blaming(batch.x):
                 mean, laws = find(self.theta, self._state, batch.x, factors)
-            except ValueError:
-                self._flat.check_inputs(batch.x)  # says so of x, where that is the reason
-                raise
             share, mask = batch.size / len(mean), self._masks.of(self.theta, self._state, batch)
             yield (
                 mean[: batch.size],
