@@ -140,7 +140,7 @@ class FlatModel:
 
 
 def _by_path(model: keras.Model) -> dict[str, tuple[int, ...]]:
-    """Shapes by path: of where layers are, since Keras' paths tell of where they were built.
+    """Shapes of the weights, by paths that say where layers are; Keras' say where they were built.
 
     Layers of one name in a model of a class of its own share theirs.
     """

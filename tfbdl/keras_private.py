@@ -220,7 +220,7 @@ def name_of(variable: keras.Variable) -> str:
 
 
 def named_variables(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """`own_variables` by names that a copy has too: those of one name are numbered in the layer."""
+    """`own_variables` by names that a copy has too; those that share a name are numbered."""
     named: dict[str, keras.Variable] = {}
     for variable in own_variables(layer):
         name = first = name_of(variable)
@@ -233,7 +233,7 @@ def named_variables(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
 
 
 def weight_paths(model: keras.Model) -> dict[int, str]:
-    """Names of the trainable variables by their id: those of the layers they are in, and their own.
+    """Paths of the trainable variables by id: names of the layers around them, then their own.
 
     They are the same before and after saving, which `Variable.path` is not.
     """

@@ -56,7 +56,7 @@ def check_files_hold(name: str, model: keras.Model) -> None:
     """Raises ValueError if a file of Keras would forget that `model` shares layers across models.
 
     Args:
-        name: of the argument that `model` is given as.
+        name: the name of the argument that `model` is given as.
         model: any model; one of a class of its own may be made again from more than its graph.
     """
     if type(model) not in (Functional, keras.Sequential):

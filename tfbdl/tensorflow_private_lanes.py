@@ -1,7 +1,7 @@
 """Private names of TensorFlow that say what `tf.vectorized_map` makes of operations.
 
-A rule takes an operation in all lanes at once. Those here replace rules that are missing, wrong or
-break; they are registered when this is imported.
+A rule takes an operation in all lanes at once. The rules here replace some that are missing, wrong
+or break; importing the module registers them.
 """
 
 from __future__ import annotations

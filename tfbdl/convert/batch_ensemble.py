@@ -60,7 +60,7 @@ def to_batch_ensemble(
         layers: the layers among them, by default all: names, regular expressions for paths (names
             of the layers around it and its own, as in `"encoder_.*/query"`), or a function of a
             layer.
-        skip: those that are left as they are, chosen in the same way.
+        skip: the layers that are left as they are, chosen in the same way.
 
     Returns:
         The ensemble, compiled as `model`, with its inputs and outputs, and the kernels and biases

@@ -33,7 +33,7 @@ def to_mc_dropout(
         layers: the dropout layers, by default all: names, regular expressions for paths (names of
             the layers around it and its own, as in `"encoder_.*/dropout"`), or a function of a
             layer.
-        skip: those that are left as they are, chosen in the same way.
+        skip: the layers that are left as they are, chosen in the same way.
 
     Returns:
         The converted model, compiled as `model`, with its inputs and outputs.

@@ -64,7 +64,7 @@ def to_sngp(
         layers: the layers with a bound, by default all Dense and convolutions but the last: names,
             regular expressions for paths (names of the layers around it and its own), or a function
             of a layer.
-        skip: those that are left as they are, chosen in the same way.
+        skip: the layers that are left as they are, chosen in the same way.
 
     Returns:
         The converted model, compiled as `model`, with its inputs and outputs.

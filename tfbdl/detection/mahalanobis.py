@@ -95,7 +95,7 @@ class _Normals(NamedTuple):
 
     origin: subtracted from features first, shape (D,).
     whiten: W of rank R with W W^T = Sigma^-1, shape (D, R).
-    means: of the laws, whitened, shape (C, R).
+    means: the means of the laws, whitened, shape (C, R).
     """
 
     origin: np.ndarray

@@ -114,8 +114,8 @@ class DeepEnsemble(TrainingMethod):
             x: examples, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`.
             y: targets, shape (N, ...); None if the models need none.
             epochs: epochs of each member.
-            batch_size: examples a step, by default 100, at most N. Those of an epoch that fill no
-                batch are left out, as in `tfbdl.train`.
+            batch_size: examples a step, by default 100, at most N. The last examples of an epoch
+                are left out where they fill no batch, as in `tfbdl.train`.
 
         Raises:
             ValueError: as `tfbdl.train`; if x is no arrays, or members stay in a folder; or if they

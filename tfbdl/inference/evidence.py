@@ -123,8 +123,8 @@ class EvidenceMethod(Method):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean of the outputs f(x), shape (N, ...), and covariance at each x, (N, F, F).
 
-        F numbers are all that an example has, those of its positions one after the other. Of
-        classes they are the logits.
+        F counts all numbers that the network gives for an example, position after position. Where y
+        is a class, the outputs are its logits.
 
         Args:
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
@@ -274,7 +274,8 @@ class EvidenceMethod(Method):
 def in_config(value: tf.Tensor, default: float) -> Any:
     """The numbers of a prior as a file's config holds them.
 
-    Of many the `default` is there, and they themselves among the file's arrays.
+    Where there are many, the config has the `default` in their place, and the numbers are among the
+    file's arrays.
     """
     numbers = value.numpy()
     return numbers.tolist() if numbers.size <= _LARGEST_IN_CONFIG else default

@@ -51,8 +51,8 @@ class MAP(TargetMethod):
 
     Attributes:
         theta: the mode, shape (D,).
-        log_prob: there, in nats.
-        gradient_norm: the largest element of the gradient there.
+        log_prob: the log density at the mode, in nats.
+        gradient_norm: the largest absolute element of the gradient at the mode.
         num_iterations: the number of iterations taken.
 
     Raises:
@@ -189,7 +189,7 @@ class MAP(TargetMethod):
         return self._ensemble_of(theta[np.newaxis])
 
     def assign(self, model: keras.Model) -> None:
-        """Puts the mode into a model with these weights, in the type that it has."""
+        """Writes the mode into a model of the same network, in the model's floating type."""
         theta, flat = self._fitted("assign").theta, FlatModel(model)
         flat.assign(tf.cast(theta, flat.dtype))
 

@@ -69,10 +69,11 @@ class Method(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
-        """Draws of the weights, shape (num_samples, D), in the order of `trainable_variables`.
+        """Samples of the weights, shape (num_samples, D), in the order of `trainable_variables`.
 
-        Of a posterior that has fewer, such as the members of a `DeepEnsemble`, the samples of
-        chains or the one mode of `MAP`, all that there are, as in `ensemble`.
+        Some posteriors have only so many, such as the members of a `DeepEnsemble`, the states of
+        chains, or the one mode of `MAP`. They give all that they have, here and in `ensemble`, if
+        more are asked for.
         """
 
     @abc.abstractmethod

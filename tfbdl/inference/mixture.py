@@ -23,9 +23,9 @@ from tfbdl.models.alike import Alike
 class Mixture(TrainingMethod):
     """p(theta) = 1/K sum_k p_k(theta): each of K posteriors counts the same.
 
-    A posterior around one mode is narrow, an ensemble of modes has no width; a mixture has both. Of
-    `SWAG`s from different starts it is MultiSWAG (Wilson, Izmailov 2020, "Bayesian deep learning
-    and a probabilistic perspective of generalization"):
+    A posterior around one mode is narrow, an ensemble of modes has no width; a mixture has both. A
+    mixture of `SWAG`s from different starts is MultiSWAG (Wilson, Izmailov 2020, "Bayesian deep
+    learning and a probabilistic perspective of generalization"):
 
         multi_swag = Mixture([SWAG(build(), seed=k) for k in range(5)]).fit(x, y, epochs=100)
 

@@ -35,9 +35,9 @@ class SGMCMC(TrainingMethod):
 
     where U = -(log p(y | x, theta) + log p(theta)) / N is estimated from a mini-batch: the weights
     do not come to rest but wander over the posterior, at temperature T = 1. SGHMC (Chen, Fox,
-    Guestrin 2014) has momenta beside; both have preconditioned forms, and cycles of the learning
-    rate (Zhang et al. 2020). For networks and data that are too large for
-    `MCMC`; samples are biased by the learning rate and follow one another closely.
+    Guestrin 2014) adds momenta; both have preconditioned forms, and cycles of the learning rate
+    (Zhang et al. 2020). It is made for networks and data that are too large for `MCMC`. The price
+    is a bias that grows with the learning rate, and samples that are strongly correlated.
 
     Args:
         model: a built network, compiled with a sampler, such as `tfbdl.optimizers.SGHMC`, and a

@@ -29,7 +29,7 @@ class Statistics(NamedTuple):
 
     Attributes:
         num_samples: the number of draws.
-        seed: their seed, in 0 .. 2^64 - 1.
+        seed: the seed of the draws, in 0 .. 2^64 - 1.
         states: the floating variables that do not train, at each draw, shape (num_samples, E).
     """
 

@@ -31,7 +31,7 @@ class BatchEnsembleWrapper(keras.layers.Wrapper):
         num_members: K.
         input_initializer: the start of r, shape (K, ...): `"random_sign"` for +1 and -1, as in the
             paper, `"near_one"` for N(1, 0.1^2), or an initializer of Keras.
-        output_initializer: that of s.
+        output_initializer: the start of s, in the same way.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`; by default those of
             `layer`.
 

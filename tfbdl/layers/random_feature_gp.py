@@ -58,7 +58,7 @@ class RandomFeatureGP(keras.layers.Layer):
             default all have that of the likeliest class, whose p (1 - p) is the largest, in
             1 / units of the time and memory.
         mean_field_factor: as above; 0 for the mean of f. Not used under `"normal"`.
-        seed: that of W, b and of draws, as in Keras.
+        seed: the seed of W and b, and of draws, as in Keras.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Attributes:

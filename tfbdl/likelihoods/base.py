@@ -122,7 +122,7 @@ class Likelihood(keras.losses.Loss):
     def counted(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor | None:
         """Which positions of y have a likelihood, booleans of shape (B, ...); None if all do.
 
-        Those are the ones that a mask of Keras on the outputs leaves in.
+        The positions that count are those that a mask of Keras on the outputs leaves in.
 
         Raises:
             ValueError: if the mask is not one of positions.

@@ -137,7 +137,7 @@ class _Law(NamedTuple):
     """Laws uniform between quantiles and exponential beyond.
 
     knots: the quantiles, shape (..., K, D).
-    gaps: their differences, to all digits, (..., K - 1, D).
+    gaps: the differences of the quantiles, to all digits, (..., K - 1, D).
     levels: (K, 1).
     """
 

@@ -30,7 +30,7 @@ class WeightEnsemble(Reweighted):
     Called without a draw it gives the mean of the members' outputs.
 
     What members have in common is kept once, and what lies before the first layer with weights of
-    their own is computed once for all: of an ensemble of last layers, the features.
+    their own is computed once for all: for an ensemble of last layers, the features.
 
     Args:
         model: the network, built; its weights are those that members share, as they are now.
@@ -49,7 +49,7 @@ class WeightEnsemble(Reweighted):
 
     Attributes:
         members: the weights that members have for themselves, shape (K, P), as `shapes` names them.
-        states: their other variables.
+        states: the other variables of members, shape (K, E).
 
     Raises:
         ValueError: if `model` is not built or random, the shapes do not fit, or a number is not

@@ -47,9 +47,9 @@ class VAE(WithoutTargets):
         latent_dim: dimension of z.
         hidden_units: widths of the encoder's hidden layers; the decoder has them in reverse. They
             and `activation` are for those that are made here.
-        likelihood: of each element of x: `"bernoulli"` (the slides') or `"continuous_bernoulli"`,
-            the density that belongs to grey pixels, both for x in [0, 1]; or any of
-            `tfbdl.likelihoods` that is not one of classes, such as `Normal("predicted")`.
+        likelihood: the likelihood of each element of x: `"bernoulli"` (the slides') or
+            `"continuous_bernoulli"`, the density that belongs to grey pixels, both for x in [0, 1];
+            or any of `tfbdl.likelihoods` that is not one of classes, such as `Normal("predicted")`.
         binarize: `"dynamic"` draws x ~ Bernoulli(x) anew at each training step (and by fixed noise
             outside training), so that the Bernoulli likelihood is a proper one; None leaves x
             alone. For static binarisation give `tfbdl.data.binarize(x, seed)`.

@@ -16,7 +16,8 @@ from tfbdl.likelihoods import Joint, Likelihood
 class Moments(NamedTuple):
     """Moments after some draws, for a batch of B examples.
 
-    Of a network with several outputs each but `count` is a list, with an entry for each output.
+    Where a network has several outputs, each field but `count` is a list with an entry for each
+    output.
 
     count: number of draws, a float scalar.
     mean: mean of E[y | f], shape (B, ...).

@@ -26,7 +26,7 @@ class SpatialNormal(KroneckerNormal):
         lengthscale: in positions, > 0.
         scale: the standard deviation of each weight, > 0.
         trainable: whether `scale` is learned through the bound.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `lengthscale` or `scale` is not a positive number, or when it is given to a

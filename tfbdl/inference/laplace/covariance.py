@@ -129,7 +129,7 @@ class DrawnWeights(NamedTuple):
 class Outputs(NamedTuple):
     """The covariances of z, sums over blocks of weights, or of f = z - p^T z for classes.
 
-    summands: those that are added.
+    summands: the covariances that are added.
     p: shape (R, O): f is the log of a softmax whose probabilities they are, linearised; else None.
     of_weights: the functions that draws are made of; None where each position is drawn alone.
     """

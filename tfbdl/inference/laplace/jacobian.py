@@ -259,8 +259,8 @@ class Jacobian:
     def _check(self, theta: tf.Tensor, state: State, x: Any) -> tuple[Any, Any]:
         """The error of each rule, summed over x, and its positions; what `found_heads` takes.
 
-        That is: outputs, a direction in their space, and the gradient along it in z of each layer
-        that is called once, by the place of its first weight.
+        `found_heads` takes the outputs, a direction in their space, and the gradient along it in
+        the z of each layer that is called once, by the place of the layer's first weight.
         """
         with tf.GradientTape() as tape:
             weights = self._flat.unflatten(theta)

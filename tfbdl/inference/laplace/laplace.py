@@ -76,8 +76,8 @@ class Laplace(EvidenceMethod):
             posterior this is (Immer, Korzepa, Bauer 2021), or "nn", drawn weights in the network
             itself, which underfit where the posterior is wide.
         link_approx: the way from normal f to p(y | x) under "glm". For normal noise it is exact by
-            default. Of classes "probit" (the default), "bridge" or "mc" give the mean; for all
-            other likelihoods, "mc".
+            default. For classes the mean is by "probit" (the default), "bridge" or "mc"; for all
+            other likelihoods, by "mc".
         dtype: "float32" or "float64", in which the network is computed; H and what comes of it are
             in float64.
         jit_compile: whether XLA compiles what is done with a batch; by default unless the network

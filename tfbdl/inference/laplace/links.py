@@ -43,7 +43,7 @@ def mean_of_classes(
             vary as a Dirichlet's do, the rare classes most; where they do not, it may be off by
             0.3 however little they vary.
         mean: the mean of the logits, shape (N, ...).
-        law: their covariances at each position: for "probit" variances are enough.
+        law: the covariances of the logits at each position; for "probit" variances are enough.
 
     Raises:
         ValueError: if the likelihood is not one of classes, or not one that "bridge" takes.

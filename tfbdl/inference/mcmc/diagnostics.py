@@ -46,7 +46,7 @@ def rhat(samples: Any) -> np.ndarray:
 
 
 def ess(samples: Any, kind: str = "bulk") -> np.ndarray:
-    """Effective sample size: of independent draws that would say as much, sections 3.2 and 4.3.
+    """Effective sample size: how many independent draws would say as much; sections 3.2 and 4.3.
 
     Autocorrelations are summed by Geyer's initial monotone sequence over all chains together, so
     that chains that disagree count for little. It is at most S C log10(S C).
@@ -83,8 +83,8 @@ def bfmi(energy: Any) -> np.ndarray:
     the tails are explored slowly, as those of a funnel.
 
     Args:
-        energy: that of each sample, without thinning, which makes the fraction larger: shape
-            (S, C).
+        energy: the energy of each sample, shape (S, C), without thinning, which makes the fraction
+            larger.
 
     Returns:
         Shape (C,); NaN where the energy is constant or not finite.
