@@ -147,9 +147,9 @@ def walk(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
 def settings_of(layer: keras.layers.Layer) -> dict[str, Any]:
     """The settings that decide, beside weights, what a layer computes; equal if nothing changed.
 
-    These are its attributes: plain values, functions, arrays, collections of these, and objects
-    with settings of their own, such as tables for looking up. What Keras and this package note as a
-    layer is called is not among them.
+    They are its attributes: plain values, functions, arrays, collections of these, and objects with
+    settings of their own, such as tables for looking up. Notes that Keras and this package make
+    while a layer is called are not among them.
     """
     settings = {
         name: value if name in _OF_KERAS else snapshot(value)

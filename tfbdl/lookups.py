@@ -1,4 +1,4 @@
-"""Indices that embeddings are asked for, held against their tables.
+"""Indices that embeddings are asked for, compared with the sizes of their tables.
 
 TensorFlow refuses an index that a table has no row for on a CPU; XLA looks up the last row in its
 place, and a GPU zeros, without an error.

@@ -40,7 +40,7 @@ def entropy(prediction: Prediction) -> np.ndarray:
     high forever. It is `entropy` of the prediction.
 
     Args:
-        prediction: that of the unlabelled inputs, from `tfbdl.predict`.
+        prediction: what `tfbdl.predict` gives for the unlabelled inputs.
 
     Raises:
         ValueError: if it is not of classes.
@@ -56,7 +56,7 @@ def variation_ratios(prediction: Prediction) -> np.ndarray:
     labels at once, under `Bernoulli`, it is the probability that any of them is wrong.
 
     Args:
-        prediction: that of the unlabelled inputs, from `tfbdl.predict`.
+        prediction: what `tfbdl.predict` gives for the unlabelled inputs.
 
     Raises:
         ValueError: if it is not of classes.

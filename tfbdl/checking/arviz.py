@@ -29,7 +29,7 @@ def to_arviz(source: Prediction | MCMC, y: Any, x: Any = None, *, seed: int = 0)
     chain of independent draws.
 
     Args:
-        source: a fitted `inference.MCMC`, or what `tfbdl.predict` gives of the x that a posterior
+        source: a fitted `inference.MCMC`, or what `tfbdl.predict` gives at the x that a posterior
             was fitted to, with the functions kept (`return_samples=True`) and a likelihood.
         y: the targets that it was fitted to, shape (N, ...).
         x: the inputs there, shape (N, ...), for `MCMC`; None for a prediction, which has its own.

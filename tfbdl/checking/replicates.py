@@ -25,8 +25,8 @@ def replicate(prediction: Prediction | Any, *, seed: int = 0) -> Any:
 
     Args:
         prediction: what `tfbdl.predict` or `prior_predictive` gives, with the functions kept
-            (`return_samples=True`) and a likelihood; of several outputs, in their structure, which
-            the data then have.
+            (`return_samples=True`) and a likelihood; for several outputs a structure of
+            predictions, which the data then have too.
         seed: an integer of 64 bits.
 
     Raises:

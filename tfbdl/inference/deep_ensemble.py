@@ -37,8 +37,8 @@ class DeepEnsemble(TrainingMethod):
 
     (Lakshminarayanan, Pritzel, Blundell 2017, "Simple and scalable predictive uncertainty
     estimation using deep ensembles", section 2.4). Each finds a mode of its own; where they
-    disagree, the data have not decided. Hard to beat, at K times the cost of one network; a mixture
-    of K point masses and no posterior, so that K bounds what it can say.
+    disagree, the data have not decided. It is hard to beat, at K times the cost of one network; but
+    it is a mixture of K point masses and no posterior, so that K bounds what it can say.
 
     Args:
         build_model: makes a compiled model; called once for each member, under its own Keras seed.
@@ -107,8 +107,9 @@ class DeepEnsemble(TrainingMethod):
     ) -> DeepEnsemble:
         """Trains all members side by side in one compiled step; returns the object itself.
 
-        They are the members of `fit` on the same arrays, but for rounding. Faster for networks so
-        small that most of a step is not arithmetic. There is no log, no folder and no validation.
+        They are the members of `fit` on the same arrays, but for rounding. This is faster for
+        networks so small that most of a step is not arithmetic. There is no log, no folder and no
+        validation.
 
         Args:
             x: examples, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`.

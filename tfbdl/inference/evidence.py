@@ -28,7 +28,7 @@ class EvidenceMethod(Method):
     as `_posterior`.
 
     Attributes:
-        likelihood: p(y | outputs); None for that of the model's loss.
+        likelihood: p(y | outputs); None for the likelihood of the model's loss.
         has_known_noise: whether there is one noise, of known standard deviation, to be chosen.
     """
 
@@ -68,7 +68,8 @@ class EvidenceMethod(Method):
     ) -> E:
         """Finds the posterior in one pass over all data, afresh; returns the object itself.
 
-        It is that around, or on, the network as it is now.
+        The posterior is taken around the weights that the network has now, or on its present
+        features.
 
         Args:
             x: inputs, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`; or
@@ -100,9 +101,9 @@ class EvidenceMethod(Method):
     ) -> E:
         """Adds further data to those before, which are not seen again; returns the object itself.
 
-        What it finds of data in parts is as exact as its class says. Before `fit` it is `fit`.
-        Arguments and errors are those of `fit`; a ValueError too if weights that have no posterior
-        have changed since.
+        The method's own documentation says whether a posterior from data in parts is exact.
+        Before `fit` it is `fit`. Arguments and errors are those of `fit`; a ValueError too if
+        weights that have no posterior have changed since.
         """
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
         return self._given(x, y, batch_size, further=self.is_fitted, steps=steps, **weights)
@@ -150,8 +151,8 @@ class EvidenceMethod(Method):
         Differentiable by TensorFlow in both arguments.
 
         Args:
-            prior_precision: delta; by default the one it has.
-            sigma_noise: a known noise, a number or tensor; by default the one it has.
+            prior_precision: delta; by default the present one.
+            sigma_noise: a known noise, a number or tensor; by default the present one.
 
         Raises:
             NotFittedError: before `fit`.

@@ -34,7 +34,7 @@ class Mixture(TrainingMethod):
     (Eschenhagen et al. 2021, "Mixtures of Laplace approximations for improved post-hoc
     uncertainty in deep learning").
 
-    Draw number s is one of posterior s modulo K, so that equal shares are drawn of all.
+    Sample number s comes from posterior s modulo K, so that each gives an equal share.
 
     Args:
         methods: K methods over networks that differ in their weights alone.
@@ -93,9 +93,10 @@ class Mixture(TrainingMethod):
         return self.methods[0].input
 
     def sample(self, num_samples: int = 30, *, seed: int = 0) -> np.ndarray:
-        """Draws of theta, shape (num_samples, D), as many of each posterior.
+        """Samples of theta, shape (num_samples, D), equally many from each posterior.
 
-        A posterior that holds fewer than its share gives them again, so that each counts the same.
+        A posterior that has fewer samples than its share repeats them, so that each posterior
+        counts the same.
 
         Raises:
             NotFittedError: before `fit`.
@@ -107,7 +108,7 @@ class Mixture(TrainingMethod):
     def ensemble(self, num_samples: int = 30, *, seed: int = 0) -> WeightEnsemble:
         """Draws as one model, whose functions `tfbdl.predict` draws.
 
-        A posterior that holds fewer than its share gives them again, as in `sample`.
+        A posterior that has fewer samples than its share repeats them, as in `sample`.
 
         Raises:
             ValueError: as that of the posteriors, and if their networks differ in more than their

@@ -43,8 +43,8 @@ class SGMCMC(TrainingMethod):
         model: a built network, compiled with a sampler, such as `tfbdl.optimizers.SGHMC`, and a
             loss. `fit` trains it.
         start: epochs to leave out at the beginning, while the chain is on its way.
-        every: epochs between two samples; less correlated the more. Under a `CyclicalSchedule`
-            epochs that end in its exploring part are left out too.
+        every: epochs between two samples; the more, the less these are correlated. Under a
+            `CyclicalSchedule` epochs that end in its exploring part are left out too.
         seed: the seed of the order of the examples.
         jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
 

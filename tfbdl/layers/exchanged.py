@@ -20,9 +20,9 @@ class Exchanged(keras.layers.Layer):
     """A layer that is called as `layer` is, with others in the places of some that it holds.
 
     A `keras.layers.MultiHeadAttention` makes its dropout and projections itself, so its config
-    cannot say that one of them is Bayesian. This one's does, so that files hold it whole.
-    `tfbdl.to_bayesian` and `tfbdl.to_mc_dropout` make it where they reach into a layer; name, call
-    arguments, masks and outputs are those of `layer`.
+    cannot say that one of them is Bayesian. The config of an `Exchanged` does say so, and files
+    hold the layer whole. `tfbdl.to_bayesian` and `tfbdl.to_mc_dropout` make it where they reach
+    into a layer; name, call arguments, masks and outputs are those of `layer`.
 
     Args:
         layer: the layer; it is used itself, and changed.

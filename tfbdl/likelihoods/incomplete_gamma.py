@@ -1,7 +1,7 @@
 """The regularised incomplete gamma function, whatever its size: TensorFlow's is wrong where large.
 
-Computed in float64. Around the mean of a large a it is Temme's uniform expansion (N. Temme, "The
-asymptotic expansion of the incomplete gamma functions", SIAM J. Math. Anal. 1979); elsewhere
+It is computed in float64. Around the mean of a large a it is Temme's uniform expansion (N. Temme,
+"The asymptotic expansion of the incomplete gamma functions", SIAM J. Math. Anal. 1979); elsewhere
 TensorFlow's series and continued fraction end in time.
 """
 

@@ -22,10 +22,10 @@ _LEAST_LOG_WEIGHT = -2000.0
 class NormalMixture(Likelihood):
     """Each element of y is of one of K normal laws, with weights, means and scales of its own.
 
-    For y that may be one of several things given x, as in a mixture density network (Bishop 1994).
-    The outputs have shape (B, ..., 3 D K): D K logits of the weights, D K means, D K raw scales,
-    whose softplus is the standard deviation; each by elements first, so that column d K + k of a
-    part is of component k of element d. The entropy, which has no closed form, is not given.
+    It is for y that may be one of several things given x, as in a mixture density network (Bishop
+    1994). The outputs have shape (B, ..., 3 D K): D K logits of the weights, D K means, D K raw
+    scales, whose softplus is the standard deviation; each by elements first, so that column d K + k
+    of a part is of component k of element d. The entropy, which has no closed form, is not given.
 
     Args:
         num_components: K, at least 1.

@@ -33,7 +33,7 @@ class WeightEnsemble(Reweighted):
     their own is computed once for all: for an ensemble of last layers, the features.
 
     Args:
-        model: the network, built; its weights are those that members share, as they are now.
+        model: the network, built; where members share weights, they have its present ones.
         members: theta_1 .. theta_K, shape (K, D), in the order of `model.trainable_variables`; or,
             with `own_weights`, the P numbers of these, shape (K, P).
         states: other differences between members (statistics of BatchNormalization), shape (K, E)
@@ -43,8 +43,8 @@ class WeightEnsemble(Reweighted):
             None for all.
         own_states: the places, among the floating `model.non_trainable_variables`, of those that
             are in `states`; None for all.
-        theta: the weights that members share are taken from it, shape (D,), in the place of those
-            of `model`.
+        theta: all weights, shape (D,), from which the shared ones are taken in place of those of
+            `model`.
         **kwargs: `name`, as in `keras.Model`.
 
     Attributes:

@@ -84,8 +84,8 @@ def predict(
         x: inputs, shape (N, ...), or what `model.predict` takes in their place: a structure of
             arrays, a `pandas.DataFrame`, or batches, with or without targets: a `tf.data.Dataset`,
             a `keras.utils.PyDataset`, a generator.
-        num_samples: S, the number of functions; of an ensemble at most as many as it has. 0 takes
-            the mean weights of a model alone, the naive approximation.
+        num_samples: S, the number of functions; an ensemble gives at most as many as it has. 0
+            takes the mean weights of a model alone, the naive approximation.
         batch_size: examples at a time; by default as many as hold a million numbers, but 32 to
             1,000. A data set has its own.
         steps: the number of batches to take of a data set, which an endless one needs; None for
@@ -105,7 +105,7 @@ def predict(
         verbose: 1 shows a progress bar, in a terminal, where there is time to read it; 0 none.
 
     Returns:
-        The prediction; of a network with several outputs one for each, in their structure.
+        The prediction; for a network with several outputs one for each, in their structure.
 
     Raises:
         ValueError: if an argument is out of its range, x is empty or not finite, nothing in the

@@ -23,7 +23,7 @@ class SpatialNormal(KroneckerNormal):
     space (Fortuin et al. 2022, "Bayesian neural network priors revisited").
 
     Args:
-        lengthscale: in positions, > 0.
+        lengthscale: the distance, in positions, over which weights are alike, > 0.
         scale: the standard deviation of each weight, > 0.
         trainable: whether `scale` is learned through the bound.
         **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.

@@ -100,10 +100,10 @@ class Observer(keras.callbacks.Callback):
 class ELBOLogger(Observer):
     """Adds the parts of the evidence lower bound to what `fit` reports after each epoch.
 
-    In nats per example, as means over the epoch's batches: `nll`, the loss without the layers'
-    terms; `kl_per_example`, KL / N, whatever weight `KLAnnealing` gives it; and
-    `elbo` = -(nll + kl_per_example). `nll` is a negative log likelihood where the model's loss
-    is one (Keras' own regularisers count with it).
+    They are in nats per example, as means over the epoch's batches: `nll`, the loss without the
+    layers' terms; `kl_per_example`, KL / N, whatever weight `KLAnnealing` gives it; and
+    `elbo` = -(nll + kl_per_example). `nll` is a negative log likelihood where the model's loss is
+    one (Keras' own regularisers count with it).
     """
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -196,7 +196,7 @@ class GatheredCurvature:
     def log_marginal_likelihood(
         self, delta: tf.Tensor, prior_mean: tf.Tensor, sigma: tf.Tensor
     ) -> tf.Tensor:
-        """Log p(y | x) in nats, for all data: that of theta, and the volume of the posterior."""
+        """Log p(y | x) in nats, for all data: log p(y, theta | x), and the posterior's volume."""
         log_prob, count, _ = map(float, self._sums)
         log_likelihood = self._likelihood.log_likelihood(log_prob, count, sigma)
         c = self.scale(sigma)
@@ -235,8 +235,8 @@ class GatheredCurvature:
             jointly: whether all that an example has counts as one position, where it is up to 100
                 numbers.
             kept: the number and the seed of draws that are to be joint over all that an example
-                has; None if none are kept. Where that is much they are of the weights, the same
-                for all examples.
+                has; None if none are kept. Where an example has many outputs, the draws are of the
+                weights, the same for all examples.
         """
         self._followed.note_settings()
         heads = self._heads

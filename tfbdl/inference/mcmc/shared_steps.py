@@ -1,6 +1,6 @@
 """Compiled steps of chains, which targets of one structure share.
 
-Compiling takes seconds, and depends on data by their shapes alone: those of a `LogPosterior` are
+Compiling takes seconds, and depends on data by their shapes alone: the data of a `LogPosterior` are
 arguments of its programs, not constants in them.
 """
 
@@ -35,7 +35,7 @@ _lock = Lock()
 
 
 def steps_of(stepper: Stepper, replicas: Replicas, theta: np.ndarray) -> Steps:
-    """The compiled steps, those of before where a target of the same structure had them.
+    """The compiled steps, shared with an earlier target of the same structure if there was one.
 
     Args:
         stepper: the steps.
