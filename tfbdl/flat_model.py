@@ -199,7 +199,7 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
             made[id(layer)] = layer, copy
         return made[id(layer)][1]
 
-    with _policy(dtype):  # of layers that a layer makes for itself
+    with _policy(dtype):  # for layers that a layer makes for itself
         copy = recast(model)
     for old, new in reversed(made.values()):  # models before the layers in them
         if isinstance(old, keras.layers.Layer):

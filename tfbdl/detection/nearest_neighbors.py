@@ -55,6 +55,6 @@ class NearestNeighbors(Detector):
 
 def _scaled(values: np.ndarray) -> np.ndarray:
     largest = np.abs(values).max(axis=1, keepdims=True)
-    values = values / np.where(largest > 0, largest, 1.0)  # whose squares do not overflow
+    values = values / np.where(largest > 0, largest, 1.0)  # their squares do not overflow
     length = np.linalg.norm(values, axis=1, keepdims=True)
     return (values / np.where(length > 0, length, 1.0)).astype(np.float32)

@@ -42,8 +42,8 @@ class DeepEnsemble(TrainingMethod):
 
     Args:
         build_model: makes a compiled model; called once for each member, under its own Keras seed.
-            Or a compiled model, whose architecture each member has, with weights of its own; those
-            of frozen layers are common to all.
+            Or a compiled model, whose architecture each member has, with weights of its own; the
+            weights of frozen layers are common to all.
         num_members: K; the paper's 5.
         seed: member k has the Keras seed `seed + k`, of 32 bits.
         in_memory: whether all members are held in memory. If not, they stay in the `savedir` of

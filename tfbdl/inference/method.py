@@ -153,7 +153,7 @@ class Method(keras.layers.Layer, abc.ABC):
         """
         kept = {name: getattr(self, name) for name in arguments_of(type(self)) if name not in names}
         config = {name: self._serialized(name, v) for name, v in {**kept, **others}.items()}
-        if isinstance(self._saved_network, keras.Model):  # whose layers forget their factors' scale
+        if isinstance(self._saved_network, keras.Model):  # its layers forget their factors' scale
             config["lora"] = [lora_of(layer) for layer in walk(self._saved_network)]
         return {"format": FORMAT, "name": self.name, **config}
 

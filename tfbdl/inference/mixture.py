@@ -145,7 +145,7 @@ class Mixture(TrainingMethod):
         return WeightTable.of_several(repr(self), tables)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
-        """None of its own: each method saves itself."""
+        """Nothing of its own, as each method saves itself."""
         self._fitted("fitted_arrays")
         return {}
 

@@ -96,7 +96,7 @@ def _numbered(config: Any, numbers: Mapping[str, str]) -> Any:
             if key != "compile_config"
         }
     if isinstance(config, (list, tuple)):
-        is_place = len(config) == 3 and isinstance(config[0], str)  # of a node: layer, call, output
+        is_place = len(config) == 3 and isinstance(config[0], str)  # a node: layer, call, output
         first = [numbers.get(config[0], config[0])] if is_place else []
         return first + [_numbered(value, numbers) for value in config[len(first) :]]
     return config

@@ -93,7 +93,7 @@ class Exchanged(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> Exchanged:
         make = keras.saving.deserialize_keras_object
         inner = {path: make(layer) for path, layer in config["inner"].items()}
-        layer = make(copy.deepcopy(config["layer"]))  # which takes entries out of it
+        layer = make(copy.deepcopy(config["layer"]))  # `make` takes entries out of it
         keep_config(layer, config["layer"]["config"])
         return cls(**{**config, "layer": layer, "inner": inner})
 

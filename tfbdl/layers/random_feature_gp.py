@@ -57,7 +57,7 @@ class RandomFeatureGP(keras.layers.Layer):
         per_output: whether each output has a Lambda of its own, as its own p (1 - p) says. By
             default all share the Lambda of the likeliest class, whose p (1 - p) is the largest, in
             1 / units of the time and memory.
-        mean_field_factor: as above; 0 for the mean of f. Not used under `"normal"`.
+        mean_field_factor: as above; 0 for the mean of f. It is not used under `"normal"`.
         seed: the seed of W and b, and of draws, as in Keras.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 

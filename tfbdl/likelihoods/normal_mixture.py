@@ -67,7 +67,7 @@ class NormalMixture(Likelihood):
     def variance(self, outputs: tf.Tensor) -> tf.Tensor:
         log_weight, law = self._parts(outputs)
         weights = _Weights.of(log_weight)
-        mean = tf.stop_gradient(weights.mean(law.loc))  # by which the derivative is 0
+        mean = tf.stop_gradient(weights.mean(law.loc))  # the derivative by it is 0
         squares = weights.mean_square(law.half_distance(mean[..., None]))
         return 4.0 * squares + weights.mean_square(law.scale)
 

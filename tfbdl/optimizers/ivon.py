@@ -120,7 +120,7 @@ class IVON(NoisyOptimizer):
         return logs
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
-        sample = self._sample  # which another replica's thread may set while this one waits
+        sample = self._sample  # another replica's thread may set it while this one waits
         if sample is None:
             raise ValueError(
                 "IVON needs the gradient at drawn weights; train by tfbdl.train, or give model.fit "

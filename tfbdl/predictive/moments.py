@@ -105,7 +105,7 @@ def merge(a: Moments, b: Moments) -> Moments:
     deviation = _each(lambda one, other: other - one, a.mean, b.mean)
 
     def average(one: Any, other: Any) -> Any:
-        return (1.0 - share) * one + share * other  # which may be infinite
+        return (1.0 - share) * one + share * other  # `other` may be infinite
 
     return Moments(
         count,

@@ -158,8 +158,8 @@ class Prediction:
     def mutual_information(self) -> np.ndarray:
         """I(y; f | x) at each position, (N, ...), in nats: the epistemic uncertainty of classes.
 
-        It is `entropy` - `expected_entropy` (Houlsby et al. 2011, equation 2), and at least 0. As
-        that of S functions it is at most log S, and on average over draws smaller than the
+        It is `entropy` - `expected_entropy` (Houlsby et al. 2011, equation 2), and at least 0. It
+        is that of S functions, and so at most log S, and on average over draws smaller than the
         posterior's.
 
         Raises:

@@ -74,9 +74,9 @@ def train(
             their names, if there are several. Or batches x, (x, y) or (x, y, weights): a
             `tf.data.Dataset` in its own order, a `keras.utils.PyDataset` in an order by `seed` and
             epoch, a generator. Or a function of the epoch's number and a
-            `tf.distribute.InputContext` that gives a `tf.data.Dataset` of single examples, x,
-            (x, y) or (x, y, weight), in the order of that epoch: those of one worker, where there
-            are several.
+            `tf.distribute.InputContext` that gives a `tf.data.Dataset` of single examples, x, (x,
+            y) or (x, y, weight), in the order of that epoch; where there are several workers, it
+            gives the examples of one.
         y: targets, shape (N, ...), or None if x has them or the model needs none (VAE).
         epochs: number of the last epoch.
         sample_weight: the weights of the examples, shape (N,), or of positions, as in Keras' `fit`:

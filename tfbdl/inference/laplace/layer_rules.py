@@ -113,7 +113,7 @@ def columns(layer: keras.layers.Layer, weight: Any) -> int:
 
 def inputs_of(call: Call, values: Values) -> tf.Tensor:
     """The inputs of the kernel at each position of a call, shape (B, T, I); `values` as below."""
-    x = tf.cast(call.x, call.z.dtype)  # of integers, as from look-ups
+    x = tf.cast(call.x, call.z.dtype)  # x may be integers, as for look-ups
     return _multiplied(call.layer, x, values)
 
 

@@ -82,7 +82,7 @@ def joint_moments(
         white = solution.whitened(batch.by_example)
         size, num = white.shape[1] * len(variance), num + len(white)
         require(
-            8 * (len(white) + num) * size**2,  # those of this batch, and all in one array
+            8 * (len(white) + num) * size**2,  # the covariances of this batch, and all in one array
             f"the covariance of {size:,} outputs at {num:,} examples",
             "ask for fewer at once, or predict, which keeps the variances alone",
         )
