@@ -33,7 +33,7 @@ def compiled_chains(
 
     Args:
         target: the log density.
-        kernel: of the steps.
+        kernel: the kernel of the steps.
         theta: where the chains start, shape (C, D).
         num_samples: S, of each chain.
         thinning: steps from sample to sample.

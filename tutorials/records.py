@@ -27,7 +27,7 @@ class RecordFile:
     and puts a whole file in its place.
 
     Args:
-        path: of the file, `.jsonl`.
+        path: the path of the file, `.jsonl`.
         keys: names of the entries that tell a record from the others.
     """
 

@@ -108,7 +108,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(part.joint.log_prob(Y_NEW[[4, 1]]), logs[[4, 1]], 1e-12)
 
     def test_is_the_full_laplace_of_the_last_layer(self) -> None:
-        """Which is exact there, at the posterior mean."""
+        """Laplace is exact there, at the posterior mean."""
         model, actual = fitted(prior_precision=1.7)
         phi = features(model, X)
         mean = np.linalg.solve(phi.T @ phi + 1.7 * SIGMA**2 * np.eye(5), phi.T @ Y)
