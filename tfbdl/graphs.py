@@ -213,13 +213,13 @@ def has_loops(graph: tf.Graph) -> bool:
 
 def behind(tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
     """The operations of their graph that compute them."""
-    found: set[tf.Operation] = set()
+    result: set[tf.Operation] = set()
     todo = {tensor.op for tensor in tensors}
     while todo:
         operation = todo.pop()
-        found.add(operation)
-        todo |= {*(tensor.op for tensor in operation.inputs), *operation.control_inputs} - found
-    return found
+        result.add(operation)
+        todo |= {*(tensor.op for tensor in operation.inputs), *operation.control_inputs} - result
+    return result
 
 
 def kinds(ops: Collection[tf.Operation]) -> set[str]:
@@ -230,12 +230,12 @@ def kinds(ops: Collection[tf.Operation]) -> set[str]:
     definition = next(iter(ops)).graph.as_graph_def()
     functions = _functions(definition)
     nodes = [node for node in definition.node if node.name in names]
-    found: set[str] = set()
+    result: set[str] = set()
     while nodes:
-        found |= {node.op for node in nodes}
+        result |= {node.op for node in nodes}
         called = {name for node in nodes for name in _called(node)} & {*functions}
         nodes = [node for name in called for node in functions.pop(name).node_def]
-    return found
+    return result
 
 
 def _called(node: Any) -> list[str]:

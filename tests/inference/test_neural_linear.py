@@ -68,9 +68,9 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         covariance = np.linalg.inv(phi.T @ phi / SIGMA**2 + np.diag(delta))
         mean = new @ covariance @ phi.T @ Y / SIGMA**2
         of_f = np.einsum("ni,ij,nj->n", new, covariance, new)
-        found_mean, found_covariance = actual.function_moments(NEW, batch_size=4)
-        self.assertAllClose(found_mean, mean, 1e-6)
-        self.assertAllClose(found_covariance, of_f[:, None, None] * np.eye(2), 1e-6)
+        actual_mean, actual_covariance = actual.function_moments(NEW, batch_size=4)
+        self.assertAllClose(actual_mean, mean, 1e-6)
+        self.assertAllClose(actual_covariance, of_f[:, None, None] * np.eye(2), 1e-6)
         of_y = scipy.stats.multivariate_normal(
             cov=SIGMA**2 * np.eye(N) + phi @ np.diag(1 / delta) @ phi.T
         )

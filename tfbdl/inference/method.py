@@ -50,7 +50,7 @@ class Method(keras.layers.Layer, abc.ABC):
         super().__init__(name=name, dtype=dtype)
         self.built = True
         self._result: Any = None
-        self.__dict__["_found_of"] = []  # no part of a file
+        self.__dict__["_result_of"] = []  # no part of a file
 
     @property
     def is_fitted(self) -> bool:
@@ -184,10 +184,10 @@ class Method(keras.layers.Layer, abc.ABC):
             check_files_hold(name, value)
         return keras.saving.serialize_keras_object(value)
 
-    def _keep(self, found: Any) -> None:
+    def _keep(self, result: Any) -> None:
         """Keeps what `fit` has found about the weights that the network trains now."""
-        self._result = found
-        self.__dict__["_found_of"] = self._trained_weights()
+        self._result = result
+        self.__dict__["_result_of"] = self._trained_weights()
 
     def _fitted(self, what: str) -> Any:
         """The result of `fit`.
@@ -198,7 +198,7 @@ class Method(keras.layers.Layer, abc.ABC):
         """
         if not self.is_fitted:
             raise NotFittedError(f"{what} needs a fitted {type(self).__name__}; call fit first")
-        if self._trained_weights() != self.__dict__["_found_of"]:
+        if self._trained_weights() != self.__dict__["_result_of"]:
             raise ValueError(
                 f"{what}: model={self._saved_network.name!r} has other trainable weights than at "
                 "fit; make them trainable as they were, or call fit again"

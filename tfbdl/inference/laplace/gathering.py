@@ -14,7 +14,7 @@ from tfbdl import random
 from tfbdl.batches import batches
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.counts import Counts, Masks, check_sums
-from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.covariance import OutputCovariances
 from tfbdl.inference.laplace.followed import Followed
 from tfbdl.inference.laplace.forms import Forms, few_examples
 from tfbdl.inference.laplace.head_pass import HeadPass
@@ -106,7 +106,7 @@ class GatheredCurvature:
         )
         self._shape = tuple(self._example_outputs.shape[1:])
         if self._forms is None:
-            self._forms = self._jacobian.found_forms(theta, state, few, self._parts())
+            self._forms = self._jacobian.find_forms(theta, state, few, self._parts())
             self._make_passes()
         precision = self._new_precision()
         heads = self._heads if self._kind == "ggn" else None
@@ -225,7 +225,7 @@ class GatheredCurvature:
         *,
         jointly: bool,
         kept: tuple[int, int] | None,
-    ) -> Iterator[tuple[tf.Tensor, list[Outputs], tf.Tensor | None]]:
+    ) -> Iterator[tuple[tf.Tensor, list[OutputCovariances], tf.Tensor | None]]:
         """Mean outputs of each batch, each output's covariances in its positions, and masks.
 
         Args:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.special
 
 from tfbdl.arguments import option
-from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.covariance import OutputCovariances
 from tfbdl.inference.laplace.joint_rows import JointRows
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -31,7 +31,7 @@ def check_link(likelihood: Likelihood, link_approx: str | None, pred_type: str =
 
 
 def mean_of_classes(
-    likelihood: Likelihood, link_approx: str, mean: np.ndarray, law: Outputs
+    likelihood: Likelihood, link_approx: str, mean: np.ndarray, law: OutputCovariances
 ) -> np.ndarray:
     """Class probabilities, of the shape (N, ...) of `mean`.
 

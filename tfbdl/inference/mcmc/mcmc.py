@@ -18,7 +18,7 @@ from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.arviz import to_arviz
 from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.kernels import Kernel
-from tfbdl.inference.mcmc.progress import Progress
+from tfbdl.inference.mcmc.progress import ChainProgress
 from tfbdl.inference.mcmc.stepping import Draws, Result
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.strategy import checked_strategy
@@ -180,7 +180,7 @@ class MCMC(TargetMethod):
             num_samples=self.num_samples,
             thinning=self.thinning,
         )
-        with held(folder), Progress(verbose) as progress:
+        with held(folder), ChainProgress(verbose) as progress:
             start = chains.start(self.seed)
             settings = chains.settings(self.seed, start)
             storage = ChainStorage(Draws.like(start), self.num_samples, folder, settings)

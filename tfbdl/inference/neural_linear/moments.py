@@ -15,7 +15,7 @@ from tfbdl.memory import require
 from tfbdl.predictive.kept import Kept
 
 
-class Moments(NamedTuple):
+class FunctionMoments(NamedTuple):
     """What is known of f at N examples, whose variances are in units of the noise.
 
     mean: E[f], shape (N, ..., F).
@@ -35,7 +35,7 @@ class Moments(NamedTuple):
 
 def moments(
     solution: Solution, batches: Iterable[FeatureBatch], drawn: np.ndarray | None = None
-) -> Moments:
+) -> FunctionMoments:
     """The moments, and the values of functions whose weights were `drawn`, shape (S, M, F)."""
     means: list[np.ndarray] = []
     masks: list[Any] = []
@@ -51,7 +51,7 @@ def moments(
             values.append((batch.rows @ drawn).reshape(-1, *mean.shape))
         if mean.ndim > 2:
             roots.add((*white.shape[:2], min(white.shape[1:])), partial(_root, white))
-    return Moments(
+    return FunctionMoments(
         np.concatenate(means),
         np.concatenate(leverages),
         roots.whole(),

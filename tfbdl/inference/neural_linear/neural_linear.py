@@ -13,8 +13,8 @@ import tensorflow as tf
 from tfbdl.arguments import generator, option, positive, positive_integer
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.evidence import EvidenceMethod
-from tfbdl.inference.neural_linear.features import Features
-from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
+from tfbdl.inference.neural_linear.features import LastLayerFeatures
+from tfbdl.inference.neural_linear.linear_regression import RegressionStatistics, Solution, solve
 from tfbdl.inference.neural_linear.moments import joint_moments, moments
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
 from tfbdl.inference.weight_table import WeightTable
@@ -61,7 +61,7 @@ class NeuralLinear(EvidenceMethod):
             otherwise, or what has to be kept does not fit into memory.
     """
 
-    _result: Examples | None
+    _result: RegressionStatistics | None
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class NeuralLinear(EvidenceMethod):
         super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
         self.model = model
         self.noise_prior = noise_prior
-        self._features = Features(model, dtype)
+        self._features = LastLayerFeatures(model, dtype)
         self._sizes, self._outputs = self._features.sizes, self._features.num_outputs
         require(
             5 * 8 * (sum(self._sizes) + self._outputs) ** 2,
@@ -109,13 +109,13 @@ class NeuralLinear(EvidenceMethod):
         before = self._features.held
         self._features.hold()
         try:
-            nothing = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0.0)
+            nothing = RegressionStatistics(np.zeros((0, sum(self._sizes) + self._outputs)), 0.0)
             self._take(nothing, data, batch_size)
         except Exception:
             self._features.held = before
             raise
 
-    def _take(self, examples: Examples, data: Source, batch_size: int | None) -> None:
+    def _take(self, examples: RegressionStatistics, data: Source, batch_size: int | None) -> None:
         """Keeps these examples and those of more data."""
         for batch in self._features.of_batches(data, batch_size):
             if batch.y is None:
@@ -228,7 +228,7 @@ class NeuralLinear(EvidenceMethod):
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._features.restore(arrays)
-        self._keep(Examples(arrays["r"], float(arrays["num_data"])))
+        self._keep(RegressionStatistics(arrays["r"], float(arrays["num_data"])))
         self.prior_precision = arrays["prior_precision"]
 
     @functools.cached_property
