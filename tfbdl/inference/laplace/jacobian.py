@@ -259,8 +259,8 @@ class Jacobian:
     def _check(self, theta: tf.Tensor, state: State, x: Any) -> tuple[Any, Any]:
         """The error of each rule, summed over x, and its positions; arguments of `find_heads`.
 
-        These arguments are the outputs, a direction in their space, and the gradient along it in the z of
-        each layer that is called once, by the place of the layer's first weight.
+        These arguments are the outputs, a direction in their space, and the gradient along it in
+        the z of each layer that is called once, by the place of the layer's first weight.
         """
         with tf.GradientTape() as tape:
             weights = self._flat.unflatten(theta)
