@@ -121,11 +121,12 @@ class Worker:
 
     Args:
         peer: one of `PACKAGES`.
-        name: of the work.
+        name: the name of the work.
         log: file for what the package prints.
         visible: GPUs as `CUDA_VISIBLE_DEVICES` has them, by default none; None for those that this
             process sees.
-        checkout: whose script the package is put to the work by, and whose `tfbdl` it finds.
+        checkout: the checkout whose script puts the package to the work, and whose `tfbdl` it
+            finds.
 
     Raises:
         Failed: if it cannot be installed or does not run.

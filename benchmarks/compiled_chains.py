@@ -14,7 +14,7 @@ from tfbdl.inference.log_posterior import LogPosterior
 from tfbdl.inference.mcmc.adaptation import Tuning
 from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.kernels import Kernel
-from tfbdl.inference.mcmc.progress import Progress
+from tfbdl.inference.mcmc.progress import ChainProgress
 from tfbdl.inference.mcmc.stepping import Draws, Position
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.replicas import Replicas
@@ -33,7 +33,7 @@ def compiled_chains(
 
     Args:
         target: the log density.
-        kernel: of the steps.
+        kernel: the kernel of the steps.
         theta: where the chains start, shape (C, D).
         num_samples: S, of each chain.
         thinning: steps from sample to sample.
@@ -73,6 +73,6 @@ def _chains(target: LogPosterior, kernel: Kernel, theta: np.ndarray, **numbers: 
 
 def _run(chains: Chains, position: Position, num_samples: int) -> tuple[Draws, Position]:
     storage = ChainStorage(Draws.like(position), num_samples, None, {})
-    with Progress(0) as progress:
+    with ChainChainProgress(0) as progress:
         end = chains.to_the_end(position, storage, progress)
     return storage.arrays, end

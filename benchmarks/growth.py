@@ -60,8 +60,8 @@ class Curve(NamedTuple):
 
     at: makes the round at a size.
     sizes: at which it is measured.
-    label: of the sizes.
-    unit: of work.
+    label: the label of the sizes.
+    unit: the unit of work.
     """
 
     at: Callable[[int], Round]

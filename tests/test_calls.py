@@ -72,7 +72,7 @@ class OfCallTest(tf.test.TestCase):
         self.assertTrue(costs_are_read())
 
     def test_predictions_compute_no_cost(self) -> None:
-        """Which the ELBO has, after them as before."""
+        """The ELBO has a cost, after predictions as before."""
         layer = tfbdl.layers.BayesDense(2, num_data=9, prior=tfbdl.priors.ScaleMixture())
         model = keras.Sequential([keras.Input((4,)), layer])
         model.compile("sgd", tfbdl.likelihoods.Normal(1.0))

@@ -62,8 +62,8 @@ def test_the_page_is_what_was_found() -> None:
 
 def test_answers_are_counted_and_told() -> None:
     cells = {
-        "U-Net": {"fit": {"found": "works"}, "train": {"found": "fails: ValueError: a | b"}},
-        "TCN": {"ONNX": {"found": "refused: x=1 is no class"}},
+        "U-Net": {"fit": {"outcome": "works"}, "train": {"outcome": "fails: ValueError: a | b"}},
+        "TCN": {"ONNX": {"outcome": "refused: x=1 is no class"}},
     }
     text = page({"cells": cells, "versions": {"keras": "3"}})
     number = len(CASES) * len(COLUMNS)
@@ -99,7 +99,7 @@ def test_a_process_that_ends_fails_at_the_cell_that_it_was_at(tmp_path: Path) ->
     ):
         main()
     cells = json.loads(kept.read_text())["cells"]["TCN"]
-    outcomes = {column: cell["found"] for column, cell in cells.items()}
+    outcomes = {column: cell["outcome"] for column, cell in cells.items()}
     assert outcomes == {
         "fit": "works",
         "train": "fails: the process ended with -6",

@@ -83,7 +83,7 @@ class PruneTest(tf.test.TestCase, parameterized.TestCase):
         self.assertTrue(all(np.isfinite(w).all() for w in pruned.get_weights()))
 
     def test_weights_without_noise_go_last(self) -> None:
-        """Their ratio is infinite; those that are zero already go first."""
+        """Without noise a weight's ratio is infinite; weights that are zero already go first."""
         model = network("point")
         model.layers[0].kernel.mu.assign(tf.ones((5, 8)))
         model.layers[1].kernel.mu.assign(tf.zeros((8, 3)))

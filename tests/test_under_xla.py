@@ -83,7 +83,7 @@ def test_two_steps_of_a_sampling_optimizer(name: str) -> None:
 
 
 def test_plain_fit_takes_its_noise_in_one_compiled_pass() -> None:
-    """Which a posterior compiles on its own, inside of a graph that is not."""
+    """A posterior compiles that pass on its own, inside of a graph that is not compiled."""
     losses = []
     for fused in (True, False):
         model = network(lambda: [layers.BayesDense(3, num_data=N, seed=1)])

@@ -31,7 +31,7 @@ def shown(value: Any) -> str:
     """A value as messages show it: in one line, cut short."""
     try:
         return " ".join(_REPR.repr(value).split())
-    except Exception:  # of the user's own class, or of an integer with too many digits
+    except Exception:  # a class of the user's own may raise anything, an integer may be too long
         return f"<{type(value).__name__}>"
 
 
@@ -126,7 +126,7 @@ def number(name: str, value: Any, holds: Callable[[float], bool], requirement: s
     try:
         is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
         fits = is_number and bool(holds(float(value)))
-    except OverflowError:  # of an integer that no float holds
+    except OverflowError:  # an integer that no float holds
         fits = False
     if not fits:
         raise ValueError(f"{name}={shown(value)} must be {requirement}")
@@ -227,7 +227,7 @@ def _takes(value: Callable[..., Any], number: int) -> bool:
         inspect.signature(value).bind(*range(number))
     except TypeError:
         return False
-    except ValueError:  # of a callable that does not say what it takes
+    except ValueError:  # the callable does not say what it takes
         return True
     return True
 
@@ -244,7 +244,7 @@ def path(name: str, value: Any) -> Path:
         raise ValueError(f"{name}={shown(value)} has a line break; name another path")
     try:
         os.stat(value)
-    except ValueError as error:  # of characters that no path has
+    except ValueError as error:  # it has characters that no path has
         raise ValueError(f"{name}={shown(value)} can be no path: {first_line(error)}") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:

@@ -1,4 +1,4 @@
-"""Copies compiled as the model that they are of."""
+"""Copies of models, compiled as the model that they copy."""
 
 from __future__ import annotations
 

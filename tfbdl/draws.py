@@ -27,9 +27,9 @@ def accept_draws(layer: keras.layers.Layer) -> None:
 
 
 def handed_down(draw: tf.Tensor | None) -> tf.Tensor | None:
-    """The draw of a layer's call, also where it is called past what hands arguments down.
+    """The draw of a layer's call, also for layers that are called past what hands arguments down.
 
-    So `TimeDistributed` calls its layer.
+    `TimeDistributed` calls its layer in this way.
     """
     now = forward_pass()
     return draw if draw is not None or now is None else now.get_value("draw")

@@ -51,7 +51,7 @@ Fitted to the least greatest relative error, 1e-7. Highest powers first, as all 
 def softplus(x: tf.Tensor) -> tf.Tensor:
     """log(1 + exp(x)), to a relative error of 3e-7 wherever float32 holds it.
 
-    max(x, 0) + log(1 + e) with e = exp(-|x|), where log(1 + e) = 2 artanh(t / 2) with
+    It is max(x, 0) + log(1 + e) with e = exp(-|x|), where log(1 + e) = 2 artanh(t / 2) with
     t = e / (1 + e / 2) <= 2/3, whose series is short.
 
     Its gradient is lost where a compiled function is copied, as by `tf.vectorized_map`.
@@ -90,10 +90,11 @@ def log(x: tf.Tensor) -> tf.Tensor:
 def normal_quantile(below: tf.Tensor, above: tf.Tensor) -> tf.Tensor:
     """The z at which N(0, 1) has the probabilities `below` and `above`, whose sum is 1.
 
-    To a relative error of 4e-7 for x = below - above and tails down to 2^-33, where z is 6.34:
-    sqrt(2) erf^-1(x) by the first polynomial of Giles (2011, "Approximating the erfinv function",
-    table 5), and where his second ends too early by one like it. Both are in the logarithm of
-    1 - x^2 = 4 below above, which is exact in the tails as x is not. It has no gradient.
+    The relative error is at most 4e-7 for x = below - above and tails down to 2^-33, where z is
+    6.34. It is sqrt(2) erf^-1(x) by the first polynomial of Giles (2011, "Approximating the erfinv
+    function", table 5), and where his second ends too early by one like it. Both are in the
+    logarithm of 1 - x^2 = 4 below above, which is exact in the tails as x is not. It has no
+    gradient.
     """
     if below.dtype != tf.float32:
         return math.sqrt(2.0) * tf.math.erfinv(below - above)

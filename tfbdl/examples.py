@@ -64,11 +64,11 @@ def as_array(
     """
     try:
         array = np.asarray(values)
-    except Exception as error:  # of symbolic tensors, and of the user's own classes
+    except Exception as error:  # symbolic tensors and classes of the user's own may raise anything
         if isinstance(values, (list, tuple)) and isinstance(error, ValueError):
             raise ValueError(f"{name} has rows of different lengths; give one array") from None
         raise ValueError(f"{name}={shown(values)} is no array; give {wanted}") from None
-    if array.dtype.name == "bfloat16":  # which is no number to NumPy
+    if array.dtype.name == "bfloat16":  # NumPy does not take it for a number
         return array.astype(np.float32)
     if text and array.dtype.kind in "US" and isinstance(values, (list, tuple)):
         array = np.asarray(values, object)  # NumPy makes text of numbers among it
@@ -101,7 +101,7 @@ def map_arrays(function: Callable[[Any], Any], values: Any) -> Any:
 
 
 def map_named_arrays(function: Callable[[str, Any], Any], name: str, values: Any) -> Any:
-    """As `map_arrays`, of a function of each array's name, such as `x['price']`, and the array."""
+    """`map_arrays` for a function of each array's name, such as `x['price']`, and the array."""
     if isinstance(values, Mapping):
         items = values.items()
         return {k: map_named_arrays(function, f"{name}[{k!r}]", part) for k, part in items}

@@ -149,7 +149,7 @@ class FlatModel:
 
 
 def _by_path(model: keras.Model) -> dict[str, tuple[int, ...]]:
-    """Shapes by path: of where layers are, since Keras' paths tell of where they were built.
+    """Shapes of the weights, by paths that say where layers are; Keras' say where they were built.
 
     Layers of one name in a model of a class of its own share theirs.
     """
@@ -208,7 +208,7 @@ def in_precision(model: keras.Model, dtype: str) -> keras.Model:
             made[id(layer)] = layer, copy
         return made[id(layer)][1]
 
-    with _policy(dtype):  # of layers that a layer makes for itself
+    with _policy(dtype):  # for layers that a layer makes for itself
         copy = recast(model)
     for old, new in reversed(made.values()):  # models before the layers in them
         if isinstance(old, keras.layers.Layer):

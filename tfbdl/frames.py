@@ -33,7 +33,7 @@ def as_inputs(frame: Any, model: Any) -> Any:
 def _inputs_of(model: Any) -> Any:
     try:
         return model.input
-    except (AttributeError, ValueError):  # of subclassed models, and those without an input yet
+    except (AttributeError, ValueError):  # it is subclassed, or has no input yet
         return None
 
 

@@ -28,9 +28,9 @@ class Compiled:
             compile, such as look-ups and those on strings, or convolves on a CPU, where XLA's
             convolutions take many times as long as TensorFlow's.
         autograph: whether its `if` and `while` may depend on tensors.
-        convolutions: whether XLA may compile them on a CPU too, where it decides: in a loop over
-            draws it moves out those that are the same for all. Those of `SLOW` it may only where
-            it moves them out.
+        convolutions: whether, under None, XLA may compile convolutions on a CPU too: in a loop over
+            draws it computes those that are the same for all draws once. Convolutions of `SLOW` it
+            may compile only if they are computed once for such a loop.
 
     Raises:
         ValueError: when called with True, and XLA cannot compile it.
@@ -173,7 +173,7 @@ def _changing(body: Any) -> list[Any]:
 def unknown_to_xla(graph: tf.Graph, device: str) -> set[str]:
     """The kinds of its operations that XLA has no kernel for, and what else it cannot compile.
 
-    Of a `tf.TensorArray` that grows XLA loses what does not fit, without an error. The gradient
+    XLA loses, without an error, what does not fit into a `tf.TensorArray` that grows. The gradient
     of a loop asks for stacks, whose sizes XLA knows from `maximum_iterations` alone.
     """
     functions = _functions(graph.as_graph_def())
@@ -213,13 +213,13 @@ def has_loops(graph: tf.Graph) -> bool:
 
 def behind(tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
     """The operations of their graph that compute them."""
-    found: set[tf.Operation] = set()
+    result: set[tf.Operation] = set()
     todo = {tensor.op for tensor in tensors}
     while todo:
         operation = todo.pop()
-        found.add(operation)
-        todo |= {*(tensor.op for tensor in operation.inputs), *operation.control_inputs} - found
-    return found
+        result.add(operation)
+        todo |= {*(tensor.op for tensor in operation.inputs), *operation.control_inputs} - result
+    return result
 
 
 def kinds(ops: Collection[tf.Operation]) -> set[str]:
@@ -230,12 +230,12 @@ def kinds(ops: Collection[tf.Operation]) -> set[str]:
     definition = next(iter(ops)).graph.as_graph_def()
     functions = _functions(definition)
     nodes = [node for node in definition.node if node.name in names]
-    found: set[str] = set()
+    result: set[str] = set()
     while nodes:
-        found |= {node.op for node in nodes}
+        result |= {node.op for node in nodes}
         called = {name for node in nodes for name in _called(node)} & {*functions}
         nodes = [node for name in called for node in functions.pop(name).node_def]
-    return found
+    return result
 
 
 def _called(node: Any) -> list[str]:

@@ -147,9 +147,9 @@ def walk(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
 def settings_of(layer: keras.layers.Layer) -> dict[str, Any]:
     """The settings that decide, beside weights, what a layer computes; equal if nothing changed.
 
-    These are its attributes: plain values, functions, arrays, collections of these, and objects
-    with settings of their own, such as tables for looking up. What Keras and this package note as a
-    layer is called is not among them.
+    They are its attributes: plain values, functions, arrays, collections of these, and objects with
+    settings of their own, such as tables for looking up. Notes that Keras and this package make
+    while a layer is called are not among them.
     """
     settings = {
         name: value if name in _OF_KERAS else snapshot(value)
@@ -220,7 +220,7 @@ def name_of(variable: keras.Variable) -> str:
 
 
 def named_variables(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """`own_variables` by names that a copy has too: those of one name are numbered in the layer."""
+    """`own_variables` by names that a copy has too; those that share a name are numbered."""
     named: dict[str, keras.Variable] = {}
     for variable in own_variables(layer):
         name = first = name_of(variable)
@@ -233,7 +233,7 @@ def named_variables(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
 
 
 def weight_paths(model: keras.Model) -> dict[int, str]:
-    """Names of the trainable variables by their id: those of the layers they are in, and their own.
+    """Paths of the trainable variables by id: names of the layers around them, then their own.
 
     They are the same before and after saving, which `Variable.path` is not.
     """

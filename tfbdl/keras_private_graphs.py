@@ -18,10 +18,10 @@ Replace = Callable[[Any], Any]
 def rebuild(model: keras.Model, replace: Replace, dtype: str | None = None) -> keras.Model:
     """A model like `model`, with `replace(layer)` in the place of each layer and operation.
 
-    Name, inputs, graph and structure of the outputs are those of `model`. As
-    `keras.models.clone_model`, but it does not compile, which fails for losses without a config.
-    A model inside of it that shares layers with what is around it gives way to its layers: files
-    of Keras forget what is shared across models.
+    Name, inputs, graph and structure of the outputs are those of `model`. It does what
+    `keras.models.clone_model` does, but does not compile, which fails for losses without a config.
+    A model inside of it that shares layers with what is around it gives way to its layers: files of
+    Keras forget what is shared across models.
 
     Args:
         model: a model with `is_graph(model)`.
@@ -56,7 +56,7 @@ def check_files_hold(name: str, model: keras.Model) -> None:
     """Raises ValueError if a file of Keras would forget that `model` shares layers across models.
 
     Args:
-        name: of the argument that `model` is given as.
+        name: the name of the argument that `model` is given as.
         model: any model; one of a class of its own may be made again from more than its graph.
     """
     if type(model) not in (Functional, keras.Sequential):

@@ -29,8 +29,8 @@ class LossTerm(keras.layers.Layer):
         per_example: the cost at the last call, unweighted, in nats per example.
         terms: the named parts of the cost at the last call, unscaled, in nats per data set. Like
             `model.losses` they are to be read straight after the forward pass.
-        factor: the factor by which training steps multiply the weight; 1 but while a schedule runs,
-            and None where none ever did. It is saved with nothing.
+        factor: the factor by which training steps multiply the weight; it is 1 unless a schedule
+            runs, and None where none ever did. It is not saved.
         observe: a function, where set, called in training steps with `terms`, and with the cost and
             its weighted part of the loss in nats per example, as "cost" and "loss".
     """

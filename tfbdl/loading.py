@@ -14,8 +14,8 @@ from tfbdl import arguments
 def load(path: str | os.PathLike[str]) -> Any:
     """The model or posterior of a `.keras` file, in safe mode.
 
-    As `keras.models.load_model`, which reads the same files once tfbdl is imported; with an error
-    of one line for a file that cannot be read.
+    It does what `keras.models.load_model` does, which reads the same files once tfbdl is imported;
+    but a file that cannot be read is an error of one line.
 
     Args:
         path: the path of a file that `model.save` or `posterior.save` has written.

@@ -1,4 +1,4 @@
-"""Indices that embeddings are asked for, held against their tables.
+"""Indices that embeddings are asked for, compared with the sizes of their tables.
 
 TensorFlow refuses an index that a table has no row for on a CPU; XLA looks up the last row in its
 place, and a GPU zeros, without an error.
@@ -24,8 +24,8 @@ _CACHE = "_tfbdl_lookups"
 def check_lookups(model: Any, x: Any, where: str = "") -> None:
     """Raises ValueError for the first index in inputs x that a table of the model has no row for.
 
-    Only the lookups are computed of a forward pass, so that it costs next to nothing. Those in a
-    loop of the model are not seen, as of an embedding in a cell.
+    Only the lookups are computed of a forward pass, so that it costs next to nothing. Lookups in a
+    loop of the model, such as those of an embedding in a cell, are not seen.
 
     Args:
         model: a model, or a posterior of one.

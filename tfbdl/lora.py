@@ -67,7 +67,8 @@ class _Once:
         layer: the layer.
         name: the name of the method.
         factors: the variables.
-        after: their values afterwards; by default those that they have.
+        after: variables and the values they get afterwards; by default the factors, and the values
+            that they had before.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class _Once:
 
 
 def _adapted(network: keras.Model) -> list[tuple[int, keras.layers.Layer, list[keras.Variable]]]:
-    """The layers with factors: their number among all layers, and these."""
+    """The layers with factors, each with its number among all layers, and the factors."""
     return [
         (number, layer, factors_of(layer))
         for number, layer in enumerate(walk(network))

@@ -8,8 +8,8 @@ counter.
 A *key* is an int64 scalar, all of whose bits count. Equal keys give equal noise, keys that differ
 independent noise. `key_of` makes one of a user's seed, and `fold_in` makes others of it, as
 SplitMix64 does (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"). The
-sub-streams of one key have different keys. Of n keys with different origins two are equal with a
-probability of n^2 / 2^65: 2e-8 for a million.
+sub-streams of one key have different keys. Among n keys with different origins, some two are equal
+with a probability of n^2 / 2^65: 2e-8 for a million keys.
 """
 
 from __future__ import annotations

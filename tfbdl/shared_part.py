@@ -50,7 +50,7 @@ class SharedPart:
             yield
             return
         leaves = keras.tree.flatten(x)
-        kept = graph.get_collection_ref(self)  # those named by strings are written into exports
+        kept = graph.get_collection_ref(self)  # collections with names are written into exports
         for inputs, root in kept:
             if [*map(id, inputs)] == [*map(id, leaves)]:
                 with each_call(layers if root.outputs() else (), _Replay(root).listening):

@@ -135,7 +135,7 @@ class Source:
             ValueError: as `elements`, or if there is none.
         """
         if self.kind == PY_DATASET and self.number:
-            return self._of_batch(self.x[0], 0, dtype)  # which begins no epoch
+            return self._of_batch(self.x[0], 0, dtype)  # this begins no epoch
         if self._once is None:
             return next(self.elements(dtype), None) or _no_batches()
         taken = list(itertools.islice(self._once, 1)) or _no_batches()

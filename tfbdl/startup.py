@@ -39,7 +39,7 @@ def check_keras() -> None:
         )
     try:
         import keras  # noqa: PLC0415 (slow)
-    except (ImportError, ValueError):  # of a backend that is not installed, or unknown
+    except (ImportError, ValueError):  # the backend is not installed, or unknown
         backend = _asked_backend()
         if backend == "tensorflow":
             raise

@@ -119,7 +119,7 @@ def custom_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
 
         return value, of_arguments
 
-    @tf.autograph.experimental.do_not_convert  # which would call the function without its gradient
+    @tf.autograph.experimental.do_not_convert  # it would call the function without its gradient
     def call(*args: Any) -> Any:
         if tf.executing_eagerly():
             return known(*args)

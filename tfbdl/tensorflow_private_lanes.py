@@ -1,7 +1,7 @@
 """Private names of TensorFlow that say what `tf.vectorized_map` makes of operations.
 
-A rule takes an operation in all lanes at once. Those here replace rules that are missing, wrong or
-break; they are registered when this is imported.
+A rule takes an operation in all lanes at once. The rules here replace some that are missing, wrong
+or break; importing the module registers them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _kernel_gradient(op: pfor._PforInput) -> pfor.WrappedTensor:
     and the gradients are wrong (2.21). For inputs of their own it loops too, with a warning.
     """
     (x, x_varies, _), kernel = op.input(0), op.outputs[0].shape
-    is_known = kernel.is_fully_defined()  # not that of a rule for lanes within lanes
+    is_known = kernel.is_fully_defined()  # unknown in a rule for lanes within lanes
     has_groups = is_known and _has_groups(op, x.shape, kernel)
     if not has_groups and not (is_known and x_varies):
         return _plain_kernel_gradient(op)

@@ -21,7 +21,8 @@ def parser(name: str, description: str) -> argparse.ArgumentParser:
     """The flags that all tutorials have.
 
     Args:
-        name: of the module, as in `python -m tutorials.name`; its output goes to `runs/name`.
+        name: the name of the module, as in `python -m tutorials.name`; its output goes to
+            `runs/name`.
         description: for `--help`.
     """
     parser = argparse.ArgumentParser(

@@ -3,9 +3,9 @@
     python -m tutorials.continual_learning
 
 Permuted MNIST, after Ritter, Botev and Barber 2018: each task is MNIST with the pixels in an order
-of its own, and all share one network with two hidden layers of 100 units. Under online
-Laplace the posterior of the tasks so far is the prior of the next one. Their lambda is 1 / T here:
-above 1 old tasks count for more than they had data.
+of its own, and all share one network with two hidden layers of 100 units. Under online Laplace the
+posterior of the tasks so far is the prior of the next one. The lambda of Ritter et al. is 1 / T
+here: above 1 old tasks count for more than they had data.
 """
 
 from __future__ import annotations

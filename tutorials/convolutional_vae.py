@@ -7,9 +7,9 @@
 The networks are those of keras.io's example (`vae.py` there, by F. Chollet): two convolutions of
 stride 2 and a dense layer, and the same backwards. The example draws z in a layer of its own, and
 adds up its loss in a `train_step`; here `VAE` does both, and adds a bound of log p(x) by importance
-samples, and a likelihood that belongs to the data. That of MNIST's grey pixels is the example's
-cross-entropy; that of the patches is a normal law whose scale the decoder predicts for each pixel
-and colour, so that their bound is a density of x in [0, 1]^768.
+samples, and a likelihood that belongs to the data. The likelihood of MNIST's grey pixels is the
+example's cross-entropy; for the patches it is a normal law whose scale the decoder predicts for
+each pixel and colour, so that their bound is a density of x in [0, 1]^768.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
 The text of a notebook is `NAME.md` in `docs/course/notebooks`, or one of `docs/migrate`: `python`
 blocks are its cells of code, what is between them the cells of words. `NAME.ipynb` beside it is
 kept with its outputs and a hash of the code that gave them. Where only words have changed, outputs
-stay as they are. Those of `docs/migrate` read published data from the folder of `TFBDL_DATA`.
+stay as they are. The notebooks of `docs/migrate` read published data from the folder of
+`TFBDL_DATA`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class RecordFile:
     and puts a whole file in its place.
 
     Args:
-        path: of the file, `.jsonl`.
+        path: the path of the file, `.jsonl`.
         keys: names of the entries that tell a record from the others.
     """
 
@@ -63,7 +63,7 @@ class RecordFile:
             FileNotFoundError: if it is not there, and `make` is None.
             ValueError: if it was made with other settings, or the file is damaged.
         """
-        record = self.found(key, settings)
+        record = self.get(key, settings)
         if record is not None:
             return record
         if make is None:
@@ -73,7 +73,7 @@ class RecordFile:
         added = self._added({**key, **make(), "settings": dict(settings)})
         return self._made_with(settings, added)
 
-    def found(self, key: Mapping[str, Any], settings: Mapping[str, Any]) -> Record | None:
+    def get(self, key: Mapping[str, Any], settings: Mapping[str, Any]) -> Record | None:
         """The record of a key, as in `kept`; None if it is not there.
 
         Raises:

@@ -50,11 +50,14 @@ def main() -> None:
     cells = kept.setdefault("cells", {})
     for row in [] if args.page else args.rows or CASES:
         known = {} if args.again else cells.get(row, {})
-        left = [c for c in args.columns or COLUMNS if not known.get(c, {}).get("found")]
+        left = [c for c in args.columns or COLUMNS if not known.get(c, {}).get("outcome")]
         while left:
             for column, outcome, seconds in in_a_process(row, tuple(left)):
                 print(f"{row} | {column} | {outcome} | {seconds:.0f} s", flush=True)
-                cells.setdefault(row, {})[column] = {"found": outcome, "seconds": round(seconds, 1)}
+                cells.setdefault(row, {})[column] = {
+                    "outcome": outcome,
+                    "seconds": round(seconds, 1),
+                }
                 left.remove(column)
                 kept["versions"] = {name: version(name) for name in PACKAGES}
                 args.kept.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +115,7 @@ def page(kept: dict[str, Any]) -> str:
     for (row, column), cell in cells.items():
         if cell is not None and (row, column) in others:
             reason = REFUSED.get((row, column), "not foreseen")
-            of_row = answers.setdefault((cell["found"].replace("|", "/"), reason), {})
+            of_row = answers.setdefault((cell["outcome"].replace("|", "/"), reason), {})
             of_row.setdefault(row, []).append(column)
     lines = [
         "# Compatibility",
@@ -153,7 +156,7 @@ def page(kept: dict[str, Any]) -> str:
 def mark_of(cell: dict[str, Any] | None) -> str:
     if cell is None:
         return "·"
-    return {"works": "✓", "refused": "o"}.get(cell["found"].split(":")[0], "✗")
+    return {"works": "✓", "refused": "o"}.get(cell["outcome"].split(":")[0], "✗")
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ class Layer:
     """The tensors of a layer.
 
     Attributes:
-        mu, rho: of the posterior.
+        mu, rho: parameters of the posterior.
         w, eps: drawn weights, and their noise.
-        gradients: of the loss with respect to w, mu and rho.
+        gradients: the gradients of the loss with respect to w, mu and rho.
         first, second: moments of Adam for mu and rho.
     """
 

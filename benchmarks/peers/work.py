@@ -47,7 +47,7 @@ DEPTH_46, DEPTH_SMALL = 10, 6
 ISOKINETIC_46, ISOKINETIC_SMALL = TRAJECTORY_46 // 2, TRAJECTORY_SMALL // 2
 """Steps of MCLMC from sample to sample, and of a trajectory of MAMS; each takes two gradients."""
 MAMS_46, MCLMC_46, MCLMC_SMALL = 0.0035, 0.005, 0.02
-"""Their lengths: what adaptation finds, in units of those of leapfrog."""
+"""Step sizes of MAMS and MCLMC that adaptation finds, in the units of leapfrog's."""
 DECOHERENCE_46, DECOHERENCE_SMALL = 0.25, 0.2
 """The length over which a direction of MCLMC is forgotten; that of the trajectories of HMC."""
 MEMBERS = 4

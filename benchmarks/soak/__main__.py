@@ -36,7 +36,7 @@ REPORT = ROOT / "results" / "soak" / "README.md"
 LIMIT = 3600.0
 """Seconds that a part may take."""
 TITLE = "# Robustness under load and faults"
-HEAD = ["| part | of | found | seconds | tfbdl |", "|---|---|---|---|---|"]
+HEAD = ["| part | of | outcome | seconds | tfbdl |", "|---|---|---|---|---|"]
 FAILED = "**FAILED**"
 
 
@@ -56,13 +56,13 @@ def main() -> None:
     done = _kept(args)
     names = list(_parts(args))
     for name in names:
-        known = done.get(name, {}).get("found", FAILED) != FAILED
+        known = done.get(name, {}).get("outcome", FAILED) != FAILED
         if args.only not in name or (known and not args.again):
             continue
         done[name] = _row(name, args)
-        print(f"{name} | {done[name]['found']}", flush=True)
+        print(f"{name} | {done[name]['outcome']}", flush=True)
         _write(args, {n: done[n] for n in names if n in done}, len(names))
-    failures = sum(row["found"] == FAILED for row in done.values())
+    failures = sum(row["outcome"] == FAILED for row in done.values())
     if failures:
         raise SystemExit(f"{failures} parts failed")
 
@@ -94,7 +94,7 @@ def _row(name: str, args: argparse.Namespace) -> dict[str, Any]:
     if not lines:
         print(problem)
     return {
-        "found": lines[-1] if lines else FAILED,
+        "outcome": lines[-1] if lines else FAILED,
         "seconds": round(time.monotonic() - begun),
         "tfbdl": _commit(),
     }
@@ -134,10 +134,10 @@ def _write(args: argparse.Namespace, done: Mapping[str, dict[str, Any]], whole: 
     record = {"scale": args.scale, "seed": args.seed, "parts": done}
     args.report.with_name("parts.json").write_text(json.dumps(record, indent=1) + "\n")
     rows = [
-        f"| {name} | {row['found']} | {row['seconds']} | {row['tfbdl']} |"
+        f"| {name} | {row['outcome']} | {row['seconds']} | {row['tfbdl']} |"
         for name, row in done.items()
     ]
-    failed = sum(row["found"] == FAILED for row in done.values())
+    failed = sum(row["outcome"] == FAILED for row in done.values())
     seconds = sum(row["seconds"] for row in done.values())
     ending = f"{len(done)} of {whole} parts, {seconds:,} seconds; {failed} failed."
     args.report.write_text("\n".join([*_heading(args), *HEAD, *rows, "", ending, ""]))

@@ -66,8 +66,8 @@ def attack(
     """The answers to so many calls with bad arguments, the same ones for the same seed.
 
     Args:
-        number: of calls, those before the first included.
-        seed: of the callables, arguments and values.
+        number: the number of calls, those before the first included.
+        seed: the seed of the callables, arguments and values.
         only: a part of the names of the callables.
         kept: a file of the answers, one a line; calls that it has are not made again.
         first: the number of the first call, counted from 0.

@@ -35,7 +35,7 @@ class Job(NamedTuple):
     run: starts it, or goes on; calls its second argument when all is compiled that can be before.
         Only `Refused` may be raised.
     check: raises unless what a broken run has left is in order.
-    outcome: of a run that has ended, the same whether it was broken or not.
+    outcome: the outcome of a run that has ended, the same whether it was broken or not.
     """
 
     run: Callable[[Path, Callable[[], None]], None]

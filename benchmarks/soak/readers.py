@@ -40,7 +40,7 @@ class Reader(NamedTuple):
     sample: a file in good order.
     read: takes the path of a file.
     error: the only exception that it may raise, of one line.
-    path: of the file, in a folder that is `read`'s own.
+    path: the path of the file, in a folder that is `read`'s own.
     """
 
     sample: bytes

@@ -29,7 +29,7 @@ OF_TIME = re.compile("second|minute|time|versions")
 class Script(NamedTuple):
     """How a tutorial is run.
 
-    flags: of the command line.
+    flags: the flags of the command line.
     short: constants by the names that they have in `tutorials`, with values that make it short.
     only: mappings by their names, with the keys that stay.
     """

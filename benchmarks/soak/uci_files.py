@@ -14,7 +14,7 @@ def write_splits(folder: Path, table: np.ndarray, num_splits: int = 2) -> Publis
     """Writes the files of a set "made", unless they are there; what `tfbdl.data.uci` knows of it.
 
     Args:
-        folder: of all sets.
+        folder: the folder of all sets.
         table: features, and the target in the last column, shape (N, D + 1).
         num_splits: each has three fifths of the examples for training.
     """

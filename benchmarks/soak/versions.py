@@ -214,7 +214,7 @@ def own_environment() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Which of the checkout's commits is cloned."""
+    """The checkout's commit that is cloned."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout[:-1]
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from made_files import TemporaryFolderTestCase, made_arrays, published
 
-from tfbdl.data.mnist_files import load_original
+from tfbdl.data.mnist_files import load_published
 
 MNIST = made_arrays(seed=0)
 FASHION = made_arrays(seed=1)
@@ -31,7 +31,7 @@ class MnistFilesTestCase(TemporaryFolderTestCase):
         }
 
     def assert_loads(self, name: str, directory: Any = None) -> None:
-        loaded = load_original(name, directory)
+        loaded = load_published(name, directory)
         self.assertEqual(set(loaded), set(ARRAYS[name]))
         for key, expected in ARRAYS[name].items():
             np.testing.assert_array_equal(loaded[key], expected, strict=True)

@@ -11,7 +11,7 @@ from mnist_files_case import ARRAYS, FASHION, MNIST, MnistFilesTestCase
 
 import tfbdl.data
 from tfbdl.data import DataError
-from tfbdl.data.mnist_files import load_original
+from tfbdl.data.mnist_files import load_published
 
 
 class KerasTest(MnistFilesTestCase):
@@ -30,7 +30,7 @@ class KerasTest(MnistFilesTestCase):
         (self.home / ".keras/datasets").mkdir(parents=True)
         (self.home / ".keras/datasets/mnist.npz").write_bytes(b"half a download")
         with self.assert_data_error(".keras/datasets/mnist.npz", "delete it"):
-            load_original("mnist", None)
+            load_published("mnist", None)
 
     def test_without_files_keras_downloads(self) -> None:
         for name, arrays in ARRAYS.items():
@@ -45,13 +45,13 @@ class KerasTest(MnistFilesTestCase):
         next((self.home / ".keras/datasets/fashion-mnist").iterdir()).unlink()
         self.downloads["fashion_mnist"].side_effect = OSError
         with self.assert_data_error("download"):
-            load_original("fashion_mnist", None)
+            load_published("fashion_mnist", None)
 
     def test_wrong_download_is_an_error(self) -> None:
         train, test = (MNIST["x_train"], MNIST["y_train"]), (MNIST["x_test"], MNIST["y_test"])
         self.downloads["fashion_mnist"].side_effect = lambda: (train, test)
         with self.assert_data_error("the download", "of mnist, not of fashion_mnist"):
-            load_original("fashion_mnist", None)
+            load_published("fashion_mnist", None)
 
     def test_no_network_is_one_line(self) -> None:
         for failure in (
@@ -62,7 +62,7 @@ class KerasTest(MnistFilesTestCase):
         ):
             self.downloads["mnist"].side_effect = failure
             with self.assert_data_error("could not download mnist", "network", "TFBDL_DATA"):
-                load_original("mnist", None)
+                load_published("mnist", None)
 
     def test_download_cannot_hang(self) -> None:
         timeouts = []
@@ -73,7 +73,7 @@ class KerasTest(MnistFilesTestCase):
 
         self.downloads["mnist"].side_effect = fail
         with self.assertRaises(DataError):
-            load_original("mnist", None)
+            load_published("mnist", None)
         self.assertLessEqual(timeouts[0], 60)
         self.assertIsNone(socket.getdefaulttimeout())
 

@@ -135,7 +135,7 @@ class DigitsTest(ImageTestCase):
         self.assertLess(steps.max(), 0.5, "a block of copied pixels would step by 1")
 
     def test_no_files_are_needed(self) -> None:
-        with mock.patch("tfbdl.data.images.load_original", side_effect=AssertionError):
+        with mock.patch("tfbdl.data.images.load_published", side_effect=AssertionError):
             load("digits")
 
 

@@ -5,7 +5,7 @@ from made_files import write_idx
 from mnist_files_case import ARRAYS, FASHION, MNIST, MnistFilesTestCase
 
 from tfbdl.data import DataError
-from tfbdl.data.mnist_files import load_original
+from tfbdl.data.mnist_files import load_published
 
 
 class DirectoryTest(MnistFilesTestCase):
@@ -49,23 +49,23 @@ class DirectoryTest(MnistFilesTestCase):
         self.assert_loads("mnist")
         for directory in (self.data, self.folder / "absent"):
             with self.assert_data_error("directory=", repr(str(directory)), "put mnist.npz there"):
-                load_original("mnist", directory)
+                load_published("mnist", directory)
 
     def test_three_of_four_files_are_an_error(self) -> None:
         write_idx(self.data, MNIST)
         (self.data / "t10k-labels-idx1-ubyte.gz").unlink()
         with self.assert_data_error("t10k-labels-idx1-ubyte.gz"):
-            load_original("mnist", self.data)
+            load_published("mnist", self.data)
 
     def test_damaged_files_are_an_error(self) -> None:
         write_idx(self.data, MNIST)
         path = self.data / "train-images-idx3-ubyte.gz"
         path.write_bytes(path.read_bytes()[:-100])
         with self.assert_data_error(str(path), "replace"):
-            load_original("mnist", self.data)
+            load_published("mnist", self.data)
         (self.data / "mnist.npz").write_bytes(b"no archive")
         with self.assert_data_error("mnist.npz"):
-            load_original("mnist", self.data)
+            load_published("mnist", self.data)
 
     def test_one_changed_byte_is_an_error(self) -> None:
         for key in MNIST:
@@ -73,12 +73,12 @@ class DirectoryTest(MnistFilesTestCase):
             changed[key].flat[-1] ^= 1
             write_idx(self.data, changed)
             with self.assert_data_error(key, "md5", str(self.data)):
-                load_original("mnist", self.data)
+                load_published("mnist", self.data)
 
     def test_the_other_data_set_is_an_error(self) -> None:
         write_idx(self.data, FASHION)
         with self.assert_data_error("is that of fashion_mnist, not of mnist; put mnist into"):
-            load_original("mnist", self.data)
+            load_published("mnist", self.data)
 
 
 class EnvironmentTest(MnistFilesTestCase):
@@ -97,9 +97,9 @@ class EnvironmentTest(MnistFilesTestCase):
         write_idx(self.home / ".keras/datasets/mnist", MNIST)
         os.environ["TFBDL_DATA"] = str(self.data)
         with self.assert_data_error("TFBDL_DATA=", repr(str(self.data))):
-            load_original("mnist", None)
+            load_published("mnist", None)
         with self.assertRaisesRegex(DataError, "or load 'digits', which needs no download$"):
-            load_original("mnist", None)
+            load_published("mnist", None)
 
     def test_empty_variable_is_unset(self) -> None:
         write_idx(self.home / ".keras/datasets/mnist", MNIST)

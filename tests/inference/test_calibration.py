@@ -17,8 +17,8 @@ class CalibrationTest(tf.test.TestCase):
     def test_ranks_are_uniform(self) -> None:
         """Simulation-based calibration (Talts et al. 2018): one data set a chain.
 
-        Of weights, outputs and noise drawn from the prior, the rank among the samples of their
-        posterior is uniform on 0 .. S.
+        Where weights, outputs and noise are drawn from the prior, their rank among the samples of
+        their posterior is uniform on 0 .. S.
         """
         num, s = 500, 15
         hidden = keras.layers.Dense(2, "tanh", dtype="float64")

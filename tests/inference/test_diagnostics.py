@@ -50,7 +50,7 @@ class DiagnosticsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(actual.mean(), true, tolerance)
 
     def test_rhat_of_values_is_that_of_tensorflow_probability(self) -> None:
-        """Which gives (m + 1) / m R^2 - (n - 1) / (m n), for m halves of n samples."""
+        """TFP's is (m + 1) / m R^2 - (n - 1) / (m n), for m halves of n samples."""
         x = autoregressive(0.5, 50, 3)
         m, n = 8, 25
         theirs = tfp.mcmc.potential_scale_reduction(x, split_chains=True)

@@ -27,7 +27,7 @@ from brute_force import (
 import tfbdl
 from tfbdl import likelihoods
 from tfbdl.inference import Laplace, NotFittedError
-from tfbdl.inference.laplace.covariance import Dense, Outputs
+from tfbdl.inference.laplace.covariance import Dense, OutputCovariances
 from tfbdl.inference.laplace.links import mean_of_classes
 
 NEW = np.random.default_rng(1).normal(size=(5, 3))
@@ -215,8 +215,8 @@ class NormalNoiseTest(tf.test.TestCase):
         self.assertLess(errors.max(), 4.5)
 
 
-def law(covariance: Any) -> Outputs:
-    return Outputs([Dense(tf.constant(covariance))])
+def law(covariance: Any) -> OutputCovariances:
+    return OutputCovariances([Dense(tf.constant(covariance))])
 
 
 def simplex(alpha: Any) -> Any:

@@ -18,7 +18,7 @@ import tfbdl
 from tfbdl import graphs, likelihoods
 from tfbdl.inference import Laplace
 from tfbdl.inference.laplace import gathering, head_pass, jacobian, network_pass
-from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.covariance import OutputCovariances
 from tfbdl.predictive import kept
 from tfbdl.sources import Source
 
@@ -63,7 +63,7 @@ def asked(laplace: Laplace, **options: Any) -> Any:
 def written_out() -> Iterator[None]:
     """No layer is known to be the last: J and covariances of all outputs are made."""
     with (
-        mock.patch.object(jacobian, "found_heads", return_value=[]),
+        mock.patch.object(jacobian, "find_heads", return_value=[]),
         mock.patch.object(network_pass, "NUMBERS", 10**9),
         mock.patch.object(network_pass, "_DIRECTIONS", 10**9),
     ):
@@ -372,7 +372,9 @@ def test_joint_densities_of_many_examples_are_refused_before_they_are_made() -> 
     logs = tfbdl.predict(laplace, x, batch_size=2, verbose=0).log_prob(y)
     with (
         mock.patch.object(kept, "KEPT", 100),
-        mock.patch.object(Outputs, "dense", autospec=True, side_effect=Outputs.dense) as dense,
+        mock.patch.object(
+            OutputCovariances, "dense", autospec=True, side_effect=OutputCovariances.dense
+        ) as dense,
     ):
         few, many = (tfbdl.predict(laplace, v, batch_size=2, verbose=0) for v in (x[:4], x))
         assert dense.call_count == 4

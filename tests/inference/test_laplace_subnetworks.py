@@ -77,7 +77,7 @@ def test_subnetwork_is_updated_as_it_was_chosen() -> None:
 def test_functional_laplace_is_low_rank_of_some_points(number: int) -> None:
     """The Gaussian process with the kernel J J^T / delta, given `number` points; Woodbury.
 
-    Of all points it is the full posterior (Immer, Korzepa, Bauer 2021).
+    Given all points it is the full posterior (Immer, Korzepa, Bauer 2021).
     """
     likelihood, model, y = case("categorical")
     j = jacobians(model, X)

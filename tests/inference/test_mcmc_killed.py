@@ -38,7 +38,7 @@ def process(savedir: Any, kill_event: Any = None, kill_delay: Any = None) -> Non
 
     Events are the beginning and end of each writing of samples, of each flush to the disk and each
     renaming. A delay, in seconds, counts from the first checkpoint that the process has written.
-    Those that are to die keep a checkpoint every hundredth of a second.
+    Processes that are to die keep a checkpoint every hundredth of a second.
     """
     events, saved = itertools.count(1), itertools.count(1)
 

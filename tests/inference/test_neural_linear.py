@@ -68,9 +68,9 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         covariance = np.linalg.inv(phi.T @ phi / SIGMA**2 + np.diag(delta))
         mean = new @ covariance @ phi.T @ Y / SIGMA**2
         of_f = np.einsum("ni,ij,nj->n", new, covariance, new)
-        found_mean, found_covariance = actual.function_moments(NEW, batch_size=4)
-        self.assertAllClose(found_mean, mean, 1e-6)
-        self.assertAllClose(found_covariance, of_f[:, None, None] * np.eye(2), 1e-6)
+        actual_mean, actual_covariance = actual.function_moments(NEW, batch_size=4)
+        self.assertAllClose(actual_mean, mean, 1e-6)
+        self.assertAllClose(actual_covariance, of_f[:, None, None] * np.eye(2), 1e-6)
         of_y = scipy.stats.multivariate_normal(
             cov=SIGMA**2 * np.eye(N) + phi @ np.diag(1 / delta) @ phi.T
         )
@@ -108,7 +108,7 @@ class KnownNoiseTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(part.joint.log_prob(Y_NEW[[4, 1]]), logs[[4, 1]], 1e-12)
 
     def test_is_the_full_laplace_of_the_last_layer(self) -> None:
-        """Which is exact there, at the posterior mean."""
+        """Laplace is exact there, at the posterior mean."""
         model, actual = fitted(prior_precision=1.7)
         phi = features(model, X)
         mean = np.linalg.solve(phi.T @ phi + 1.7 * SIGMA**2 * np.eye(5), phi.T @ Y)

@@ -131,7 +131,7 @@ class MomentsTest(tf.test.TestCase, parameterized.TestCase):
 class DrawsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(0.5**0.5, 1.0)
     def test_law_of_the_draws(self, scale: Any) -> None:
-        """Their mean and covariance, scale^2 (diag(var) + D D^T / (K - 1))."""
+        """Mean and covariance, scale^2 (diag(var) + D D^T / (K - 1))."""
         swag = fitted(network(), rank=5, scale=scale)
         draws = swag.sample(40_000, seed=3)
         d = swag.deviations

@@ -88,7 +88,7 @@ class RegressionTest(tf.test.TestCase):
         self.assertAllClose(model.losses, [expected], 1e-6)
 
     def test_draws_are_of_the_posterior(self) -> None:
-        """Their mean, and their covariance over inputs: a draw is one function of them."""
+        """Mean, and covariance over inputs: a draw is one function of them."""
         layer = head()
         model = passed(layer)
         S = 4000

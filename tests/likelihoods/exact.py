@@ -23,7 +23,7 @@ class Exact(NamedTuple):
 
     value: shape (n,), or (n, C) for each of C classes.
     slopes: by the outputs, shape (n, columns); infinite where it is.
-    size, slope_size: of the terms of both, which may cancel.
+    size, slope_size: the sizes of the terms of both, which may cancel.
     """
 
     value: np.ndarray

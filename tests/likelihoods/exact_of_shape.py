@@ -11,7 +11,7 @@ from exact import PI, L, exact, expit, raw_scale, softplus
 def rests(x: Any, log_x: Any = None) -> Any:
     """C(x), M(x) and P(x) of `tfbdl.likelihoods.stirling`, by their series above 40.
 
-    Of x that may underflow even here log x is given.
+    Where x may underflow even here, log x is given.
     """
     lost = x < L("1e-4900")
     x = np.where(lost, 1, x)

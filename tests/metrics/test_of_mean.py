@@ -159,7 +159,7 @@ def test_a_mean_that_fits_exactly_has_no_error() -> None:
 
 @pytest.mark.parametrize("metric", [keras.metrics.R2Score, keras.metrics.MeanAbsoluteError])
 def test_targets_without_an_axis(metric: Any) -> None:
-    """Which R2Score itself does not take."""
+    """R2Score itself does not take them."""
     likelihood = likelihoods.Normal("predicted")
     of_mean, itself = OfMean(metric(), likelihood), metric()
     outputs = np.hstack([2 * Y, Y])

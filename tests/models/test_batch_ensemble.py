@@ -195,7 +195,7 @@ class BatchEnsembleTest(tf.test.TestCase, parameterized.TestCase):
                 self.assertNotAllClose(starts[i], starts[i + 1])
 
     def test_random_factors(self) -> None:
-        """Their KL is in the losses, draws are of one member, and predictions have no bound."""
+        """Losses have the factors' KL, a draw is of one member, and predictions have no bound."""
         model = dense()
         ensemble = tfbdl.to_batch_ensemble(model, K, num_data=N, prior="laplace")
         self.assertIsInstance(wrappers(ensemble)[0], BayesBatchEnsembleWrapper)

@@ -128,7 +128,7 @@ class AgainstFloat64Test(tf.test.TestCase, parameterized.TestCase):
         np.testing.assert_allclose(got.expected_entropy, entropy.mean(axis=0), rtol=1e-6)
 
     def test_of_outputs_in_float64(self) -> None:
-        """Which float32 could not tell apart."""
+        """Float32 could not tell them apart."""
         layer = layers.BayesDense(2, num_data=9, seed=3, dtype="float64")
         model = keras.Sequential([keras.Input((4,)), layer])
         x = RNG.normal(size=(N, 4))

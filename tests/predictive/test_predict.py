@@ -185,7 +185,7 @@ class FunctionsTest(tf.test.TestCase, parameterized.TestCase):
 
     @parameterized.parameters("_moments", "_moments_and_outputs", "_log_probs")
     def test_all_draws_have_one_program(self, name: str) -> None:
-        """Their numbers are no constants of what XLA compiles."""
+        """The numbers of draws are no constants of what XLA compiles."""
         model = classifier()
         functions = Functions.of(model, likelihoods.Categorical())
         functions.check(X)

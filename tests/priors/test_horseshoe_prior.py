@@ -126,7 +126,7 @@ class SparsityTest(tf.test.TestCase):
     NUM_DATA, RELEVANT = 60, 3
 
     def weights(self, prior: Any) -> Any:
-        """Their posterior means, and those of least squares."""
+        """Posterior means of the weights, and those of least squares."""
         keras.utils.set_random_seed(0)
         rng = np.random.default_rng(0)
         x = rng.normal(size=(self.NUM_DATA, 20)).astype("float32")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 import tfbdl
-from tfbdl.inference.mcmc.progress import Progress
+from tfbdl.inference.mcmc.progress import ChainProgress
 
 N = 12
 X = np.random.default_rng(0).normal(size=(N, 4)).astype("float32")
@@ -67,7 +67,7 @@ def by_chains(folder: Any, callback: Any) -> None:
         callback.on_epoch_end(0)
 
     with (
-        mock.patch.object(Progress, "at", told),
+        mock.patch.object(ChainProgress, "at", told),
         mock.patch("tfbdl.inference.mcmc.progress.SECONDS", 0.01),
     ):
         chains.fit(savedir=folder, verbose=0)

@@ -69,10 +69,10 @@ def test_a_record_is_found_or_not(tmp_path: Path) -> None:
     """None is made; one of other settings is refused here too."""
     file = of_splits(tmp_path / "set.jsonl")
     made, key = add(file, "hmc", 0), {"method": "hmc", "split": 0}
-    assert file.found(key, SETTINGS) == made
-    assert file.found({"method": "hmc", "split": 1}, SETTINGS) is None
+    assert file.get(key, SETTINGS) == made
+    assert file.get({"method": "hmc", "split": 1}, SETTINGS) is None
     with pytest.raises(ValueError, match="was made with --steps 5, not 6"):
-        file.found(key, {"steps": 6})
+        file.get(key, {"steps": 6})
     assert file.records() == [made]
 
 

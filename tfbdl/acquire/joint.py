@@ -25,7 +25,8 @@ class Batch(NamedTuple):
     """Inputs to have labelled, see `batch_bald`.
 
     Attributes:
-        indices: their numbers in the order of choice, shape (num,).
+        indices: the places of the chosen inputs in the prediction, in the order of choice, shape
+            (num,).
         information: I(y_1..n; f) of the first n of them, in nats, for n = 1..num, shape (num,): at
             most log S.
     """
@@ -44,8 +45,8 @@ def batch_bald(
     exact while there are at most `num_configurations`, C^(n - 1) of them; then so many are drawn.
 
     Args:
-        prediction: that of the unlabelled inputs, of S > 1 functions and one label for each input,
-            from `tfbdl.predict(..., return_samples=True)`.
+        prediction: what `tfbdl.predict(..., return_samples=True)` gives for the unlabelled inputs,
+            with S > 1 functions and one label for each input.
         num: how many, at most N. S functions cannot tell more than log S nats: with few of them,
             the last of a large batch are chosen by noise.
         num_configurations: labellings in a sum, at least S are drawn.
@@ -100,7 +101,7 @@ def _given_labels(
     Args:
         log_p: log p(y = c | f(x)) at those inputs, shape (S, n, C).
         limit: M, the most labellings to enumerate.
-        rng: of those that are drawn.
+        rng: the source of the labellings, where they are drawn.
 
     Returns:
         Shapes (M, S) and (M,).

@@ -19,7 +19,7 @@ def bald(prediction: Prediction) -> np.ndarray:
     functions are each sure, and of different classes. It is `mutual_information` of the prediction.
 
     Args:
-        prediction: that of the unlabelled inputs, of S > 1 functions, from `tfbdl.predict`.
+        prediction: what `tfbdl.predict` gives for the unlabelled inputs, with S > 1 functions.
 
     Raises:
         ValueError: if it is of one function, or not of classes.
@@ -40,7 +40,7 @@ def entropy(prediction: Prediction) -> np.ndarray:
     high forever. It is `entropy` of the prediction.
 
     Args:
-        prediction: that of the unlabelled inputs, from `tfbdl.predict`.
+        prediction: what `tfbdl.predict` gives for the unlabelled inputs.
 
     Raises:
         ValueError: if it is not of classes.
@@ -52,11 +52,11 @@ def entropy(prediction: Prediction) -> np.ndarray:
 def variation_ratios(prediction: Prediction) -> np.ndarray:
     """The probability that the likeliest class is wrong, 1 - max_c p(y = c | x): shape (N, ...).
 
-    As in Gal, Islam and Ghahramani 2017, section 4. Of several labels at once, under `Bernoulli`,
-    it is the probability that any is wrong.
+    The score is that of Gal, Islam and Ghahramani 2017, section 4. Where an input has several
+    labels at once, under `Bernoulli`, it is the probability that any of them is wrong.
 
     Args:
-        prediction: that of the unlabelled inputs, from `tfbdl.predict`.
+        prediction: what `tfbdl.predict` gives for the unlabelled inputs.
 
     Raises:
         ValueError: if it is not of classes.
@@ -74,8 +74,8 @@ def variation_ratios(prediction: Prediction) -> np.ndarray:
 def top(scores: np.ndarray, num: int) -> np.ndarray:
     """Indices of the `num` largest scores, the largest first, shape (num,).
 
-    Of equal ones the first. They do not know of each other: a batch of them may be the same input
-    many times over, which `batch_bald` avoids.
+    Where scores are equal, the first comes first. Each input is scored by itself, so that a batch
+    of the best may be nearly the same input many times over; `batch_bald` avoids that.
 
     Args:
         scores: shape (N,).

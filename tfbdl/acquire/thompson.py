@@ -18,8 +18,8 @@ def thompson(
     large, not where a label would teach most.
 
     Args:
-        prediction: that of the inputs to choose from, of S functions and one y for each input, from
-            `tfbdl.predict(..., return_samples=True)`.
+        prediction: what `tfbdl.predict(..., return_samples=True)` gives for the inputs to choose
+            from, with S functions and one y for each input.
         num: how many, at most S and N.
         maximize: whether the largest y is looked for; else the smallest.
         seed: the seed of the functions.

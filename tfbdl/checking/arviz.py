@@ -24,12 +24,12 @@ def to_arviz(source: Prediction | MCMC, y: Any, x: Any = None, *, seed: int = 0)
 
     Its groups are `log_likelihood`, log p(y | f(x)) of each function and example, which `arviz.loo`
     and `arviz.waic` take; `posterior_predictive`, as `replicate` makes it, for `arviz.plot_ppc`;
-    and `observed_data`. Of `MCMC` it has those of `MCMC.to_arviz` as well, with the chains apart;
-    of a prediction the outputs as `posterior`, of functions that count as one chain of independent
-    draws.
+    and `observed_data`. For `MCMC` the groups of `MCMC.to_arviz` are there as well, with the chains
+    apart. For a prediction the group `posterior` holds the outputs, and its functions count as one
+    chain of independent draws.
 
     Args:
-        source: a fitted `inference.MCMC`, or what `tfbdl.predict` gives of the x that a posterior
+        source: a fitted `inference.MCMC`, or what `tfbdl.predict` gives at the x that a posterior
             was fitted to, with the functions kept (`return_samples=True`) and a likelihood.
         y: the targets that it was fitted to, shape (N, ...).
         x: the inputs there, shape (N, ...), for `MCMC`; None for a prediction, which has its own.

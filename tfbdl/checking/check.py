@@ -32,10 +32,10 @@ def predictive_check(
     """Compares a statistic T of data with that of data sets that the model makes.
 
     The posterior predictive p-value (Rubin 1984; Gelman, Meng, Stern 1996): near 0 or 1 the model
-    does not make what T measures. Choose a T that the training does not fit: the largest value,
-    the share of zeros, a correlation of neighbours; that of a mean is near 1/2 whatever is wrong.
-    The data have been used twice, and so the p-value of a right model is nearer to 1/2 than
-    uniform. Of replicates under the prior it is uniform, if the data come from it.
+    does not make what T measures. Choose a T that the training does not fit: the largest value, the
+    share of zeros, a correlation of neighbours; that of a mean is near 1/2 whatever is wrong. The
+    data have been used twice, and so the p-value of a right model is nearer to 1/2 than uniform.
+    With replicates under the prior, the p-value is uniform if the data come from that prior.
 
     Args:
         y: the data, shape (N, ...).

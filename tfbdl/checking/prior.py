@@ -42,9 +42,9 @@ def prior_predictive(
 ) -> Prediction:
     """The prediction of functions whose weights are drawn from their priors, before any data.
 
-    Its mean, its intervals and what `replicate` makes of it should be such as y could be: priors
-    that look vague on weights may be absurd on functions (Gelman et al. 2020, "Bayesian workflow",
-    section 2.4). The functions are kept.
+    Its mean, its intervals and the data that `replicate` makes from it should be values that y
+    could have: priors that look vague on weights may be absurd on functions (Gelman et al. 2020,
+    "Bayesian workflow", section 2.4). The functions are kept.
 
     Args:
         model: a model with random layers, each weight of which has its prior; all other weights

@@ -19,13 +19,14 @@ from tfbdl.predictive.replicates import replicated
 def replicate(prediction: Prediction | Any, *, seed: int = 0) -> Any:
     """A data set y for each function of a prediction, noise included, shape (S, N, ...).
 
-    Of a posterior they are what `predictive_check` compares the data with; of a prior, what it
-    holds for likely. All y of a data set come from one function.
+    Data sets made from a posterior are what `predictive_check` compares the data with; data sets
+    made from a prior show which y the prior holds for likely. All y of a data set come from one
+    function.
 
     Args:
         prediction: what `tfbdl.predict` or `prior_predictive` gives, with the functions kept
-            (`return_samples=True`) and a likelihood; of several outputs, in their structure, which
-            the data then have.
+            (`return_samples=True`) and a likelihood; for several outputs a structure of
+            predictions, which the data then have too.
         seed: an integer of 64 bits.
 
     Raises:

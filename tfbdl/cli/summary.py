@@ -105,6 +105,6 @@ def _row(path: str, mean: np.ndarray, stddev: np.ndarray, kl: str) -> tuple[str,
     low, middle, high = np.percentile(decibels, [25, 50, 75])
     rms = [f"{np.sqrt(np.mean(np.square(values))):.4g}" for values in (mean, stddev)]
     noise = f"{low:.1f} {middle:.1f} {high:.1f}" if stddev.any() else "exact"
-    if np.isnan(stddev).any():  # of posterior="prior"
+    if np.isnan(stddev).any():  # posterior="prior" has none
         rms[1] = noise = "unknown"
     return ("/".join(path.split("/")[-2:]), f"{mean.size:,}", *rms, noise, kl)

@@ -57,7 +57,8 @@ class Calibration:
         title: the method.
         coverage: the coverage that is asked for.
         thresholds: the quantiles of the scores of held-out data, infinite where these are too few:
-            a number; of several outputs of real y the shape of one y; with `by_class` (C,).
+            a number; for real y with several outputs an array of the shape of one y; with
+            `by_class` one of shape (C,).
         num_examples: the number of held-out examples behind each, of the same shape.
     """
 
@@ -106,7 +107,7 @@ class Conformal(abc.ABC):
         return self
 
     def summary(self, coverage: float = 0.9) -> Calibration:
-        """The thresholds by which `predict` answers, and how many examples they are of.
+        """The thresholds by which `predict` answers, and the number of examples behind each.
 
         Args:
             coverage: in (0, 1).

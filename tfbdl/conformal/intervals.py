@@ -67,8 +67,9 @@ class _OfReals(Conformal):
 class Split(_OfReals):
     """mean(x) -+ q stddev(x), with q from the absolute residuals of data held out.
 
-    Papadopoulos et al. (2002); with the model's own standard deviation as unit, Lei et al. (2018,
-    section 5.2). Take it where the mean is what a model is good at.
+    The method is that of Papadopoulos et al. (2002); with the model's own standard deviation as
+    unit, that of Lei et al. (2018, section 5.2). Take it where a model's mean is what it is good
+    at.
 
     Args:
         normalized: whether residuals are counted in units of the predicted standard deviation, so
@@ -93,7 +94,7 @@ class CQR(_OfReals):
 
     Conformalised quantile regression (Romano, Patterson, Candes 2019): q is the quantile of
     max(low - y, y - high). Take it where the model's quantiles say more than its mean and standard
-    deviation, as those of mixtures and of predicted scales do.
+    deviation, as they do under mixtures and predicted scales.
     """
 
     def _raw(

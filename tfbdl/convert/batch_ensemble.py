@@ -37,9 +37,10 @@ def to_batch_ensemble(
 
     Dense, EinsumDense (of which attention is made), convolutions and their transposes are put into
     a `tfbdl.layers.BatchEnsembleWrapper`: member k has the kernel W * (r_k s_k^T) and a bias of its
-    own (Wen, Tran, Ba 2020). All others are common to the members, such as BatchNormalization,
-    whose statistics are those of all. A step costs about K times that of the model at the same
-    batch size, the memory of the weights hardly more than one network's.
+    own (Wen, Tran, Ba 2020). All other layers are common to the members, such as
+    BatchNormalization, whose statistics are those of all. A step costs about K times as much as one
+    of the model at the same batch size; the weights take hardly more memory than those of one
+    network.
 
     `num_data` makes the factors random: a rank-1 Bayesian network, whose K members are the
     components of a mixture (Dusenberry et al. 2020).
@@ -48,11 +49,11 @@ def to_batch_ensemble(
         model: a functional or a built Sequential model, with models of these kinds in it.
         num_members: K; the paper's 4.
         initializer: the start of the factors r and s, as in `BatchEnsembleWrapper`.
-            `"random_sign"`, the default for plain ones, parts the members most, and forgets what
-            `model` has learned; `"near_one"`, that for random ones, begins near a trained model.
-            `"tabm"` has random signs in r of the first layer alone, ones elsewhere (Gorishniy et
-            al. 2024, "TabM: advancing tabular deep learning with parameter-efficient ensembling"),
-            for tables and larger K, such as 32.
+            `"random_sign"`, the default for plain factors, sets the members farthest apart, and
+            forgets what `model` has learned; `"near_one"`, the default for random factors, begins
+            near a trained model. `"tabm"` has random signs in r of the first layer alone, ones
+            elsewhere (Gorishniy et al. 2024, "TabM: advancing tabular deep learning with
+            parameter-efficient ensembling"), for tables and larger K, such as 32.
         num_data: N, the number of training examples, for random factors; None for plain ones.
         prior: p(w) of the factors 1 + w, as in `BayesBatchEnsembleWrapper`, whose scale is 0.1 by
             default; only with `num_data`.
@@ -60,7 +61,7 @@ def to_batch_ensemble(
         layers: the layers among them, by default all: names, regular expressions for paths (names
             of the layers around it and its own, as in `"encoder_.*/query"`), or a function of a
             layer.
-        skip: those that are left as they are, chosen in the same way.
+        skip: the layers that are left as they are, chosen in the same way.
 
     Returns:
         The ensemble, compiled as `model`, with its inputs and outputs, and the kernels and biases

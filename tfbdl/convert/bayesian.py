@@ -75,7 +75,7 @@ def to_bayesian(
             which stay as they are with a warning: names, regular expressions for paths (names of
             the layers around it and its own, as in `"encoder_.*/query"`), a function of a layer, or
             "lora" for all layers with LoRA.
-        skip: those that are left as they are, chosen in the same way.
+        skip: the layers that are left as they are, chosen in the same way.
         initial_sigma: the first standard deviations, as a fraction of |w| in (0, 1]; None for
             where `posterior` starts them.
 

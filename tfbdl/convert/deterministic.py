@@ -42,10 +42,10 @@ def to_deterministic(model: keras.Model) -> keras.Model:
 
     BayesDense, BayesConv2D, BayesLSTM and so on become the layers of Keras of these names,
     BayesWrapper becomes the layer it wraps, VariationalDropout Dense, MCDropout Dropout,
-    MCGaussianDropout GaussianDropout, and ConcreteDropout the layer it wraps, under that layer's
-    own name and without the learned rate.
-    Predictions are those of `model` at `training=False`, and the file that the copy is saved to
-    loads without this package, with `compile=False` if the loss is one of its likelihoods.
+    MCGaussianDropout GaussianDropout, and ConcreteDropout becomes the layer it wraps, under that
+    layer's own name and without the learned rate. Predictions are those of `model` at
+    `training=False`, and the file that the copy is saved to loads without this package, with
+    `compile=False` if the loss is one of its likelihoods.
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.

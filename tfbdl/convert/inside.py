@@ -39,7 +39,7 @@ def inside(wanted: Collection[int], kept: Collection[int], replace: Callable[[An
     def make(old: Any) -> Layer:
         source = _source(old)
         parts = list(_parts(old, wanted))
-        _check_found(old, parts, wanted)
+        _check_reached(old, parts, wanted)
         copy = copy_layer(source)
         inner = {}
         for path, part in parts:
@@ -93,7 +93,7 @@ def _parts(old: Any, wanted: Collection[int]) -> Iterator[tuple[str, Layer]]:
     return visit(_source(old), "")
 
 
-def _check_found(old: Layer, parts: list[tuple[str, Layer]], wanted: Collection[int]) -> None:
+def _check_reached(old: Layer, parts: list[tuple[str, Layer]], wanted: Collection[int]) -> None:
     """Raises ValueError where a layer to be made anew is held in a way that is not known."""
     reached = {id(layer) for _, part in parts for layer in walk(part)}
     for layer in walk(old):

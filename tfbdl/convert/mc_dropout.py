@@ -24,16 +24,16 @@ def to_mc_dropout(
     Dropout and SpatialDropout1D, 2D, 3D become `MCDropout`, GaussianDropout becomes
     `MCGaussianDropout`, with their names, rates and seeds, also inside attention, wrappers and
     layers of a user's own (see `tfbdl.layers.Exchanged`). All other layers are copied with their
-    weights and statistics. What drops or adds noise in other ways (`dropout` of recurrent layers,
-    GaussianNoise, AlphaDropout) does so in training only, as before; unless `layers` are chosen, a
-    warning names it.
+    weights and statistics. Layers that drop or add noise in other ways (`dropout` of recurrent
+    layers, GaussianNoise, AlphaDropout) do so in training only, as before; unless `layers` are
+    chosen, a warning names them.
 
     Args:
         model: a functional or a built Sequential model, with models of these kinds in it.
         layers: the dropout layers, by default all: names, regular expressions for paths (names of
             the layers around it and its own, as in `"encoder_.*/dropout"`), or a function of a
             layer.
-        skip: those that are left as they are, chosen in the same way.
+        skip: the layers that are left as they are, chosen in the same way.
 
     Returns:
         The converted model, compiled as `model`, with its inputs and outputs.

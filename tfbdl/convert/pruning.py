@@ -21,7 +21,7 @@ def prune(model: keras.Model, fraction: float) -> keras.Model:
     """A copy of `model` in which the `fraction` of random weights with least |mu| / sigma is zero.
 
     Weights of all layers are ranked together, biases with them, as in Blundell et al. (2015,
-    section 5.2). What is removed is 0 in every drawn function. Training the copy further lets the
+    section 5.2). Removed weights are 0 in every drawn function. Training the copy further lets the
     removed weights grow again.
 
     Args:

@@ -82,7 +82,7 @@ def _arguments_of(old: Any, arguments: dict[str, Any]) -> dict[str, Any]:
             warnings.warn(
                 f"{describe(old)} loses its {name}: the prior takes its place", stacklevel=2
             )
-    kept.pop("seed", None)  # of dropout; layers that share it would share the noise of weights
+    kept.pop("seed", None)  # for dropout; layers that shared it would share their weights' noise
     if not kept.get("use_bias", kept.get("bias_axes")):
         arguments = {name: arguments[name] for name in arguments if not name.startswith("bias_")}
     return {**kept, **arguments}

@@ -31,7 +31,7 @@ def choose(
         model: the model.
         kinds: types of layers; subclasses are of these kinds, too.
         layers: the choice, by default all.
-        skip: those that are left out.
+        skip: the layers that are left out, chosen in the same way.
 
     Raises:
         ValueError: if there are none, or a name chooses none.

@@ -43,12 +43,12 @@ def to_sngp(
 ) -> keras.Model:
     """A network whose last layer is a Gaussian process over features that keep distances (SNGP).
 
-    The last Dense layer becomes a `tfbdl.layers.RandomFeatureGP`, to be trained from its
-    beginning; Dense layers and convolutions before it are put into a
+    The last Dense layer becomes a `tfbdl.layers.RandomFeatureGP`, to be trained from its beginning;
+    Dense layers and convolutions before it are put into a
     `tfbdl.layers.BoundedSpectralNormalization` (Liu et al. 2020, "Simple and principled uncertainty
-    estimation with deterministic deep learning via distance awareness"). One training and one
-    network, whose uncertainty grows with the distance from the data; residual networks keep
-    distances best.
+    estimation with deterministic deep learning via distance awareness"). It takes one training and
+    gives one network, whose uncertainty grows with the distance from the data; residual networks
+    keep distances best.
 
     Args:
         model: a functional or a built Sequential model with one output, of logits or means.
@@ -64,7 +64,7 @@ def to_sngp(
         layers: the layers with a bound, by default all Dense and convolutions but the last: names,
             regular expressions for paths (names of the layers around it and its own), or a function
             of a layer.
-        skip: those that are left as they are, chosen in the same way.
+        skip: the layers that are left as they are, chosen in the same way.
 
     Returns:
         The converted model, compiled as `model`, with its inputs and outputs.

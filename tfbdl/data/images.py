@@ -7,7 +7,7 @@ import numpy as np
 
 from tfbdl.arguments import option, positive_integer, shown
 from tfbdl.data.digits import enlarged_digits
-from tfbdl.data.mnist_files import MD5, load_original
+from tfbdl.data.mnist_files import MD5, load_published
 from tfbdl.data.splits import first_of_each_class, last_sixth_of_each_class
 
 NAMES = ("digits", *MD5)
@@ -75,7 +75,7 @@ def load(
             raise ValueError(f"directory={shown(directory)} is of no use to name='digits'")
         (x, y), white = enlarged_digits(), 1
     else:
-        arrays, white = load_original(name, directory), 255
+        arrays, white = load_published(name, directory), 255
         if split == "full":
             return _image_data(white, **arrays)
         x, y = arrays["x_train"], arrays["y_train"]

@@ -48,7 +48,7 @@ MD5: dict[str, dict[str, str]] = {
 _DOWNLOAD_TIMEOUT_SECONDS = 30.0
 
 
-def load_original(name: str, directory: str | os.PathLike[str] | None) -> dict[str, np.ndarray]:
+def load_published(name: str, directory: str | os.PathLike[str] | None) -> dict[str, np.ndarray]:
     """Finds, reads and verifies a published data set.
 
     The first source that applies is the only one tried: `directory`, the environment variable

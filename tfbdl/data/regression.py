@@ -116,7 +116,7 @@ def numbers(path: Path, source: str) -> np.ndarray:
     content = io.BytesIO(read(path, source))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a file without numbers
+            warnings.simplefilter("error")  # a file without numbers raises
             return np.loadtxt(content, ndmin=2)
     except (ValueError, UserWarning):
         raise TableError(

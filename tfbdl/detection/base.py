@@ -26,7 +26,7 @@ class Detector(abc.ABC):
     `false_positive_rate` compare them.
 
     Args:
-        features: what of each example is looked at.
+        features: the part of a model that makes the features or logits of each example.
     """
 
     def __init__(self, features: Features) -> None:

@@ -10,7 +10,7 @@ class ClassMoments:
 
     Attributes:
         counts: examples of each class so far, by label.
-        means: their means, shape (D,), by label.
+        means: the mean of each class so far, shape (D,), by label.
         within: the sum over examples of (f - mean of its class)(f - mean)^T, shape (D, D).
     """
 

@@ -61,7 +61,7 @@ class Features:
         if self.model is not None and layer is None:
             one_output("model", self.model)
         self._programs = None if self.model is None else Programs(self.model)
-        self._found: keras.layers.Layer | None = None
+        self._head_layer: keras.layers.Layer | None = None
 
     def parts(
         self,
@@ -94,7 +94,7 @@ class Features:
 
         They are how it answers zeros and ones, whatever the type of layer.
         """
-        head = self._found
+        head = self._head_layer
         assert head is not None
         with apart(), recorded([head], before_activation=True) as calls:
             head(np.zeros((1, size), "float32"), training=False)
@@ -150,8 +150,8 @@ class Features:
                 f"model={model.name} has no layer with a kernel; name a layer, or give arrays of "
                 "features and logits without a model"
             )
-        self._found = calls[-1].layer
-        return self._found
+        self._head_layer = calls[-1].layer
+        return self._head_layer
 
 
 def _layer_of(model: keras.Model | None, layer: Any) -> keras.layers.Layer:

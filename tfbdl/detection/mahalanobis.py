@@ -75,9 +75,9 @@ class Mahalanobis(Detector):
 class RelativeMahalanobis(Mahalanobis):
     """`Mahalanobis`, less the distance from the mean of all under their own covariance.
 
-    Ren et al. (2021): what features share, whatever the class, is subtracted, so that those count
-    that tell classes apart. Take it where strangers are near to the classes. Arguments and errors
-    as in `Mahalanobis`.
+    As in Ren et al. (2021), what features share, whatever the class, is subtracted, so that the
+    features count that tell classes apart. Take it where strangers are near to the classes.
+    Arguments and errors are those of `Mahalanobis`.
     """
 
     def _keep(self, moments: ClassMoments) -> None:
@@ -95,7 +95,7 @@ class _Normals(NamedTuple):
 
     origin: subtracted from features first, shape (D,).
     whiten: W of rank R with W W^T = Sigma^-1, shape (D, R).
-    means: of the laws, whitened, shape (C, R).
+    means: the means of the laws, whitened, shape (C, R).
     """
 
     origin: np.ndarray

@@ -15,8 +15,9 @@ from tfbdl.detection.features import Features, Part
 class NearestNeighbors(Detector):
     """The distance from the k-th nearest training example, of features scaled to length 1.
 
-    Sun et al. (2022). It assumes no law of the features, and takes their memory: N D numbers of
-    float32. Features of length 0 stay where they are. A training example is its own neighbour.
+    The method is that of Sun et al. (2022). It assumes no law of the features, and holds all of
+    them in memory: N D numbers of float32. Features of length 0 stay where they are. A training
+    example is its own neighbour.
 
     Args:
         model: a trained classifier; None where features are given instead.
@@ -54,6 +55,6 @@ class NearestNeighbors(Detector):
 
 def _scaled(values: np.ndarray) -> np.ndarray:
     largest = np.abs(values).max(axis=1, keepdims=True)
-    values = values / np.where(largest > 0, largest, 1.0)  # whose squares do not overflow
+    values = values / np.where(largest > 0, largest, 1.0)  # their squares do not overflow
     length = np.linalg.norm(values, axis=1, keepdims=True)
     return (values / np.where(length > 0, length, 1.0)).astype(np.float32)

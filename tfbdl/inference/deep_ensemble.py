@@ -37,13 +37,13 @@ class DeepEnsemble(TrainingMethod):
 
     (Lakshminarayanan, Pritzel, Blundell 2017, "Simple and scalable predictive uncertainty
     estimation using deep ensembles", section 2.4). Each finds a mode of its own; where they
-    disagree, the data have not decided. Hard to beat, at K times the cost of one network; a mixture
-    of K point masses and no posterior, so that K bounds what it can say.
+    disagree, the data have not decided. It is hard to beat, at K times the cost of one network; but
+    it is a mixture of K point masses and no posterior, so that K bounds what it can say.
 
     Args:
         build_model: makes a compiled model; called once for each member, under its own Keras seed.
-            Or a compiled model, whose architecture each member has, with weights of its own; those
-            of frozen layers are common to all.
+            Or a compiled model, whose architecture each member has, with weights of its own; the
+            weights of frozen layers are common to all.
         num_members: K; the paper's 5.
         seed: member k has the Keras seed `seed + k`, of 32 bits.
         in_memory: whether all members are held in memory. If not, they stay in the `savedir` of
@@ -107,15 +107,16 @@ class DeepEnsemble(TrainingMethod):
     ) -> DeepEnsemble:
         """Trains all members side by side in one compiled step; returns the object itself.
 
-        They are the members of `fit` on the same arrays, but for rounding. Faster for networks so
-        small that most of a step is not arithmetic. There is no log, no folder and no validation.
+        They are the members of `fit` on the same arrays, but for rounding. This is faster for
+        networks so small that most of a step is not arithmetic. There is no log, no folder and no
+        validation.
 
         Args:
             x: examples, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`.
             y: targets, shape (N, ...); None if the models need none.
             epochs: epochs of each member.
-            batch_size: examples a step, by default 100, at most N. Those of an epoch that fill no
-                batch are left out, as in `tfbdl.train`.
+            batch_size: examples a step, by default 100, at most N. The last examples of an epoch
+                are left out where they fill no batch, as in `tfbdl.train`.
 
         Raises:
             ValueError: as `tfbdl.train`; if x is no arrays, or members stay in a folder; or if they

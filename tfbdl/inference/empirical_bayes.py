@@ -26,11 +26,11 @@ class EmpiricalBayes(keras.callbacks.Callback):
 
     After every `every`-th epoch behind `start` the curvature is gathered anew, and prior precision
     and noise go to where the marginal likelihood is largest (Immer et al. 2021, "Scalable marginal
-    likelihood estimation for model selection in deep learning", algorithm 1). For `fit` and
-    `tfbdl.train`. While they train, the weights have the prior as their Keras regulariser,
-    delta / (2 N) |w|^2, times T (sigma / s)^2 at a temperature T and beside a loss whose noise s is
-    not sigma. What has been chosen lies in `laplace` and in the checkpoints of
-    `tfbdl.train`, which go on with it; beside checkpoints of `fit` keep `get_state()`.
+    likelihood estimation for model selection in deep learning", algorithm 1). It is a callback for
+    `fit` and for `tfbdl.train`. While they train, the weights have the prior as their Keras
+    regulariser, delta / (2 N) |w|^2, times T (sigma / s)^2 at a temperature T and beside a loss
+    whose noise s is not sigma. What has been chosen lies in `laplace` and in the checkpoints of
+    `tfbdl.train`, which go on with it; with `fit`, save `get_state()` beside your own checkpoints.
 
     Args:
         laplace: the posterior of the model that trains. Its `prior_precision` and `sigma_noise` are

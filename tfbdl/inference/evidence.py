@@ -28,7 +28,7 @@ class EvidenceMethod(Method):
     as `_posterior`.
 
     Attributes:
-        likelihood: p(y | outputs); None for that of the model's loss.
+        likelihood: p(y | outputs); None for the likelihood of the model's loss.
         has_known_noise: whether there is one noise, of known standard deviation, to be chosen.
     """
 
@@ -68,7 +68,8 @@ class EvidenceMethod(Method):
     ) -> E:
         """Finds the posterior in one pass over all data, afresh; returns the object itself.
 
-        It is that around, or on, the network as it is now.
+        The posterior is taken around the weights that the network has now, or on its present
+        features.
 
         Args:
             x: inputs, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`; or
@@ -100,9 +101,9 @@ class EvidenceMethod(Method):
     ) -> E:
         """Adds further data to those before, which are not seen again; returns the object itself.
 
-        What it finds of data in parts is as exact as its class says. Before `fit` it is `fit`.
-        Arguments and errors are those of `fit`; a ValueError too if weights that have no posterior
-        have changed since.
+        The method's own documentation says whether a posterior from data in parts is exact.
+        Before `fit` it is `fit`. Arguments and errors are those of `fit`; a ValueError too if
+        weights that have no posterior have changed since.
         """
         weights = {"sample_weight": sample_weight, "class_weight": class_weight}
         return self._given(x, y, batch_size, further=self.is_fitted, steps=steps, **weights)
@@ -123,8 +124,8 @@ class EvidenceMethod(Method):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean of the outputs f(x), shape (N, ...), and covariance at each x, (N, F, F).
 
-        F numbers are all that an example has, those of its positions one after the other. Of
-        classes they are the logits.
+        F counts all numbers that the network gives for an example, position after position. Where y
+        is a class, the outputs are its logits.
 
         Args:
             x: inputs, shape (N, ...), or a `tf.data.Dataset` of batches.
@@ -150,8 +151,8 @@ class EvidenceMethod(Method):
         Differentiable by TensorFlow in both arguments.
 
         Args:
-            prior_precision: delta; by default the one it has.
-            sigma_noise: a known noise, a number or tensor; by default the one it has.
+            prior_precision: delta; by default the present one.
+            sigma_noise: a known noise, a number or tensor; by default the present one.
 
         Raises:
             NotFittedError: before `fit`.
@@ -274,7 +275,8 @@ class EvidenceMethod(Method):
 def in_config(value: tf.Tensor, default: float) -> Any:
     """The numbers of a prior as a file's config holds them.
 
-    Of many the `default` is there, and they themselves among the file's arrays.
+    Where there are many, the config has the `default` in their place, and the numbers are among the
+    file's arrays.
     """
     numbers = value.numpy()
     return numbers.tolist() if numbers.size <= _LARGEST_IN_CONFIG else default

@@ -28,7 +28,7 @@ class MAP(TargetMethod):
 
     Under a normal prior of scale s it is what weight decay finds: the minimum of Keras' mean loss
     with the regulariser `L2(1 / (2 N s^2))` on all weights. It is one function and no posterior,
-    the cheapest beginning of others (`Laplace`), and as a set of weights may look unlike any
+    the cheapest start for a posterior (`Laplace`), and as a set of weights it may look unlike any
     sample: the mode of a Laplace prior is sparse, its samples are not (Bishop 2006, section 1.2.5).
 
     Args:
@@ -39,20 +39,21 @@ class MAP(TargetMethod):
         optimizer: "lbfgs", or a Keras optimizer, its learning rate counted on the log posterior of
             all the data, such as `keras.optimizers.Adam(1e-2)`.
         max_iterations: the most iterations of the optimizer.
-        tolerance: where the largest element of the gradient is less, in nats per unit of a weight,
-            the search ends; or no more than what rounding the weights does to it, five times over,
-            which in float32 may be far more.
+        tolerance: the search ends where the largest absolute element of the gradient is less than
+            this, in nats per unit of a weight; or where it is at most five times the change that
+            rounding the weights makes in it, which in float32 may be far more.
         initial: the start of the search: "model" at the weights that the model has, "prior" at a
             draw from it; or theta, shape (D,), which a log density needs.
         seed: the seed of a draw from the prior.
-        dtype: "float64", or "float32" for large networks, where the search may end before the
-            mode, by the rounding of the density, and says so. A log density has that of `initial`.
+        dtype: "float64", or "float32" for large networks, where the search may end before the mode,
+            by the rounding of the density, and says so. A log density is computed in the type of
+            `initial`.
         jit_compile: whether XLA compiles the search, as in `MCMC`.
 
     Attributes:
         theta: the mode, shape (D,).
-        log_prob: there, in nats.
-        gradient_norm: the largest element of the gradient there.
+        log_prob: the log density at the mode, in nats.
+        gradient_norm: the largest absolute element of the gradient at the mode.
         num_iterations: the number of iterations taken.
 
     Raises:
@@ -189,7 +190,7 @@ class MAP(TargetMethod):
         return self._ensemble_of(theta[np.newaxis])
 
     def assign(self, model: keras.Model) -> None:
-        """Puts the mode into a model with these weights, in the type that it has."""
+        """Writes the mode into a model of the same network, in the model's floating type."""
         theta, flat = self._fitted("assign").theta, FlatModel(model)
         flat.assign(tf.cast(theta, flat.dtype))
 

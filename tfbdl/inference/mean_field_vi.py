@@ -30,9 +30,9 @@ class MeanField(NamedTuple):
 class MeanFieldVI(TrainingMethod):
     """q(w) = N(m, sigma^2), independent for each weight, from a training by `optimizers.IVON`.
 
-    The posterior within this family that is nearest in KL(q, p), as layers with random weights have
-    it, for any network as it stands and at about the price of Adam (Shen et al. 2024). Two numbers
-    a weight are kept. Predictions draw each function where it is used.
+    It seeks the member of this family that is nearest to the posterior in KL(q, p), as layers with
+    random weights do, but for any network as it stands, and at about the price of Adam (Shen et al.
+    2024). Two numbers a weight are kept. Predictions draw each function where it is used.
 
         model.compile(tfbdl.optimizers.IVON(0.1, num_data=len(x)), loss)
         posterior = MeanFieldVI(model).fit(x, y, epochs=20)

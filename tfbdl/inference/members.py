@@ -23,7 +23,7 @@ class HeldMembers:
     """K members in memory.
 
     Args:
-        theta: their weights, shape (K, D).
+        theta: the weights of the members, shape (K, D).
         states: the values of other variables that differ, shape (K, Q).
         own_states: the places of these among the floating ones; None for all.
     """

@@ -51,7 +51,7 @@ class Method(keras.layers.Layer, abc.ABC):
         super().__init__(name=name, dtype=dtype)
         self.built = True
         self._result: Any = None
-        self.__dict__["_found_of"] = []  # no part of a file
+        self.__dict__["_result_of"] = []  # no part of a file
 
     @property
     def is_fitted(self) -> bool:
@@ -70,13 +70,14 @@ class Method(keras.layers.Layer, abc.ABC):
 
     @abc.abstractmethod
     def sample(self, num_samples: int = 100, *, seed: int = 0) -> np.ndarray:
-        """Draws of the weights, shape (num_samples, P), in the order of `trainable_variables`.
+        """Samples of the weights, shape (num_samples, P), in the order of `trainable_variables`.
 
-        P is D, the number of all, but for `Laplace` and `NeuralLinear`: those draw the weights that
-        have a posterior, of which the last layer's are the default; `ensemble` has all.
+        P is D, the number of all weights. `Laplace` and `NeuralLinear` alone give samples of the
+        weights that have a posterior, by default the last layer's; `ensemble` has all weights.
 
-        Of a posterior that has fewer, such as the members of a `DeepEnsemble`, the samples of
-        chains or the one mode of `MAP`, all that there are, as in `ensemble`.
+        Some posteriors have only so many, such as the members of a `DeepEnsemble`, the states of
+        chains, or the one mode of `MAP`. They give all that they have, here and in `ensemble`, if
+        more are asked for.
         """
 
     @abc.abstractmethod
@@ -156,7 +157,7 @@ class Method(keras.layers.Layer, abc.ABC):
         """
         kept = {name: getattr(self, name) for name in arguments_of(type(self)) if name not in names}
         config = {name: self._serialized(name, v) for name, v in {**kept, **others}.items()}
-        if isinstance(self._saved_network, keras.Model):  # whose layers forget their factors' scale
+        if isinstance(self._saved_network, keras.Model):  # its layers forget their factors' scale
             config["lora"] = [lora_of(layer) for layer in walk(self._saved_network)]
         return {"format": FORMAT, "name": self.name, **config}
 
@@ -199,10 +200,10 @@ class Method(keras.layers.Layer, abc.ABC):
             reason = " ".join(str(error).partition("Example:")[0].split())
             raise ValueError(f"{name}={shown(value)} cannot be saved: {reason}") from None
 
-    def _keep(self, found: Any) -> None:
+    def _keep(self, result: Any) -> None:
         """Keeps what `fit` has found about the weights that the network trains now."""
-        self._result = found
-        self.__dict__["_found_of"] = self._trained_weights()
+        self._result = result
+        self.__dict__["_result_of"] = self._trained_weights()
 
     def _fitted(self, what: str) -> Any:
         """The result of `fit`.
@@ -213,7 +214,7 @@ class Method(keras.layers.Layer, abc.ABC):
         """
         if not self.is_fitted:
             raise NotFittedError(f"{what} needs a fitted {type(self).__name__}; call fit first")
-        if self._trained_weights() != self.__dict__["_found_of"]:
+        if self._trained_weights() != self.__dict__["_result_of"]:
             raise ValueError(
                 f"{what}: model={self._saved_network.name!r} has other trainable weights than at "
                 "fit; make them trainable as they were, or call fit again"

@@ -23,9 +23,9 @@ from tfbdl.models.alike import Alike
 class Mixture(TrainingMethod):
     """p(theta) = 1/K sum_k p_k(theta): each of K posteriors counts the same.
 
-    A posterior around one mode is narrow, an ensemble of modes has no width; a mixture has both. Of
-    `SWAG`s from different starts it is MultiSWAG (Wilson, Izmailov 2020, "Bayesian deep learning
-    and a probabilistic perspective of generalization"):
+    A posterior around one mode is narrow, an ensemble of modes has no width; a mixture has both. A
+    mixture of `SWAG`s from different starts is MultiSWAG (Wilson, Izmailov 2020, "Bayesian deep
+    learning and a probabilistic perspective of generalization"):
 
         multi_swag = Mixture([SWAG(build(), seed=k) for k in range(5)]).fit(x, y, epochs=100)
 
@@ -34,7 +34,7 @@ class Mixture(TrainingMethod):
     (Eschenhagen et al. 2021, "Mixtures of Laplace approximations for improved post-hoc
     uncertainty in deep learning").
 
-    Draw number s is one of posterior s modulo K, so that equal shares are drawn of all.
+    Sample number s comes from posterior s modulo K, so that each gives an equal share.
 
     Args:
         methods: K methods over networks that differ in their weights alone.
@@ -93,9 +93,10 @@ class Mixture(TrainingMethod):
         return self.methods[0].input
 
     def sample(self, num_samples: int = 30, *, seed: int = 0) -> np.ndarray:
-        """Draws of theta, shape (num_samples, D), as many of each posterior.
+        """Samples of theta, shape (num_samples, D), equally many from each posterior.
 
-        A posterior that holds fewer than its share gives them again, so that each counts the same.
+        A posterior that has fewer samples than its share repeats them, so that each posterior
+        counts the same.
 
         Raises:
             NotFittedError: before `fit`.
@@ -107,7 +108,7 @@ class Mixture(TrainingMethod):
     def ensemble(self, num_samples: int = 30, *, seed: int = 0) -> WeightEnsemble:
         """Draws as one model, whose functions `tfbdl.predict` draws.
 
-        A posterior that holds fewer than its share gives them again, as in `sample`.
+        A posterior that has fewer samples than its share repeats them, as in `sample`.
 
         Raises:
             ValueError: as that of the posteriors, and if their networks differ in more than their
@@ -144,7 +145,7 @@ class Mixture(TrainingMethod):
         return WeightTable.of_several(repr(self), tables)
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
-        """None of its own: each method saves itself."""
+        """Nothing of its own, as each method saves itself."""
         self._fitted("fitted_arrays")
         return {}
 

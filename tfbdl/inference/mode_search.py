@@ -22,8 +22,8 @@ class Mode(NamedTuple):
     """The end of a search.
 
     theta: shape (D,).
-    log_prob: there, in nats.
-    gradient_norm: the largest element of the gradient there, in nats per unit of a weight.
+    log_prob: the log density at theta, in nats.
+    gradient_norm: the largest absolute element of the gradient there, in nats per unit of a weight.
     num_iterations: the number of iterations taken.
     """
 

@@ -35,16 +35,16 @@ class SGMCMC(TrainingMethod):
 
     where U = -(log p(y | x, theta) + log p(theta)) / N is estimated from a mini-batch: the weights
     do not come to rest but wander over the posterior, at temperature T = 1. SGHMC (Chen, Fox,
-    Guestrin 2014) has momenta beside; both have preconditioned forms, and cycles of the learning
-    rate (Zhang et al. 2020). For networks and data that are too large for
-    `MCMC`; samples are biased by the learning rate and follow one another closely.
+    Guestrin 2014) adds momenta; both have preconditioned forms, and cycles of the learning rate
+    (Zhang et al. 2020). It is made for networks and data that are too large for `MCMC`. The price
+    is a bias that grows with the learning rate, and samples that are strongly correlated.
 
     Args:
         model: a built network, compiled with a sampler, such as `tfbdl.optimizers.SGHMC`, and a
             loss. `fit` trains it.
         start: epochs to leave out at the beginning, while the chain is on its way.
-        every: epochs between two samples; less correlated the more. Under a `CyclicalSchedule`
-            epochs that end in its exploring part are left out too.
+        every: epochs between two samples; the more, the less these are correlated. Under a
+            `CyclicalSchedule` epochs that end in its exploring part are left out too.
         seed: the seed of the order of the examples.
         jit_compile: whether XLA compiles the steps, as in `tfbdl.train`.
 

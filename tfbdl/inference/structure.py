@@ -1,8 +1,8 @@
 """What a program computes, but for arrays: two models of one structure can share what is compiled.
 
-Known are layers whose calls depend on their configs, their variables and inputs alone, and priors
-and likelihoods of this package. Of anything else, which may hold on to what no config tells, there
-is no structure.
+A structure is known for layers whose calls depend on their configs, their variables and inputs
+alone, and for priors and likelihoods of this package. Anything else may hold on to what no config
+tells, and has no structure here.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _numbered(config: Any, numbers: Mapping[str, str]) -> Any:
             if key != "compile_config"
         }
     if isinstance(config, (list, tuple)):
-        is_place = len(config) == 3 and isinstance(config[0], str)  # of a node: layer, call, output
+        is_place = len(config) == 3 and isinstance(config[0], str)  # a node: layer, call, output
         first = [numbers.get(config[0], config[0])] if is_place else []
         return first + [_numbered(value, numbers) for value in config[len(first) :]]
     return config

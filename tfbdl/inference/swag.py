@@ -29,7 +29,7 @@ class Statistics(NamedTuple):
 
     Attributes:
         num_samples: the number of draws.
-        seed: their seed, in 0 .. 2^64 - 1.
+        seed: the seed of the draws, in 0 .. 2^64 - 1.
         states: the floating variables that do not train, at each draw, shape (num_samples, E).
     """
 
@@ -43,11 +43,11 @@ class SWAG(TrainingMethod):
     """theta ~ N(mean, scale^2 (diag(variance) + D D^T / (K - 1))), of the moments of SGD's path.
 
     Mean and variance are those of the weights after each epoch; the columns of D are the deviations
-    of the last K of them from the mean until then (Maddox et al. 2019, "A simple baseline for
-    Bayesian uncertainty in deep learning", section 3.2, whose scale is 2^-1/2). The cheapest
-    posterior around one mode of a large network: train it, then let SGD go on at a constant rate
-    that is large enough to move. Only the moments, in float64, and K deviations, in the weights'
-    precision, are kept: of D weights in float32, 4 K D + 16 D bytes.
+    of the weights after the last K epochs from the mean until then (Maddox et al. 2019, "A simple
+    baseline for Bayesian uncertainty in deep learning", section 3.2, whose scale is 2^-1/2). It is
+    the cheapest posterior around one mode of a large network: train it, then let SGD go on at a
+    constant rate that is large enough to move. Only the moments, in float64, and K deviations, in
+    the weights' precision, are kept: for D weights in float32, 4 K D + 16 D bytes.
 
     Args:
         model: a built network, trained, and compiled with `keras.optimizers.SGD` at a constant
@@ -154,7 +154,7 @@ class SWAG(TrainingMethod):
                 are taken anew for each draw; by default those of `fit`. A file does not hold these,
                 nor does a method that was fitted to a generator, a function, or data without an
                 end: it has the statistics of the draws that it gave last, and gives these again.
-            batch_size: examples at a time while they are.
+            batch_size: examples at a time while these statistics are taken.
             seed: the seed of the draws.
 
         Raises:

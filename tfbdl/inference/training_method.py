@@ -66,7 +66,7 @@ class TrainingMethod(Method):
         changed: str | Collection[str] = (),
         verbose: int = 1,
     ) -> M:
-        """Trains by `tfbdl.train`, where more is said of the arguments; returns the object itself.
+        """Trains by `tfbdl.train`, which says more about the arguments; returns the object itself.
 
         Args:
             x: examples, shape (N, ...), a structure of such arrays, or a `pandas.DataFrame`; or

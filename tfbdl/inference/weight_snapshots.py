@@ -30,9 +30,10 @@ class WeightSnapshots(keras.callbacks.Callback):
 
     Args:
         start: epochs to leave out at the beginning, while the chain is on its way.
-        every: epochs between two samples; less correlated the more.
+        every: epochs between two samples; the more, the less these are correlated.
         savedir: folder for the samples, one file each, so that memory does not grow and a stopped
-            run loses none; of several workers the chief writes them. None keeps them in memory.
+            run loses none; where there are several workers, the chief writes them. None keeps them
+            in memory.
 
     Attributes:
         epochs: the epochs whose weights are kept, counted from 1.

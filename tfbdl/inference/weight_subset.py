@@ -25,8 +25,8 @@ class WeightSubset:
             weights as "dense/kernel".
 
     Attributes:
-        index: their places in `model.trainable_variables`.
-        paths: theirs.
+        index: the places of the weights in `model.trainable_variables`.
+        paths: the paths of the weights.
         sizes: the number of elements of each.
         size: P.
         last_layer: the layer that "last_layer" means where the model has one output, else None; of

@@ -16,11 +16,11 @@ class WeightRow:
     """One weight tensor.
 
     Attributes:
-        path: its name.
+        path: the path of the tensor, as "dense/kernel".
         shape: the shape of the tensor.
-        mean: the mean of its elements' means, and of their absolute values `size`.
-        size: the root mean square of the means.
-        stddev: the median of the standard deviations of its elements that have a posterior; None
+        mean: the average over the tensor's elements of their posterior means.
+        size: the root mean square of the same posterior means, how large the weights are.
+        stddev: the median of the standard deviations of those elements that have a posterior; None
             where none has.
     """
 

@@ -22,8 +22,8 @@ from tfbdl.posteriors import Posterior
 class BayesLayer(keras.layers.Layer):
     """Owns weights w ~ q and their priors; a subclass says what it computes with them.
 
-    It may stand before a Keras layer among the bases of a class, whose arguments it passes on. Its
-    own are described where users meet them, in `BayesDense`.
+    It may stand before a Keras layer among the bases of a class, and passes on that layer's
+    arguments. Its own arguments are described where users meet them, in `BayesDense`.
     """
 
     size_arguments: tuple[str, ...] = ()

@@ -21,9 +21,10 @@ class BatchEnsembleWrapper(keras.layers.Wrapper):
     2020, "BatchEnsemble: an alternative approach to efficient ensemble and lifelong learning",
     equation 5). Where a kernel joins several axes, as those of attention do, r and s have them all.
 
-    Row i of x is of member i modulo K, in training and in inference: `tfbdl.models.BatchEnsemble`,
-    in which the layer is to be used, gives each example to all members. In a draw (`tfbdl.draws`)
-    all rows are of one member, the number of the draw modulo K.
+    Row i of x belongs to member i modulo K, in training and in inference:
+    `tfbdl.models.BatchEnsemble`, in which the layer is to be used, gives each example to all
+    members. In a draw (`tfbdl.draws`) all rows belong to one member, the number of the draw modulo
+    K.
 
     Args:
         layer: a `Dense`, an `EinsumDense`, or a convolution, transposed or not, that is not built;
@@ -31,7 +32,7 @@ class BatchEnsembleWrapper(keras.layers.Wrapper):
         num_members: K.
         input_initializer: the start of r, shape (K, ...): `"random_sign"` for +1 and -1, as in the
             paper, `"near_one"` for N(1, 0.1^2), or an initializer of Keras.
-        output_initializer: that of s.
+        output_initializer: the start of s, in the same way.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`; by default those of
             `layer`.
 

@@ -35,7 +35,7 @@ class BayesBatchEnsembleWrapper(SharedSample, BatchEnsembleWrapper):
         kl: as in `BayesDense`.
         input_initializer: the start of the means of r, as in `BatchEnsembleWrapper`; by default a
             draw of the paper's prior.
-        output_initializer: that of s.
+        output_initializer: the start of the means of s, in the same way.
         seed: as in `BayesDense`.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 

@@ -96,9 +96,9 @@ class BayesConv(Convolution):
 
 @keras.saving.register_keras_serializable(package="tfbdl")
 class BayesConv1D(BayesConv):
-    """`BayesConv2D` for sequences, (batch, steps, channels); `padding="causal"` is another choice.
+    """`BayesConv2D` for sequences, (batch, steps, channels); `padding` may also be "causal".
 
-    With it, the output at a step depends on the inputs up to that step only.
+    Under "causal" the output at a step depends on the inputs up to that step only.
     """
 
     rank = 1

@@ -121,7 +121,7 @@ class BayesConv1DTranspose(BayesConvTranspose):
 class BayesConv2DTranspose(BayesConvTranspose):
     """A transposed convolution of images with (W, b) ~ q, and KL / num_data in the losses.
 
-    Arguments and behaviour are those of `BayesConv2D`, at the means those of
+    Arguments and behaviour are those of `BayesConv2D`; at the means it is
     `keras.layers.Conv2DTranspose`. The kernel has the axes (*kernel_size, channels, filters), as in
     `BayesConv2D`, where Keras' own has filters before channels: so priors by unit and initial
     values by fan-in mean the same in all layers. `to_bayesian` and `to_deterministic` swap them.

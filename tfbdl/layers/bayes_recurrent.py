@@ -52,9 +52,9 @@ class BayesLSTM(BayesRecurrent):
         stateful: as in `keras.layers.LSTM`.
         unroll: as in `keras.layers.LSTM`.
         zero_output_for_mask: as in `keras.layers.LSTM`.
-        **kwargs: `name`, `dtype`, `trainable` and `time_major`, as in `keras.layers.RNN`. Not
-            `use_cudnn`: XLA cannot compile cuDNN's kernel; nor regularizers and constraints, of
-            which the prior takes the place.
+        **kwargs: `name`, `dtype`, `trainable` and `time_major`, as in `keras.layers.RNN`.
+            `use_cudnn` is refused, since XLA cannot compile cuDNN's kernel, and so are regularizers
+            and constraints, in whose place stands the prior.
 
     Raises:
         ValueError: if an argument is out of its range; also for each `estimator` but
@@ -139,7 +139,7 @@ class BayesLSTM(BayesRecurrent):
 class BayesGRU(BayesRecurrent):
     """A gated recurrent unit with all weights ~ q, and KL(q || p) / num_data in the losses.
 
-    All as in `BayesLSTM`, at the means as in `keras.layers.GRU`.
+    Arguments and behaviour are those of `BayesLSTM`; at the means it is `keras.layers.GRU`.
     """
 
     make_cell = GivenGRUCell

@@ -25,8 +25,8 @@ class BayesWrapper(SharedSample, keras.layers.Wrapper):
     weights, one sample for the batch, `training=False` uses their means, and a draw (`tfbdl.draws`)
     names one weight sample. It is called as `layer` is.
 
-    Means start where the weights of `layer` are, or those that it is built with. These are then
-    held at zero, which stands in files as well: their values are in the posteriors.
+    Means start at the weights of `layer`, or at those that it is built with. The layer's own
+    variables are then held at zero, in files too, since their values are in the posteriors.
 
     Args:
         layer: a built layer, or one that is built on one input; it is used itself, and changed.

@@ -26,7 +26,7 @@ class BoundedSpectralNormalization(keras.layers.SpectralNormalization):
     Args:
         layer: a layer with a `kernel` or `embeddings`, as in Keras.
         norm_bound: c, > 0.
-        power_iterations: their number in a step.
+        power_iterations: the number of power iterations in a training step.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`; by default those of
             `layer`.
 

@@ -38,7 +38,7 @@ class ConcreteDropout(keras.layers.Wrapper):
     """Drops inputs of the wrapped layer at a learned rate: `ConcreteDropout(Dense(10), ...)`.
 
     Masks hold for a unit of the last axis as a whole: for convolutions channels, for sequences all
-    steps. `training=True` draws one per example, a draw (`tfbdl.draws`) one for all x,
+    steps. `training=True` draws a mask for each example, a draw (`tfbdl.draws`) one mask for all x,
     `training=False` none.
 
     Args:

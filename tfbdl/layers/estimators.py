@@ -84,9 +84,9 @@ class Reparameterization(Estimator):
 class PerExample(Estimator):
     """y_n = x_n W_n + b_n with a (W_n, b_n) ~ q for each example n of the batch.
 
-    Its gradient has the least variance of those that hold for every posterior. Its memory is that
-    of all weights times the batch, and so is the noise it draws in a step, also under XLA. The KL
-    counts once, however many samples there are: where it is estimated, it is the mean of the
+    Its gradient has the least variance of all estimators that hold for every posterior. It takes
+    the memory of all weights times the batch, and draws as much noise in a step, also under XLA.
+    The KL counts once, however many samples there are: where it is estimated, it is the mean of the
     examples' estimates.
     """
 

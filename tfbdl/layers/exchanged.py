@@ -20,9 +20,9 @@ class Exchanged(keras.layers.Layer):
     """A layer that is called as `layer` is, with others in the places of some that it holds.
 
     A `keras.layers.MultiHeadAttention` makes its dropout and projections itself, so its config
-    cannot say that one of them is Bayesian. This one's does, so that files hold it whole.
-    `tfbdl.to_bayesian` and `tfbdl.to_mc_dropout` make it where they reach into a layer; name, call
-    arguments, masks and outputs are those of `layer`.
+    cannot say that one of them is Bayesian. The config of an `Exchanged` does say so, and files
+    hold the layer whole. `tfbdl.to_bayesian` and `tfbdl.to_mc_dropout` make it where they reach
+    into a layer; name, call arguments, masks and outputs are those of `layer`.
 
     Args:
         layer: the layer; it is used itself, and changed.
@@ -93,7 +93,7 @@ class Exchanged(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> Exchanged:
         make = keras.saving.deserialize_keras_object
         inner = {path: make(layer) for path, layer in config["inner"].items()}
-        layer = make(copy.deepcopy(config["layer"]))  # which takes entries out of it
+        layer = make(copy.deepcopy(config["layer"]))  # `make` takes entries out of it
         keep_config(layer, config["layer"]["config"])
         return cls(**{**config, "layer": layer, "inner": inner})
 

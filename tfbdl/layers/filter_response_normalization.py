@@ -15,8 +15,8 @@ from tfbdl.arguments import positive
 class FilterResponseNormalization(keras.layers.Layer):
     """y = act(max(gamma x / sqrt(nu^2 + epsilon) + beta, tau)), nu^2 the mean of x^2 in an image.
 
-    Batch normalisation makes the output for one example depend on the others in its batch, so
-    that the likelihood is no product over examples and there is no posterior to speak of. This
+    Batch normalisation makes the output for one example depend on the others in its batch, so that
+    the likelihood is no product over examples and there is no posterior to speak of. This layer
     takes its statistics from each example and channel alone (Singh and Krishnan 2020, equations 2
     and 3), and is the normalisation of the networks on which Izmailov et al. (2021) ran HMC.
 

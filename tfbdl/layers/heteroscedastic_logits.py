@@ -19,12 +19,12 @@ _INFERENCE = -1
 class HeteroscedasticLogits(keras.layers.Layer):
     """log E[softmax(u / T)], u ~ N(mu, V V^T + diag(s^2)): the last layer before `Categorical()`.
 
-    Heteroscedastic classification (Collier et al. 2021, "Correlated input-dependent label noise in
-    large-scale image classification"): a label is the largest of utilities u that are noisy as x
-    says, and the noise of classes that are taken for each other is correlated through the R columns
-    of V. Take it where labels themselves are uncertain, as those of several raters or of the web;
-    its noise is aleatoric. The expectation is a mean over `num_samples` draws of the noise, which
-    all examples of a call share.
+    This is heteroscedastic classification (Collier et al. 2021, "Correlated input-dependent label
+    noise in large-scale image classification"): a label is the largest of utilities u that are
+    noisy as x says, and the noise of classes that are taken for each other is correlated through
+    the R columns of V. Take it where labels themselves are uncertain, such as labels by several
+    raters or from the web; its noise is aleatoric. The expectation is a mean over `num_samples`
+    draws of the noise, which all examples of a call share.
 
     Input (..., (2 + R) C): C logits mu, C raw scales, whose softplus is s, and C R numbers V, by
     class first. Output (..., C): log probabilities, whose softmax are the probabilities. A dense

@@ -123,7 +123,7 @@ def _lengths(noise_shape: Any) -> tuple[int | None, ...]:
     """The shape as a tuple; ValueError unless its entries are None or positive integers."""
     try:
         entries = tuple(noise_shape)
-    except Exception:  # of symbolic tensors, and of the user's own classes
+    except Exception:  # symbolic tensors and classes of the user's own may raise anything
         entries = (0,)
     if not all(n is None or (isinstance(n, Integral) and int(n) > 0) for n in entries):
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Convolutions as products of matrices: of the patches under the kernel, and the kernel.
+"""Convolutions as products of two matrices: the patches under the kernel, and the kernel.
 
-Slower than those of TensorFlow where all examples have one kernel, but made of operations that
+They are slower than TensorFlow's where all examples have one kernel, but made of operations that
 `tf.vectorized_map` can vectorise over kernels, with and without XLA. Channels are last.
 """
 

@@ -35,15 +35,15 @@ class RandomFeatureGP(keras.layers.Layer):
         Lambda = ridge I + sum_i h_i phi_i phi_i^T,
 
     h_i the curvature of the loss of example i: p (1 - p) of classes, 1 / noise_scale^2 under normal
-    noise, where it is exact. Training adds it up; when N examples have gone by the sum becomes the
-    posterior and begins anew. So `predict` has that of the last whole pass, and before the first
-    the prior. Where a pass has not N examples, as when the last batch is left out, the sum is
-    scaled to N.
+    noise, where it is exact. Training adds up the sum; when N examples have gone by, it becomes the
+    posterior and begins anew. So `predict` uses the posterior of the last whole pass, and before
+    the first one the prior. Where a pass has not N examples, as when the last batch is left out,
+    the sum is scaled to N.
 
     Input (B, d), output (B, units). A draw (`tfbdl.draws`) is one function, beta ~ N(beta,
     Lambda^-1). Without one, in inference, logits are f / sqrt(1 + mean_field_factor Var[f]), whose
-    sigmoid approximates E[sigmoid(f)] (MacKay 1992), and of whose softmax the same is asked (Lu et
-    al. 2020, "Mean-field approximation to Gaussian-softmax integral").
+    sigmoid approximates E[sigmoid(f)] (MacKay 1992), and whose softmax stands for E[softmax(f)] in
+    the same way (Lu et al. 2020, "Mean-field approximation to Gaussian-softmax integral").
 
     Args:
         units: number of outputs of f.
@@ -55,10 +55,10 @@ class RandomFeatureGP(keras.layers.Layer):
         ridge: the prior precision of beta, > 0; the paper's 1.
         noise_scale: standard deviation of the noise under `"normal"`.
         per_output: whether each output has a Lambda of its own, as its own p (1 - p) says. By
-            default all have that of the likeliest class, whose p (1 - p) is the largest, in
+            default all share the Lambda of the likeliest class, whose p (1 - p) is the largest, in
             1 / units of the time and memory.
-        mean_field_factor: as above; 0 for the mean of f. Not used under `"normal"`.
-        seed: that of W, b and of draws, as in Keras.
+        mean_field_factor: as above; 0 for the mean of f. It is not used under `"normal"`.
+        seed: the seed of W and b, and of draws, as in Keras.
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Attributes:

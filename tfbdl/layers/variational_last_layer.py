@@ -19,7 +19,7 @@ from tfbdl.layers.learned_scale import LearnedScale
 class VariationalLastLayer(BayesLayer):
     """f = W^T (x, 1) with W ~ q: the outputs are the means of f, and behind them its variances.
 
-    The variational Bayesian last layer of Harrison et al. (2024, "Variational Bayesian last
+    This is the variational Bayesian last layer of Harrison et al. (2024, "Variational Bayesian last
     layers"): q is over the last layer alone, and its loss has no noise. Under
     `tfbdl.likelihoods.Expected` the loss of an example is -E_q[log p(y | f(x))], in closed form or
     by a bound, and KL(q, p) / N is in the model's losses, whatever trains the layers before it. For

@@ -31,14 +31,14 @@ from tfbdl.probability import tfp
 class Likelihood(keras.losses.Loss):
     """p(y | outputs), as the loss -log p(y | outputs) of each example.
 
-    An example is one entry of the first axis: its log probability is the sum over all that it
-    holds, so that Keras' mean loss is the negative log likelihood per example, in nats, and the
+    An example is one entry of the first axis: its log probability is the sum over all elements that
+    it holds, so that Keras' mean loss is the negative log likelihood per example, in nats, and the
     layers' KL / N stands beside it on the same scale.
 
     Outputs of shape (B, ..., D) describe a y at each position along the axes between, such as
-    pixels and tokens: entropies are of those, shape (B, ...). Where the outputs carry a mask of
-    Keras, as behind `Embedding(mask_zero=True)`, positions that it leaves out have no likelihood.
-    Weights of a loss may be of examples, (B,), or of positions.
+    pixels and tokens: entropies are given for each position, shape (B, ...). Where the outputs
+    carry a mask of Keras, as behind `Embedding(mask_zero=True)`, positions that it leaves out have
+    no likelihood. Weights of a loss may be of examples, (B,), or of positions.
 
     A family defines `distribution`, over the elements of y, from which the rest follows. Or it
     defines `log_prob`, `mean` and `variance`, which suffice to train, to predict and for all
@@ -122,7 +122,7 @@ class Likelihood(keras.losses.Loss):
     def counted(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor | None:
         """Which positions of y have a likelihood, booleans of shape (B, ...); None if all do.
 
-        Those are the ones that a mask of Keras on the outputs leaves in.
+        The positions that count are those that a mask of Keras on the outputs leaves in.
 
         Raises:
             ValueError: if the mask is not one of positions.

@@ -26,13 +26,13 @@ class Bernoulli(Likelihood):
     """P(y = 1) = sigmoid(outputs), for each element of outputs of shape (B, ...).
 
     Grey values between 0 and 1 are taken, as the slides do, but y log p + (1 - y) log(1 - p) is no
-    log density then (it does not integrate to 1): only a score in which equal models compare.
-    `ContinuousBernoulli` is the density.
+    log density then, as it does not integrate to 1: it is a score that compares models under this
+    same loss only. `ContinuousBernoulli` is a density.
 
-    Probabilities that a graph, as of `fit`, takes from a sigmoid count as its logits, as in Keras'
-    own loss: the gradient y - p is right where p has been rounded to 0 or 1. Elsewhere what happens
-    at probability 0 costs 87 nats in float32 (708 in float64), with a finite gradient towards it.
-    Outside [0, 1] the log probability is NaN.
+    Where a graph, such as that of `fit`, takes probabilities from a sigmoid, the logits of that
+    sigmoid are used, as in Keras' own loss: the gradient y - p is right where p has been rounded to
+    0 or 1. Elsewhere what happens at probability 0 costs 87 nats in float32 (708 in float64), with
+    a finite gradient towards it. Outside [0, 1] the log probability is NaN.
 
     Args:
         from_logits: whether the outputs are logits (the default) or probabilities.

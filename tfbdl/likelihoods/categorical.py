@@ -30,14 +30,15 @@ class Categorical(Likelihood):
     are those of the one-hot label, shape (B, ..., C): the mean is the class probabilities. A label
     that is no class has the log probability NaN, or is an error where the graph runs without XLA.
 
-    Outputs with axes between are those of positions, such as pixels and tokens, each with a label
-    of its own. Where that is `ignore_class` there is no likelihood: nothing is learned of it, and
-    no score counts it.
+    Axes between the first and the last are positions, such as pixels and tokens, each with a label
+    of its own. Where the label is `ignore_class` there is no likelihood: nothing is learned from
+    it, and no score counts it.
 
-    Probabilities are divided by their sum. Those that a graph, as of `fit`, takes from a softmax
-    count as its logits, as in Keras' own loss: the gradient y - p is right where p has been rounded
-    to 0 or 1. Elsewhere what happens at probability 0 costs 87 nats in float32 (708 in float64),
-    with a finite gradient towards it. A row with a negative one has the log probability NaN.
+    Probabilities are divided by their sum. Where a graph, such as that of `fit`, takes them from a
+    softmax, the logits of that softmax are used, as in Keras' own loss: the gradient y - p is right
+    where p has been rounded to 0 or 1. Elsewhere what happens at probability 0 costs 87 nats in
+    float32 (708 in float64), with a finite gradient towards it. A row with a negative number has
+    the log probability NaN.
 
     Args:
         from_logits: whether the outputs are logits (the default: exact for sure predictions) or
@@ -75,8 +76,8 @@ class Categorical(Likelihood):
     def counted(self, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor | None:
         """Which positions of y have a likelihood, booleans of shape (B, ...); None if all do.
 
-        Those are the ones whose label is not `ignore_class`, and that a mask of Keras on the
-        outputs leaves in.
+        The positions that count are those whose label is not `ignore_class`, and that a mask of
+        Keras on the outputs leaves in.
 
         Raises:
             ValueError: if the mask is not one of positions, or labels are not integers.

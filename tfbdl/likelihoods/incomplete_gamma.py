@@ -1,7 +1,7 @@
 """The regularised incomplete gamma function, whatever its size: TensorFlow's is wrong where large.
 
-Computed in float64. Around the mean of a large a it is Temme's uniform expansion (N. Temme, "The
-asymptotic expansion of the incomplete gamma functions", SIAM J. Math. Anal. 1979); elsewhere
+It is computed in float64. Around the mean of a large a it is Temme's uniform expansion (N. Temme,
+"The asymptotic expansion of the incomplete gamma functions", SIAM J. Math. Anal. 1979); elsewhere
 TensorFlow's series and continued fraction end in time.
 """
 
@@ -61,7 +61,7 @@ def temme_coefficients(orders: int, powers: int) -> np.ndarray:
     for n in range(2, size + 1):
         products = sum(mu[i] * mu[n + 1 - i] for i in range(2, n))
         mu.append((2 * mu[n - 1] / (n + 1) - products) / 2)
-    inverse = [Fraction(1)]  # of mu / eta
+    inverse = [Fraction(1)]  # the series of eta / mu
     for n in range(1, size):
         inverse.append(-sum((mu[i + 1] * inverse[n - i] for i in range(1, n + 1)), Fraction(0)))
     rows = [inverse[1:]]

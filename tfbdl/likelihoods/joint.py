@@ -17,14 +17,15 @@ from tfbdl.likelihoods.base import Likelihood
 class Joint(Likelihood):
     """log p(y | outputs) = sum over k of w_k log p_k(y_k | outputs_k): independent given f.
 
-    For networks with a dictionary, list or tuple of outputs. `tfbdl.predict` gives a `Prediction`
-    for each output, in the same structure.
+    It is for networks with a dictionary, list or tuple of outputs. `tfbdl.predict` gives a
+    `Prediction` for each output, in the same structure.
 
     Args:
         likelihoods: the likelihoods in the structure of the outputs; None for an output whose noise
             is not known, which has no log probability.
         weights: w_k in the same structure, as the `loss_weights` of Keras' `compile`; 1 by default.
-            Others than 1 temper the likelihoods, as in the loss that the network is trained by.
+            Weights other than 1 temper the likelihoods, as in the loss that the network is trained
+            by.
         name: the name, as of any loss of Keras.
 
     Raises:

@@ -22,10 +22,10 @@ _LEAST_LOG_WEIGHT = -2000.0
 class NormalMixture(Likelihood):
     """Each element of y is of one of K normal laws, with weights, means and scales of its own.
 
-    For y that may be one of several things given x, as in a mixture density network (Bishop 1994).
-    The outputs have shape (B, ..., 3 D K): D K logits of the weights, D K means, D K raw scales,
-    whose softplus is the standard deviation; each by elements first, so that column d K + k of a
-    part is of component k of element d. The entropy, which has no closed form, is not given.
+    It is for y that may be one of several things given x, as in a mixture density network (Bishop
+    1994). The outputs have shape (B, ..., 3 D K): D K logits of the weights, D K means, D K raw
+    scales, whose softplus is the standard deviation; each by elements first, so that column d K + k
+    of a part is of component k of element d. The entropy, which has no closed form, is not given.
 
     Args:
         num_components: K, at least 1.
@@ -67,7 +67,7 @@ class NormalMixture(Likelihood):
     def variance(self, outputs: tf.Tensor) -> tf.Tensor:
         log_weight, law = self._parts(outputs)
         weights = _Weights.of(log_weight)
-        mean = tf.stop_gradient(weights.mean(law.loc))  # by which the derivative is 0
+        mean = tf.stop_gradient(weights.mean(law.loc))  # the derivative by it is 0
         squares = weights.mean_square(law.half_distance(mean[..., None]))
         return 4.0 * squares + weights.mean_square(law.scale)
 

@@ -36,7 +36,7 @@ def of_each_output(model: keras.Model, given: Any, weights: Any) -> Likelihood |
     """
     outputs = getattr(model, "output", None)
     if isinstance(outputs, (list, tuple)) and len(outputs) == 1:
-        outputs = outputs[0]  # which is what the model gives
+        outputs = outputs[0]  # the model itself gives it without the list
     if isinstance(given, Joint):
         given, weights = given.likelihoods, given.weights
     if given is None or not (is_structure(given) or keras.tree.is_nested(outputs)):

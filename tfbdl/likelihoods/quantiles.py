@@ -21,15 +21,15 @@ from tfbdl.likelihoods.targets import check_numbers, match, wide
 class Quantiles(Likelihood):
     """The pinball loss of K quantiles of each element of y, on the scale of a likelihood.
 
-    For y whose law given x no family describes. The outputs have shape (B, ..., K D): D numbers
-    that are the lowest quantiles, and K - 1 times D raw gaps to the next, whose softplus is added,
-    so that quantiles never cross. The log probability of an element is the mean over levels q of
-    that of an asymmetric Laplace law,
+    It is for y whose law given x no family describes. The outputs have shape (B, ..., K D): D
+    numbers that are the lowest quantiles, and K - 1 times D raw gaps to the next, whose softplus is
+    added, so that quantiles never cross. The log probability of an element is the mean over levels
+    q of that of an asymmetric Laplace law,
 
         log q (1 - q) / scale - max(q d, (q - 1) d) / scale,    d = y - Q_q,
 
     largest at the true quantiles whatever the law of y (Koenker and Bassett 1978; Yu and Moyeed
-    2001). It is what to train by, and not to be compared with densities of other families; it has
+    2001). It is made for training, and cannot be compared with densities of other families; it has
     no curvature, from which `Laplace` could take a posterior, and is refused there.
 
     Predictions are of the law that has these quantiles: uniform between them, and exponential
@@ -38,8 +38,8 @@ class Quantiles(Likelihood):
 
     Args:
         levels: K probabilities, rising, in (0, 1), at least 2.
-        scale: what a unit of y weighs, beside the KL of random layers: 1 / scale nats. About the
-            noise of y suits it.
+        scale: the size of y's noise, roughly. A unit of y weighs 1 / scale nats beside the KL of
+            random layers.
         **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 
     Raises:
@@ -137,7 +137,7 @@ class _Law(NamedTuple):
     """Laws uniform between quantiles and exponential beyond.
 
     knots: the quantiles, shape (..., K, D).
-    gaps: their differences, to all digits, (..., K - 1, D).
+    gaps: the differences of the quantiles, to all digits, (..., K - 1, D).
     levels: (K, 1).
     """
 

@@ -17,8 +17,8 @@ from tfbdl.likelihoods.of_outputs import is_structure, map_losses, of_each_outpu
 def check_metrics(model: keras.Model) -> None:
     """Raises ValueError where a metric of Keras' own meets outputs that are nothing like y.
 
-    That is under a likelihood with `outputs_hold`, whose outputs Keras' metrics would average over
-    all the same. Metrics of others may know what they are given.
+    Such are the outputs under a likelihood with `outputs_hold`; Keras' metrics would average over
+    them all the same. Metrics that are not Keras' may know what they are given.
     """
     loss = getattr(model, "loss", None)
     known = map_losses(of_loss, loss) if is_structure(loss) else of_loss(loss)

@@ -26,7 +26,7 @@ class StudentT(LocationScaleLikelihood):
 
     Args:
         df: degrees of freedom, > 2 so that the variance is finite. 4 bears outliers well.
-        scale: > 0, or `"predicted"` as in `Normal`. Not the standard deviation, which is
+        scale: > 0, or `"predicted"` as in `Normal`. It is not the standard deviation, which is
             scale * sqrt(df / (df - 2)).
         **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
 

@@ -42,8 +42,8 @@ def fit_dirichlet(
 
     Args:
         y: integer labels, shape (N,); each class has to be there.
-        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1). Those below 1e-38
-            count as that.
+        p: class probabilities, shape (N, C); or P(y = 1), shape (N,) or (N, 1). Probabilities below
+            1e-38 count as 1e-38.
         off_diagonal: lambda, at least 0.
         intercept: mu, at least 0.
 

@@ -27,7 +27,8 @@ def labelled(
 ) -> tuple[np.ndarray, ...]:
     """Labels that count, and what belongs to them, as examples of any metric.
 
-    Of a segmentation, with a border that has no label, and of sequences that are filled up:
+    Two examples are a segmentation with a border that has no label, and sequences that are filled
+    up to one length:
 
         parts = [prediction.mean, prediction.entropy]
         y, p, entropy = metrics.labelled(y, parts, ignore_class=255)
@@ -35,7 +36,7 @@ def labelled(
 
     Args:
         y: integer labels, shape (N, ...).
-        arrays: those of shape (N, ...) or (N, ..., C).
+        arrays: arrays of the same positions, shape (N, ...) or (N, ..., C).
         ignore_class: the label that stands for none; None for none.
         mask: where y counts, booleans of shape (N, ...); None for everywhere.
 

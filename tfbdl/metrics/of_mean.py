@@ -19,9 +19,9 @@ from tfbdl.metrics.of_metric import OfMetric
 class OfMean(OfMetric):
     """A metric that compares y with the mean that `likelihood` makes of the model's outputs.
 
-    What a network gives need not be what it predicts: of `Normal("predicted")` half of the columns
-    are raw scales, of `Poisson` the outputs are log rates, of `Categorical()` logits. Their means
-    are E[y], rates, and class probabilities, and those this metric passes on:
+    What a network gives need not be what it predicts: under `Normal("predicted")` half of the
+    columns are raw scales, under `Poisson` the outputs are log rates, under `Categorical()` logits.
+    This metric passes on the means of y, which are E[y], rates, and class probabilities:
 
         likelihood = tfbdl.likelihoods.Normal("predicted")
         rmse = tfbdl.metrics.OfMean(keras.metrics.RootMeanSquaredError(), likelihood)

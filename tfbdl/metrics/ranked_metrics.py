@@ -91,7 +91,7 @@ class AdaptiveCalibrationError(RankedMetric):
 class DebiasedCalibrationError(RankedMetric):
     """`debiased_calibration_error` over batches; arguments as in `RankedMetric`, and num_bins.
 
-    NaN while no bin has two examples.
+    The result is NaN until a bin has two examples.
 
     Raises:
         ValueError: if num_bins is no positive integer.
@@ -118,7 +118,7 @@ class DebiasedCalibrationError(RankedMetric):
 class ErrorAUROC(RankedMetric):
     """`error_auroc` over batches, of the uncertainty -max_c p_c; arguments as in `RankedMetric`.
 
-    NaN while there are no errors, or nothing else.
+    The result is NaN until there are both errors and right predictions.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class ErrorAUROC(RankedMetric):
 class ErrorAUPR(RankedMetric):
     """`error_aupr` over batches, of the uncertainty -max_c p_c; arguments as in `RankedMetric`.
 
-    NaN while there are no errors.
+    The result is NaN until there are errors.
     """
 
     def __init__(

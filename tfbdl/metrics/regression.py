@@ -95,8 +95,8 @@ def crps_samples(y: ArrayLike, samples: ArrayLike, *, fair: bool = False) -> flo
 
     E|X - y| - 1/2 E|X - X'| (Gneiting and Raftery 2007, section 4.2), with X and X' drawn with
     replacement from the S samples: the score of the distribution they make. As an estimate of the
-    score of the one they come from, it is E|X - X'| / (2 S) too large on average, unless it is
-    `fair`. It takes O(S log S).
+    score of the distribution that they come from, it is E|X - X'| / (2 S) too large on average,
+    unless it is `fair`. It takes O(S log S).
 
     Args:
         y: targets, shape (N, ...).

@@ -30,10 +30,10 @@ class WeightEnsemble(Reweighted):
     Called without a draw it gives the mean of the members' outputs.
 
     What members have in common is kept once, and what lies before the first layer with weights of
-    their own is computed once for all: of an ensemble of last layers, the features.
+    their own is computed once for all: for an ensemble of last layers, the features.
 
     Args:
-        model: the network, built; its weights are those that members share, as they are now.
+        model: the network, built; where members share weights, they have its present ones.
         members: theta_1 .. theta_K, shape (K, D), in the order of `model.trainable_variables`; or,
             with `own_weights`, the P numbers of these, shape (K, P).
         states: other differences between members (statistics of BatchNormalization), shape (K, E)
@@ -43,13 +43,13 @@ class WeightEnsemble(Reweighted):
             None for all.
         own_states: the places, among the floating `model.non_trainable_variables`, of those that
             are in `states`; None for all.
-        theta: the weights that members share are taken from it, shape (D,), in the place of those
-            of `model`.
+        theta: all weights, shape (D,), from which the shared ones are taken in place of those of
+            `model`.
         **kwargs: `name`, as in `keras.Model`.
 
     Attributes:
         members: the weights that members have for themselves, shape (K, P), as `shapes` names them.
-        states: their other variables.
+        states: the other variables of members, shape (K, E).
 
     Raises:
         ValueError: if `model` is not built or random, the shapes do not fit, or a number is not

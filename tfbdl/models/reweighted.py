@@ -137,7 +137,7 @@ def integers(model: keras.Model) -> list[keras.Variable]:
 
 
 def floating(model: keras.Model) -> list[keras.Variable]:
-    """The variables that are not trained and no integers: those of a state."""
+    """The variables of a state: the floating ones that are not trained."""
     return [v for v in model.non_trainable_variables if "float" in v.dtype]
 
 

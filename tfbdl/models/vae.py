@@ -46,10 +46,10 @@ class VAE(WithoutTargets):
     Args:
         latent_dim: dimension of z.
         hidden_units: widths of the encoder's hidden layers; the decoder has them in reverse. They
-            and `activation` are for those that are made here.
-        likelihood: of each element of x: `"bernoulli"` (the slides') or `"continuous_bernoulli"`,
-            the density that belongs to grey pixels, both for x in [0, 1]; or any of
-            `tfbdl.likelihoods` that is not one of classes, such as `Normal("predicted")`.
+            and `activation` count for networks that are made here, not for your own.
+        likelihood: the likelihood of each element of x: `"bernoulli"` (the slides') or
+            `"continuous_bernoulli"`, the density that belongs to grey pixels, both for x in [0, 1];
+            or any of `tfbdl.likelihoods` that is not one of classes, such as `Normal("predicted")`.
         binarize: `"dynamic"` draws x ~ Bernoulli(x) anew at each training step (and by fixed noise
             outside training), so that the Bernoulli likelihood is a proper one; None leaves x
             alone. For static binarisation give `tfbdl.data.binarize(x, seed)`.
@@ -196,7 +196,7 @@ class VAE(WithoutTargets):
     def elbo(self, x: np.ndarray, num_samples: int = 1, *, seed: int = 0) -> np.ndarray:
         """The ELBO of each example with `num_samples` draws of z, shape (N,), in nats.
 
-        Without the KL of random layers, which is no example's.
+        It leaves out the KL of random layers, which belongs to no single example.
 
         Raises:
             ValueError: if x is not what the model takes, or `num_samples` < 1.

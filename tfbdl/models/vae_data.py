@@ -95,7 +95,7 @@ def check(x: Any, likelihood: Likelihood, shape: tuple[int, ...] | None) -> np.n
 
     Args:
         x: the value that was given.
-        likelihood: that of its elements.
+        likelihood: the likelihood of the elements of x.
         shape: the shape of one example; None takes any.
 
     Raises:

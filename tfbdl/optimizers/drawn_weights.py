@@ -36,7 +36,7 @@ class DrawnWeights(keras.callbacks.Callback):
             return optimizer.train_step(model, partial(type(model).train_step, model, data))
 
         model.__dict__["train_step"] = train_step
-        model.train_function = None  # which has been made of another train_step, if it has been
+        model.train_function = None  # it may have been made with another train_step
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         self.model.__dict__.pop("train_step", None)

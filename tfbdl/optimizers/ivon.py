@@ -34,8 +34,8 @@ class IVON(NoisyOptimizer):
             at this rate. The paper's is 0.1 to 0.2, and falls by a cosine.
         num_data: N, the number of training examples.
         prior: the scale of the normal prior on all weights; the loss must not have it too.
-        beta_1: of the mean gradient, in [0, 1).
-        beta_2: of the curvature, in [0, 1); close to 1, since h_hat is noisy.
+        beta_1: the decay rate of the mean gradient g_bar, in [0, 1).
+        beta_2: the decay rate of the curvature h, in [0, 1); close to 1, since h_hat is noisy.
         initial_hessian: h_0 > 0: where h begins. Large values begin close to the mean.
         num_samples: draws a step, each with a gradient of its own; their means enter.
         temperature: T > 0: 1 is the posterior.
@@ -120,7 +120,7 @@ class IVON(NoisyOptimizer):
         return logs
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
-        sample = self._sample  # which another replica's thread may set while this one waits
+        sample = self._sample  # another replica's thread may set it while this one waits
         if sample is None:
             raise ValueError(
                 "IVON needs the gradient at drawn weights; train by tfbdl.train, or give model.fit "
@@ -155,7 +155,7 @@ class IVON(NoisyOptimizer):
         self.assign(mean, mean - lr * slope / (h_new + self._delta))
 
     def stddev(self, variable: keras.Variable) -> tf.Tensor:
-        """Sigma of a variable's q, of its shape."""
+        """The standard deviation sigma of q for a variable's weights, of the variable's shape."""
         h = tf.convert_to_tensor(self._slots_of(variable)["hessian"])
         return tf.sqrt(self.temperature / (self.num_data * (h + self._delta)))
 

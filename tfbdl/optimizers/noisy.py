@@ -26,8 +26,8 @@ class NoisyOptimizer(keras.optimizers.Optimizer):
         seed: the seed of the noise, an integer of 64 bits; None takes one from Keras' global seed.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `gradient_accumulation_steps` (one
             step, and one draw of noise, for so many batches), `loss_scale_factor`, `name`. Weight
-            decay, moving averages and clipping are refused, since with them it is not the posterior
-            that is found.
+            decay, moving averages and clipping are refused, since with them the optimizer would not
+            find the posterior.
 
     Raises:
         ValueError: if an argument is out of its range, or of those refused.

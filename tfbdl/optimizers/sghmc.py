@@ -20,8 +20,8 @@ from tfbdl.priors import Prior
 class SGHMC(SamplingOptimizer):
     """v <- momentum v - lr grad U + sqrt(2 (1 - momentum) lr T / N) e; w <- w + v, e ~ N(0, 1).
 
-    Chen et al. 2014, equation 15, with alpha = 1 - momentum, eta = lr / N, and no estimate of the
-    gradient's noise (beta = 0). At temperature 0 it is SGD with momentum.
+    This is equation 15 of Chen et al. 2014, with alpha = 1 - momentum, eta = lr / N, and no
+    estimate of the gradient's noise (beta = 0). At temperature 0 it is SGD with momentum.
 
     Args:
         learning_rate: as in `SamplingOptimizer`.

@@ -15,8 +15,8 @@ from tfbdl.priors import Prior
 class SGLD(SamplingOptimizer):
     """w <- w - lr grad U + sqrt(2 lr T / N) e, with e ~ N(0, 1).
 
-    Welling and Teh 2011, equation 4, with their step eps = 2 lr / N. It samples the posterior as lr
-    goes to 0; at a finite lr, on a quadratic U with curvature a, the variance is
+    This is equation 4 of Welling and Teh 2011, with their step eps = 2 lr / N. It samples the
+    posterior as lr goes to 0; at a finite lr, on a quadratic U with curvature a, the variance is
     (T / N) / (a (1 - lr a / 2)), and the noise of minibatches adds to it.
 
     Args:

@@ -45,7 +45,7 @@ def new_grid(axes: Any, *shape: int, **figure: Any) -> np.ndarray:
         return grid.reshape(shape)
     try:
         given = np.array(axes, object)
-    except ValueError:  # of rows of different lengths
+    except ValueError:  # rows have different lengths
         given = np.array(None)
     if given.shape != shape or not all(isinstance(ax, Axes) for ax in given.flat):
         raise ValueError(f"axes={shown(axes)} must be an array of matplotlib axes of shape {shape}")

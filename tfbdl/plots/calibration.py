@@ -19,7 +19,7 @@ def reliability_diagram(
 ) -> Axes:
     """Draws accuracy against confidence, in bins, and the share of examples in each.
 
-    On the diagonal, of the predictions made with confidence c a share c is right (Guo et al. 2017).
+    On the diagonal, a share c of the predictions made with confidence c is right (Guo et al. 2017).
 
     Args:
         y: labels, shape (N,).

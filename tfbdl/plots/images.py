@@ -54,7 +54,7 @@ def reconstructions(
 
     Args:
         original: shape (n, height, width), or with a last axis of 1 or 3.
-        reconstructed: their reconstructions, of the same shape.
+        reconstructed: the reconstructions of the images, of the same shape.
         axes: two axes; None makes a new pyplot figure.
 
     Raises:

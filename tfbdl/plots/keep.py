@@ -38,7 +38,7 @@ def keep_probabilities(layers: Mapping[str, np.ndarray], ax: Axes | None = None)
         ax.hist(keep, bins, color=f"C{i}", alpha=0.6, label=label)
         ax.axvline(keep.mean(), color=f"C{i}", linestyle="--")
     ax.set_xlim(0, 1)
-    ax.set_ylim(top=(1.1 + 0.1 * len(probabilities)) * ax.get_ylim()[1])  # of it the legend's room
+    ax.set_ylim(top=(1.1 + 0.1 * len(probabilities)) * ax.get_ylim()[1])  # with room for the legend
     ax.set_xlabel("learned keep probability")
     ax.set_ylabel("units")
     ax.legend(loc="upper left", fontsize=8, framealpha=1)

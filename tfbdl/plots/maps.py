@@ -34,8 +34,9 @@ def uncertainty_maps(
 
     Args:
         images: shape (n, height, width), or with a last axis of 1 or 3; values in [0, 1].
-        prediction: of the n images, with a mean of shape (n, H, W, C): probabilities of C classes,
-            or with C = 1 that of the second of two. H and W may be smaller than height and width.
+        prediction: the prediction for the n images, with a mean of shape (n, H, W, C):
+            probabilities of C classes, or with C = 1 the probability of the second of two. H and W
+            may be smaller than height and width.
         y: integer labels, shape (n, H, W); an axis of length 1 may end them. None for none.
         ignore_class: the label that stands for none.
         axes: array of axes of shape (n, 4), with labels (n, 5); None makes a new pyplot figure.

@@ -20,8 +20,8 @@ def pit_histogram(pit: np.ndarray, num_bins: int = 10, ax: Axes | None = None) -
     """Draws the histogram of P(Y <= y), which is level where predictions are right.
 
     It rises at both ends where they are too narrow, and in the middle where they are too wide
-    (Dawid 1984). Counts of independent targets of right predictions are in the grey band with a
-    probability of 95 %, each.
+    (Dawid 1984). If predictions are right and targets independent, each count is in the grey band
+    with a probability of 95 %.
 
     Args:
         pit: P(Y <= y) of each target, of any shape, in [0, 1], as
@@ -51,9 +51,9 @@ def pit_histogram(pit: np.ndarray, num_bins: int = 10, ax: Axes | None = None) -
 def quantile_calibration(pit: np.ndarray, ax: Axes | None = None) -> Axes:
     """Draws the share of targets below their predicted q-quantile against q.
 
-    On the diagonal, a share q is below (Kuleshov et al. 2018); in the grey band, of Dvoretzky,
-    Kiefer and Wolfowitz, the whole line is with a probability of 95 % for independent targets of
-    right predictions.
+    On the diagonal, a share q is below (Kuleshov et al. 2018). If predictions are right and targets
+    independent, the whole line is in the grey band, of Dvoretzky, Kiefer and Wolfowitz, with a
+    probability of 95 %.
 
     Args:
         pit: as in `pit_histogram`.

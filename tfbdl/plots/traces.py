@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def chains(samples: Any, ax: Axes | None = None) -> Axes:
     """Draws the samples of each chain in their order, with R-hat and the effective sample size.
 
-    Chains that agree lie over each other and have no trend; R-hat is then near 1. What one looks
-    at should be of the function (an output, the log density), as weights may agree less.
+    Chains that agree lie over each other and have no trend; R-hat is then near 1. Look at a
+    quantity of the function (an output, the log density), as weights may agree less.
 
     Args:
         samples: the samples of one quantity, shape (S, C): S samples of each of C chains.

@@ -163,7 +163,7 @@ class Posterior(keras.layers.Layer, abc.ABC):
         return self.kl_at(self.exact_kl, lambda: self.sample_and_log_prob(key))
 
     def sample_and_kl(self, key: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """`sample(key)`, and the KL, estimated at that w where it is estimated."""
+        """`sample(key)`, a w, and the KL, estimated at this w where it has no closed form."""
         w, log_q = self.sample_and_log_prob(key)
         return w, self.kl_at(self.exact_kl, lambda: (w, log_q))
 

@@ -75,8 +75,8 @@ class _Elimination(NamedTuple):
         upper: U, (R, R), upper triangular.
         scale: 1 / d and ones, (D + R,), the largest compressed; of the pivots' rows, it is S.
         cholesky: the factor of L^T L.
-        rows: of the pivots, (R,).
-        columns: of the pivots, (R,).
+        rows: the rows of the pivots, (R,).
+        columns: the columns of the pivots, (R,).
     """
 
     lower: tf.Tensor

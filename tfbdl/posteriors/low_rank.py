@@ -19,8 +19,8 @@ from tfbdl.posteriors.correlated import CorrelatedNormal
 class LowRankNormal(CorrelatedNormal):
     """w = mu + d * e + V z with e and z standard normal; Cov(w) = diag(d^2) + V V^T.
 
-    The factor covariance of Ong, Nott, Smith 2018, "Gaussian variational approximation with a
-    factor covariance structure"; SLANG (Mishkin et al. 2018) has the same structure in the
+    This is the factor covariance of Ong, Nott, Smith 2018, "Gaussian variational approximation with
+    a factor covariance structure"; SLANG (Mishkin et al. 2018) has the same structure in the
     precision. Entropy and density go through R columns (`capacitance`), so that all costs are
     linear in the D elements of the weight. d = softplus(rho).
 

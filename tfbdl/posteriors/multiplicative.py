@@ -41,7 +41,7 @@ class MultiplicativeNormal(Posterior):
 
     independent_normal = True
     symmetric = True
-    sampled_kl = False  # nor a value where mu = 0 and q(w) is a point
+    sampled_kl = False  # it has no value either where mu = 0 and q(w) is a point
 
     def check_prior(self, prior: Prior) -> None:
         if not isinstance(prior, LogUniform):

@@ -17,9 +17,9 @@ class PerOutputNormal(CorrelatedNormal):
     """w_u = mu_u + L_u e_u for the n weights into output unit u, e_u standard normal.
 
     Outputs are independent, as in the last layer of Harrison et al. (2024), whose "dense"
-    covariance it is: that of Bayesian linear regression, with one L_u for each unit. L_u is lower
-    triangular with diagonal softplus(rho), and starts diagonal, where q is mean field. It has
-    n (n + 1) / 2 numbers a unit. A bias is one weight a unit, and so has independent elements.
+    covariance it is: the covariance of Bayesian linear regression, with one L_u for each unit. L_u
+    is lower triangular with diagonal softplus(rho), and starts diagonal, where q is mean field. It
+    has n (n + 1) / 2 numbers a unit. A bias is one weight a unit, and so has independent elements.
 
     Args:
         rho_initializer: the start of rho. The default, uniform in [-3, -2] as in the slides, is a

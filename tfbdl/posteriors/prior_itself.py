@@ -41,7 +41,7 @@ class PriorItself(Posterior):
 
     @property
     def stddev(self) -> tf.Tensor:
-        """Not known: NaN."""
+        """NaN, as it is not known."""
         return tf.fill(self.shape, tf.constant(float("nan"), self.variable_dtype))
 
     def sample(self, key: tf.Tensor) -> tf.Tensor:

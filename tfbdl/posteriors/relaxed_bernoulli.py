@@ -19,12 +19,12 @@ from tfbdl.priors.bernoulli import log_prob_at
 class RelaxedBernoulli(Posterior):
     """q(w = high) = sigmoid(logit), for each weight on its own, over the values of the prior.
 
-    Mean, standard deviation, drawn functions, density and KL are those of this discrete law. It
-    has no gradient through its samples, so in training w = low + (high - low) r with the relaxed
+    Mean, standard deviation, drawn functions, density and KL are those of this discrete law. It has
+    no gradient through its samples, so in training w = low + (high - low) r with the relaxed
     r = sigmoid((logit + logistic noise) / temperature) of Maddison et al. 2017, "The Concrete
     distribution", and Jang et al. 2017, "Categorical reparameterization with Gumbel-softmax". The
-    expected likelihood is then that of the relaxed weights, and the bound one on their evidence no
-    longer. Rounding r gives the discrete w of the same noise.
+    expected likelihood is then that of the relaxed weights, and the loss is then no bound on the
+    evidence. Rounding r gives the discrete w of the same noise.
 
     `kernel_initializer` of the layer says where the means start.
 

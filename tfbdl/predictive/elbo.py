@@ -49,11 +49,12 @@ def elbo(
 
     `model.evaluate` reports the likelihood at the mean weights; this is the bound itself. The
     number N that the KL is divided by is the layers' own `num_data`; KL annealing is left out. With
-    weights it is sum_n w_n E_q[log p(y_n | f(x_n))] over the number of examples, not over the sum
-    of their weights: as the loss of Keras, of which it is the negative.
+    weights the first term is sum_n w_n E_q[log p(y_n | f(x_n))] divided by the number of examples,
+    not by the sum of their weights, as in the loss of Keras, whose negative this is.
 
     Args:
-        model: a model with layers of this package. One without draws the same function S times.
+        model: a model with layers of this package. A model without such layers gives the same
+            function S times.
         x: inputs as in `predict`, or batches (x, y) or (x, y, weights) of a data set.
         y: targets, shape (N, ...); None if x has them.
         num_samples: S, the number of functions.
@@ -101,10 +102,10 @@ def log_predictive_density(
     """Log 1/S sum_s p(y | f_s(x)) of each example, shape (N,), in nats.
 
     Its mean is the test log likelihood that the literature reports. On average over draws it is too
-    small, the less so the larger S (Burda, Grosse, Salakhutdinov 2016, theorem 1). Arguments as in
-    `elbo`; or `model` is a posterior of `tfbdl.inference`, which has a likelihood of its own and
-    may know the density in closed form. Weights are not asked for, and those in a data set change
-    nothing: weigh the mean, `np.average(density, weights=w)`.
+    small, the less so the larger S (Burda, Grosse, Salakhutdinov 2016, theorem 1). Arguments are as
+    in `elbo`, but `model` may also be a posterior of `tfbdl.inference`, which has a likelihood of
+    its own and may know the density in closed form. Weights are not asked for, and those in a data
+    set change nothing: weigh the mean, `np.average(density, weights=w)`.
 
     Raises:
         ValueError: as `elbo`.

@@ -183,8 +183,8 @@ class Functions:
     ) -> Any:
         """`function(*tensors, seed, own, *static)` on each replica, as arrays of NumPy.
 
-        Its `own` draws are those from own[0, 0] to own[0, 1] - 1. What the replicas give is put
-        together along the first axis. Compiled once for the shapes of `tensors`. Layers compute
+        A replica's `own` draws are numbers own[0, 0] to own[0, 1] - 1. What the replicas give is
+        put together along the first axis. Compiled once for the shapes of `tensors`. Layers compute
         what they add to the loss for `costs` alone.
         """
         ends = draws.start + self._share(draws) * np.arange(self._replicas.num_replicas + 1)

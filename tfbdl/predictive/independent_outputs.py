@@ -61,8 +61,8 @@ class IndependentOutputs:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log det C, shape (N, 1), and e^T C^-1 e, (N, F), for C = I + R R^T and e = (y - m) / s.
 
-        Positions that do not count have rows of 0. From the triangular factor of (R e; I 0): det C
-        = det(I + R^T R), and e^T C^-1 e = min over z of |e - R z|^2 + |z|^2.
+        Positions that do not count have rows of 0. Both come from the triangular factor of (R e; I
+        0): det C = det(I + R^T R), and e^T C^-1 e = min over z of |e - R z|^2 + |z|^2.
         """
         counted = counts[..., np.newaxis]
         num, positions, k = self.root.shape

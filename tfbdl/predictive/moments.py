@@ -16,7 +16,8 @@ from tfbdl.likelihoods import Joint, Likelihood
 class Moments(NamedTuple):
     """Moments after some draws, for a batch of B examples.
 
-    Of a network with several outputs each but `count` is a list, with an entry for each output.
+    Where a network has several outputs, each field but `count` is a list with an entry for each
+    output.
 
     count: number of draws, a float scalar.
     mean: mean of E[y | f], shape (B, ...).
@@ -104,7 +105,7 @@ def merge(a: Moments, b: Moments) -> Moments:
     deviation = _each(lambda one, other: other - one, a.mean, b.mean)
 
     def average(one: Any, other: Any) -> Any:
-        return (1.0 - share) * one + share * other  # which may be infinite
+        return (1.0 - share) * one + share * other  # `other` may be infinite
 
     return Moments(
         count,

@@ -84,8 +84,8 @@ def predict(
         x: inputs, shape (N, ...), or what `model.predict` takes in their place: a structure of
             arrays, a `pandas.DataFrame`, or batches, with or without targets: a `tf.data.Dataset`,
             a `keras.utils.PyDataset`, a generator.
-        num_samples: S, the number of functions; of an ensemble at most as many as it has. 0 takes
-            the mean weights of a model alone, the naive approximation.
+        num_samples: S, the number of functions; an ensemble gives at most as many as it has. 0
+            takes the mean weights of a model alone, the naive approximation.
         batch_size: examples at a time; by default as many as hold a million numbers, but 32 to
             1,000. A data set has its own.
         steps: the number of batches to take of a data set, which an endless one needs; None for
@@ -94,9 +94,9 @@ def predict(
             global seed.
         likelihood: p(y | f(x)), as `tfbdl.likelihoods.get` takes it: an object, a name such as
             "categorical", a cross-entropy of Keras. By default that of the loss the model was
-            compiled with, where it is one of these. Without one the result describes
-            the network's outputs: mean and epistemic standard deviation. Of a network with several
-            outputs, one for each in a dictionary, list or tuple.
+            compiled with, where it is one of these. Without one the result describes the network's
+            outputs: mean and epistemic standard deviation. A network with several outputs has one
+            for each, in a dictionary, list or tuple.
         return_samples: whether to keep the outputs of all functions, (S, N, ...), on the host.
         jit_compile: whether XLA compiles the loop over draws; by default unless the model has
             operations that it cannot compile, such as look-ups and those on strings, or that it is
@@ -105,7 +105,7 @@ def predict(
         verbose: 1 shows a progress bar, in a terminal, where there is time to read it; 0 none.
 
     Returns:
-        The prediction; of a network with several outputs one for each, in their structure.
+        The prediction; for a network with several outputs one for each, in their structure.
 
     Raises:
         ValueError: if an argument is out of its range, x is empty or not finite, nothing in the
@@ -168,7 +168,7 @@ class Outputs:
         functions: the functions of a model.
 
     Attributes:
-        some: those for the first examples.
+        some: the outputs for the first examples.
     """
 
     some: Any = None
@@ -214,7 +214,7 @@ def predictions(
         model: the model, for messages.
         likelihood: p(y | f(x)), if known.
         outputs: what the outputs of all batches are.
-        moments: those of all functions, of each batch.
+        moments: the moments of all functions, for each batch.
         drawn: the outputs of all functions, shapes (S, B, ...), of each batch; none if not kept.
         num_samples: S.
     """

@@ -36,10 +36,10 @@ class Prediction:
 
     Outputs of shape (N, ..., D), such as those of pixels, (N, H, W, C), or of tokens, (N, T, C),
     have a y at each position along the axes between, as in Keras' losses: entropies and mutual
-    information are of those, shape (N, ...); that is (N,) where there is one y for an example.
+    information are given for each position, shape (N, ...), or (N,) where an example has one y.
 
     Attributes:
-        mean: E[y | x], shape (N, ...); for classes their probabilities, (N, ..., C).
+        mean: E[y | x], shape (N, ...); for classes the class probabilities, (N, ..., C).
         aleatoric_variance: mean over f of Var[y | f(x)], of the shape of `mean`; None where no
             likelihood is known.
         epistemic_variance: variance over the S functions of E[y | f(x)], of the shape of `mean`.
@@ -51,8 +51,8 @@ class Prediction:
         likelihood: p(y | f(x)), or None.
         outputs: the network's outputs for each function, shape (S, N, ...), if they were kept.
         mask: the positions that count where Keras' layers hand a mask on, as `Embedding` with
-            `mask_zero` does: booleans of shape (N, ...); None where there is no mask. What is said
-            of the others means nothing, and `log_prob` leaves them out.
+            `mask_zero` does: booleans of shape (N, ...); None where there is no mask. Values at the
+            other positions mean nothing, and `log_prob` leaves these out.
     """
 
     mean: np.ndarray
@@ -161,8 +161,9 @@ class Prediction:
     def mutual_information(self) -> np.ndarray:
         """I(y; f | x) at each position, (N, ...), in nats: the epistemic uncertainty of classes.
 
-        `entropy` - `expected_entropy` (Houlsby et al. 2011, equation 2), and at least 0. It is that
-        of the S functions, at most log S, and on average over draws smaller than the posterior's.
+        It is `entropy` - `expected_entropy` (Houlsby et al. 2011, equation 2), and at least 0. It
+        is that of S functions, and so at most log S, and on average over draws smaller than the
+        posterior's.
 
         Raises:
             ValueError: as `entropy`.
@@ -184,10 +185,10 @@ class Prediction:
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end of the central interval of y at `level`, each of shape (N, ...).
 
-        A new y lies in it with probability `level` if the model is right. From the mixture's own
-        quantiles where the functions were kept (`return_samples=True`), else from those of a normal
-        distribution with the mixture's mean and standard deviation.
-        Without a likelihood it is the interval of E[y | f(x)].
+        A new y lies in it with probability `level` if the model is right. Its ends are the
+        mixture's own quantiles where the functions were kept (`return_samples=True`), else those of
+        a normal distribution with the mixture's mean and standard deviation. Without a likelihood
+        it is the interval of E[y | f(x)].
 
         Raises:
             ValueError: if `level` is not in (0, 1), or the likelihood is one of classes or
@@ -200,9 +201,9 @@ class Prediction:
     def quantile(self, q: float) -> np.ndarray:
         """The value that y stays below with probability q, shape (N, ...), elementwise.
 
-        From the mixture where the functions were kept (`return_samples=True`), else from the normal
-        distribution with its mean and standard deviation. Without a likelihood it is the quantile
-        of E[y | f(x)].
+        It is the mixture's own where the functions were kept (`return_samples=True`), else that of
+        the normal distribution with the mixture's mean and standard deviation. Without a likelihood
+        it is the quantile of E[y | f(x)].
 
         Raises:
             ValueError: if `q` is not in (0, 1), or the likelihood is one of classes or counts.
@@ -237,8 +238,9 @@ class Prediction:
     def log_prob(self, y: np.ndarray) -> np.ndarray:
         """Log p(y | x) of each example, shape (N,), in nats: the log of the mean over functions.
 
-        It is the joint log probability of all positions, as one function sees all of an example:
-        not the sum of theirs, of which `tfbdl.metrics.negative_log_likelihood` is the mean.
+        It is the joint log probability of all positions, as one function sees all of an example,
+        and not the sum of the positions' log probabilities, of which
+        `tfbdl.metrics.negative_log_likelihood` is the mean.
 
         Raises:
             ValueError: if the functions were not kept, no likelihood is known, or y does not fit.

@@ -32,7 +32,7 @@ def log_likelihoods(
         outputs: the outputs of the functions.
         likelihood: p(y | f(x)).
         y: the targets, (N, ...).
-        mask: which positions of y count, shape (N, ...); None for all.
+        mask: True at positions of y that count, shape (N, ...); None for all.
 
     Raises:
         ValueError: if y does not fit the outputs.

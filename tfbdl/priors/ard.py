@@ -30,7 +30,7 @@ class ARD(Hierarchical):
             be drawn from it.
         groups: the weights that share an s, as in `InverseGammaScale`.
         trainable: whether q(s) is learned.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range.

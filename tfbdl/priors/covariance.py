@@ -68,7 +68,7 @@ class Covariance:
 def _symmetric(name: str, value: Any) -> np.ndarray:
     try:
         matrix = np.array(value, np.float64)
-    except Exception:  # of whatever cannot be made an array
+    except Exception:  # whatever cannot be made an array
         raise ValueError(f"{name}={shown(value)} must be a matrix of numbers") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"{name} of shape {matrix.shape} must be a square matrix")

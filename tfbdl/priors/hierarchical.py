@@ -34,7 +34,7 @@ class Hierarchical(Prior):
             posterior of a factor is the attribute `<name>_posterior`.
         trainable: whether q(s) is learned; if not it stays where it starts (see
             `LogNormalPosterior`).
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `scales` are no such mapping, or empty; when it is given to weights of

@@ -36,7 +36,7 @@ class Horseshoe(Hierarchical):
         groups: the weights that share a lambda: `"weight"`, `"input"`, `"output"`, `"layer"`, or
             the number of equal parts of the last axis (the gates of an LSTM: 4, of a GRU: 3).
         trainable: whether q(lambda) and q(tau) are learned.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range.

@@ -25,7 +25,7 @@ class InverseGammaScale(Hierarchical):
         groups: the weights that share an s: `"weight"`, `"input"`, `"output"`, `"layer"`, or the
             number of equal parts of the last axis (the gates of an LSTM: 4, of a GRU: 3).
         trainable: whether q(s) is learned.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if an argument is out of its range.

@@ -28,7 +28,7 @@ class KroneckerNormal(Prior):
     Args:
         scale: multiplies all standard deviations, > 0.
         trainable: whether `scale` is learned through the bound.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `scale` is not a positive finite number, or when it is given to a weight

@@ -24,7 +24,7 @@ class MatrixNormal(KroneckerNormal):
         column_covariance: shape (C, C), symmetric and positive definite.
         scale: multiplies all standard deviations, > 0.
         trainable: whether `scale` is learned through the bound.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if a covariance is none, `scale` not a positive number, or when it is given to a

@@ -20,7 +20,7 @@ class MultivariateNormal(KroneckerNormal):
         covariance: shape (D, D), symmetric and positive definite.
         scale: multiplies all standard deviations, > 0.
         trainable: whether `scale` is learned through the bound.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `covariance` is not a covariance matrix, `scale` not a positive number, or

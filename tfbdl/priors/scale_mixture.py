@@ -21,9 +21,9 @@ _FAR = 1e18
 class ScaleMixture(Prior):
     """p(w) = pi N(w; 0, sigma1^2) + (1 - pi) N(w; 0, sigma2^2), independently for each weight.
 
-    A slab and, with a small sigma2, a spike. Defaults are those of the notebook, among the values
-    of the paper's search. Densities are added as logarithms, so that gradients are exact however
-    far in the tails.
+    The first normal is a slab and, with a small sigma2, the second a spike. Defaults are those of
+    the notebook, among the values of the paper's search. Densities are added as logarithms, so that
+    gradients are exact however far in the tails.
 
     Args:
         pi: weight of the first normal, in (0, 1).

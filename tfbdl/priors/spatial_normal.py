@@ -23,10 +23,10 @@ class SpatialNormal(KroneckerNormal):
     space (Fortuin et al. 2022, "Bayesian neural network priors revisited").
 
     Args:
-        lengthscale: in positions, > 0.
+        lengthscale: the distance, in positions, over which weights are alike, > 0.
         scale: the standard deviation of each weight, > 0.
         trainable: whether `scale` is learned through the bound.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name` and `dtype`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `lengthscale` or `scale` is not a positive number, or when it is given to a

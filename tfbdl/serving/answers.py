@@ -15,7 +15,7 @@ from tfbdl.predictive.moments import Moments, of_each, of_many, of_one
 
 Answer = dict[str, tf.Tensor]
 Drawn = Callable[..., tf.Tensor]
-"""Outputs of a drawn function: of the inputs, and `draw=`."""
+"""A function of the inputs, and of `draw=`, that gives the outputs of the drawn network."""
 
 
 def answers_of_noise(

@@ -54,8 +54,8 @@ def export(
     float32 does. Positions that a mask leaves out have answers like the others, and mean nothing.
 
     Args:
-        model: built; subclassed, with one input. Of several outputs each has its answers, named
-            `price_mean` and so on after its key or its place. Or a posterior of
+        model: built; subclassed, with one input. Where it has several outputs, each has its
+            answers, named `price_mean` and so on after its key or its place. Or a posterior of
             `tfbdl.inference` that predicts by functions, as all do but `Laplace` under "glm".
         path: what does not exist yet: the folder of a SavedModel, else a file. For TensorFlow
             Serving it ends in a version number, as in `models/digits/1`.

@@ -15,7 +15,7 @@ def plain(node: Any, nodes: Mapping[str, Any]) -> list[Any]:
 
     Args:
         node: the definition of an operation.
-        nodes: those of all operations by name.
+        nodes: the definitions of all operations, by name.
     """
     if node.op == "BatchMatMulV3" and node.attr["Tout"].type == tf.int32.as_datatype_enum:
         return _product(node)

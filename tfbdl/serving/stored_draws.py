@@ -111,7 +111,7 @@ class _Graph:
             data = [ref for ref in node.input if not ref.startswith("^")]
             node.ClearField("input")
             node.input.extend(data)
-            node.attr.pop("_class", None)  # which names other operations too
+            node.attr.pop("_class", None)  # it names other operations too
             node.attr.pop("_gradient_op_type", None)
         *self.inputs, self.draw = (tensor.op.name for tensor in self.function.inputs)
         self.output = self.function.outputs[0].op.name

@@ -34,7 +34,7 @@ def to_litert(serve: Callable[..., Any], specs: Sequence[tf.TensorSpec], name: s
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
         try:
             return converter.convert()
-        except Exception as error:  # of a private type
+        except Exception as error:  # its type is private
             operations = _named_by(str(error))
             which = ", ".join(operations) or str(error).splitlines()[0]
             instead = "inputs of fixed lengths, " if "TensorListReserve" in operations else ""

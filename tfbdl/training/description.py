@@ -25,7 +25,7 @@ _WITHOUT_EFFECT = ("module", "registered_name", "shared_object_id")
 def describe(model: keras.Model) -> Description:
     """The settings that decide how a compiled model trains, but for its weights and its data.
 
-    Of its variables, the weights of the KL are among them.
+    The only variables that it has are the weights of the KL.
 
     The layers with their settings, in the order in which the model holds them, and where Keras
     knows the graph of the model how they are connected; the losses with their weights; and the

@@ -76,7 +76,7 @@ class LogWriter(AbstractContextManager["LogWriter"]):
         self._held.release()
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        with suppress(OSError) if kind else nullcontext():  # which would hide the first error
+        with suppress(OSError) if kind else nullcontext():  # an error here would hide the first one
             self.close()
 
     def _write(self, text: str) -> None:

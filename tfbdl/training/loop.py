@@ -74,14 +74,14 @@ def train(
             their names, if there are several. Or batches x, (x, y) or (x, y, weights): a
             `tf.data.Dataset` in its own order, a `keras.utils.PyDataset` in an order by `seed` and
             epoch, a generator. Or a function of the epoch's number and a
-            `tf.distribute.InputContext` that gives a `tf.data.Dataset` of single examples, x,
-            (x, y) or (x, y, weight), in the order of that epoch: those of one worker, where there
-            are several.
+            `tf.distribute.InputContext` that gives a `tf.data.Dataset` of single examples, x, (x,
+            y) or (x, y, weight), in the order of that epoch; where there are several workers, it
+            gives the examples of one.
         y: targets, shape (N, ...), or None if x has them or the model needs none (VAE).
         epochs: number of the last epoch.
         sample_weight: the weights of the examples, shape (N,), or of positions, as in Keras' `fit`:
-            of several outputs one for all, or one for each. The loss is divided by the number of
-            examples.
+            for several outputs one array for all, or one for each. The loss is divided by the
+            number of examples.
         class_weight: weights by class in their place, as in Keras' `fit`.
         validation_split: the share of arrays, at their end, that is held out as `validation_data`
             where these are None, as in Keras' `fit`. N is the number of the others.
@@ -91,8 +91,9 @@ def train(
         num_data: N, the examples of an epoch over all workers, if x is a function.
         batch_size: examples a step, over all replicas; by default 100, and N if that is less. Data
             sets and generators have their own.
-        steps_per_epoch: batches of an epoch, of which the next epoch goes on; by default all of a
-            data set. A generator needs it, and whatever has no end or known length.
+        steps_per_epoch: batches of an epoch; the next epoch goes on behind them. By default an
+            epoch is all of a data set. A generator needs it, and whatever has no end or known
+            length.
         savedir: folder for `train.log` and `checkpoint.npz`. A run found there with the same N,
             batch size (or steps of an epoch), seed and columns, and of the same layers, loss and
             optimizer with the same settings, goes on behind its last checkpoint as if it had not
@@ -100,13 +101,13 @@ def train(
         columns: the columns of the log. By default the loss, the compiled metrics, and the terms of
             the layers: kl, wd, ent, in nats per data set. Each is the mean over the epoch's
             batches. "grad_norm", which has to be named, is the norm of the loss's gradient before
-            the optimizer clips it; under several replicas that of each replica's share.
+            the optimizer clips it; under several replicas it is the norm for each replica's share.
         callbacks: Keras callbacks, called around training and epochs, not batches; each
             `KLSchedule` among them is part of the compiled steps. `ELBOLogger`, `TrainLogger` and
             `PosteriorTensorBoard` are for `model.fit` alone. The checkpoint keeps the state of
-            those that have a `get_state` and a `set_state`, such as `inference.EmpiricalBayes`. An
-            `on_train_error` is called where training ends by an exception.
-        changed: what is other than in the run found in `savedir`, on purpose: any of "model",
+            those that have a `get_state` and a `set_state`, such as `inference.EmpiricalBayes`. If
+            training ends by an exception, it calls `on_train_error` of those that have one.
+        changed: the parts that differ on purpose from the run found in `savedir`: any of "model",
             "loss" and "optimizer". The model must have weights of the same shapes; an optimizer
             begins anew.
         seed: the seed of the order of arrays, and of the batches of a `PyDataset`.

@@ -51,7 +51,7 @@ def _listening(optimizer: Any, norms: list[tf.Tensor]) -> Callable[[Function], F
 
     def make(own: Function) -> Function:
         def apply(grads: Sequence[Any], trainable_variables: Any = None) -> Any:
-            scale = getattr(optimizer, "dynamic_scale", 1.0)  # of the loss, in float16
+            scale = getattr(optimizer, "dynamic_scale", 1.0)  # the scale of the loss in float16
             norm = tf.linalg.global_norm([g for g in grads if g is not None])
             norms.append(tf.cast(norm, tf.float32) / scale)
             return own(grads, trainable_variables)

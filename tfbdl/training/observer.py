@@ -42,7 +42,7 @@ class Observer(keras.callbacks.Callback):
         if isinstance(other, Observer):
             self._own_step = other._own_step
         if self._measured:
-            model.train_step = self._measured_step  # which Keras takes before training begins
+            model.train_step = self._measured_step  # Keras takes it up before training begins
         self._gradients = custom_gradients()
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -65,8 +65,8 @@ class Observer(keras.callbacks.Callback):
     def terms(self) -> dict[str, float]:
         """Means over the epoch's batches of kl, wd, ent: nats per data set, over all layers.
 
-        And of `measures`: where no layer has a wd, it is what Keras' own regularisers add to the
-        loss.
+        The columns of `measures` are there too: where no layer has a wd, it is what Keras' own
+        regularisers add to the loss.
         """
         total: dict[str, float] = {}
         for term, means in self._means:
@@ -100,10 +100,10 @@ class Observer(keras.callbacks.Callback):
 class ELBOLogger(Observer):
     """Adds the parts of the evidence lower bound to what `fit` reports after each epoch.
 
-    In nats per example, as means over the epoch's batches: `nll`, the loss without the layers'
-    terms; `kl_per_example`, KL / N, whatever weight `KLAnnealing` gives it; and
-    `elbo` = -(nll + kl_per_example). `nll` is a negative log likelihood where the model's loss
-    is one (Keras' own regularisers count with it).
+    They are in nats per example, as means over the epoch's batches: `nll`, the loss without the
+    layers' terms; `kl_per_example`, KL / N, whatever weight `KLAnnealing` gives it; and
+    `elbo` = -(nll + kl_per_example). `nll` is a negative log likelihood where the model's loss is
+    one (Keras' own regularisers count with it).
     """
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

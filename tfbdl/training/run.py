@@ -179,7 +179,7 @@ def open_run(
         try:
             yield run
         except BaseException:
-            with suppress(OSError):  # which would hide the first error
+            with suppress(OSError):  # an error here would hide the first one
                 run.close()
             raise
         run.close()

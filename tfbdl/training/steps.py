@@ -81,7 +81,7 @@ class Steps:
         return [*self._metrics(), *self._names]
 
     def columns(self, chosen: Sequence[str] | None, *, with_validation: bool) -> list[str]:
-        """The columns of the log: those that are chosen, or all that there are.
+        """The columns of the log: the chosen ones, or all that there are.
 
         Raises:
             ValueError: for the name of a column that there is none of.

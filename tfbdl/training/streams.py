@@ -87,7 +87,7 @@ class Stream:
     def _batches(self, number: int, context: tf.distribute.InputContext) -> tf.data.Dataset:
         try:
             examples = self.data(number, context)
-        except (StopIteration, tf.errors.OutOfRangeError) as error:  # of a data set: its end
+        except (StopIteration, tf.errors.OutOfRangeError) as error:  # the end of a data set
             raise RuntimeError(
                 f"x raised {type(error).__name__} for epoch {number}: {error}"
             ) from error

@@ -27,7 +27,7 @@ class PosteriorTensorBoard(ELBOLogger):
     standard deviations, and signal to noise ratios in decibels; and the keep probabilities.
 
     Args:
-        log_dir: folder of the event files, made if it is missing; a run adds to it.
+        log_dir: the folder of the event files, which is made if it is missing; a run adds to it.
 
     Raises:
         ImportError: if the package tensorboard is missing; TensorFlow comes without it.

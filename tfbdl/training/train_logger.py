@@ -24,7 +24,7 @@ class TrainLogger(Observer):
 
     Args:
         path: the file, in an existing folder. An existing log is never written over.
-        columns: the columns of the log, by default all that `fit` reports and the terms. Of
+        columns: the columns of the log, by default all that `fit` reports and the terms. For
             "grad_norm" see `tfbdl.train`.
         verbose: 1 prints the lines too.
 

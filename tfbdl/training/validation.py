@@ -25,7 +25,7 @@ class Validation:
         model: the model that is trained.
         data: (x, y) or (x, y, weights) of arrays, x alone for a model without targets, or a
             `tf.data.Dataset`, a `keras.utils.PyDataset` or a generator of batches. A generator is
-            read once, into memory, and its examples are those of every epoch.
+            read once, into memory, and its examples serve in every epoch.
         batch_size: examples of arrays at a time.
         steps: the number of batches to take of a data set; None for all.
 

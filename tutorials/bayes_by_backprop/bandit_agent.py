@@ -40,7 +40,7 @@ class Agent(keras.Model):
         epsilon: how often the action is one of the two at random.
         data: the mushrooms.
         updates: training steps, on batches of 64 outcomes, after each mushroom.
-        seed: of the world, of the agent's draws, exploration and batches.
+        seed: the seed of the world, and of the agent's draws, exploration and batches.
     """
 
     def __init__(

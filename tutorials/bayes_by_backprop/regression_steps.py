@@ -20,8 +20,8 @@ class Settings:
     The report leaves open how many examples a step has; its equations are those of one.
 
     Attributes:
-        noise_stddev: of the data's e: 0.02, as the figure of Blundell et al. shows, or the root of
-            0.02, as the report reads their "N(0, 0.02)".
+        noise_stddev: the standard deviation of the data's e: 0.02, as the figure of Blundell et al.
+            shows, or the root of 0.02, as the report reads their "N(0, 0.02)".
         scale: standard deviation of the noise: a number, "learned" (one for all x), or "predicted"
             (one for each x, by a second output).
         adam: whether Adam trains, at 0.01 falling to 0 by a cosine, and not plain descent at 0.001.

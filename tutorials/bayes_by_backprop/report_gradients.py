@@ -73,8 +73,8 @@ def differences(model: keras.Model, x: np.ndarray, y: np.ndarray) -> dict[str, f
     """How far autodiff lies from the gradients by hand, relative to the largest of each tensor.
 
     Args:
-        model: of `BayesDense(..., prior=1.0, kl="sample", dtype="float64")`, ReLU but for the last,
-            compiled with the likelihood `Normal(1.0)`.
+        model: a network of `BayesDense(..., prior=1.0, kl="sample", dtype="float64")`, ReLU but for
+            the last, compiled with the likelihood `Normal(1.0)`.
         x: inputs, shape (m, d_in), float64.
         y: targets, shape (m, d_out), float64.
     """

@@ -1,4 +1,4 @@
-"""Modes: their weights as files, and as where others start.
+"""Modes: the files that hold their weights, and their use as starts of other runs.
 
 Under the normalisation no kernel's scale changes the function, so that the posterior's density has
 no mode proper: it grows as kernels shrink. A "mode" is where SGD ends, its kernels several times

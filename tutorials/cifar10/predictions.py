@@ -48,7 +48,7 @@ class TestPredictions(keras.callbacks.Callback):
 
     Args:
         x: the test images.
-        folder: of the run, for `predictions/epoch_0001.npz` and so on.
+        folder: the folder of the run, for `predictions/epoch_0001.npz` and so on.
         every: epochs between two files.
         start: epochs to leave out at the beginning.
         num_samples: functions that are drawn; 0 takes the weights as they are.
@@ -79,7 +79,7 @@ class Costs(keras.callbacks.Callback):
     """Writes the seconds of a processor that the steps of each epoch take.
 
     Args:
-        folder: of the run.
+        folder: the folder of the run.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,7 +97,7 @@ class KineticTemperatures(keras.callbacks.Callback):
     """Writes how hot a chain is after each epoch, by weight tensor.
 
     Args:
-        folder: of the run.
+        folder: the folder of the run.
         cycle: epochs of a cycle, the last of which is left out: velocities remember some steps,
             and the rate there is nearly 0.
     """

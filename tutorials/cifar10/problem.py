@@ -80,8 +80,8 @@ def network(
     """ResNet-20 of widths 16, 32, 64 with three blocks each: 274,042 weights, logits.
 
     Args:
-        precision: of the prior N(0, 1 / precision), whose -log p(w) / N is then added to the loss;
-            None adds nothing.
+        precision: the precision of the prior N(0, 1 / precision), whose -log p(w) / N is then added
+            to the loss; None adds nothing.
         dropped: takes the place of the second convolution of each block.
     """
 

@@ -159,9 +159,9 @@ def sampler(args: argparse.Namespace) -> None:
 
     The rate is constant, or with `--cyclical` falls to 0 by a cosine before each sample, with noise
     at every step (SGHMC CLR of Izmailov et al.). It is that of a mean loss: a step on the sum over
-    the data, as published, is to be multiplied by their number; those of preconditioned samplers
-    are the same in both. Of these SGHMC has one mass for each weight tensor (layerwise), where
-    theirs, as SGLD here, has one for each weight.
+    the data, as published, is to be multiplied by their number; the rates of preconditioned
+    samplers are the same in both. Preconditioned SGHMC has one mass for each weight tensor here
+    (layerwise), where the published one, as SGLD here, has one for each weight.
     """
     samples, rest = divmod(args.epochs - args.burn_in, args.every)
     if samples < 1 or rest:

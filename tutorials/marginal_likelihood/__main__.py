@@ -66,9 +66,9 @@ class Task(NamedTuple):
         x_test: (M, D).
         y_test: (M, 1) or (M,).
         likelihood: p(y | f(x)), the loss.
-        outputs: of a network.
-        rate: of Adam, at the start.
-        log_scale: of the targets, which takes log densities into their units.
+        outputs: the number of outputs of a network.
+        rate: the learning rate of Adam at the start.
+        log_scale: the log scale of the targets, which takes log densities into their units.
     """
 
     x: np.ndarray

@@ -57,7 +57,7 @@ def draw_network(ax: Axes, kernels: list[np.ndarray]) -> None:
 
     Args:
         ax: where to draw.
-        kernels: of each layer, shape (inputs, outputs, 2): mean and standard deviation.
+        kernels: the kernel of each layer, shape (inputs, outputs, 2): mean and standard deviation.
     """
     sizes = [len(kernels[0]), *(kernel.shape[1] for kernel in kernels)]
     heights = [np.arange(n) - (n - 1) / 2 for n in sizes]

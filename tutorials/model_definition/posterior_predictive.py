@@ -54,7 +54,7 @@ def sample(
         num_warmup: steps whose states are dropped.
         num_samples: S, the steps after it.
         savedir: folder of the states.
-        seed: of start and steps.
+        seed: the seed of start and steps.
     """
     chains = MCMC(
         network(),

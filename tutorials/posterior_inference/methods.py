@@ -86,7 +86,7 @@ def stochastic_gradients(
 ) -> SGMCMC:
     """The weights along a run of a sampler of `tfbdl.optimizers`, which has the prior.
 
-    Of those that are kept, `thinning` leaves out all but each so many-th.
+    One in `thinning` of the kept samples stays.
     """
     network = problem.network(run.seed)
     network.compile(optimizer, problem.likelihood)

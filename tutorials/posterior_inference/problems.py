@@ -30,12 +30,12 @@ class Problem:
         x: examples, shape (N, inputs).
         y: targets, shape (N, 1), or classes, (N,).
         likelihood: p(y | f(x)).
-        outputs: of the network.
-        units: H, of its hidden layer.
+        outputs: the number of outputs of the network.
+        units: H, the units of its hidden layer.
         inner: s.
         outer: A; a = A / sqrt(H).
-        batch_size: of stochastic gradients.
-        rate: of samplers by stochastic gradients, as `learning_rate`; far below 2 over the largest
+        batch_size: the batch size of stochastic gradients.
+        rate: the `learning_rate` of samplers by stochastic gradients, far below 2 over the largest
             curvature of the mean loss, so that their steps and batches add little to the noise.
     """
 

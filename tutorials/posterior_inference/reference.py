@@ -28,8 +28,8 @@ class Reference(NamedTuple):
     rhat: the largest, and the median, of the class probabilities of the first test images.
     acceptance: mean of the Metropolis tests.
     leapfrog_steps: mean of a trajectory.
-    seconds: of the chains together, warm-up and compilation included; NaN if they were stopped and
-        went on.
+    seconds: the time of the chains together, warm-up and compilation included; NaN if they were
+        stopped and went on.
     """
 
     p: np.ndarray
@@ -52,10 +52,10 @@ def reference(problem: Problem, x_test: np.ndarray, run: Run, path: Path) -> Ref
     """The reference kept in `path`, made if it is missing.
 
     Args:
-        problem: whose posterior it is.
+        problem: the problem whose posterior it is.
         x_test: test inputs.
-        run: of the chains, with a folder.
-        path: of the file, `.npz`.
+        run: the run of the chains, with a folder.
+        path: the path of the file, `.npz`.
     """
     if not path.exists():
         made = sampled(problem, x_test, run)

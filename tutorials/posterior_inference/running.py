@@ -27,10 +27,10 @@ class Run:
     """How long a method runs, and where.
 
     Attributes:
-        epochs: of all that trains or samples by stochastic gradients, 500 steps each.
-        chain_steps: of Markov chains, in the warm-up and after it.
+        epochs: the epochs of all that trains or samples by stochastic gradients, 500 steps each.
+        chain_steps: the steps of Markov chains, in the warm-up and after it.
         num_chains: C.
-        seed: of starts, noise and order.
+        seed: the seed of starts, noise and order.
         savedir: folder of logs, checkpoints and samples, from which it goes on; None for none.
     """
 

@@ -45,7 +45,7 @@ def made(args: argparse.Namespace, part: str, method: str) -> None:
     """Has a process make the record, if it is not there."""
     key = {"part": part, "method": method}
     file = record.file_of(args.savedir, costs=args.costs)
-    if file.found(key, record.settings(args)) is None:
+    if file.get(key, record.settings(args)) is None:
         flags = {name: value for name, value in vars(args).items() if name != "parts"}
         processes.run("pretrained.record", {**key, **flags})
 
@@ -54,7 +54,7 @@ def rows(args: argparse.Namespace) -> list[Record]:
     """The scores of all methods, with what they cost by now where that is known."""
     settings = record.settings(args)
     scores, costs = (record.file_of(args.savedir, costs=of) for of in (False, True))
-    return [{**of, **(costs.found(of, settings) or {})} for of in scores.records()]
+    return [{**of, **(costs.get(of, settings) or {})} for of in scores.records()]
 
 
 def parser() -> argparse.ArgumentParser:

@@ -31,7 +31,7 @@ Scale = Callable[[np.ndarray], np.ndarray]
 class Images(NamedTuple):
     """Images of 8 bits, shape (N, 32, 32, 3), or features of them, and what is known of them.
 
-    train, test: of the known classes.
+    train, test: examples of the known classes.
     y_train, y_test: numbers of the known classes.
     unknown: test images of the other classes.
     digits: digits in colour.

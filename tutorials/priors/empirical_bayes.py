@@ -60,7 +60,7 @@ class Model(NamedTuple):
     """The model of one curve.
 
     Attributes:
-        label: of the curve.
+        label: the label of the curve.
         num_data: N.
         steps: training steps, `STEPS_AN_EPOCH` an epoch.
         inputs: what it is given for x.

@@ -1,9 +1,9 @@
 """Densities, tails and influence functions of the priors, side by side.
 
-The influence of a weight on the log prior, d log p(w) / dw, is the force that pulls it to zero. Of
-the normal prior it grows with the weight without end (weight decay); of Laplace's it is the same
-everywhere; of the heavy-tailed ones it is bounded and falls off: a weight that the data make large
-is left alone.
+The influence of a weight on the log prior, d log p(w) / dw, is the force that pulls it to zero.
+Under the normal prior it grows with the weight without end (weight decay); under Laplace's it is
+the same everywhere; under the heavy-tailed ones it is bounded and falls off: a weight that the data
+make large is left alone.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Run(NamedTuple):
         y: targets, shape (N, ...).
         epochs: lines of `train.log`, each of `repeats` passes over the examples.
         batch_size: examples a step.
-        columns: of `train.log`.
+        columns: the columns of `train.log`.
         repeats: more than 1 where there are so few examples that an epoch is hardly a step.
     """
 

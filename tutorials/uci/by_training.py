@@ -42,7 +42,7 @@ Outcome = tuple[Prediction, dict[str, Any]]
 LENGTHSCALE = 1e-2
 """The lengthscale of the prior of MC dropout (Gal and Ghahramani 2016)."""
 RATES = (0.005, 0.01, 0.05, 0.1)
-"""Their rates, of units that are dropped."""
+"""Rates at which MC dropout drops units."""
 LENGTHSCALES = (0.3, 1.0, 3.0, 10.0)
 """Lengthscales of the prior of Concrete dropout."""
 SCALES = (0.3, 1.0, 3.0, 10.0)

@@ -59,7 +59,7 @@ def main_table(args: argparse.Namespace) -> None:
 def made(data: str, seed: int, method: str, args: argparse.Namespace) -> None:
     """Has a process make the record, if it is not there."""
     key = {"data": data, "seed": seed, "method": method}
-    if record.file_of(args).found(key, record.settings(args)) is None:
+    if record.file_of(args).get(key, record.settings(args)) is None:
         shared = {name: getattr(args, name) for name in PASSED_ON}
         answers = seed == args.seed
         processes.run("uncertainty.record", {**key, "answers": answers, **shared})

@@ -21,10 +21,10 @@ OTHER = {"mnist": "fashion_mnist", "fashion_mnist": "mnist", "digits": "digits"}
 class Seconds(keras.callbacks.Callback):
     """Counts the seconds of a processor that epochs take, of one training or several.
 
-    A checkpoint has those of its training: epochs before a stop are counted, and none twice.
+    A checkpoint has the seconds of its training: epochs before a stop are counted, and none twice.
 
     Attributes:
-        total: those of all trainings that have ended.
+        total: the seconds of all trainings that have ended.
     """
 
     def __init__(self) -> None:
@@ -56,8 +56,9 @@ class Run:
         x_held_out, y_held_out: the other training images.
         x_test, y_test: all test images.
         unknown: the test images of the other data set.
-        seconds: those of a processor, of the epochs of all trainings that a method has asked for.
-        now: those that these trainings have taken in this process.
+        seconds: seconds of a processor, over the epochs of all trainings that a method has asked
+            for.
+        now: the seconds that these trainings have taken in this process.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:

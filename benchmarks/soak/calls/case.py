@@ -41,7 +41,7 @@ class Case(NamedTuple):
     """A public callable in one mode.
 
     name: as users write it, and the mode.
-    target: whose signature says which arguments there are.
+    target: the callable whose signature says which arguments there are.
     run: takes the arguments, calls, uses what comes of it, and gives what is to be seen: arrays,
         configs, text. It raises AssertionError where a shape is not the documented one.
     arguments: by name, each a good value and another good one.
@@ -69,7 +69,7 @@ def made(value: Any) -> Any:
 def parameters(target: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The arguments of a callable by name, those behind `**kwargs` of classes of tfbdl too.
 
-    Those of a method of models that Keras' own takes too are passed to that, which checks them.
+    Where a method of models passes arguments on to Keras' own method, Keras checks them.
     """
     if not inspect.isclass(target):
         of_keras = _of_keras(target)

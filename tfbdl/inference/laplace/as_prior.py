@@ -23,14 +23,14 @@ def as_prior(
 ) -> Iterator[None]:
     """Gives the weights (theta - mean)^T (c H + diag(delta)) (theta - mean) / (2 N) as regulariser.
 
-    The regularisers that they have come back at the end. Of a block of several weights the first
-    has that of all.
+    The regularisers that the weights had before come back at the end. Where several weights form a
+    block, the first of them carries the regulariser of the whole block.
 
     Args:
-        weights: those with a posterior.
-        means: theirs, each flat, in float64.
+        weights: the weights that have a posterior.
+        means: the mean of each weight, flat, in float64.
         precision: H.
-        deltas: that of each weight, flat, in float64.
+        deltas: the prior precision of each weight, flat, in float64.
         c: the scale of H.
         num_data: N, as Keras' loss is a mean over examples.
     """

@@ -1,4 +1,4 @@
-"""Which outputs of a batch count: not those of positions without a label, or that are masked."""
+"""Outputs of a batch that count: all but those at positions that are masked or have no label."""
 
 from __future__ import annotations
 

@@ -126,10 +126,10 @@ class DrawnWeights(NamedTuple):
         return tf.matmul(self.a, self.w)
 
 
-class Outputs(NamedTuple):
+class OutputCovariances(NamedTuple):
     """The covariances of z, sums over blocks of weights, or of f = z - p^T z for classes.
 
-    summands: those that are added.
+    summands: the covariances that are added.
     p: shape (R, O): f is the log of a softmax whose probabilities they are, linearised; else None.
     of_weights: the functions that draws are made of; None where each position is drawn alone.
     """
@@ -149,16 +149,16 @@ class Outputs(NamedTuple):
         first = self.summands[0]
         return int((first.basis if isinstance(first, InBasis) else first[0][0]).shape[0])
 
-    def rows(self, part: slice) -> Outputs:
+    def rows(self, part: slice) -> OutputCovariances:
         """The outputs of some positions."""
         chosen = [
             InBasis(s.basis, s.values[part]) if isinstance(s, InBasis) else type(s)(s[0][part])
             for s in self.summands
         ]
         of_weights = self.of_weights and self.of_weights._replace(a=self.of_weights.a[part])
-        return Outputs(chosen, None if self.p is None else self.p[part], of_weights)
+        return OutputCovariances(chosen, None if self.p is None else self.p[part], of_weights)
 
-    def rooted(self) -> Outputs:
+    def rooted(self) -> OutputCovariances:
         """The same, in the form that draws are taken from."""
         summands = [s.rooted() if isinstance(s, Dense) else s for s in self.summands]
         return self._replace(summands=summands)

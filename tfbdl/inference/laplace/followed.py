@@ -63,7 +63,7 @@ class Followed:
     def note_settings(self) -> list[tuple[keras.layers.Layer, Any]]:
         """The settings that programs are made under, from the first use on.
 
-        Not before, since layers that are being loaded do not have all of theirs.
+        They are not read earlier, since layers that are being loaded do not have all settings yet.
         """
         if self._settings is None:
             self._settings = self._settings_now()

@@ -40,7 +40,7 @@ class Forms(NamedTuple):
     def arrays(self) -> dict[str, np.ndarray]:
         """Rows (place, T), T = 0 for biases, behind a row that says whether there are loops.
 
-        And a row for each head.
+        Behind these there is a row for each head.
         """
         rows = [(-1, int(self.has_loops)), *self.positions.items(), *((p, 0) for p in self.biases)]
         heads = np.array(self.heads, np.int64).reshape(-1, len(Head._fields))

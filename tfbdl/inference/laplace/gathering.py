@@ -14,7 +14,7 @@ from tfbdl import random
 from tfbdl.batches import batches
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.counts import Counts, Masks, check_sums
-from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.covariance import OutputCovariances
 from tfbdl.inference.laplace.followed import Followed
 from tfbdl.inference.laplace.forms import Forms, few_examples
 from tfbdl.inference.laplace.head_pass import HeadPass
@@ -106,7 +106,7 @@ class GatheredCurvature:
         )
         self._shape = tuple(self._example_outputs.shape[1:])
         if self._forms is None:
-            self._forms = self._jacobian.found_forms(theta, state, few, self._parts())
+            self._forms = self._jacobian.find_forms(theta, state, few, self._parts())
             self._make_passes()
         precision = self._new_precision()
         heads = self._heads if self._kind == "ggn" else None
@@ -196,7 +196,7 @@ class GatheredCurvature:
     def log_marginal_likelihood(
         self, delta: tf.Tensor, prior_mean: tf.Tensor, sigma: tf.Tensor
     ) -> tf.Tensor:
-        """Log p(y | x) in nats, for all data: that of theta, and the volume of the posterior."""
+        """Log p(y | x) in nats, for all data: log p(y, theta | x), and the posterior's volume."""
         log_prob, count, _ = map(float, self._sums)
         log_likelihood = self._likelihood.log_likelihood(log_prob, count, sigma)
         c = self.scale(sigma)
@@ -225,7 +225,7 @@ class GatheredCurvature:
         *,
         jointly: bool,
         kept: tuple[int, int] | None,
-    ) -> Iterator[tuple[tf.Tensor, list[Outputs], tf.Tensor | None]]:
+    ) -> Iterator[tuple[tf.Tensor, list[OutputCovariances], tf.Tensor | None]]:
         """Mean outputs of each batch, each output's covariances in its positions, and masks.
 
         Args:
@@ -235,7 +235,7 @@ class GatheredCurvature:
             jointly: whether all that an example has counts as one position, where it is up to 100
                 numbers.
             kept: the number and the seed of draws that are to be joint over all that an example
-                has, or None; where that is much, of the weights, the same for all examples.
+                has, or None; where an example has many outputs, of the weights, the same for all.
         """
         self._followed.note_settings()
         heads = self._heads

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.blocks.base import Tensors
-from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.covariance import OutputCovariances
 from tfbdl.inference.laplace.gathering import GatheredCurvature
 from tfbdl.inference.laplace.jacobian import rows
 from tfbdl.inference.laplace.joint_rows import JointRows
@@ -93,19 +93,21 @@ class Linearised:
         parts = likelihood.parts if isinstance(likelihood, JointRows) else [likelihood]
         return any(default_link(part) == "exact" for part in parts)
 
-    def _draws(self, place: int, likelihood: Likelihood, key: tf.Tensor, request: Request) -> Draws:
+    def _draws(
+        self, place: int, likelihood: Likelihood, key: tf.Tensor, request: Request
+    ) -> FunctionDraws:
         number, kept = request.num_samples, request.return_samples
         name = place, number, kept
         if name not in self._programs:
             self._programs[name] = moments_of_draws(likelihood, number, kept)
-        return Draws(self._programs[name], number, key, kept)
+        return FunctionDraws(self._programs[name], number, key, kept)
 
 
 def moments_of_draws(likelihood: Likelihood, num_samples: int, kept: bool) -> Compiled:
     """A function of means, covariances and a key: `_moments` of draws of f; and these, if kept."""
 
     def step(
-        mean: tf.Tensor, law: Outputs, key: tf.Tensor
+        mean: tf.Tensor, law: OutputCovariances, key: tf.Tensor
     ) -> tuple[tuple[tf.Tensor, ...], tf.Tensor | None]:
         shapes = enumerate(law.noise_shapes(num_samples))
         noises = [random.normal(random.fold_in(key, k), shape, mean.dtype) for k, shape in shapes]
@@ -116,7 +118,7 @@ def moments_of_draws(likelihood: Likelihood, num_samples: int, kept: bool) -> Co
     return Compiled(step)
 
 
-class Draws:
+class FunctionDraws:
     """Draws of f, independent between examples.
 
     Args:
@@ -130,7 +132,9 @@ class Draws:
         self.num_samples, self.kept = num_samples, kept
         self._program, self._key, self._number = program, key, 0
 
-    def of(self, mean: tf.Tensor, law: Outputs) -> Iterator[tuple[tuple[tf.Tensor, ...], Any]]:
+    def of(
+        self, mean: tf.Tensor, law: OutputCovariances
+    ) -> Iterator[tuple[tuple[tf.Tensor, ...], Any]]:
         """`_moments` of a few examples at a time; with their f, (S, n, ...), or None."""
         positions = law.num_positions // len(mean)
         numbers = self.num_samples * len(rows(mean)[0])
@@ -158,13 +162,13 @@ class Answer:
         masks: the positions that count in each batch; none where all do.
     """
 
-    def __init__(self, likelihood: Likelihood, link_approx: str, draws: Draws) -> None:
+    def __init__(self, likelihood: Likelihood, link_approx: str, draws: FunctionDraws) -> None:
         self._likelihood, self._link_approx, self._draws = likelihood, link_approx, draws
         self._moments: list[tuple[np.ndarray, ...]] = []
         self._kept: list[np.ndarray] = []
         self.masks: list[np.ndarray] = []
 
-    def add(self, mean: tf.Tensor, law: Outputs) -> None:
+    def add(self, mean: tf.Tensor, law: OutputCovariances) -> None:
         """Takes in a batch: the mean of f, shape (B, ...), and its covariances."""
         moments = []
         for some, values in self._draws.of(mean, law):
@@ -215,11 +219,11 @@ class Answer:
 class ExactAnswer(Answer):
     """The prediction under normal noise on normal f."""
 
-    def __init__(self, likelihood: Likelihood, link_approx: str, draws: Draws) -> None:
+    def __init__(self, likelihood: Likelihood, link_approx: str, draws: FunctionDraws) -> None:
         super().__init__(likelihood, link_approx, draws)
         self._covariances = Kept()
 
-    def add(self, mean: tf.Tensor, law: Outputs) -> None:
+    def add(self, mean: tf.Tensor, law: OutputCovariances) -> None:
         variance = tf.reshape(law.diagonal(), mean.shape)
         self._moments.append((mean.numpy().astype(np.float64), variance.numpy()))
         size = rows(mean).shape[1]
@@ -252,7 +256,7 @@ class ExactAnswer(Answer):
         )
 
 
-def _answer(link_approx: str, likelihood: Likelihood, draws: Draws) -> Answer:
+def _answer(link_approx: str, likelihood: Likelihood, draws: FunctionDraws) -> Answer:
     kind = ExactAnswer if link_approx == "exact" else Answer
     return kind(likelihood, link_approx, draws)
 

@@ -16,7 +16,7 @@ from tfbdl.inference.laplace.covariance import (
     Covariance,
     Diagonal,
     DrawnWeights,
-    Outputs,
+    OutputCovariances,
     joined,
 )
 from tfbdl.inference.laplace.heads import Head
@@ -88,7 +88,7 @@ class HeadPass:
         x: Any,
         factors: list[Tensors],
         drawn: np.ndarray | None = None,
-    ) -> tuple[tf.Tensor, list[Outputs]]:
+    ) -> tuple[tf.Tensor, list[OutputCovariances]]:
         """The outputs, and of each the covariances at its positions.
 
         Args:
@@ -108,7 +108,7 @@ class HeadPass:
             summands = [joined(same, len(f)) for same in zip(*pieces, strict=True)]
             p = tf.exp(tf.cast(f, tf.float64)) if head.of_softmax else None
             of_weights = None if drawn is None else self._drawn_at(head, a, drawn)
-            by_part[self._part_of(head)] = Outputs(summands, p, of_weights)
+            by_part[self._part_of(head)] = OutputCovariances(summands, p, of_weights)
         return outputs, list(by_part.values())
 
     def _drawn_at(self, head: Head, inputs: Inputs, drawn: np.ndarray) -> DrawnWeights:
@@ -166,9 +166,9 @@ def _wide(values: Any) -> Any:
     return tf.nest.map_structure(lambda leaf: tf.cast(leaf, tf.float64), values)
 
 
-def _certain(part: OutputPart, outputs: tf.Tensor) -> Outputs:
+def _certain(part: OutputPart, outputs: tf.Tensor) -> OutputCovariances:
     """The covariances, all 0, of an output that depends on no random weight."""
     numbers = tf.zeros(
         [len(outputs) * (part.stop - part.start) // part.last, part.last], tf.float64
     )
-    return Outputs([Diagonal(numbers)])
+    return OutputCovariances([Diagonal(numbers)])

@@ -52,7 +52,7 @@ class Head(NamedTuple):
         return (self.stop - self.start) // self.outputs
 
 
-def found_heads(
+def find_heads(
     layers: Mapping[int, Head],
     outputs: np.ndarray,
     direction: np.ndarray,

@@ -19,7 +19,7 @@ import tensorflow as tf
 from tfbdl.flat_model import FlatModel, flatten
 from tfbdl.graphs import has_loops
 from tfbdl.inference.laplace.forms import Forms
-from tfbdl.inference.laplace.heads import Head, found_heads
+from tfbdl.inference.laplace.heads import Head, find_heads
 from tfbdl.inference.laplace.layer_rules import (
     Values,
     bias_of,
@@ -51,7 +51,7 @@ class Jacobian:
         flat: the network.
         subset: the weights.
         link: the function from the network's outputs to those that J is of.
-        forms: the forms of their gradients, as `found_forms` has them.
+        forms: the forms of their gradients, as `find_forms` has them.
 
     Attributes:
         subset: the weights.
@@ -71,7 +71,7 @@ class Jacobian:
         if forms is not None:
             self._take(forms)
 
-    def found_forms(
+    def find_forms(
         self, theta: tf.Tensor, state: State, x: Any, parts: Sequence[OutputPart]
     ) -> Forms:
         """The forms, which this object then goes by.
@@ -94,7 +94,7 @@ class Jacobian:
         if len(agreeing) == len(self._weights) and not self._has_factors():
             of_layers = self._layers_as_heads(biases)
             outputs, direction, of_layers_z = keras.tree.map_structure(np.asarray, of_heads)
-            heads = found_heads(of_layers, outputs, direction, of_layers_z, parts)
+            heads = find_heads(of_layers, outputs, direction, of_layers_z, parts)
         forms = Forms(positions, biases, has_loops(check.graph), heads)
         self._take(forms)
         return forms
@@ -258,10 +258,10 @@ class Jacobian:
         return heads
 
     def _check(self, theta: tf.Tensor, state: State, x: Any) -> tuple[Any, Any]:
-        """The error of each rule, summed over x, and its positions; what `found_heads` takes.
+        """The error of each rule, summed over x, and its positions; arguments of `find_heads`.
 
-        That is: outputs, a direction in their space, and the gradient along it in z of each layer
-        that is called once, by the place of its first weight.
+        These arguments are the outputs, a direction in their space, and the gradient along it in
+        the z of each layer that is called once, by the place of the layer's first weight.
         """
         with tf.GradientTape() as tape:
             weights = self._flat.unflatten(theta)

@@ -38,11 +38,11 @@ class Laplace(EvidenceMethod):
     """N(theta*, (H / T + diag(delta))^-1) for the weights theta* of a trained model.
 
     H is the curvature of -log p(y | theta, x) of all data at theta*; the precision delta of the
-    normal prior is added once. The cheapest posterior of a network that is trained already: one
-    pass over the data. It knows one mode, and trusts a parabola beyond where it holds. The names
-    are those of laplace-torch (Daxberger et al. 2021, "Laplace Redux"). Nothing asks whether theta*
-    is a mode: train until it is one, with the prior as weight decay, delta / (2 N) |theta|^2 beside
-    Keras' mean loss.
+    normal prior is added once. It is the cheapest posterior of a network that is trained already,
+    at one pass over the data. It knows one mode, and trusts a parabola beyond where it holds. The
+    names are those of laplace-torch (Daxberger et al. 2021, "Laplace Redux"). `fit` does not check
+    that theta* is a mode: train until it is one, with the prior as weight decay, delta / (2 N)
+    |theta|^2 beside Keras' mean loss.
 
     Args:
         model: any built Keras model that is deterministic in inference mode. Its weights as they
@@ -76,8 +76,8 @@ class Laplace(EvidenceMethod):
             posterior this is (Immer, Korzepa, Bauer 2021), or "nn", drawn weights in the network
             itself, which underfit where the posterior is wide.
         link_approx: the way from normal f to p(y | x) under "glm". For normal noise it is exact by
-            default. Of classes "probit" (the default), "bridge" or "mc" give the mean; for all
-            other likelihoods, "mc".
+            default. For classes the mean is by "probit" (the default), "bridge" or "mc"; for all
+            other likelihoods, by "mc".
         dtype: "float32" or "float64", in which the network is computed; H and what comes of it are
             in float64.
         jit_compile: whether XLA compiles what is done with a batch; by default unless the network
@@ -175,9 +175,9 @@ class Laplace(EvidenceMethod):
     def as_prior(self, num_data: int) -> AbstractContextManager[None]:
         """Makes this posterior the prior under which the model trains on, until it is left.
 
-        Online Laplace (Ritter, Botev, Barber 2018): `update` then moves the mean to the weights as
-        they are, and adds the curvature of the further data, under "kron" factor by factor. It is
-        exact for linear models with normal noise.
+        This is online Laplace (Ritter, Botev, Barber 2018): `update` then moves the mean to the
+        weights as they are, and adds the curvature of the further data, under "kron" factor by
+        factor. It is exact for linear models with normal noise.
 
             with posterior.as_prior(num_data=len(x)):
                 model.compile("adam", likelihood)
@@ -185,9 +185,9 @@ class Laplace(EvidenceMethod):
             posterior.update(x, y)
 
         The weights that have a posterior get the regulariser -log p(theta) / N up to a constant, in
-        the place of any that they have, as the posterior contains the prior. Compile the model in
-        there, since Keras keeps what it has traced. What has no posterior is to stay as it is:
-        freeze it before the posterior is made.
+        the place of any that they have, as the posterior contains the prior. Compile the model
+        inside the `with` block, since Keras keeps what it has traced. Weights without a posterior
+        are to stay as they are: freeze them before the posterior is made.
 
         Args:
             num_data: N of the data that it will train on.

@@ -65,8 +65,8 @@ class Axes(NamedTuple):
 def has_rule(layer: keras.layers.Layer, weight: Any) -> bool:
     """Whether a weight's gradient is known: kernels, biases and factors of LoRA.
 
-    Of dense layers, einsums that are products of matrices, convolutions without groups, and what
-    is pointwise in separable ones.
+    The layers with rules are dense layers, einsums that are products of matrices, and convolutions
+    without groups; in separable convolutions, only the pointwise part has them.
     """
     if type(layer) not in LINEAR or getattr(layer, "groups", 1) != 1:
         return False
@@ -118,7 +118,7 @@ def columns(layer: keras.layers.Layer, weight: Any) -> int:
 
 def inputs_of(call: Call, values: Values) -> tf.Tensor:
     """The inputs of the kernel at each position of a call, shape (B, T, I); `values` as below."""
-    x = tf.cast(call.x, call.z.dtype)  # of integers, as from look-ups
+    x = tf.cast(call.x, call.z.dtype)  # x may be integers, as for look-ups
     return _multiplied(call.layer, x, values)
 
 
@@ -129,7 +129,7 @@ def part_of(weight: Any, calls: Sequence[tuple[Call, tf.Tensor]], values: Values
         weight: a weight with `has_rule(weight)`.
         calls: the calls of its layer, each with the gradients of K directions in its z, (K,
             *z.shape).
-        values: those of all variables of the layer.
+        values: the values of all variables of the layer.
     """
     layer = calls[0][0].layer
     g = tf.concat([_back(layer, g) for _, g in calls], axis=2)

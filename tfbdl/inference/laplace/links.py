@@ -8,7 +8,7 @@ import numpy as np
 import scipy.special
 
 from tfbdl.arguments import option
-from tfbdl.inference.laplace.covariance import Outputs
+from tfbdl.inference.laplace.covariance import OutputCovariances
 from tfbdl.inference.laplace.joint_rows import JointRows
 from tfbdl.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -31,7 +31,7 @@ def check_link(likelihood: Likelihood, link_approx: str | None, pred_type: str =
 
 
 def mean_of_classes(
-    likelihood: Likelihood, link_approx: str, mean: np.ndarray, law: Outputs
+    likelihood: Likelihood, link_approx: str, mean: np.ndarray, law: OutputCovariances
 ) -> np.ndarray:
     """Class probabilities, of the shape (N, ...) of `mean`.
 
@@ -43,7 +43,7 @@ def mean_of_classes(
             vary as a Dirichlet's do, the rare classes most; where they do not, it may be off by
             0.3 however little they vary.
         mean: the mean of the logits, shape (N, ...).
-        law: their covariances at each position: for "probit" variances are enough.
+        law: the covariances of the logits at each position; for "probit" variances are enough.
 
     Raises:
         ValueError: if the likelihood is not one of classes, or not one that "bridge" takes.

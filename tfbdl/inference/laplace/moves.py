@@ -35,7 +35,7 @@ class Moves(NamedTuple):
         return cls(mean, np.zeros_like(mean), 0.0)
 
     def then(self, step: np.ndarray, precision: Precision, subset: WeightSubset) -> Moves:
-        """Also by `step`, under the curvature of all data so far."""
+        """The moves after one more, by `step`, under the curvature of all data so far."""
         curved = self.curved
         d = subset.split(tf.constant(step))
         for places, quadratic in precision.quadratics:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.blocks.base import Tensors
 from tfbdl.inference.laplace.counts import CountedBatch
-from tfbdl.inference.laplace.covariance import Dense, Diagonal, Outputs
+from tfbdl.inference.laplace.covariance import Dense, Diagonal, OutputCovariances
 from tfbdl.inference.laplace.curvature import cotangents, hessian
 from tfbdl.inference.laplace.fixed_outputs import FixedOutputs
 from tfbdl.inference.laplace.jacobian import Jacobian, State, rows
@@ -81,7 +81,7 @@ class NetworkPass:
 
     def covariances(
         self, theta: tf.Tensor, state: State, x: Any, factors: list[Tensors]
-    ) -> tuple[tf.Tensor, list[Outputs]]:
+    ) -> tuple[tf.Tensor, list[OutputCovariances]]:
         """The outputs, and of each the covariances within its positions."""
         self._outputs.check(theta, state, x)
         laws = []
@@ -94,7 +94,7 @@ class NetworkPass:
             matrices = tf.concat(pieces, axis=1)[:, : (part.stop - part.start) // event]
             matrices = tf.reshape(matrices, [-1, event, event])
             law = Diagonal(matrices[:, 0]) if event == 1 else Dense(matrices)
-            laws.append(Outputs([law]))
+            laws.append(OutputCovariances([law]))
         return outputs, laws
 
     def whole(
@@ -106,11 +106,11 @@ class NetworkPass:
 
     def whole_laws(
         self, theta: tf.Tensor, state: State, x: Any, factors: list[Tensors]
-    ) -> tuple[tf.Tensor, list[Outputs]]:
+    ) -> tuple[tf.Tensor, list[OutputCovariances]]:
         """The outputs, and the covariance of each of them, taken as one position."""
         outputs, matrices = self.whole(theta, state, x, factors)
         spans = [slice(part.start, part.stop) for part in self._parts]
-        return outputs, [Outputs([Dense(matrices[:, s, s])]) for s in spans]
+        return outputs, [OutputCovariances([Dense(matrices[:, s, s])]) for s in spans]
 
     def _numbers(self, k: int, written_out: bool) -> int:
         return self._jacobian.numbers(k, written_out) + k * self._num_outputs

@@ -67,9 +67,9 @@ class OutputPart(NamedTuple):
         return information(self.likelihood, tf.zeros([1, *self.shape])) is not None
 
     def event(self) -> int:
-        """C: that many numbers beside each other say all of an element of y, whatever the others.
+        """C, how many numbers beside each other describe an element of y, whatever the others are.
 
-        Of a family that is not known here they are all that an example has.
+        For a family that is not known here, C counts all numbers of an example.
         """
         known = information(self.likelihood, tf.zeros([1, *self.shape]))
         if known is None:

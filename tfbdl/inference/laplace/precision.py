@@ -64,8 +64,8 @@ class Precision:
 
         Args:
             inputs: the inputs of each of its weights, by the place in the subset, shape (R, I).
-            information: that of y about its outputs.
-            weights: those of the positions, shape (R,).
+            information: the information of y about the head's outputs.
+            weights: how much each position counts, shape (R,).
         """
         weights = tf.cast(weights, tf.float64)
         information = information.scaled(weights)
@@ -83,7 +83,7 @@ class Precision:
 
         Args:
             inputs: as in `statistics_at`.
-            factors: those of `factors`.
+            factors: what `factors` gave.
         """
         return [
             b.covariance_at(_at(inputs, places), f)

@@ -18,7 +18,7 @@ FIRST, WINDOW, LAST = 75, 25, 50
 FEWEST_FOR_METRIC = 20
 """Steps of warm-up below which no metric is learned."""
 
-Moments = TypeVar("Moments", "Averaging", "Variance")
+Estimate = TypeVar("Estimate", "Averaging", "Variance")
 
 
 class Averaging(NamedTuple):
@@ -162,7 +162,7 @@ class Adaptation:
         return Tuning(step_size, scale, averaging, variance)
 
 
-def _where(condition: tf.Tensor, yes: Moments, no: Moments) -> Moments:
+def _where(condition: tf.Tensor, yes: Estimate, no: Estimate) -> Estimate:
     return tf.nest.map_structure(lambda a, b: tf.where(condition, a, b), yes, no)
 
 

@@ -11,7 +11,7 @@ from tfbdl import random
 from tfbdl.inference.density import Density
 from tfbdl.inference.mcmc.adaptation import Adaptation
 from tfbdl.inference.mcmc.kernels import Adaptive, Kernel
-from tfbdl.inference.mcmc.progress import Pace, Progress
+from tfbdl.inference.mcmc.progress import ChainProgress, Pace
 from tfbdl.inference.mcmc.shared_steps import steps_of
 from tfbdl.inference.mcmc.stepping import Draws, Position, Stepper
 from tfbdl.inference.mcmc.storage import ChainStorage
@@ -101,7 +101,9 @@ class Chains:
             "log density at the start": start.state.log_prob.tolist(),
         }
 
-    def to_the_end(self, position: Position, samples: ChainStorage, progress: Progress) -> Position:
+    def to_the_end(
+        self, position: Position, samples: ChainStorage, progress: ChainProgress
+    ) -> Position:
         """Fills `samples`, from `position`; and where the chains are then.
 
         Raises:

@@ -27,9 +27,9 @@ TAILS = (0.05, 0.95)
 def rhat(samples: Any) -> np.ndarray:
     """Rank-normalised split R-hat, section 4.1: near 1 where the chains have one distribution.
 
-    Each chain is split into halves, so that one chain has an R-hat too. It is the greater of that
-    of the ranks and that of the ranks of the distance to the median. Vehtari et al. ask for less
-    than 1.01.
+    Each chain is split into halves, so that one chain has an R-hat too. The result is the greater
+    of two: R-hat of the samples' ranks, and R-hat of the ranks of their distances to the median.
+    Vehtari et al. ask for less than 1.01.
 
     Args:
         samples: shape (S, C, ...), S samples of each of C chains.
@@ -46,16 +46,16 @@ def rhat(samples: Any) -> np.ndarray:
 
 
 def ess(samples: Any, kind: str = "bulk") -> np.ndarray:
-    """Effective sample size: of independent draws that would say as much, sections 3.2 and 4.3.
+    """Effective sample size: how many independent draws would say as much; sections 3.2 and 4.3.
 
     Autocorrelations are summed by Geyer's initial monotone sequence over all chains together, so
     that chains that disagree count for little. It is at most S C log10(S C).
 
     Args:
         samples: shape (S, C, ...), S samples of each of C chains.
-        kind: "bulk" of the ranks, for the centre of the distribution; "tail" the lesser of those
-            of the 5 % and 95 % quantiles; "mean" of the values, from which the standard error of
-            the mean is sd / sqrt(ess).
+        kind: "bulk" counts by the ranks, for the centre of the distribution; "tail" takes the
+            lesser of the sizes for the 5 % and 95 % quantiles; "mean" counts by the values, and the
+            standard error of the mean is then sd / sqrt(ess).
 
     Returns:
         Shape (...); S C where the samples are all equal, NaN where they are not finite.
@@ -83,8 +83,8 @@ def bfmi(energy: Any) -> np.ndarray:
     the tails are explored slowly, as those of a funnel.
 
     Args:
-        energy: that of each sample, without thinning, which makes the fraction larger: shape
-            (S, C).
+        energy: the energy of each sample, shape (S, C), without thinning, which makes the fraction
+            larger.
 
     Returns:
         Shape (C,); NaN where the energy is constant or not finite.

@@ -18,7 +18,7 @@ from tfbdl.inference.mcmc import kernels
 from tfbdl.inference.mcmc.arviz import to_arviz
 from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.kernels import Kernel
-from tfbdl.inference.mcmc.progress import Progress
+from tfbdl.inference.mcmc.progress import ChainProgress
 from tfbdl.inference.mcmc.stepping import Draws, Result
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.strategy import checked_strategy
@@ -47,11 +47,11 @@ class MCMC(TargetMethod):
     Betancourt 2017), MAMS has a test of its own energy (Robnik, Cohn-Gordon, Seljak 2025), MCLMC
     (Robnik and Seljak 2024) and unadjusted Langevin none: they are biased by their step size.
 
-    The exact posterior, in the limit of long chains: what other methods are held against, for
+    In the limit of long chains this is the exact posterior, by which other methods are judged, for
     networks of up to some ten thousand weights. All chains move at once, in compiled calls of many
-    steps, by the transitions of `tfp.mcmc`, and by own ones of MAMS and MCLMC. Each has a step size
-    and metric of its own, but where a kernel shares them. A run is a function of its seed, the
-    number of chains, and the number of replicas they are spread over.
+    steps, by the transitions of `tfp.mcmc`, and by this package's own for MAMS and MCLMC.
+    Each chain has a step size and metric of its own, unless a kernel shares them. A run is a
+    function of its seed, the number of chains, and the number of replicas they are spread over.
 
     Args:
         model: a built `keras.Model` that is deterministic in inference mode; or any function of
@@ -69,17 +69,19 @@ class MCMC(TargetMethod):
         num_chains: C. Several show whether they agree.
         thinning: steps from sample to sample.
         initial: where chains start: at draws of the "prior" (which spreads them, as R-hat wants);
-            the weights of the "model"; points, (D,) or (C, D), as log densities need; or draws of
-            a fitted posterior, saved as points: of `DeepEnsemble` its members (Sommer et al. 2025).
+            the weights of the "model"; points, (D,) or (C, D), as log densities need; or draws of a
+            fitted posterior, saved as points: a `DeepEnsemble` gives its members (Sommer et al.
+            2025).
         jitter: standard deviation of normal noise on the starts.
         seed: the seed of all noise.
         dtype: "float32" or "float64", of a network's weights and of all that is computed.
-        strategy: over whose replicas chains are spread, as `MirroredStrategy`; it is not saved.
+        strategy: the `tf.distribute` strategy, such as `MirroredStrategy`, over whose replicas
+            chains are spread; it is not saved.
         jit_compile: whether XLA compiles the calls; by default unless the density has operations
             that it cannot compile, or convolves on a CPU, where XLA is slow.
 
     Attributes:
-        initial: as given, a posterior in a `PosteriorStarts`.
+        initial: the starts as they were given; a posterior is held in a `PosteriorStarts`.
 
     Raises:
         ValueError: if an argument is out of its range or does not go with the others.
@@ -178,7 +180,7 @@ class MCMC(TargetMethod):
             num_samples=self.num_samples,
             thinning=self.thinning,
         )
-        with held(folder), Progress(verbose) as progress:
+        with held(folder), ChainProgress(verbose) as progress:
             start = chains.start(self.seed)
             settings = chains.settings(self.seed, start)
             storage = ChainStorage(Draws.like(start), self.num_samples, folder, settings)

@@ -15,7 +15,7 @@ SECONDS = 1.0
 """The seconds between two looks: how long Ctrl-C waits, and what a kill loses."""
 
 
-class Progress(AbstractContextManager["Progress"]):
+class ChainProgress(AbstractContextManager["ChainProgress"]):
     """Shows what is done of a phase after each compiled call.
 
     Args:
@@ -27,7 +27,7 @@ class Progress(AbstractContextManager["Progress"]):
         self._bar = TerminalBar(Console(file=sys.stderr), verbose, phase)
         self._task = self._bar.add_task("", total=None, state="")
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ChainProgress:
         self._bar.start()
         return self
 

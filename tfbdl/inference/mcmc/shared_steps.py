@@ -1,6 +1,6 @@
 """Compiled steps of chains, which targets of one structure share.
 
-Compiling takes seconds, and depends on data by their shapes alone: those of a `LogPosterior` are
+Compiling takes seconds, and depends on data by their shapes alone: the data of a `LogPosterior` are
 arguments of its programs, not constants in them.
 """
 
@@ -23,19 +23,19 @@ KEPT = 16
 """Programs that are kept, those of the latest use."""
 
 
-class Steps(NamedTuple):
+class CompiledSteps(NamedTuple):
     """`Stepper.start` and `Stepper.run`, compiled."""
 
     start: Callable[..., Any]
     run: Callable[..., Any]
 
 
-_made: OrderedDict[Any, Steps] = OrderedDict()
+_made: OrderedDict[Any, CompiledSteps] = OrderedDict()
 _lock = Lock()
 
 
-def steps_of(stepper: Stepper, replicas: Replicas, theta: np.ndarray) -> Steps:
-    """The compiled steps, those of before where a target of the same structure had them.
+def steps_of(stepper: Stepper, replicas: Replicas, theta: np.ndarray) -> CompiledSteps:
+    """The compiled steps, shared with an earlier target of the same structure if there was one.
 
     Args:
         stepper: the steps.
@@ -45,7 +45,7 @@ def steps_of(stepper: Stepper, replicas: Replicas, theta: np.ndarray) -> Steps:
     target = stepper.target
     key = None if replicas.strategy is not None else _key(stepper)
     if key is None or not isinstance(target, LogPosterior):
-        return Steps(replicas.compile(stepper.start), replicas.compile(stepper.run))
+        return CompiledSteps(replicas.compile(stepper.start), replicas.compile(stepper.run))
     specs = tf.nest.map_structure(lambda a: a if a is None else (a.shape, a.dtype), target.data)
     key = (key, replicas.jit_compile, theta.shape, repr(specs))
     with _lock:
@@ -53,7 +53,7 @@ def steps_of(stepper: Stepper, replicas: Replicas, theta: np.ndarray) -> Steps:
         _made[key] = steps
         while len(_made) > KEPT:
             _made.popitem(last=False)
-    return Steps(*(partial(step, target.data) for step in steps))
+    return CompiledSteps(*(partial(step, target.data) for step in steps))
 
 
 def _key(stepper: Stepper) -> Any:
@@ -66,7 +66,7 @@ def _key(stepper: Stepper) -> Any:
     return None if structure is None else (structure, settings)
 
 
-def _of_any_data(stepper: Stepper, target: LogPosterior, replicas: Replicas) -> Steps:
+def _of_any_data(stepper: Stepper, target: LogPosterior, replicas: Replicas) -> CompiledSteps:
     """Steps whose first argument is the data of the target."""
     empty = target.on((None, None, None, None))
     parts, block = (stepper.kernel, stepper.adaptation), stepper.block
@@ -74,7 +74,7 @@ def _of_any_data(stepper: Stepper, target: LogPosterior, replicas: Replicas) -> 
     def on(data: tuple[Any, ...]) -> Stepper:
         return Stepper(empty.on(data), *parts, block=block)
 
-    return Steps(
+    return CompiledSteps(
         replicas.compile(lambda data, *args: on(data).start(*args)),
         replicas.compile(lambda data, *args: on(data).run(*args)),
     )

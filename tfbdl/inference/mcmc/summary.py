@@ -60,7 +60,7 @@ class ChainSummary:
         quantities: by name: each weight tensor of the model, and `"f(x)"` if x was given. Means,
             standard deviations, 5 % and 95 % quantiles, effective sample sizes, R-hat.
         accept_prob: mean acceptance of each chain, shape (C,).
-        num_divergent: samples with a divergent trajectory since the one before.
+        num_divergent: the number of samples with a divergent trajectory since the sample before.
         num_samples: S C.
         num_gradients: the number of gradients of all chains, warm-up not counted.
         step_size: the step size of each chain, shape (C,).

@@ -76,7 +76,7 @@ class FeatureBatch(NamedTuple):
         return (weights * counts).ravel()
 
 
-class Features:
+class LastLayerFeatures:
     """phi(x): the inputs of a network's last linear layer, and 1 where that has a bias.
 
     Args:

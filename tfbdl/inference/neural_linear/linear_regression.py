@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 
-class Examples(NamedTuple):
+class RegressionStatistics(NamedTuple):
     """Statistics of the rows of a regression, which are examples or their positions.
 
     r: R, shape (at most M + F, M + F), for M features and F targets.
@@ -23,11 +23,11 @@ class Examples(NamedTuple):
     r: np.ndarray
     num_data: float
 
-    def and_more(self, phi: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Examples:
+    def and_more(self, phi: np.ndarray, y: np.ndarray, weights: np.ndarray) -> RegressionStatistics:
         """The statistics with B more rows: features (B, M), targets (B, F), weights (B,)."""
         rows = np.sqrt(weights)[:, np.newaxis] * np.concatenate([phi, y], axis=1)
         r = np.asarray(np.linalg.qr(np.concatenate([self.r, rows]), mode="r"))
-        return Examples(r, self.num_data + float(weights.sum()))
+        return RegressionStatistics(r, self.num_data + float(weights.sum()))
 
 
 class Solution(NamedTuple):
@@ -61,7 +61,7 @@ class Solution(NamedTuple):
         return self.mean.numpy() + sigma[:, np.newaxis] * deviations
 
 
-def solve(examples: Examples, delta: tf.Tensor) -> Solution:
+def solve(examples: RegressionStatistics, delta: tf.Tensor) -> Solution:
     """The posterior, differentiable in `delta`, shape (M,), in float64."""
     m = delta.shape[0]
     phi, y = examples.r[:, :m], examples.r[:, m:]

@@ -15,7 +15,7 @@ from tfbdl.memory import require
 from tfbdl.predictive.kept import Kept
 
 
-class Moments(NamedTuple):
+class FunctionMoments(NamedTuple):
     """What is known of f at N examples, whose variances are in units of the noise.
 
     mean: E[f], shape (N, ..., F).
@@ -35,7 +35,7 @@ class Moments(NamedTuple):
 
 def moments(
     solution: Solution, batches: Iterable[FeatureBatch], drawn: np.ndarray | None = None
-) -> Moments:
+) -> FunctionMoments:
     """The moments, and the values of functions whose weights were `drawn`, shape (S, M, F)."""
     means: list[np.ndarray] = []
     masks: list[Any] = []
@@ -51,7 +51,7 @@ def moments(
             values.append((batch.rows @ drawn).reshape(-1, *mean.shape))
         if mean.ndim > 2:
             roots.add((*white.shape[:2], min(white.shape[1:])), partial(_root, white))
-    return Moments(
+    return FunctionMoments(
         np.concatenate(means),
         np.concatenate(leverages),
         roots.whole(),
@@ -82,7 +82,7 @@ def joint_moments(
         white = solution.whitened(batch.by_example)
         size, num = white.shape[1] * len(variance), num + len(white)
         require(
-            8 * (len(white) + num) * size**2,  # those of this batch, and all in one array
+            8 * (len(white) + num) * size**2,  # the covariances of this batch, and all in one array
             f"the covariance of {size:,} outputs at {num:,} examples",
             "ask for fewer at once, or predict, which keeps the variances alone",
         )

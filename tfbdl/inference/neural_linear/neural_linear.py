@@ -13,8 +13,8 @@ import tensorflow as tf
 from tfbdl.arguments import generator, option, positive, positive_integer
 from tfbdl.inference import prior_precision as prior
 from tfbdl.inference.evidence import EvidenceMethod
-from tfbdl.inference.neural_linear.features import Features
-from tfbdl.inference.neural_linear.linear_regression import Examples, Solution, solve
+from tfbdl.inference.neural_linear.features import LastLayerFeatures
+from tfbdl.inference.neural_linear.linear_regression import RegressionStatistics, Solution, solve
 from tfbdl.inference.neural_linear.moments import joint_moments, moments
 from tfbdl.inference.neural_linear.noise import KnownNoise, UnknownNoise, noise_of, raw_scale
 from tfbdl.inference.weight_table import WeightTable
@@ -33,24 +33,24 @@ class NeuralLinear(EvidenceMethod):
     """The exact posterior of the last layer, on the features that a network has learned.
 
     y = W^T phi(x) + noise, where phi(x) is what the network's last Dense layer is given (Snoek et
-    al. 2015; Riquelme, Tucker, Snoek 2018): Bayesian linear regression, with W ~ N(0, 1 / delta)
-    if the noise is known (Bishop 2006, section 3.3), and else sigma^2 ~ inverse gamma(a, b) and
-    W ~ N(0, sigma^2 / delta), both for each of the F outputs (Murphy 2012, section 7.6.3). For
-    regressions whose features can be trusted: nothing is approximated, and `update` finds what
-    `fit` of all data would. The layer's own weights are not used: of a network of features alone
-    make `keras.Sequential([features, keras.layers.Dense(F)])`.
+    al. 2015; Riquelme, Tucker, Snoek 2018): Bayesian linear regression, with W ~ N(0, 1 / delta) if
+    the noise is known (Bishop 2006, section 3.3), and else sigma^2 ~ inverse gamma(a, b) and
+    W ~ N(0, sigma^2 / delta), both for each of the F outputs (Murphy 2012, section 7.6.3). It is
+    for regressions whose features can be trusted: nothing is approximated, and `update` finds what
+    `fit` to all data would. The layer's own weights are not used; where there is only a network of
+    features, pass `keras.Sequential([features, keras.layers.Dense(F)])`.
 
     Args:
         model: any built Keras model that is deterministic in inference mode, and whose outputs are
             those of a Dense layer, or of a convolution of single pixels, without activation. Each
-            position of an example, as a pixel or a token, is then a row of the regression. For
-            `update` and predictions it stays what it is at `fit`.
+            position of an example, as a pixel or a token, is then a row of the regression. `update`
+            and predictions use the network as it was at `fit`.
         prior_precision: delta: a number; shape (L,), one for the kernel and one for the bias; or
             shape (M,), one for each feature, and for the bias behind them.
         sigma_noise: standard deviation of the noise; None if it is unknown.
-        noise_prior: a and b, of an unknown noise: as much as 2 a rows with squared errors of b / a
-            say. By default (1, 0.1), which says little of targets of variance about 1. Not for a
-            known noise.
+        noise_prior: a and b for an unknown noise; they weigh as much as 2 a rows with squared
+            errors of b / a. The default (1, 0.1) says little about targets of variance about 1. It
+            must be left out for a known noise.
         dtype: "float32" or "float64", in which the network is computed; all else is in float64.
 
     Attributes:
@@ -61,7 +61,7 @@ class NeuralLinear(EvidenceMethod):
             otherwise, or what has to be kept does not fit into memory.
     """
 
-    _result: Examples | None
+    _result: RegressionStatistics | None
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class NeuralLinear(EvidenceMethod):
         super().__init__(name=name, dtype=option("dtype", dtype, ("float32", "float64")))
         self.model = model
         self.noise_prior = noise_prior
-        self._features = Features(model, dtype)
+        self._features = LastLayerFeatures(model, dtype)
         self._sizes, self._outputs = self._features.sizes, self._features.num_outputs
         require(
             5 * 8 * (sum(self._sizes) + self._outputs) ** 2,
@@ -93,7 +93,7 @@ class NeuralLinear(EvidenceMethod):
 
     @property
     def sigma_noise(self) -> float | None:
-        """Standard deviation of a known noise, which can be set; None of an unknown one."""
+        """Standard deviation of a known noise, which can be set; None if the noise is unknown."""
         return self._noise.sigma if isinstance(self._noise, KnownNoise) else None
 
     @sigma_noise.setter
@@ -109,13 +109,13 @@ class NeuralLinear(EvidenceMethod):
         before = self._features.held
         self._features.hold()
         try:
-            nothing = Examples(np.zeros((0, sum(self._sizes) + self._outputs)), 0.0)
+            nothing = RegressionStatistics(np.zeros((0, sum(self._sizes) + self._outputs)), 0.0)
             self._take(nothing, data, batch_size)
         except Exception:
             self._features.held = before
             raise
 
-    def _take(self, examples: Examples, data: Source, batch_size: int | None) -> None:
+    def _take(self, examples: RegressionStatistics, data: Source, batch_size: int | None) -> None:
         """Keeps these examples and those of more data."""
         for batch in self._features.of_batches(data, batch_size):
             if batch.y is None:
@@ -150,7 +150,8 @@ class NeuralLinear(EvidenceMethod):
     def predictive(self, x: Source, request: Request) -> ClosedFormPrediction:
         """The predictive distribution of y at x, exact: normal, or Student's t of unknown noise.
 
-        Functions are drawn only if they are kept. Under unknown noise each has its own.
+        Functions are drawn only if they are kept. Under unknown noise each function has a noise of
+        its own.
         """
         self._fitted("predict")
         solution, noise = self._posterior, self._noise
@@ -188,7 +189,8 @@ class NeuralLinear(EvidenceMethod):
     def ensemble(self, num_samples: int = 100, *, seed: int = 0) -> WeightEnsemble:
         """Draws of the posterior as a model whose functions `tfbdl.predict` draws.
 
-        Under unknown noise each function predicts its own, behind its means.
+        Under unknown noise the outputs of a function are its means, and behind them the raw scales
+        of its own noise.
         """
         self._fitted("ensemble")
         weights, sigma = self._draw(num_samples, seed)
@@ -226,7 +228,7 @@ class NeuralLinear(EvidenceMethod):
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._features.restore(arrays)
-        self._keep(Examples(arrays["r"], float(arrays["num_data"])))
+        self._keep(RegressionStatistics(arrays["r"], float(arrays["num_data"])))
         self.prior_precision = arrays["prior_precision"]
 
     @functools.cached_property

@@ -63,7 +63,7 @@ class KnownNoise:
 
         Args:
             solution: the posterior.
-            mean: of f, shape (N, ..., F).
+            mean: the mean of f, shape (N, ..., F).
             root: R, shape (N, T, K), for covariances R R^T of f in units of the noise.
         """
         return IndependentOutputs(_by_example(mean), np.full(mean.shape[-1], self.sigma), root)

@@ -60,8 +60,8 @@ class Block:
 
         Args:
             inputs: the inputs a of each of the block's weight tensors, shape (R, I).
-            information: that of y about the head's outputs, by the weights.
-            weights: those of the positions, shape (R,).
+            information: the information of y about the head's outputs, already weighted.
+            weights: how much each position counts, shape (R,).
         """
         raise NotImplementedError
 
@@ -104,7 +104,7 @@ class Block:
 
         Args:
             inputs: as in `statistics_at`.
-            factors: those of `factors`.
+            factors: what `factors` gave.
         """
         raise NotImplementedError
 
@@ -123,7 +123,7 @@ def rows_at(inputs: Inputs, information: Information, sizes: Sequence[int]) -> t
 
     Args:
         inputs: as in `Block.statistics_at`.
-        information: that of y about the head's outputs.
+        information: the information of y about the head's outputs.
         sizes: the numbers of elements of the weight tensors, p together.
     """
     root = information.root()  # (R, O, K)

@@ -75,7 +75,7 @@ class KroneckerBlock(Block):
 
     @property
     def total(self) -> Tensors:
-        """A, G and n: those of several sets of data are added each for itself."""
+        """A, G and n, each of which is added up over sets of data."""
         a = tf.matmul(self.vectors_a * self.values_a, self.vectors_a, transpose_b=True)
         g = tf.matmul(self.vectors_g * self.values_g, self.vectors_g, transpose_b=True)
         return a, g * self.count, self.count

@@ -18,9 +18,9 @@ class LowRankBlock(Block):
     """H = V V^T with V of shape (p, k), by one pass of an incremental singular value decomposition.
 
     Each batch's rows of J are set beside V, and the k largest singular values kept (Brand 2002);
-    where they are more than p, H of the batch comes in their place.
-    It is exact where H has no higher rank than k (it has at most N K), and else never larger than
-    H, so that the posterior's variances are never too small.
+    where the rows are more than p, H of the batch comes in their place. It is exact where H has no
+    higher rank than k (it has at most N K), and else never larger than H, so that the posterior's
+    variances are never too small.
 
     Args:
         sizes: the numbers of elements of the weight tensors, p together.

@@ -16,7 +16,7 @@ from tfbdl.inference.laplace.parts import Part
 class SubnetworkBlock(FullBlock):
     """H of k of p weights, shape (k, k).
 
-    From Daxberger et al. 2021, "Bayesian deep learning via subnetwork inference".
+    The idea is that of Daxberger et al. 2021, "Bayesian deep learning via subnetwork inference".
 
     Args:
         sizes: the numbers of elements of the weight tensors, p together.

@@ -81,7 +81,7 @@ class Kernel(abc.ABC):
     """A transition of Markov chains.
 
     Attributes:
-        uses_gradients: whether it needs those of the density.
+        uses_gradients: whether it needs gradients of the log density.
         adjusted: whether it ends in a Metropolis test, or in a draw that needs none.
     """
 

@@ -59,7 +59,7 @@ class ChEES(Adaptive):
             directions the criterion has no slope to follow.
         max_leapfrog_steps: the bound of a trajectory whatever its step size.
         num_adaptation: the number of steps in which T is learned; by default those of warm-up.
-        learning_rate: of Adam on T, the change of log T in a step.
+        learning_rate: the learning rate of Adam on log T, about its change in a step.
         step_size: see `Adaptive`.
         target_accept: see `Adaptive`; by default 0.651, as in the paper.
         mass_matrix: see `Adaptive`.
@@ -149,8 +149,8 @@ def _slope(
 
     Args:
         before: states, shape (C, D), in units of the metric.
-        after: those proposed.
-        velocity: how they move on there.
+        after: the states that are proposed.
+        velocity: how the chains move on there.
         accept_prob: shape (C,).
     """
     weight = tf.where(accept_prob > 1e-4, accept_prob, 0.0)

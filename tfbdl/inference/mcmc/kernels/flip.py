@@ -23,11 +23,11 @@ from tfbdl.probability import tfp
 class Flip(Kernel):
     """Turns a few weights, drawn uniformly, from one of their two values to the other.
 
-    For weights under the prior `tfbdl.priors.Bernoulli`. A weight drawn twice turns twice.
+    It is for weights under the prior `tfbdl.priors.Bernoulli`. A weight drawn twice turns twice.
 
     Args:
         num_flips: weights drawn a step.
-        values: (low, high), by default those of the prior.
+        values: (low, high), by default the values of the prior.
 
     Raises:
         ValueError: if an argument is out of its range.

@@ -35,7 +35,8 @@ class HMC(Adaptive):
             if one normal prior governs all weights: it carries a weight that the data say nothing
             of through a quarter of its period, to an independent draw (Izmailov et al. 2021, "What
             are Bayesian neural network posteriors really like?", section 4.3). With any other
-            prior, and under `mass_matrix="diagonal"`, whose units are standard deviations, pi / 2.
+            prior, and under `mass_matrix="diagonal"`, whose units are standard deviations, it is
+            pi / 2.
         jitter: in [0, 1); 0 for trajectories of one length.
         max_leapfrog_steps: the bound of a trajectory whatever its step size.
         step_size: see `Adaptive`.

@@ -26,15 +26,15 @@ from tfbdl.probability import tfp
 class MAMS(HMC):
     """Trajectories of isokinetic dynamics, ended by a Metropolis test.
 
-    As `HMC`, but a point moves at one speed, whatever its energy, so that a few directions that are
-    stiff do not set the pace: it takes fewer gradients where scales differ, and in high dimensions.
-    An integration step takes two gradients and is longer than a leapfrog step. For targets of two
-    weights or more.
+    It works as `HMC` does, but a point moves at one speed, whatever its energy, so that a few
+    directions that are stiff do not set the pace: it takes fewer gradients where scales differ, and
+    in high dimensions. An integration step takes two gradients and is longer than a leapfrog step.
+    The target must have at least two weights.
 
     Args:
         trajectory_length: see `HMC`.
         jitter: see `HMC`.
-        max_leapfrog_steps: see `HMC`; here of steps of two gradients.
+        max_leapfrog_steps: see `HMC`; each of these steps takes two gradients.
         step_size: see `Adaptive`.
         target_accept: see `Adaptive`; by default 0.9, near the best for these dynamics (Robnik et
             al. 2025, section 5).

@@ -36,9 +36,9 @@ class MCLMC(Adaptive):
     """Isokinetic dynamics whose direction forgets itself little by little, without a test.
 
     Chains move on with every step, two gradients each; steps of a finite size leave a bias, which
-    the variance of the energy's error per dimension bounds. That variance is what the step size is
-    adapted to: `energy_variance`. Thin the draws by the steps of a decoherence length. For targets
-    of two weights or more.
+    the variance of the energy's error per dimension bounds. The step size is adapted so that this
+    variance becomes `energy_variance`. Thin the draws by the steps of a decoherence length. The
+    target must have at least two weights.
 
     The acceptance that is reported is exp(-error^2 / (8 energy_variance D)), whose mean is 0.894
     where the error is normal and has that variance; while the step size is tuned, it is also the

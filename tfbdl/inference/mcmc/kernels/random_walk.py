@@ -17,7 +17,7 @@ from tfbdl.probability import tfp
 @keras.saving.register_keras_serializable(package="tfbdl.kernels")
 @dataclass(frozen=True, kw_only=True)
 class RandomWalk(Adaptive):
-    """The proposal is theta + step_size * N(0, I), its gradient is not needed.
+    """Metropolis' random walk: it proposes theta + step_size * N(0, I), and needs no gradients.
 
     Args:
         step_size: see `Adaptive`.
