@@ -73,6 +73,6 @@ def _chains(target: LogPosterior, kernel: Kernel, theta: np.ndarray, **numbers: 
 
 def _run(chains: Chains, position: Position, num_samples: int) -> tuple[Draws, Position]:
     storage = ChainStorage(Draws.like(position), num_samples, None, {})
-    with ChainChainProgress(0) as progress:
+    with ChainProgress(0) as progress:
         end = chains.to_the_end(position, storage, progress)
     return storage.arrays, end
