@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import textwrap
+import warnings
 from typing import Any
 
 import keras
 
 from tfbdl import arguments
+
+NOTHING_LOST = r"Skipping variable loading for optimizer .*the saved optimizer has 0 variables"
+"""What Keras warns of where a network was compiled and not trained by its own optimizer."""
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -30,7 +34,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     if path.suffix != ".keras":
         raise ValueError(f"path={str(path)!r} must end in .keras")
     try:
-        return keras.models.load_model(path)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=NOTHING_LOST)
+            return keras.models.load_model(path)
     except Exception as error:  # damaged files make zipfile, h5py and Keras raise nearly anything
         first: BaseException = error
         while first.__context__ is not None:  # Keras wraps the reason in the whole config

@@ -1,6 +1,7 @@
 """Deep ensembles: members are networks trained alone, from starts of their own."""
 
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -120,6 +121,23 @@ class DeepEnsembleTest(tf.test.TestCase, parameterized.TestCase):
             resumed.fit(X, Y, epochs=3, savedir=folder, **FIT)
         whole = DeepEnsemble(build, 2, seed=1).fit(X, Y, epochs=3, **FIT)
         self.assertAllClose(resumed.ensemble().members, whole.ensemble().members, 1e-6)
+
+    def test_loading_warns_of_nothing(self) -> None:
+        """Keras does of optimizers that have not been built, as that of the network that stays."""
+
+        def build() -> Any:
+            model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+            model.compile("adam", tfbdl.likelihoods.Normal(1.0))
+            return model
+
+        posterior = DeepEnsemble(build, 2).fit(X, Y, epochs=1, **FIT)
+        with tempfile.TemporaryDirectory() as folder:
+            posterior.save(f"{folder}/e.keras")
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                loaded = tfbdl.load(f"{folder}/e.keras")
+            self.assertEmpty([w for w in caught if "Skipping" in str(w.message)])
+        self.assertAllClose(loaded.sample(), posterior.sample(), 1e-6)
 
     def test_members_that_stay_in_their_folder(self) -> None:
         """The same answers as of those in memory, by one network at a time; from a file too."""
