@@ -40,7 +40,8 @@ class ReadIdxTest(TemporaryFolderTestCase):
                 self.read(magic + valid[4:])
 
     def test_wrong_dimensions(self) -> None:
-        with self.assert_data_error("(2, 3, 2)", "(2, 2, 3)"):
+        of_file, expected = (struct.pack(">3I", *shape).hex() for shape in ((2, 3, 2), (2, 2, 3)))
+        with self.assert_data_error("(2, 2, 3)", of_file, expected, "replace"):
             self.read(idx_bytes(PIXELS), (2, 2, 3))
 
     def test_wrong_length(self) -> None:

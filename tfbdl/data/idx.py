@@ -19,9 +19,8 @@ def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray
     """Reads one gzip-compressed IDX file of unsigned bytes.
 
     The file starts with a magic number (two zero bytes, the type 0x08, the number of
-    dimensions), then one big-endian 32-bit size per dimension, then the bytes themselves. The
-    header is compared with `shape` before anything is read, so a damaged or hostile file never
-    makes this function use more memory than `shape` needs.
+    dimensions), then one big-endian 32-bit size per dimension, then the bytes themselves. No more
+    is read than `shape` has, so that a damaged or hostile file takes no more memory than that.
 
     Args:
         path: the `.gz` file.
@@ -32,9 +31,9 @@ def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray
 
     Raises:
         DataError: if the file cannot be read or decompressed, or does not hold exactly that.
-
     """
-    size = math.prod(shape)
+    size, expected = math.prod(shape), struct.pack(">HBB", 0, _UNSIGNED_BYTE, len(shape))
+    expected += struct.pack(f">{len(shape)}I", *shape)
     try:
         most = 2 * size + _OVERHEAD
         if os.path.getsize(path) > most:
@@ -43,28 +42,17 @@ def read_idx(path: str | os.PathLike[str], shape: tuple[int, ...]) -> np.ndarray
                 "delete it"
             )
         with gzip.open(path, "rb") as file:
-            header = file.read(4 + 4 * len(shape))
-            _check_header(path, header, shape)
-            payload = file.read(size + 1)
+            header, payload = file.read(len(expected)), file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
             f"{path} is not a readable gzip file ({type(error).__name__}); replace or delete it"
         ) from None
+    if header != expected:
+        raise DataError(
+            f"{path} begins with {header.hex() or 'nothing'}, where IDX of bytes in shape {shape} "
+            f"begins with {expected.hex()}; replace or delete it"
+        )
     if len(payload) != size:
         held = f"{len(payload)} bytes" if len(payload) < size else "more bytes"
         raise DataError(f"{path} holds {held} where {size} are due; replace or delete it")
     return np.frombuffer(payload, np.uint8).reshape(shape)
-
-
-def _check_header(path: str | os.PathLike[str], header: bytes, shape: tuple[int, ...]) -> None:
-    magic = struct.pack(">HBB", 0, _UNSIGNED_BYTE, len(shape))
-    if header[:4] != magic:
-        raise DataError(
-            f"{path} starts with 0x{header[:4].hex()}, not the IDX magic number "
-            f"0x{magic.hex()}; replace or delete it"
-        )
-    if len(header) < 4 + 4 * len(shape):
-        raise DataError(f"{path} ends within its IDX header; replace or delete it")
-    sizes = struct.unpack(f">{len(shape)}I", header[4:])
-    if sizes != shape:
-        raise DataError(f"{path} claims shape {sizes}, not {shape}; replace or delete it")
