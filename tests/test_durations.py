@@ -14,7 +14,7 @@ FILE = "tests/test_kl.py"
 
 
 def test_every_id_is_of_a_test(collected: set[str]) -> None:
-    """So that a slow test of another name does not become a quick one, nor the other way round."""
+    """A slow test that is renamed does not become a quick one unseen, nor the other way round."""
     for path, ids in ((SLOW, SLOW.read_text().splitlines()), (DURATIONS, _known())):
         lost = gone(ids, collected)
         assert not lost, f"{path.name} names tests that are gone; rename or remove them"
@@ -52,7 +52,7 @@ def test_the_quickest_of_the_core_are_never_slow() -> None:
 
 
 def test_what_is_kept_of_the_core_is_in_its_time() -> None:
-    """Of pages, whose seconds are kept."""
+    """Pages are asked, whose seconds are kept."""
     slow = {*SLOW.read_text().splitlines()}
     pages = {test: taken for test, taken in _known().items() if test.startswith(f"{PAGES}[ref")}
     quick = [taken for test, taken in pages.items() if test not in slow]

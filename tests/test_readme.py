@@ -27,7 +27,7 @@ SHOWN = ("to_mc_dropout", "ResNet50V2", "BayesDense", "Laplace", "make", "part1_
 
 @pytest.mark.parametrize("number", range(len(SHOWN)), ids=SHOWN)
 def test_block_runs(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By itself, as a reader copies one; and what is predicted has been learned."""
+    """Each runs by itself, as a reader copies one; and what is predicted has been learned."""
     monkeypatch.chdir(tmp_path)
     language, code = BLOCKS[number]
     assert SHOWN[number] in code
