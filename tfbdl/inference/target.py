@@ -18,6 +18,7 @@ from tfbdl.inference.weight_priors import Density, PriorLike, is_joint, prior_of
 from tfbdl.likelihoods import LikelihoodLike, required_likelihood
 from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.reweighted import floats
+from tfbdl.sources import NO_INPUTS
 
 Target: TypeAlias = keras.Model | LogPosterior | Density
 Prior: TypeAlias = PriorLike | Mapping[str, PriorLike] | Density | None
@@ -83,7 +84,7 @@ class TargetMethod(Method):
                     )
             return self.model
         if x is None:
-            raise ValueError("x=None: give inputs and targets, or a data set of batches (x, y)")
+            raise ValueError(NO_INPUTS)
         assert self.prior is not None
         likelihood = required_likelihood(self.model, self.likelihood)
         return LogPosterior(
