@@ -1,4 +1,4 @@
-# make demo: train the tutorial's models on embedded data.  make test: run all tests.
+# make demo: train the tutorial's models on embedded data.  make test: run the quick tests.
 # Both make the environment first, in .venv, from the package index alone.
 
 PYTHON ?= python3
@@ -11,7 +11,8 @@ INSTALLED := $(VENV)/installed
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
 	@echo "make check    before a commit: style, types, the tests that a change needs (under 2 minutes)"
-	@echo "make test     run all tests but the slow ones, which make test-slow runs, and those of scripts"
+	@echo "make test     run the quick tests: without a fifth of all, the slow ones, and those of scripts"
+	@echo "make test-slow  run what make test leaves out: tests/slow.txt and tests/tutorials (over an hour)"
 	@echo "make coverage all tests, and which lines of the package they run: 85 % at least"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
 	@echo "make docs     build the documentation into site/;  make notebooks: run the notebooks that have changed"

@@ -66,6 +66,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 SLOW = Path(__file__).parent / "slow.txt"
+COLLECTED = pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -82,6 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     A test that the command line names runs, however slow.
     """
+    config.stash[COLLECTED] = {item.nodeid for item in items}
     which, slow = config.getoption("slow"), set(SLOW.read_text().splitlines()) - {*config.args}
 
     def is_wanted(item: pytest.Item) -> bool:
@@ -91,6 +93,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out = [item for item in items if not is_wanted(item)]
     config.hook.pytest_deselected(items=out)
     items[:] = [item for item in items if is_wanted(item)]
+
+
+@pytest.fixture
+def collected(request: pytest.FixtureRequest) -> set[str]:
+    """All tests of the files that this session has collected whole, those left out by `--slow` too.
+
+    Those of a file of which the command line names single tests, or which has none, are not among
+    them.
+    """
+    in_part = {test.partition("::")[0] for test in request.config.args if "::" in test}
+    ids = request.config.stash[COLLECTED]
+    return {test for test in ids if test.partition("::")[0] not in in_part}
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,11 @@
 """The tests that a change needs before a commit: `python tests/selection.py` prints their files.
 
 What has changed since the last commit (or in it, where nothing has since) is followed through the
-imports of the package to the test files that use it: those of the changed files themselves first,
-then the others by how many imports lie between, as long as the time lasts that `durations.json`
-says they take. A fixed sample runs always, and alone stands for all tests of what every module
-imports. Pages and tutorials, which no module imports, have the tests that name them; where the
-names of a package change, the tests of what each name has run too. What was left out is said on
-standard error.
+imports of the package to the test files that use it. A fixed sample and the tests of the changed
+files themselves run always. The others run as long as the time lasts that `durations.json` says
+they take: first the tests that name a changed page or tutorial, which no module imports, and those
+of what every public name has, where the names of a package change; then test files by how many
+imports lie between. What is left out, and to which command, is said on standard error.
 """
 
 from __future__ import annotations
@@ -17,17 +16,23 @@ import re
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from durations import DURATIONS
+from durations import DURATIONS, SCRIPTS, SLOW
 from imports import MODULES, ROOT, uses
 
 SECONDS = 100
-"""Seconds of all test files together, in those of `durations.json`; two cores halve it."""
+"""Seconds of all tests together, in those of `durations.json`; two cores halve it."""
+NOT_MEASURED = 5.0
+"""Seconds of a test file that `durations.json` lacks; at most, of a single test that it lacks."""
+SCRIPT = 30.0
+"""Seconds of a single test of a script that it lacks; for a whole file of them there is no time."""
 
 SAMPLE = (
     "tests/test_structure.py",
+    "tests/test_durations.py",
     "tests/test_kl.py",
     "tests/layers/test_mc_dropout.py",
     "tests/training/test_log.py",
@@ -84,18 +89,66 @@ def distances(changed: Iterable[str]) -> dict[str, int]:
     return result
 
 
-def selected(far: dict[str, int], seconds: dict[str, float]) -> tuple[list[str], list[str]]:
-    """The test files to run, and those left out though they reach what has changed."""
-    chosen, left_out = list(SAMPLE), list[str]()
-    total = sum(seconds.get(test, 5.0) for test in SAMPLE)
-    for test in sorted(far, key=lambda t: (far[t], seconds.get(t, 5.0))):
-        if far[test] == UNREACHED or test in chosen:
-            continue
-        taken = seconds.get(test, 5.0)
-        fits = total + taken <= SECONDS
-        total += taken if fits else 0.0
-        (chosen if fits else left_out).append(test)
-    return chosen, left_out
+class Choice(NamedTuple):
+    """Tests to run, and those left out though they reach what has changed.
+
+    run: the files, and single tests, in the order of their choice.
+    left_out: the same of those for which there is no time.
+    seconds: how long those to run take.
+    """
+
+    run: list[str]
+    left_out: list[str]
+    seconds: float
+
+
+def selected(
+    far: Mapping[str, int], seconds: Mapping[str, float], named: Iterable[str] = ()
+) -> Choice:
+    """The choice among test files at a distance, and single tests that are `named`."""
+
+    def quickest(tests: Iterable[str]) -> list[str]:
+        return sorted(tests, key=lambda test: (far.get(test, 0), taken(test, seconds)))
+
+    run = [*SAMPLE, *(test for test in far if far[test] == 0 and test not in SAMPLE)]
+    total = sum(taken(test, seconds) for test in run)
+    left_out = []
+    others = [test for test in far if far[test] < UNREACHED and test not in run]
+    for test in (*quickest(named), *quickest(others)):
+        if total + taken(test, seconds) <= SECONDS:
+            run.append(test)
+            total += taken(test, seconds)
+        else:
+            left_out.append(test)
+    return Choice(run, left_out, total)
+
+
+def taken(test: str, seconds: Mapping[str, float]) -> float:
+    """Seconds of a test file, or of a single test."""
+    file, _, single = test.partition("::")
+    if test in seconds:
+        return seconds[test]
+    if file.startswith(SCRIPTS):
+        return SCRIPT if single else SECONDS
+    of_file = seconds.get(file, NOT_MEASURED)
+    return min(of_file, NOT_MEASURED) if single else of_file
+
+
+def said(choice: Choice, slow: Iterable[str]) -> Iterator[str]:
+    """Lines about what does not run, and about what takes longer than there is time."""
+    if choice.seconds > SECONDS:
+        yield (
+            f"tests of what has changed take {choice.seconds:.0f} s of a processor, more than the "
+            f"{SECONDS} s that others share: they run, and no others"
+        )
+    slow = {*slow}
+    by_command: dict[str, list[str]] = {"make test": [], "make test-slow": []}
+    for test in choice.left_out:
+        is_slow = test in slow or test.startswith(SCRIPTS)
+        by_command["make test-slow" if is_slow else "make test"].append(test)
+    for command, tests in by_command.items():
+        if tests:
+            yield f"left to `{command}`: {', '.join(tests)}"
 
 
 def of_names(changed: Iterable[str]) -> tuple[str, ...]:
@@ -144,7 +197,8 @@ def _is_named_after(test: str, module: str) -> bool:
 if __name__ == "__main__":
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
     files = changed_files()
-    run, rest = selected(distances(files), known)
-    print(*run, *of_names(files), *of_pages(files), *of_tutorials(files))
-    if rest:
-        print(f"left to `make test`: {', '.join(rest)}", file=sys.stderr)
+    of_texts = (*of_names(files), *of_pages(files), *of_tutorials(files))
+    choice = selected(distances(files), known, of_texts)
+    print(*choice.run)
+    for line in said(choice, SLOW.read_text().splitlines()):
+        print(line, file=sys.stderr)

@@ -80,7 +80,11 @@ class OfCallTest(tf.test.TestCase):
         costs = []
 
         def counted(method: Any) -> Any:
-            return lambda *args: (costs.append(method), method(*args))[1]
+            def call(*args: Any) -> Any:
+                costs.append(method)
+                return method(*args)
+
+            return call
 
         posterior = type(layer.kernel)
         counting = mock.patch.object(posterior, "kl", counted(posterior.kl))

@@ -191,9 +191,12 @@ def test_compiled_once_for_all_numbers_of_examples() -> None:
     model, traced = network(), []
     table = model.layers[0]
     call = type(table).call
-    listening = mock.patch.object(
-        type(table), "call", lambda *args: (traced.append(args), call(*args))[1]
-    )
+
+    def noted(*args: Any) -> Any:
+        traced.append(args)
+        return call(*args)
+
+    listening = mock.patch.object(type(table), "call", noted)
     lookups = Lookups(model)
     with listening:
         for number in (N, 1, N):

@@ -1,6 +1,7 @@
 """What is compiled of a model is forgotten when a layer of it is changed, in all of the package."""
 
 import gc
+import itertools
 import threading
 import weakref
 from typing import Any
@@ -28,11 +29,11 @@ NOISE = likelihoods.Normal(0.5)
 
 class ProgramsTest(tf.test.TestCase):
     def test_made_once_for_a_key_until_the_layer_changes(self) -> None:
-        layer, made = keras.layers.Dense(3), []
+        layer, made = keras.layers.Dense(3), itertools.count(1)
         programs = Programs(layer)
 
         def ask(key: Any) -> Any:
-            return programs.of(key, lambda: made.append(key) or len(made))
+            return programs.of(key, lambda: next(made))
 
         self.assertEqual([ask("a"), ask("b"), ask("a")], [1, 2, 1])
         layer.activation = keras.activations.sigmoid
@@ -43,11 +44,11 @@ class ProgramsTest(tf.test.TestCase):
         self.assertEqual(ask("a"), built)
 
     def test_held_it_is_looked_at_once(self) -> None:
-        layer, made = keras.layers.Dense(3), []
+        layer, made = keras.layers.Dense(3), itertools.count(1)
         programs, other = Programs(layer), Programs(layer)
 
         def ask(of: Any = programs) -> Any:
-            return of.of("a", lambda: made.append(of) or len(made))
+            return of.of("a", lambda: next(made))
 
         with mock.patch.object(tfbdl.programs, "settings_of", wraps=settings_of) as looked:
             with programs.held():

@@ -7,14 +7,19 @@ import pytest
 from imports import MODULES, ROOT, uses
 from selection import (
     OF_NAMES,
+    PAGES,
     SAMPLE,
+    SCRIPT,
     SECONDS,
     UNREACHED,
+    Choice,
     distances,
     of_names,
     of_pages,
     of_tutorials,
+    said,
     selected,
+    taken,
 )
 
 
@@ -29,7 +34,7 @@ from selection import (
 def test_the_tests_of_a_file_come_first(changed: Any, own: Any) -> None:
     far = distances([changed])
     assert far[own] == 0
-    assert selected(far, {})[0].count(own) == 1
+    assert selected(far, {}).run.count(own) == 1
 
 
 def test_users_come_before_users_of_users() -> None:
@@ -40,17 +45,17 @@ def test_users_come_before_users_of_users() -> None:
 
 def test_the_sample_exists_and_always_runs() -> None:
     assert all((ROOT / test).exists() for test in SAMPLE)
-    run, left_out = selected(distances(["docs/index.md"]), {})
-    assert run == list(SAMPLE)
-    assert not left_out
+    choice = selected(distances(["docs/index.md"]), {})
+    assert choice.run == list(SAMPLE)
+    assert not choice.left_out
 
 
 def test_what_all_import_is_left_to_the_sample_where_time_is_short() -> None:
     far = distances(["tfbdl/arguments.py"])
     seconds = dict.fromkeys(far, 30.0)
-    run, left_out = selected(far, seconds)
-    assert sum(seconds[test] for test in run if far[test]) <= SECONDS + 30 * len(SAMPLE)
-    assert len(left_out) > 20
+    choice = selected(far, seconds)
+    assert sum(seconds[test] for test in choice.run if far[test]) <= SECONDS + 30 * len(SAMPLE)
+    assert len(choice.left_out) > 20
 
 
 def test_names_that_change_have_the_tests_of_every_name() -> None:
@@ -61,14 +66,56 @@ def test_names_that_change_have_the_tests_of_every_name() -> None:
         assert re.search(rf"^(class|def) {name}\b", (ROOT / path).read_text(), re.MULTILINE), test
 
 
-def test_no_test_takes_more_than_there_is_time() -> None:
-    own = "tests/layers/test_mc_dropout.py"
-    run, left_out = selected(distances(["tfbdl/layers/mc_dropout.py"]), {own: 2.0 * SECONDS})
-    assert own in run  # since it is in the sample
-    own = "tests/test_arguments.py"
-    run, left_out = selected(distances(["tfbdl/arguments.py"]), {own: 2.0 * SECONDS})
-    assert own in left_out
-    assert len(run) > len(SAMPLE)
+def test_the_tests_of_all_changed_files_run_however_long_they_take() -> None:
+    files = [f"tfbdl/{name}.py" for name in ("copying", "priors/base", "arguments")]
+    own = ["tests/test_copying.py", "tests/test_arguments.py", "tests/test_kl.py"]
+    choice = selected(distances([*files, own[-1]]), dict.fromkeys(own, SECONDS / 2))
+    assert {*own} <= {*choice.run}
+    assert choice.seconds > SECONDS
+    assert choice.left_out
+    alone, left, of_scripts = said(choice, ())
+    assert alone.startswith(f"tests of what has changed take {choice.seconds:.0f} s ")
+    assert left.startswith("left to `make test`: ")
+    assert of_scripts.startswith("left to `make test-slow`: ")
+
+
+def test_no_test_of_another_file_takes_more_than_there_is_time() -> None:
+    user = "tests/layers/test_bayes_dense.py"
+    choice = selected(distances(["tfbdl/posteriors/low_rank.py"]), {user: 2.0 * SECONDS})
+    assert user in choice.left_out
+    assert len(choice.run) > len(SAMPLE)
+    assert choice.seconds <= SECONDS
+
+
+def test_pages_and_tutorials_run_as_long_as_the_time_lasts() -> None:
+    pages = [f"{PAGES}::test_blocks_run[{name}.md]" for name in "abc"]
+    scripts = [f"tests/tutorials/test_tutorials.py::test_{number}" for number in range(20)]
+    seconds = {pages[0]: SECONDS / 4, pages[1]: 2.0 * SECONDS, scripts[0]: SECONDS / 5}
+    seconds |= dict.fromkeys(SAMPLE, 1.0)
+    choice = selected(distances(["docs/index.md"]), seconds, [*pages, *scripts])
+    assert {pages[0], pages[2], scripts[0]} <= {*choice.run}
+    assert {pages[1], *scripts[5:]} <= {*choice.left_out}
+    assert choice.seconds <= SECONDS
+    assert {*choice.run, *choice.left_out} == {*SAMPLE, *pages, *scripts}
+
+
+def test_scripts_that_were_not_measured_are_taken_for_slow_ones() -> None:
+    file = "tests/tutorials/test_unknown.py"
+    assert taken(f"{file}::test_a", {file: 1.0}) == SCRIPT
+    assert taken(file, {}) >= SECONDS
+    assert taken(f"{file}::test_a", {f"{file}::test_a": 2.0}) == 2.0
+    assert taken("tests/test_kl.py::test_a", {"tests/test_kl.py": 1.5}) == 1.5
+
+
+def test_what_is_left_out_is_left_to_the_command_that_runs_it() -> None:
+    slow, quick = (f"{PAGES}::test_blocks_run[{name}.md]" for name in "ab")
+    script = "tests/tutorials/test_uci_tutorial.py"
+    choice = Choice([], ["tests/test_kl.py", script, slow, quick], 1.0)
+    assert [*said(choice, [slow])] == [
+        f"left to `make test`: tests/test_kl.py, {quick}",
+        f"left to `make test-slow`: {script}, {slow}",
+    ]
+    assert not [*said(Choice([], [], 1.0), [slow])]
 
 
 def test_a_page_has_its_code_and_the_links_of_all() -> None:

@@ -16,7 +16,7 @@ from tfbdl.sources import Element, Source
 VALUES_PER_BATCH = 1_000_000
 
 
-class Batch(NamedTuple):
+class PaddedBatch(NamedTuple):
     """Examples on the device, filled up with copies of the first one.
 
     x: the inputs.
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 class Batches(NamedTuple):
     """Batches, and how many they are, where that is known."""
 
-    parts: Iterator[Batch]
+    parts: Iterator[PaddedBatch]
     number: int | None
 
 
@@ -91,7 +91,7 @@ def padded_size(size: int) -> int:
 
 def _filled(
     parts: Iterator[Element], size: int | None, dtype: tf.DType, one_shape: bool
-) -> Iterator[Batch]:
+) -> Iterator[PaddedBatch]:
     largest = 0
     for data in parts:
         num = data.size
@@ -107,7 +107,7 @@ def _filled(
             )
             counts = np.arange(full) < count
             weights = counts if data.weights is None else counts * data.weights[rows]
-            yield Batch(x, y, tf.constant(counts, dtype), tf.constant(weights, dtype))
+            yield PaddedBatch(x, y, tf.constant(counts, dtype), tf.constant(weights, dtype))
     if not largest:
         raise ValueError("x has no batches; give at least one example")
 

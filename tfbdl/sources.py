@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -12,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import optional, positive_integer
+from tfbdl.checked_arrays import checked_arrays
 from tfbdl.example_weights import ClassWeights, sample_weights, weights_like
-from tfbdl.examples import examples, map_named_arrays
 from tfbdl.frames import as_inputs, is_frame
 from tfbdl.keras_private_data import batches_of
 from tfbdl.lengths import check_one_length
@@ -183,7 +182,7 @@ class Source:
         x, y, weights = unpacked(data)
         where = f" of batch {number}"
         if not needs_y:
-            x, _ = _checked(x, None, dtype, where)
+            x, _ = checked_arrays(x, None, dtype, where)
             check_lookups(self.model, x, where)
             return Element(x, None, None)
         return self._element(x, y, weights, dtype, where)
@@ -191,7 +190,7 @@ class Source:
     def _element(
         self, x: Any, y: Any, weights: Any, dtype: tf.DType | None, where: str = ""
     ) -> Element:
-        x, y = _checked(x, y, dtype, where)
+        x, y = checked_arrays(x, y, dtype, where)
         check_lookups(self.model, x, where)
         num = num_examples((x,))
         if self.class_weight is not None:
@@ -210,6 +209,7 @@ class Source:
 
 ENDLESS = -1
 GENERATOR, PY_DATASET = "a generator", "a keras.utils.PyDataset"
+NO_INPUTS = "x=None: give inputs"
 NO_TARGETS = "y=None: give targets, or a data set of batches (x, y)"
 
 
@@ -260,38 +260,3 @@ def _joined(name: str, parts: Any) -> Any:
     for part in parts:
         check_one_length(name, parts[0], part)
     return keras.tree.map_structure(lambda *p: np.concatenate(p), *parts)
-
-
-def _checked(x: Any, y: Any, dtype: tf.DType | None, where: str = "") -> tuple[Any, Any]:
-    """The dense arrays as NumPy arrays; ValueError unless they are examples, equally many."""
-    if not keras.tree.flatten(x):
-        raise ValueError(f"x{where} holds no array; give at least one")
-
-    def checked(name: str, leaf: Any, *, text: bool = False) -> Any:
-        return _examples(f"{name}{where}", leaf, dtype, text=text)
-
-    x = map_named_arrays(partial(checked, text=True), "x", x)
-    if y is not None:
-        y = map_named_arrays(checked, "y", y)
-    lengths = {int(leaf.shape[0]) for leaf in keras.tree.flatten(x)}
-    if len(lengths) != 1:
-        raise ValueError(
-            f"x{where} has arrays of {sorted(lengths)} examples; give equally many of each"
-        )
-    num = lengths.pop()
-    for leaf in [] if y is None else keras.tree.flatten(y):
-        if len(leaf) != num:
-            raise ValueError(
-                f"y{where} has {len(leaf)} examples and x has {num}; give one y for each"
-            )
-    return x, y
-
-
-def _examples(name: str, leaf: Any, dtype: tf.DType | None, *, text: bool = False) -> Any:
-    if isinstance(leaf, tf.RaggedTensor):
-        return leaf
-    if isinstance(leaf, tf.SparseTensor):
-        raise ValueError(f"{name} is a SparseTensor, which has no rows; give tf.sparse.to_dense")
-    wanted = "numbers or strings" if text else "numbers"
-    wanted += ", or a tf.data.Dataset as x"
-    return examples(name, leaf, None if dtype is None else dtype.name, text=text, wanted=wanted)

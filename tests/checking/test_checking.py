@@ -49,8 +49,8 @@ def of_functions(outputs: Any, likelihood: Any) -> Any:
 def test_prior_predictive_moments(kind: str) -> None:
     """f(x) ~ N(0, gamma^2 |x|^2), with a bias |(x, 1)|^2; y has the noise beside it."""
     S = 1000
-    given = {"prior": priors.Normal(scale=GAMMA)} if kind == "prior" else {}
-    given = {"prior": {"kernel": GAMMA}} if kind == "by name" else given
+    prior = {"prior": priors.Normal(scale=GAMMA), "by name": {"kernel": GAMMA}}
+    given = {"prior": prior[kind]} if kind in prior else {}
     model = bayesian() if kind == "layers" else linear()
     prediction = prior_predictive(model, X, S, seed=1, **given)
     variance = GAMMA**2 * ((X**2).sum(axis=1) + (kind == "layers"))
@@ -241,7 +241,7 @@ def test_refusals() -> None:
         (lambda: to_arviz(bare, Y), "^prediction kept no functions; call predict with return_sam"),
         (lambda: to_arviz(kept, Y[:2]), "^y has shape .2, 1.; give one y for each of the 12"),
         (lambda: to_arviz(kept, Y, X), "^x is for MCMC; a prediction has its own"),
-        (lambda: to_arviz(MCMC(linear(), 1.0), Y), "^x=None: give the inputs of y$"),
+        (lambda: to_arviz(MCMC(linear(), 1.0), Y), "^x=None: give inputs$"),
         (lambda: to_arviz(linear(), Y), "^source=.* must be a fitted inference.MCMC, or what"),
         (lambda: predictive_check(Y, Y, np.max), "^replicates has shape .12, 1.; y of shape"),
         (lambda: predictive_check(Y, Y[None], np.sort), "^statistic gives .*; give a function of"),

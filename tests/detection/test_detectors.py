@@ -281,7 +281,7 @@ def test_refusals() -> None:
     for call, message in (
         (lambda: Energy(several), r"^model=two has 2 outputs; give keras.Model\("),
         (lambda: Mahalanobis().score(F), "^score needs a fitted Mahalanobis; call fit first$"),
-        (lambda: Mahalanobis().fit(F), "^y=None: give the labels"),
+        (lambda: Mahalanobis().fit(F), "^y=None: give targets"),
         (lambda: Mahalanobis().fit(F, np.eye(C)[Y]), "^y has shape .300, 3.; give integer labels"),
         (lambda: Mahalanobis().fit(F, Y + 0.5), r"^y has the label \d.5; give integers$"),
         (lambda: Mahalanobis().fit(F * 0, Y), "^x has features that do not vary"),

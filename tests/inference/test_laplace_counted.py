@@ -122,8 +122,7 @@ def test_other_curvatures(curvature: str, masked: bool) -> None:
     family = likelihoods.Categorical(ignore_class=None if masked else 255)
     settings = {"subset_of_weights": "all", "hessian_structure": "full", "curvature": curvature}
     delta = 50.0  # the Hessian has eigenvalues below 0
-    settings |= {"prior_precision": delta}
-    laplace = fitted(model, x, Y if masked else IGNORED, family, **settings)
+    laplace = fitted(model, x, Y if masked else IGNORED, family, **settings, prior_precision=delta)
     got = brute_force.precision(laplace) - delta * np.eye(laplace.sample(1).shape[1])
     f, j = jacobian(model, x)
     p = scipy.special.softmax(f, axis=-1)

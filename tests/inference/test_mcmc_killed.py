@@ -63,8 +63,9 @@ def process(savedir: Any, kill_event: Any = None, kill_delay: Any = None) -> Non
     if kill_event or kill_delay:
         progress.SECONDS = 0.01
     os.fsync, os.replace = watched(os.fsync), watched(os.replace)
-    ChainStorage.write = watched(ChainStorage.write)
-    ChainStorage.save = timed(ChainStorage.save)
+    storage: Any = ChainStorage
+    storage.write = watched(storage.write)
+    storage.save = timed(storage.save)
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Dense(3, "tanh"), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((2,)), *layers])

@@ -159,7 +159,7 @@ class UnitsTest(tf.test.TestCase, parameterized.TestCase):
         self.assertAllClose(layer(x), plain(x), 1e-5, 1e-5)
 
 
-LAWS = {
+LAWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "causal": (layers.BayesConv1D, {"padding": "causal", "strides": 2}),
     "groups": (layers.BayesConv2D, {"groups": 2, "padding": "same"}),
     "first": (layers.BayesConv2D, {"data_format": "channels_first"}),
@@ -252,7 +252,7 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
 
         unknown = [4 if n == 4 else None for n in x.shape]
         actual: list[Any] = []
-        for run in (
+        runs: tuple[Any, ...] = (
             step,
             tf.function(step),
             tf.function(step, jit_compile=True),
@@ -260,7 +260,8 @@ class LawTest(tf.test.TestCase, parameterized.TestCase):
                 lambda x=x: (layer(x, training=True),),
                 input_signature=[tf.TensorSpec(unknown)],
             ),
-        ):
+        )
+        for run in runs:
             layer.seed.state.assign([1, 0])
             actual.append(run(x) if len(actual) == 3 else run())
         for other in actual[1:]:

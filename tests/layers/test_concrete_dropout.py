@@ -285,7 +285,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(ValueError, "^num_data=.* must be a positive integer"):
             ConcreteDropout(keras.layers.Dense(2), num_data=num_data)
         with self.assertRaisesRegex(TypeError, "num_data"):
-            ConcreteDropout(keras.layers.Dense(2))
+            ConcreteDropout(keras.layers.Dense(2))  # type: ignore[call-arg]
 
     @parameterized.parameters(
         *[("temperature", v) for v in (0, 0.0, -1.0, float("inf"), float("nan"))],

@@ -60,24 +60,29 @@ def ratio(x: Any, y: Any) -> Any:
 class Logits:
     """Bernoulli of logits h."""
 
-    def log_prob(y, h: Any) -> Any:
+    @staticmethod
+    def log_prob(y: Any, h: Any) -> Any:
         value = np.where(h >= 0, (y - 1) * h, y * h) - np.log1p(np.exp(-np.abs(h)))
         slope = np.where(h >= 0, (y - 1) + expit(-h), y - expit(h))
         return exact(value, slope, size=np.abs(h) * (y % 1 > 0) + value, slope_size=[1 + 0 * h])
 
-    def mean(y, h: Any) -> Any:
+    @staticmethod
+    def mean(y: Any, h: Any) -> Any:
         return exact(expit(h), expit(h) * expit(-h), slope_size=[expit(h)])
 
-    def variance(y, h: Any) -> Any:
+    @staticmethod
+    def variance(y: Any, h: Any) -> Any:
         p, q = expit(h), expit(-h)
         return exact(p * q, p * q * (q - p), slope_size=[p * q])
 
-    def entropy(y, h: Any) -> Any:
+    @staticmethod
+    def entropy(y: Any, h: Any) -> Any:
         p, q = expit(h), expit(-h)
         value = q * softplus(h) + p * softplus(-h)
         return exact(value, -h * p * q, slope_size=[(1 + np.abs(h)) * p * q])
 
-    def cdf(y, h: Any) -> Any:
+    @staticmethod
+    def cdf(y: Any, h: Any) -> Any:
         inside = (y >= 0) & (y < 1)
         slope = np.where(inside, -expit(h) * expit(-h), 0)
         return exact(np.where(inside, expit(-h), y >= 1), slope, slope_size=[expit(-h)])
@@ -86,24 +91,29 @@ class Logits:
 class Probabilities:
     """Bernoulli of probabilities p."""
 
-    def log_prob(y, p: Any) -> Any:
+    @staticmethod
+    def log_prob(y: Any, p: Any) -> Any:
         value = xlog(y, p) + np.where(y == 1, 0, (1 - y) * np.log1p(-np.where(y == 1, 0, p)))
         ups, downs = ratio(y, p), ratio(1 - y, 1 - p)
         return exact(value, ups - downs, slope_size=[ups + downs])
 
-    def mean(y, p: Any) -> Any:
+    @staticmethod
+    def mean(y: Any, p: Any) -> Any:
         return exact(p, 1 + 0 * p)
 
-    def variance(y, p: Any) -> Any:
+    @staticmethod
+    def variance(y: Any, p: Any) -> Any:
         return exact(p * (1 - p), 1 - 2 * p, slope_size=[1 + 0 * p])
 
-    def entropy(y, p: Any) -> Any:
+    @staticmethod
+    def entropy(y: Any, p: Any) -> Any:
         rest = np.where(p < 1, (1 - p) * np.log1p(-np.where(p < 1, p, 0)), 0)
         return exact(-xlog(p, p) - rest, np.log1p(-p) - np.log(p), slope_size=[np.log(p)])
 
     entropy_of_mean = entropy
 
-    def cdf(y, p: Any) -> Any:
+    @staticmethod
+    def cdf(y: Any, p: Any) -> Any:
         inside = (y >= 0) & (y < 1)
         return exact(np.where(inside, 1 - p, y >= 1), np.where(inside, -1.0, 0.0) + 0 * p)
 
@@ -111,35 +121,42 @@ class Probabilities:
 class Classes:
     """Categorical of logits h, shape (n, C), and labels y, shape (n,)."""
 
-    def log_p(h) -> Any:
+    @staticmethod
+    def log_p(h: Any) -> Any:
         spread = h - h.max(-1, keepdims=True)
         return spread - np.log(np.exp(spread).sum(-1, keepdims=True))
 
-    def log_prob(y, h: Any) -> Any:
+    @staticmethod
+    def log_prob(y: Any, h: Any) -> Any:
         log_p, hit = Classes.log_p(h), y[:, None] == np.arange(h.shape[-1])
         sizes = np.abs(h).max(-1)
         return Exact((hit * log_p).sum(-1), hit - np.exp(log_p), sizes, np.ones(h.shape))
 
-    def weighted(h, values: Any, slopes: Any) -> Any:
+    @staticmethod
+    def weighted(h: Any, values: Any, slopes: Any) -> Any:
         """For slopes by p of the weighted sum of values."""
         p = np.exp(Classes.log_p(h))
         back = p * (slopes - (p * slopes).sum(-1, keepdims=True))
         return Exact(values, back, np.ones(h.shape), np.ones(h.shape))
 
-    def mean(y, h: Any) -> Any:
+    @staticmethod
+    def mean(y: Any, h: Any) -> Any:
         return Classes.weighted(h, np.exp(Classes.log_p(h)), WEIGHTS + 0 * h)
 
-    def variance(y, h: Any) -> Any:
+    @staticmethod
+    def variance(y: Any, h: Any) -> Any:
         p = np.exp(Classes.log_p(h))
         return Classes.weighted(h, p * (1 - p), WEIGHTS * (1 - 2 * p))
 
-    def entropy(y, h: Any) -> Any:
+    @staticmethod
+    def entropy(y: Any, h: Any) -> Any:
         log_p = np.maximum(Classes.log_p(h), -20000)
         entropy = -(np.exp(log_p) * log_p).sum(-1)
         back = -np.exp(log_p) * (log_p + entropy[:, None])
         return Exact(entropy, back, np.ones(len(h)), np.ones(h.shape))
 
-    def cdf(y, h: Any) -> Any:
+    @staticmethod
+    def cdf(y: Any, h: Any) -> Any:
         below = np.arange(h.shape[-1]) <= y[:, None]
         p = np.exp(Classes.log_p(h))
         back = p * (below - (p * below).sum(-1, keepdims=True))
@@ -149,7 +166,8 @@ class Classes:
 class Means:
     """The entropy of class probabilities p, shape (n, C), as they are."""
 
-    def entropy_of_mean(y, p: Any) -> Any:
+    @staticmethod
+    def entropy_of_mean(y: Any, p: Any) -> Any:
         slopes = -np.log(p) - 1
         return Exact(-xlog(p, p).sum(-1), slopes, np.ones(len(p)), 2 + np.abs(np.log(p)))
 
@@ -157,7 +175,8 @@ class Means:
 class Rows:
     """Categorical of rows of probabilities p, shape (n, C), which are divided by their sums."""
 
-    def log_prob(y, p: Any) -> Any:
+    @staticmethod
+    def log_prob(y: Any, p: Any) -> Any:
         hit = y[:, None] == np.arange(p.shape[-1])
         total = p.sum(-1, keepdims=True)
         of_label = (hit * p).sum(-1)
@@ -165,25 +184,30 @@ class Rows:
         sizes = hit / np.where(hit, p, 1) + 1 / total
         return Exact(np.log(of_label) - np.log(total[:, 0]), slopes, 1 + 0 * of_label, sizes)
 
-    def weighted(p, values: Any, slopes: Any) -> Any:
+    @staticmethod
+    def weighted(p: Any, values: Any, slopes: Any) -> Any:
         """For slopes by p over its sum of the weighted sum of values."""
         total = p.sum(-1, keepdims=True)
         back = (slopes - (p / total * slopes).sum(-1, keepdims=True)) / total
         return Exact(values, back, np.ones(p.shape), np.ones(p.shape))
 
-    def mean(y, p: Any) -> Any:
+    @staticmethod
+    def mean(y: Any, p: Any) -> Any:
         return Rows.weighted(p, p / p.sum(-1, keepdims=True), WEIGHTS + 0 * p)
 
-    def variance(y, p: Any) -> Any:
+    @staticmethod
+    def variance(y: Any, p: Any) -> Any:
         q = p / p.sum(-1, keepdims=True)
         return Rows.weighted(p, q * (1 - q), WEIGHTS * (1 - 2 * q))
 
-    def entropy(y, p: Any) -> Any:
+    @staticmethod
+    def entropy(y: Any, p: Any) -> Any:
         q = p / p.sum(-1, keepdims=True)
         actual = Rows.weighted(p, -xlog(q, q).sum(-1), -np.log(q))
         return actual._replace(size=np.ones(len(p)), slope_size=1 + np.abs(np.log(q)))
 
-    def cdf(y, p: Any) -> Any:
+    @staticmethod
+    def cdf(y: Any, p: Any) -> Any:
         below = np.arange(p.shape[-1]) <= y[:, None]
         q = p / p.sum(-1, keepdims=True)
         actual = Rows.weighted(p, (q * below).sum(-1), below + 0 * p)
@@ -208,7 +232,8 @@ def bernoulli_numbers(derivative: Any, h: Any) -> Any:
 class Grey:
     """Continuous Bernoulli of logits h."""
 
-    def parts(h) -> Any:
+    @staticmethod
+    def parts(h: Any) -> Any:
         """log of the normaliser, mean, variance, its slope; each less what is above h > 0."""
         small = np.abs(h) < 1
         s, m = np.where(small, h, 0), np.where(small, 1, np.abs(h))
@@ -226,7 +251,8 @@ class Grey:
             np.where(small, bernoulli_numbers(3, s), sign * slope),
         )
 
-    def log_prob(y, h: Any) -> Any:
+    @staticmethod
+    def log_prob(y: Any, h: Any) -> Any:
         small, log_c, lower, _, _ = Grey.parts(h)
         upper = ~small & (h > 0)
         value = np.where(upper, (y - 1) * h, y * h) - log_c
@@ -238,22 +264,26 @@ class Grey:
             slope_size=[1 + 0 * h],
         )
 
-    def mean(y, h: Any) -> Any:
+    @staticmethod
+    def mean(y: Any, h: Any) -> Any:
         small, _, lower, variance, _ = Grey.parts(h)
         return exact(np.where(~small & (h > 0), 1 - lower, lower), variance)
 
-    def variance(y, h: Any) -> Any:
+    @staticmethod
+    def variance(y: Any, h: Any) -> Any:
         _, _, _, variance, slope = Grey.parts(h)
         return exact(variance, slope, slope_size=[variance])
 
-    def entropy(y, h: Any) -> Any:
+    @staticmethod
+    def entropy(y: Any, h: Any) -> Any:
         small, log_c, lower, variance, _ = Grey.parts(h)
         s, m = np.where(small, h, 0), np.abs(h)
         near = s / 2 + bernoulli_numbers(0, s) - s * (0.5 + bernoulli_numbers(1, s))
         value = np.where(small, near, log_c + m * lower)
         return exact(value, -h * variance, size=value + 1)
 
-    def cdf(y, h: Any) -> Any:
+    @staticmethod
+    def cdf(y: Any, h: Any) -> Any:
         y = np.clip(y, 0, 1)
         at = np.abs(h) < 1e-6
         m = np.where(at, 1, np.abs(h))
@@ -268,7 +298,8 @@ class Grey:
         slope = np.where(at, first + 2 * h * second, far)
         return exact(value, slope, size=1 + 0 * h, slope_size=[1 + 0 * h])
 
-    def slope_of_cdf(y, h: Any, value: Any, mean: Any, at: Any) -> Any:
+    @staticmethod
+    def slope_of_cdf(y: Any, h: Any, value: Any, mean: Any, at: Any) -> Any:
         h = np.where(at, 1, h)
         log_mass = np.log(-np.expm1(-np.abs(h))) - np.log(np.abs(h))
         density = np.exp(np.maximum(h * np.where(h > 0, y - 1, y) - log_mass, -20000))
@@ -415,7 +446,8 @@ class LogNormal(Normal):
 class Counts:
     """Poisson of log rates h."""
 
-    def log_prob(y, h: Any) -> Any:
+    @staticmethod
+    def log_prob(y: Any, h: Any) -> Any:
         rate = np.exp(h)
         norm = scipy.special.gammaln(y.astype(np.float64) + 1).astype(L)
         value = np.where(y == 0, 0, y * h) - rate - norm
@@ -423,18 +455,21 @@ class Counts:
         float64 = 1e-3 * (np.abs(y * h) + rate + norm) * np.finfo(np.float64).eps / 1e-12
         return exact(value, y - rate, size=np.abs(value) + near + float64, slope_size=[y + rate])
 
-    def mean(y, h: Any) -> Any:
+    @staticmethod
+    def mean(y: Any, h: Any) -> Any:
         return exact(np.exp(h), np.exp(h))
 
     variance = mean
 
-    def entropy(y, h: Any) -> Any:
+    @staticmethod
+    def entropy(y: Any, h: Any) -> Any:
         """The sum over the counts within 50 standard deviations, or 19 powers of 1 / rate."""
         of_each = [Counts.entropy_of(float(v)) for v in h]
         value, slope = np.array(of_each, L).T
         return exact(value, slope, size=value)
 
-    def entropy_of(h) -> Any:
+    @staticmethod
+    def entropy_of(h: Any) -> Any:
         rate = np.exp(L(h))
         if h > 9.0:
             i = 1 / rate
@@ -448,7 +483,8 @@ class Counts:
         p = np.exp(log_p)
         return -np.sum(p * log_p), rate * (np.sum(p * np.log(k + 1)) - h)
 
-    def cdf(y, h: Any) -> Any:
+    @staticmethod
+    def cdf(y: Any, h: Any) -> Any:
         k = np.floor(np.maximum(y, 0))
         rate = np.minimum(np.exp(h), 1e300)
         value = np.where(

@@ -43,7 +43,7 @@ def risks_by_orders(errors: Any, uncertainty: Any) -> Any:
     return np.mean(curves, axis=0)
 
 
-def with_errors(errors: Any) -> Any:
+def with_errors(errors: Any) -> tuple[np.ndarray, np.ndarray]:
     """Labels and predictions that are wrong where asked."""
     return np.asarray(errors, int), np.tile([0.75, 0.25], (len(errors), 1))
 

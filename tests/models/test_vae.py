@@ -512,7 +512,10 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
             r"^x has values from .* to .*; likelihood=Bernoulli\(\) needs pixels in \[0, 1\]",
         ),
         (X - 0.5, r"^x has values from -.*pixels in \[0, 1\] \(divide by 255\)$"),
-        (np.where(X > 0.9, np.nan, X), "^x is not finite"),
+        (
+            np.where(X > 0.9, np.nan, X),
+            r"^x is not finite in example \d+; remove it or fill it in$",
+        ),
         (np.where(X > 0.9, np.inf, X), "^x is not finite"),
         (X[:0], r"^x has shape \(0, 6\); give \(N, ...\) with at least one example$"),
         (X[0], r"^x has shape \(6,\)"),

@@ -134,7 +134,7 @@ def test_given_axes() -> None:
     assert len(plt.get_fignums()) == 1
 
 
-NORMAL = Prediction(*[P.mean(0)] * 3, None, S, likelihoods.Normal(), None)
+NORMAL = Prediction(P.mean(0), P.mean(0), P.mean(0), None, S, likelihoods.Normal(), None)
 REFUSED = {
     "examples": (lambda: predicted(P[:, 0]), {}, r"^prediction.mean has shape \(4, 5, 3\); give"),
     "images": (lambda: predicted(P[:, :2]), {}, r"^images has shape \(3, 4, 5\); give shape \(2, "),

@@ -142,7 +142,10 @@ REFUSED = {
         lambda: plots.function_draws(X[:3], DRAWS, (X, X)),
         r"^draws has shape \(9, 7\); give shape \(S, 3\)$",
     ),
-    "draws: NaN": (lambda: plots.function_draws(X, DRAWS * np.nan, (X, X)), "^draws is not finite"),
+    "draws: NaN": (
+        lambda: plots.function_draws(X, DRAWS * np.nan, (X, X)),
+        "^draws is not finite in example 0; remove it or fill it in$",
+    ),
     "draws: data": (lambda: plots.function_draws(X, DRAWS, (X, X[:2])), r"^data\[1\] has shape"),
     "bands: x": (lambda: plots.predictive_bands(X[:2], prediction()), "^prediction.mean has shape"),
     "bands: two outputs": (

@@ -332,8 +332,8 @@ class BarTest(tf.test.TestCase):
     def screen(self, patience: Any, verbose: int = 1) -> Any:
         """What a terminal gets to see of a prediction in six calls."""
         screen = io.StringIO()
-        screen.isatty = lambda: True
         with (
+            mock.patch.object(screen, "isatty", return_value=True),
             mock.patch("sys.stderr", screen),
             mock.patch.object(bar, "PATIENCE", patience),
             mock.patch.dict(os.environ, {"TERM": "xterm"}),

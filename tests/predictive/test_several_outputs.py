@@ -344,7 +344,7 @@ def test_replicates() -> None:
 
 
 def test_replicates_name_the_output() -> None:
-    kept = tfbdl.predict(network(), X, S, seed=3, return_samples=True, verbose=0)
+    kept: Any = tfbdl.predict(network(), X, S, seed=3, return_samples=True, verbose=0)
     unknown = tfbdl.predict(network(compiled=False), X, S, return_samples=True, verbose=0)
     for prediction, message in (
         ({**kept, "price": unknown["price"]}, r"^output 'price': prediction has no likelihood"),

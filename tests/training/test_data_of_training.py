@@ -356,7 +356,7 @@ def test_statistics_of_swag_on_a_data_set() -> None:
         ({"x": data_set(X, LABELS), "batch_size": 3}, "batch_size=3 is for arrays, but x is a tf."),
         ({"x": data_set(X, LABELS), "num_data": 3}, "num_data=3 is for a function x"),
         ({"x": data_set(X, LABELS), "y": LABELS}, "y is given, but x is a tf.data.Dataset"),
-        ({"x": data_set(X)}, "y=None: the loss of model="),
+        ({"x": data_set(X)}, "y=None: give targets, or a data set of batches (x, y)"),
         ({"x": data_set(X, LABELS, -WEIGHTS)}, "sample_weight of batch 0 is -1 in example 0"),
         ({"x": X, "y": LABELS, "steps_per_epoch": 2}, "steps_per_epoch=2 is for data sets and"),
         ({"x": X, "y": LABELS, "sample_weight": X}, "sample_weight has shape (12, 3); give one"),
@@ -378,7 +378,7 @@ def test_statistics_of_swag_on_a_data_set() -> None:
             {"x": X, "y": LABELS, "validation_data": data_set(X, LABELS).repeat()},
             "validation_data: they have no end; give validation_steps",
         ),
-        ({"x": X, "y": LABELS, "validation_data": X}, "validation_data: y=None: the loss of"),
+        ({"x": X, "y": LABELS, "validation_data": X}, "validation_data: y=None: give targets"),
         (
             {"x": X, "y": LABELS, "validation_data": (X, LABELS[:3])},
             "validation_data: y has 3 examples and x has 12",

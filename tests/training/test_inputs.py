@@ -123,13 +123,13 @@ class ArgumentTest(InputCase):
 
 class ArrayTest(InputCase):
     def test_other_length(self) -> None:
-        self.refuse("^y .*12 examples", y=Y[:-1])
-        self.refuse("^y .*11 examples", x=X[:-1])
+        self.refuse("^y has 11 examples and x has 12; give one y for each$", y=Y[:-1])
+        self.refuse("^y has 12 examples and x has 11; give one y for each$", x=X[:-1])
 
     def test_empty(self) -> None:
         self.refuse("^x has shape", x=X[:0], y=Y[:0])
-        self.refuse("^x has shape", x=np.float32(1.0))
-        self.refuse("^y has shape", y=np.float32(1.0))
+        self.refuse("^x=1.0 is one value; give an array of examples$", x=np.float32(1.0))
+        self.refuse("^y=1.0 is one value; give an array of examples$", y=np.float32(1.0))
 
     def test_other_features(self) -> None:
         self.refuse(

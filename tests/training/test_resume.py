@@ -120,7 +120,12 @@ def process(
     callback = keras.callbacks.LambdaCallback(on_epoch_begin=event, on_epoch_end=event)
     if kill_delay is not None:
         death = threading.Timer(kill_delay, os.kill, (os.getpid(), signal.SIGKILL))
-        callback.on_epoch_end = lambda *_: death.is_alive() or death.start()
+
+        def doom(*_: Any) -> None:
+            if not death.is_alive():
+                death.start()
+
+        callback.on_epoch_end = doom
     model = make()
     train(model, folder, callbacks=[callback], **kwargs)
     np.savez(Path(folder).with_suffix(".npz"), *state(model))

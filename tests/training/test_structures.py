@@ -69,7 +69,7 @@ class Pair(NamedTuple):
         ({"a": A, "b": B[:20]}, r"x has arrays of \[20, 24\] examples; give equally many of each"),
         ({}, "x holds no array; give at least one"),
         ({"a": A, "b": np.where(B > 1, np.nan, B)}, r"x\['b'\] is not finite in example"),
-        ({"a": A, "b": "text"}, r"x has shape \(\); give at least one example"),
+        ({"a": A, "b": "text"}, r"x\['b'\]='text' is one value; give an array of examples"),
         ({"a": A, "b": [None] * 24}, r"x\['b'\] holds None in example 0; give numbers or strings"),
         (
             {"a": A, "b": ["red"] * 23 + [np.nan]},

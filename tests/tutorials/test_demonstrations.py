@@ -150,7 +150,7 @@ class TrajectoriesTest(tf.test.TestCase):
             ("Euler, old velocity", 1 + h**2, False),
         ):
             step = trajectories.METHODS[name]
-            matrix = np.array([step(*np.eye(2)[:, i], h) for i in range(2)]).T
+            matrix = np.array([step(q, v, h) for q, v in np.eye(2)]).T
             self.assertAllClose(np.linalg.det(matrix), volume, msg=name)
             back = np.allclose(turn @ matrix @ turn @ matrix, np.eye(2))
             self.assertEqual(back, returns, name)

@@ -17,6 +17,7 @@ from tfbdl.likelihoods.positions import masks_of
 from tfbdl.model_arguments import output_on
 from tfbdl.predictive import Prediction
 from tfbdl.predictive.replicates import log_likelihoods, replicated
+from tfbdl.sources import NO_INPUTS
 
 
 def to_arviz(source: Prediction | MCMC, y: Any, x: Any = None, *, seed: int = 0) -> Any:
@@ -48,7 +49,7 @@ def to_arviz(source: Prediction | MCMC, y: Any, x: Any = None, *, seed: int = 0)
     seed = arguments.seed("seed", seed)
     if isinstance(source, MCMC):
         if x is None:
-            raise ValueError("x=None: give the inputs of y")
+            raise ValueError(NO_INPUTS)
         chains = np.swapaxes(source.outputs(x), 0, 1)
         likelihood = likelihoods.required_likelihood(source.model, source.likelihood)
         inputs = keras.tree.map_structure(tf.constant, x)

@@ -14,6 +14,7 @@ from tfbdl.arguments import number
 from tfbdl.detection.base import Detector
 from tfbdl.detection.class_moments import ClassMoments
 from tfbdl.detection.features import Features, Part
+from tfbdl.sources import NO_TARGETS
 
 
 class Mahalanobis(Detector):
@@ -129,7 +130,7 @@ class _Normals(NamedTuple):
 def _labels(part: Part) -> np.ndarray:
     y: Any = part.y
     if y is None:
-        raise ValueError("y=None: give the labels, or a data set of batches (x, y)")
+        raise ValueError(NO_TARGETS)
     if not isinstance(y, np.ndarray) or y.reshape(len(y), -1).shape[1] != 1:
         shape = getattr(y, "shape", None)
         raise ValueError(f"y has shape {shape}; give integer labels of shape (N,)")

@@ -19,6 +19,7 @@ from tfbdl.inference.weight_priors import PriorLike, is_joint, prior_of_each
 from tfbdl.likelihoods import LikelihoodLike, required_likelihood
 from tfbdl.models.ensemble import WeightEnsemble
 from tfbdl.models.reweighted import floats
+from tfbdl.sources import NO_INPUTS
 
 Target: TypeAlias = keras.Model | LogPosterior | Density
 Prior: TypeAlias = PriorLike | Mapping[str, PriorLike] | Density | None
@@ -84,7 +85,7 @@ class TargetMethod(Method):
                     )
             return self.model
         if x is None:
-            raise ValueError("x=None: give inputs and targets, or a data set of batches (x, y)")
+            raise ValueError(NO_INPUTS)
         assert self.prior is not None
         likelihood = required_likelihood(self.model, self.likelihood)
         return LogPosterior(

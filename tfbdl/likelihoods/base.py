@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import first_line, optional, text
 from tfbdl.as_call import as_call
+from tfbdl.examples import check_finite
 from tfbdl.keras_private import keras_mask
 from tfbdl.keras_private_training import reduced
 from tfbdl.likelihoods.positions import (
@@ -24,7 +25,7 @@ from tfbdl.likelihoods.positions import (
     where_counted,
     with_mask,
 )
-from tfbdl.likelihoods.targets import check_finite, match, wide
+from tfbdl.likelihoods.targets import match, wide
 from tfbdl.probability import tfp
 
 
@@ -174,7 +175,7 @@ class Likelihood(keras.losses.Loss):
             match(y, [len(y), *(law.batch_shape + law.event_shape)[1:]])
         else:
             self._check_log_prob(y[:1], outputs[:1])
-        check_finite(y)
+        check_finite("y", y)
 
     def entropy_of_mean(self, mean: tf.Tensor) -> tf.Tensor | None:
         """Entropy of the prediction whose mean is `mean`, at each position, (B, ...), in nats.

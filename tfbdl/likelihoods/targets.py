@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.examples import check_finite
 from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods.positions import with_mask
 
@@ -52,17 +53,11 @@ def match(y: Any, shape: Any) -> Any:
     return fitting
 
 
-def check_finite(y: np.ndarray) -> None:
-    """Raises ValueError unless all targets are finite."""
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"y has the value {y[~np.isfinite(y)][0]:g}; give finite numbers")
-
-
 def check_numbers(y: Any, shape: tf.TensorShape) -> None:
     """Raises ValueError unless targets are finite and of `shape`, but for the first axis."""
     y = np.asarray(y)
     match(y, [len(y), *shape[1:]])
-    check_finite(y)
+    check_finite("y", y)
 
 
 def check_range(y: Any, low: float, high: float) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfbdl.arguments import text
 from tfbdl.plots import checks
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def uncertainty_histograms(
-    uncertainties: Mapping[str, np.ndarray],
+    uncertainties: Mapping[str, ArrayLike],
     label: str = "predictive entropy (nats)",
     ax: Axes | None = None,
 ) -> Axes:
@@ -37,8 +38,8 @@ def uncertainty_histograms(
     low = min(low, 0.0)
     ax = new_axes(ax, figsize=(5, 3.5))
     bins = np.linspace(low, max(high, low + 1e-6), 51).tolist()
-    for name, values in uncertainties.items():
-        ax.hist(values, bins, density=True, alpha=0.5, label=f"{name}, mean {np.mean(values):.2f}")
+    for name, values in zip(uncertainties, arrays, strict=True):
+        ax.hist(values, bins, density=True, alpha=0.5, label=f"{name}, mean {values.mean():.2f}")
     ax.set(xlabel=label, ylabel="density", xlim=(bins[0], bins[-1]))
     ax.legend(fontsize=8)
     return ax

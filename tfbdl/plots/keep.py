@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfbdl.examples import as_array
 from tfbdl.plots import checks
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def keep_probabilities(layers: Mapping[str, np.ndarray], ax: Axes | None = None) -> Axes:
+def keep_probabilities(layers: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
     """Draws the histogram over a layer's units of learned keep probabilities, with its mean.
 
     Args:

@@ -11,7 +11,7 @@ import scipy.special
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, optional, positive_integer
-from tfbdl.batches import Batch
+from tfbdl.batches import PaddedBatch
 from tfbdl.keras_private import make_default_seed
 from tfbdl.lengths import shapes_of
 from tfbdl.likelihoods import LikelihoodLike
@@ -146,12 +146,12 @@ def _of_posterior(posterior: Predictive, data: Source, request: Request) -> np.n
     return np.concatenate(logs)
 
 
-def _that_count(batch: Batch) -> tuple[Any, Any]:
+def _that_count(batch: PaddedBatch) -> tuple[Any, Any]:
     """X and y of a batch without what it was filled up with."""
     return keras.tree.map_structure(lambda values: values[: batch.size], (batch.x, batch.y))
 
 
-def _labelled(data: Source, batch_size: int | None) -> Iterator[Batch]:
+def _labelled(data: Source, batch_size: int | None) -> Iterator[PaddedBatch]:
     for batch in in_batches(data, batch_size, needs_y=True).parts:
         if batch.y is None:
             raise ValueError(NO_TARGETS)

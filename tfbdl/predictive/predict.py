@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer, shown, verbosity
-from tfbdl.batches import Batch, Batches, batches
+from tfbdl.batches import Batches, PaddedBatch, batches
 from tfbdl.draws import is_drawn
 from tfbdl.keras_private import make_default_seed, walk
 from tfbdl.lengths import check_one_length, shapes_of
@@ -178,7 +178,7 @@ class Outputs:
         self._shapes: list[tuple[int, ...]] | None = None
         self._masks: list[list[np.ndarray | None]] = []
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: PaddedBatch) -> None:
         """Takes in a batch.
 
         Raises:

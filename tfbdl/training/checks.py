@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import keras
@@ -10,11 +9,11 @@ import tensorflow as tf
 
 from tfbdl import arguments, kl_term, likelihoods, random
 from tfbdl.arguments import optional, positive_integer, shown, verbosity
-from tfbdl.examples import check_finite, map_named_arrays
+from tfbdl.checked_arrays import checked_arrays
 from tfbdl.keras_private import takes_training, walk
 from tfbdl.keras_private_training import inner_optimizer
 from tfbdl.model_arguments import keras_model
-from tfbdl.sources import ENDLESS, kind_of, length_of
+from tfbdl.sources import ENDLESS, NO_INPUTS, NO_TARGETS, kind_of, length_of
 
 _TRAIN_STEP = keras.Model.train_step
 
@@ -82,7 +81,7 @@ def check_function(y: Any, sample_weight: Any, num_data: int | None) -> int:
 def check_data(x: Any, num_data: int | None) -> None:
     """Raises ValueError if there are no data, or those that have a length beside one."""
     if x is None:
-        raise ValueError("x=None: give examples")
+        raise ValueError(NO_INPUTS)
     if num_data is not None and not callable(x):
         raise ValueError(
             f"num_data={shown(num_data)} is for a function x; arrays have a length, and the "
@@ -123,33 +122,9 @@ def check_told_of_training(model: keras.Model) -> None:
 
 def check_examples(model: keras.Model, x: Any, y: Any = None) -> None:
     """Raises ValueError unless x, y are arrays of N examples such as the model is made for."""
-    check_arrays(x, y)
+    checked_arrays(x, y, tf.as_dtype(keras.config.floatx()))
     if hasattr(model, "check_data"):
         model.check_data(x)
-
-
-def check_arrays(x: Any, y: Any) -> None:
-    """Raises ValueError unless x, y are non-empty, of one length, finite, and in Keras' range.
-
-    Each may be a structure of arrays.
-    """
-    leaves = keras.tree.flatten(x)
-    for array in leaves:
-        if array.ndim < 1 or array.size == 0:
-            raise ValueError(f"x has shape {array.shape}; give at least one example")
-    num = len(leaves[0])
-    if any(len(array) != num for array in leaves):
-        lengths = sorted({len(array) for array in leaves})
-        raise ValueError(f"x has arrays of {lengths} examples; give equally many of each")
-    for array in [] if y is None else keras.tree.flatten(y):
-        if array.ndim < 1 or len(array) != num:
-            raise ValueError(
-                f"y has shape {array.shape} but x has {num} examples; give one y for each"
-            )
-    in_range = partial(check_finite, dtype=keras.config.floatx())
-    map_named_arrays(in_range, "x", x)
-    if y is not None:
-        map_named_arrays(in_range, "y", y)
 
 
 def check_has_targets(model: keras.Model, data: tuple[Any, ...]) -> None:
@@ -157,7 +132,7 @@ def check_has_targets(model: keras.Model, data: tuple[Any, ...]) -> None:
     kind = type(model)
     own = kind.compute_loss is not keras.Model.compute_loss or kind.train_step is not _TRAIN_STEP
     if len(data) == 1 and model.loss is not None and not own:
-        raise ValueError(f"y=None: the loss of model={model.name} needs targets; give y")
+        raise ValueError(NO_TARGETS)
 
 
 def check_batch_size(strategy: tf.distribute.Strategy, batch_size: int, num_data: int) -> int:

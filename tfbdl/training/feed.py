@@ -19,7 +19,7 @@ from tfbdl.random import word
 from tfbdl.sources import Source, kind_of, num_examples
 from tfbdl.training import checks, workers
 from tfbdl.training.checksum import checksum
-from tfbdl.training.streams import Batches, Step, Stream, on_device
+from tfbdl.training.streams import BatchStream, Step, Stream, on_device
 
 BATCH_SIZE = 100
 
@@ -100,7 +100,7 @@ class Arrays:
         return keras.tree.map_structure(lambda array: tf.gather(array, rows), self.data)
 
 
-Feed: TypeAlias = Arrays | Stream | Batches
+Feed: TypeAlias = Arrays | Stream | BatchStream
 
 
 class Examples(NamedTuple):
@@ -141,7 +141,7 @@ def feed_of(model: keras.Model, data: Examples, *, epochs: int, seed: int) -> Fe
         source = Source(
             data.x, data.y, **weights, steps=data.steps_per_epoch, model=model, trains=True
         )
-        return _checked(model, Batches(strategy, source, epochs=epochs, seed=seed))
+        return _checked(model, BatchStream(strategy, source, epochs=epochs, seed=seed))
     arrays = _arrays_of(model, data, class_weight)
     batch_size = _batch_size(strategy, data.batch_size, num_examples(arrays))
     feed = Arrays(strategy, arrays, batch_size=batch_size, seed=seed)
@@ -173,7 +173,7 @@ def _arrays_of(
     return x, y, weights_like(y, data.sample_weight, num_examples((x,)))
 
 
-def _checked(model: keras.Model, feed: Stream | Batches) -> Feed:
+def _checked(model: keras.Model, feed: Stream | BatchStream) -> Feed:
     """The feed, if its first batch is such as the model takes."""
     first = keras.tree.map_structure(lambda part: part.numpy(), feed.first)
     checks.check_examples(model, *first[:2])

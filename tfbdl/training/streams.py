@@ -113,7 +113,7 @@ class Stream:
             )
 
 
-class Batches:
+class BatchStream:
     """The batches of a data set as it has them, one after the other, epoch after epoch.
 
     An epoch is one pass, or `steps` batches, of which the next epoch takes up the thread; at the

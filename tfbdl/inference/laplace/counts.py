@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.batches import Batch
+from tfbdl.batches import PaddedBatch
 from tfbdl.graphs import Compiled
 from tfbdl.inference.laplace.fixed_outputs import FixedOutputs
 from tfbdl.inference.laplace.jacobian import Cotangents, Jacobian, State, rows
@@ -66,7 +66,7 @@ class Masks:
         self._is_masked: bool | None = None
         self._of_batch = Compiled(self._rows, jit_compile)
 
-    def of(self, theta: tf.Tensor, state: State, batch: Batch) -> tf.Tensor | None:
+    def of(self, theta: tf.Tensor, state: State, batch: PaddedBatch) -> tf.Tensor | None:
         """True for each output of a batch that counts, shape (B, F); None if there is no mask."""
         if self._is_masked is None:
             one = tf.nest.map_structure(lambda leaf: leaf[:1], batch.x)
@@ -106,7 +106,7 @@ class Counts:
         self._of_batch = Compiled(self._rows, jit_compile)
         self.sums = Compiled(self._sums, jit_compile)
 
-    def of(self, theta: tf.Tensor, state: State, batch: Batch) -> CountedBatch:
+    def of(self, theta: tf.Tensor, state: State, batch: PaddedBatch) -> CountedBatch:
         """The batch, with what counts of it.
 
         Raises:
@@ -120,7 +120,7 @@ class Counts:
             counts = self._of_batch(theta, state, batch)
         return CountedBatch(batch.x, batch.y, batch.weights, counts)
 
-    def _rows(self, theta: tf.Tensor, state: State, batch: Batch) -> tf.Tensor:
+    def _rows(self, theta: tf.Tensor, state: State, batch: PaddedBatch) -> tf.Tensor:
         outputs = tf.zeros([batch.weights.shape[0], *self._like.shape[1:]])
         if self._is_masked:  # nothing of the network is computed but what makes the mask
             outputs = self._jacobian.outputs(theta, state, batch.x)

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbdl.batches import Batch, batches
+from tfbdl.batches import PaddedBatch, batches
 from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.inference.weight_subset import WeightSubset
 from tfbdl.layers import LearnedScale
@@ -199,7 +199,7 @@ class LastLayerFeatures:
         assert self.held is not None
         return self.held
 
-    def _batches(self, data: Source, batch_size: int | None) -> Iterator[Batch]:
+    def _batches(self, data: Source, batch_size: int | None) -> Iterator[PaddedBatch]:
         shapes, most = None, batch_size
         for batch in batches(
             data, batch_size, tf.float64, computed_in=self._flat.dtype, one_shape=True
