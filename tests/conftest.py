@@ -99,8 +99,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def collected(request: pytest.FixtureRequest) -> set[str]:
     """All tests of the files that this session has collected whole, those left out by `--slow` too.
 
-    Those of a file of which the command line names single tests, or which has none, are not among
-    them.
+    A file is not whole where the command line names single tests of it; one without tests has none.
     """
     in_part = {test.partition("::")[0] for test in request.config.args if "::" in test}
     ids = request.config.stash[COLLECTED]

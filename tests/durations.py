@@ -60,7 +60,7 @@ def gone(ids: Iterable[str], collected: set[str]) -> list[str]:
     """Test files and single tests that are no more.
 
     Args:
-        ids: their names.
+        ids: the names of the tests.
         collected: all tests of some files; of others it is not known which tests they have.
     """
     known = {file_of(test) for test in collected}
