@@ -228,7 +228,7 @@ class PriorTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(
         (priors.ARD(), "^prior=ARD has scales with a posterior of their own, .*; take fixed scal"),
         (priors.Horseshoe(trainable=False), "^prior=Horseshoe has scales with a posterior of"),
-        (priors.Laplace(trainable=True), "^prior=Laplace learns .*; give trainable=False$"),
+        (priors.Laplace(trainable=True), "^prior=Laplace is learned by .*; give trainable=False$"),
         ("log_uniform", "^prior=LogUniform is infinite at 0, .*; take 'laplace' or 'student_t'$"),
     )
     def test_no_density_of_the_weights_alone(self, prior: Any, message: str) -> None:

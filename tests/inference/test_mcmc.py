@@ -381,7 +381,7 @@ class StartTest(tf.test.TestCase, parameterized.TestCase):
         ({"jitter": -1.0}, "^jitter=-1.0 must be at least 0$"),
         ({"kernel": "gibbs"}, "^kernel='gibbs' is unknown; choose one of"),
         ({"initial": "zero"}, "^initial='zero' is unknown; choose 'prior' or 'model', or points$"),
-        ({"initial": np.zeros((2, 3))}, "^initial has shape .2, 3.; give .D,. or .4, D."),
+        ({"initial": np.zeros((2, 3))}, "^initial has shape .2, 3.; give .D,., or .4, D. for"),
         ({"initial": np.zeros(2)}, "^initial has 2 weights; the target has 3$"),
         ({"kernel": "flip"}, "^kernel='flip' needs the prior Bernoulli for all weights, not Norm"),
         (
