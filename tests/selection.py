@@ -124,10 +124,11 @@ def selected(
 
 
 def taken(test: str, seconds: Mapping[str, float]) -> float:
-    """Seconds of a test file, or of a single test."""
+    """Seconds of a test file, or of a single test, with all of its parameters or of its class."""
     file, _, single = test.partition("::")
-    if test in seconds:
-        return seconds[test]
+    parts = [t for t in seconds if t.startswith((f"{test}[", f"{test}::"))] if single else []
+    if test in seconds or parts:
+        return sum(seconds[t] for t in parts or [test])
     if file.startswith(SCRIPTS):
         return SCRIPT if single else SECONDS
     of_file = seconds.get(file, NOT_MEASURED)
@@ -171,6 +172,7 @@ def of_tutorials(changed: Iterable[str]) -> Iterator[str]:
     """Tests of changed tutorials: those in whose text their names stand."""
     paths = [Path(path) for path in changed if _is_tutorial(path)]
     names = {name for path in paths for name in (path.parts[1].removesuffix(".py"), path.stem)}
+    found: dict[str, None] = {}
     for path in sorted((ROOT / "tests" / "tutorials").glob("test_*.py")) if names else ():
         text = path.read_text()
         for case in ast.parse(text).body:
@@ -180,11 +182,18 @@ def of_tutorials(changed: Iterable[str]) -> Iterator[str]:
                     words = re.findall(r"\w+", ast.get_source_segment(text, test) or "")
                     if names & set(words):
                         inner = [case.name] if isinstance(case, ast.ClassDef) else []
-                        yield "::".join([str(path.relative_to(ROOT)), *inner, test.name])
+                        own = [] if inner and _is_numbered(test) else [test.name]
+                        found["::".join([str(path.relative_to(ROOT)), *inner, *own])] = None
+    yield from found
 
 
 def _is_tutorial(path: str) -> bool:
     return path.startswith("tutorials/") and path.endswith(".py")
+
+
+def _is_numbered(test: ast.FunctionDef) -> bool:
+    """Whether absl makes several tests of it, each of another name: their class stands for them."""
+    return any("parameterized" in ast.unparse(decorator) for decorator in test.decorator_list)
 
 
 def _is_named_after(test: str, module: str) -> bool:

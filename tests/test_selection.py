@@ -104,6 +104,7 @@ def test_scripts_that_were_not_measured_are_taken_for_slow_ones() -> None:
     assert taken(f"{file}::test_a", {file: 1.0}) == SCRIPT
     assert taken(file, {}) >= SECONDS
     assert taken(f"{file}::test_a", {f"{file}::test_a": 2.0}) == 2.0
+    assert taken(f"{file}::ATest", {f"{file}::ATest::test_a0": 2.0, f"{file}::b": 1.0}) == 2.0
     assert taken("tests/test_kl.py::test_a", {"tests/test_kl.py": 1.5}) == 1.5
 
 
@@ -135,6 +136,9 @@ def test_a_tutorial_has_the_tests_that_name_it() -> None:
     part = "tests/tutorials/test_demonstrations.py::JointTest::test_normals"
     assert part in of_tutorials(["tutorials/priors/joint.py"])
     assert not [*of_tutorials(["tutorials/README.md"])]
+    numbered = [*of_tutorials(["tutorials/uci/methods.py"])]
+    assert "tests/tutorials/test_uci_tutorial.py::ScriptTest" in numbered
+    assert len(numbered) == len({*numbered})
 
 
 def test_names_behind_a_package_lead_to_their_module() -> None:
