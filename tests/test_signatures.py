@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
+import typing_extensions
 from soak.calls import all_cases
 from soak.calls.case import Case, parameters
 
@@ -88,22 +90,29 @@ CLASSES = {name: thing for name, thing in PUBLIC.items() if isinstance(thing, ty
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_arguments_of_keras_are_named(name: str) -> None:
-    """By the docstring of a class that takes `**kwargs`, or of another to which it refers."""
+    """Types name those that `**kwargs` takes; so does the docstring, or one to which it refers."""
     kind = CLASSES[name]
     makes = vars(kind).get("__init__", getattr(kind, "__init__", None))
     if not getattr(makes, "__module__", "").startswith("tfbdl"):
         return
+    many = [p for p in inspect.signature(makes).parameters.values() if p.kind is p.VAR_KEYWORD]
+    if not many:
+        return
+    (taken,) = typing_extensions.get_args(typing_extensions.get_type_hints(makes)[many[0].name])
+    assert typing_extensions.is_typeddict(taken), f"{name}: give {many[0]} its types"
     package, docstring = name.rpartition(".")[0], kind.__doc__ or ""
-    referred = [CLASSES.get(f"{package}.{other}") for other in re.findall(r"`(\w+)`", docstring)]
-    own = [kind.__doc__] if "Args:" in docstring else [k.__doc__ for k in (kind, *referred) if k]
-    takes_more = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(makes).parameters.values())
-    named = any("    **kwargs: " in (text or "") for text in own)
-    assert named or not takes_more, f"{name}: say what **kwargs are"
+    referred = [getattr(sys.modules[package], n, None) for n in re.findall(r"`(\w+)`", docstring)]
+    texts = [inspect.cleandoc(k.__doc__ or "") for k in (kind, *referred, *kind.__mro__) if k]
+    said = (entries(text).get("**kwargs", "").split(". ")[0] for text in texts)
+    others = {*inspect.signature(makes).parameters, *(base.__name__ for base in kind.__mro__)}
+    named = (set(re.findall(r"`(\w+)`", entry)) - others for entry in said)
+    expected = set(typing_extensions.get_type_hints(taken))
+    assert next(filter(None, named), set()) == expected, f"{name}: say what **kwargs are"
 
 
 def entries(docstring: str) -> dict[str, str]:
     """The text of each argument or field that a docstring lists."""
-    listed = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", docstring, flags=re.M)
+    listed = re.findall(r"^    ((?:\*\*)?\w+): (.*(?:\n {8}.*)*)", docstring, flags=re.M)
     return {name: " ".join(text.split()) for name, text in listed}
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import not_negative, positive_integer
 from tfbdl.calls import OfCall
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.keras_private import set_loss, walk
 from tfbdl.model_arguments import keras_model
 
@@ -39,7 +40,7 @@ class LossTerm(keras.layers.Layer):
     terms = OfCall(dict)
     _losses = OfCall(list)
 
-    def __init__(self, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
+    def __init__(self, names: Sequence[str] = ("kl",), **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.names = tuple(names)
         self.factor: tf.Variable | None = None
@@ -96,7 +97,9 @@ class KLTerm(LossTerm):
         ValueError: if `num_data` is not a positive integer.
     """
 
-    def __init__(self, num_data: int, names: Sequence[str] = ("kl",), **kwargs: object) -> None:
+    def __init__(
+        self, num_data: int, names: Sequence[str] = ("kl",), **kwargs: Unpack[LayerArguments]
+    ) -> None:
         super().__init__(names, **kwargs)
         self.num_data = positive_integer(
             "num_data", num_data, ": the number of training examples", most=2**63

@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.elementary import log, normal_quantile
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.keras_private import forward_pass, make_default_seed
 from tfbdl.tensorflow_private import is_in_reach
 from tfbdl.tensorflow_private_lanes import bitcast
@@ -216,7 +217,7 @@ class Seed(keras.layers.Layer):
         ValueError: if `seed` is neither.
     """
 
-    def __init__(self, seed: int | None = None, **kwargs: object) -> None:
+    def __init__(self, seed: int | None = None, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.seed = arguments.optional(arguments.seed, "seed", seed)
         key = key_of(make_default_seed() if self.seed is None else self.seed, "layer")

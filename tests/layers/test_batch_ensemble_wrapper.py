@@ -219,7 +219,7 @@ class MembersTest(tf.test.TestCase, parameterized.TestCase):
         with self.assertRaisesRegex(
             ValueError, "^bias_prior and bias_.* None: biases are estimated"
         ):
-            BayesBatchEnsembleWrapper(L.Dense(3), 2, num_data=3, bias_prior=1.0)
+            BayesBatchEnsembleWrapper(L.Dense(3), 2, num_data=3, bias_prior=1.0)  # type: ignore[call-arg]
 
 
 class BayesTest(tf.test.TestCase):

@@ -170,7 +170,7 @@ class ArgumentsTest(tf.test.TestCase, parameterized.TestCase):
     def test_other_estimators_are_refused(self, estimator: str) -> None:
         message = f"^estimator='{estimator}' does not hold for BayesEmbedding, .* use 'repara"
         with self.assertRaisesRegex(ValueError, message):
-            layers.BayesEmbedding(5, 3, num_data=10, estimator=estimator)
+            layers.BayesEmbedding(5, 3, num_data=10, estimator=estimator)  # type: ignore[call-arg]
 
     @parameterized.parameters(
         ("input_dim", 0, "^input_dim=0 must be a positive integer$"),

@@ -15,7 +15,7 @@ tfd = tfp.distributions
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 5, 4)).astype("float32")
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 1, 0, 1, 0]], bool)
-PLAIN = {layers.BayesLSTM: keras.layers.LSTM, layers.BayesGRU: keras.layers.GRU}
+PLAIN: dict[Any, Any] = {layers.BayesLSTM: keras.layers.LSTM, layers.BayesGRU: keras.layers.GRU}
 KINDS = tuple(PLAIN)
 
 

@@ -158,9 +158,8 @@ class VariablesTest(tf.test.TestCase, parameterized.TestCase):
         sigma = np.unique(np.round(np.ravel(q.stddev), 6))
         self.assertBetween(sigma.min(), low - 1e-6, low + 0.02)
         self.assertBetween(sigma.max(), high - 0.02, high + 0.004)
-        told = type(q)(rho_initializer="ones").create(
-            keras.layers.Layer(), "w", SHAPE, start, prior
-        )
+        kind: Any = type(q)
+        told = kind(rho_initializer="ones").create(keras.layers.Layer(), "w", SHAPE, start, prior)
         self.assertAllClose(told.stddev, np.full(SHAPE, np.logaddexp(0, 1.0)), 1e-3)
 
     @parameterized.parameters(*FAMILIES)

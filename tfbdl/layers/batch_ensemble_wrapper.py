@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import positive_integer, shown
 from tfbdl.draws import accept_draws, handed_down
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers.factor_initializers import factor_initializer
 from tfbdl.layers.rank_one_axes import LINEAR, Factor, Factors
 
@@ -51,7 +52,7 @@ class BatchEnsembleWrapper(keras.layers.Wrapper):
         *,
         input_initializer: str | keras.initializers.Initializer = "random_sign",
         output_initializer: str | keras.initializers.Initializer = "random_sign",
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         if type(layer) not in LINEAR or layer.built:
             names = ", ".join(kind.__name__ for kind in LINEAR)

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import posteriors, priors
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers.batch_ensemble_wrapper import BatchEnsembleWrapper
 from tfbdl.layers.shared_sample import SharedSample
 
@@ -57,7 +58,7 @@ class BayesBatchEnsembleWrapper(SharedSample, BatchEnsembleWrapper):
         input_initializer: str | keras.initializers.Initializer = "near_one",
         output_initializer: str | keras.initializers.Initializer = "near_one",
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(
             layer,

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors
 from tfbdl.arguments import positive_integer
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers import estimators, products
 from tfbdl.layers.convolution import Convolution
 
@@ -40,7 +41,7 @@ class BayesConv(Convolution):
         bias_initializer: str | keras.initializers.Initializer = "zeros",
         activity_regularizer: Any = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(
             filters,

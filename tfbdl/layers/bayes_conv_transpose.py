@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import posteriors, priors
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers import estimators, products
 from tfbdl.layers.convolution import Convolution, integers
 
@@ -43,7 +44,7 @@ class BayesConvTranspose(Convolution):
         bias_initializer: str | keras.initializers.Initializer = "zeros",
         activity_regularizer: Any = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(
             filters,

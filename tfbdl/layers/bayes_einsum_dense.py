@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors
 from tfbdl.arguments import optional, positive_integer, text
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.keras_private_layers import EinsumAxes, einsum_axes
 from tfbdl.layers import estimators
 from tfbdl.layers.linear import BayesLinear
@@ -67,7 +68,7 @@ class BayesEinsumDense(BayesLinear):
         bias_initializer: str | keras.initializers.Initializer = "zeros",
         activity_regularizer: Any = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         if bias_axes is None and (bias_prior, bias_posterior) != (None, None):
             raise ValueError("bias_prior and bias_posterior must be None: bias_axes=None")

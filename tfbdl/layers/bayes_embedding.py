@@ -13,6 +13,7 @@ from tfbdl.arguments import boolean, positive_integer
 from tfbdl.draws import handed_down
 from tfbdl.examples import examples
 from tfbdl.identifiers import initializer
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers.shared_sample import SharedSample
 
 
@@ -61,7 +62,7 @@ class BayesEmbedding(SharedSample):
         kl: str = "auto",
         activity_regularizer: Any = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(
             num_data=num_data,

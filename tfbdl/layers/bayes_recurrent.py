@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import posteriors, priors
+from tfbdl.inherited_arguments import RNNArguments, Unpack
 from tfbdl.layers.recurrent import BayesRecurrent
 from tfbdl.layers.recurrent_cells import GivenGRUCell, GivenLSTMCell
 
@@ -94,7 +95,7 @@ class BayesLSTM(BayesRecurrent):
         stateful: bool = False,
         unroll: bool = False,
         zero_output_for_mask: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[RNNArguments],
     ) -> None:
         super().__init__(
             units,
@@ -175,7 +176,7 @@ class BayesGRU(BayesRecurrent):
         stateful: bool = False,
         unroll: bool = False,
         zero_output_for_mask: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[RNNArguments],
     ) -> None:
         super().__init__(
             units,

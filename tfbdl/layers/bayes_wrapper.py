@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfbdl import posteriors, priors
 from tfbdl.arguments import instance, shown, words
 from tfbdl.draws import handed_down
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.keras_private import named_variables, takes_call_argument, walk
 from tfbdl.keras_private_layers import adopt_signature, call_with
 from tfbdl.layers.shared_sample import SharedSample
@@ -62,7 +63,7 @@ class BayesWrapper(SharedSample, keras.layers.Wrapper):
         bias_posterior: str | dict[str, Any] | posteriors.Posterior | None = None,
         kl: str = "auto",
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         instance("layer", layer, keras.layers.Layer, "a Keras layer")
         for inner in walk(layer):

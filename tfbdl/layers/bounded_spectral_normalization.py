@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import instance, positive, positive_integer
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -39,7 +40,7 @@ class BoundedSpectralNormalization(keras.layers.SpectralNormalization):
         layer: keras.layers.Layer,
         norm_bound: float = 0.95,
         power_iterations: int = 1,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         instance("layer", layer, keras.layers.Layer, "a Keras layer")
         positive_integer("power_iterations", power_iterations)

@@ -20,6 +20,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import boolean, instance, not_negative, number, positive
 from tfbdl.draws import accept_draws, handed_down
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.kl_term import KLTerm
 
 _LARGEST_EXPONENT = 80.0
@@ -72,7 +73,7 @@ class ConcreteDropout(keras.layers.Wrapper):
         initial_rate: float = 0.1,
         logit_scale: float = 1.0,
         seed: int | None = None,
-        **kwargs: object,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         instance(
             "layer", layer, keras.layers.Layer, "a Keras layer, such as keras.layers.Dense(10)"

@@ -11,6 +11,7 @@ import keras
 from tfbdl.arguments import instance, shown
 from tfbdl.configs import config_of, keep_config
 from tfbdl.held_layers import layer_at, put_layer
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.keras_private import is_built_by_calls
 from tfbdl.keras_private_layers import adopt_signature
 
@@ -40,7 +41,7 @@ class Exchanged(keras.layers.Layer):
         self,
         layer: keras.layers.Layer,
         inner: Mapping[str, keras.layers.Layer],
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         instance("layer", layer, keras.layers.Layer, "a Keras layer")
         if not isinstance(inner, Mapping) or not all(isinstance(path, str) for path in inner):

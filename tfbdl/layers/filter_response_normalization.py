@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -29,7 +30,7 @@ class FilterResponseNormalization(keras.layers.Layer):
     Args:
         epsilon: added to nu^2, > 0, so that a channel of zeros stays finite.
         activation: act, as in `keras.layers.Activation`; None for none.
-        **kwargs: as in `keras.layers.Layer`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
 
     Raises:
         ValueError: if `epsilon` is not positive.
@@ -39,7 +40,7 @@ class FilterResponseNormalization(keras.layers.Layer):
         self,
         epsilon: float = 1e-6,
         activation: str | Callable[[tf.Tensor], tf.Tensor] | None = None,
-        **kwargs: object,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.epsilon = positive("epsilon", epsilon, "positive")

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import integer, positive, positive_integer
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 
 _INFERENCE = -1
 """The sub-stream of the layer's key from which noise outside of training comes."""
@@ -57,7 +58,7 @@ class HeteroscedasticLogits(keras.layers.Layer):
         temperature: float = 1.0,
         num_samples: int = 100,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.rank = integer("rank", rank, least=0)

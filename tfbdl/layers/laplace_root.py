@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.replicas import summed
 
 
@@ -25,7 +26,7 @@ class LaplaceRoot(keras.layers.Layer):
         number: the number of matrices.
     """
 
-    def __init__(self, num_data: int, ridge: float, **kwargs: Any) -> None:
+    def __init__(self, num_data: int, ridge: float, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.num_data, self.ridge = num_data, ridge
 

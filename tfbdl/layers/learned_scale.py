@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import positive
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -26,7 +27,7 @@ class LearnedScale(keras.layers.Layer):
         ValueError: if `initial_scale` is not positive.
     """
 
-    def __init__(self, initial_scale: float = 1.0, **kwargs: object) -> None:
+    def __init__(self, initial_scale: float = 1.0, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.initial_scale = positive("initial_scale", initial_scale)
         self.supports_masking = True

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import boolean, number, shown
 from tfbdl.draws import accept_draws, handed_down
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -46,7 +47,7 @@ class MCDropout(keras.layers.Layer):
         *,
         per_example: bool = False,
         seed: int | None = None,
-        **kwargs: object,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.rate = number(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers.mc_dropout import MCDropout
 
 
@@ -39,7 +39,7 @@ class MCGaussianDropout(MCDropout):
         noise_shape: Sequence[int | None] | None = None,
         per_example: bool = False,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(rate, noise_shape, per_example=per_example, seed=seed, **kwargs)
 

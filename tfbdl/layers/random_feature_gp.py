@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import boolean, not_negative, option, positive, positive_integer
 from tfbdl.draws import accept_draws, handed_down
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.kl_term import KLTerm
 from tfbdl.layers.laplace_root import LaplaceRoot
 from tfbdl.memory import require
@@ -81,7 +82,7 @@ class RandomFeatureGP(keras.layers.Layer):
         per_output: bool = False,
         mean_field_factor: float = math.pi / 8.0,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.units = positive_integer("units", units)

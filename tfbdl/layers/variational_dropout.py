@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfbdl import posteriors, priors
 from tfbdl.arguments import number, option
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers import estimators
 from tfbdl.layers.bayes_dense import BayesDense
 from tfbdl.posteriors import MeanFieldNormal, MultiplicativeNormal
@@ -62,7 +63,7 @@ class VariationalDropout(BayesDense):
         bias_initializer: str | keras.initializers.Initializer = "zeros",
         activity_regularizer: Any = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         self.approximation = option("kl", kl, ("kingma", "molchanov"))
         sparse = MeanFieldNormal(rho_initializer=keras.initializers.Constant(-5.0))

@@ -11,6 +11,7 @@ from tfbdl import posteriors, priors
 from tfbdl.arguments import boolean, optional, positive, positive_integer
 from tfbdl.draws import handed_down
 from tfbdl.identifiers import initializer
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers.base import BayesLayer
 from tfbdl.layers.learned_scale import LearnedScale
 
@@ -66,7 +67,7 @@ class VariationalLastLayer(BayesLayer):
         kl: str = "auto",
         kernel_initializer: str | keras.initializers.Initializer = "glorot_uniform",
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(
             num_data=num_data, prior=prior, posterior=posterior, kl=kl, seed=seed, **kwargs

@@ -13,6 +13,7 @@ from tfbdl import random
 from tfbdl.arguments import first_line, optional, text
 from tfbdl.as_call import as_call
 from tfbdl.examples import check_finite
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.keras_private import keras_mask
 from tfbdl.keras_private_training import reduced
 from tfbdl.likelihoods.positions import (
@@ -53,7 +54,7 @@ class Likelihood(keras.losses.Loss):
     has_curvature = True
     """Whether `log_prob` is curved in the outputs, as a parabola around a mode needs."""
 
-    def __init__(self, name: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, name: str | None = None, **kwargs: Unpack[LossArguments]) -> None:
         self._check_complete()
         super().__init__(name=optional(text, "name", name), **kwargs)
 

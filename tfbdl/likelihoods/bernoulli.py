@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import Likelihood, expected_in_natural_form
 from tfbdl.likelihoods.positions import sum_over_position
 from tfbdl.likelihoods.probabilities import (
@@ -44,7 +45,9 @@ class Bernoulli(Likelihood):
 
     is_discrete = True
 
-    def __init__(self, from_logits: bool = True, name: str = "bernoulli", **kwargs: Any) -> None:
+    def __init__(
+        self, from_logits: bool = True, name: str = "bernoulli", **kwargs: Unpack[LossArguments]
+    ) -> None:
         super().__init__(name=name, **kwargs)
         self.from_logits = boolean("from_logits", from_logits)
 

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.gamma import log_gamma
 from tfbdl.likelihoods.location_scale import LocationScale
@@ -37,7 +38,7 @@ class Beta(Likelihood):
         **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
     """
 
-    def __init__(self, name: str = "beta", **kwargs: Any) -> None:
+    def __init__(self, name: str = "beta", **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(name=name, **kwargs)
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import boolean, integer, optional
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.positions import mask_at_positions, sum_over_example, where_counted
 from tfbdl.likelihoods.probabilities import (
@@ -57,7 +58,7 @@ class Categorical(Likelihood):
         from_logits: bool = True,
         ignore_class: int | None = None,
         name: str = "categorical",
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(name=name, **kwargs)
         self.from_logits = boolean("from_logits", from_logits)

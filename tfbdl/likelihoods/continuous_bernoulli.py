@@ -10,6 +10,7 @@ import scipy.special
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.positions import sum_over_position
 from tfbdl.likelihoods.targets import check_range, match, wide
@@ -32,7 +33,7 @@ class ContinuousBernoulli(Likelihood):
         **kwargs: `reduction` and `dtype`; like `name` as in `keras.losses.Loss`.
     """
 
-    def __init__(self, name: str = "continuous_bernoulli", **kwargs: object) -> None:
+    def __init__(self, name: str = "continuous_bernoulli", **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(name=name, **kwargs)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:

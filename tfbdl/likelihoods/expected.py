@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import shown
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.choice import LikelihoodLike, get
@@ -35,7 +36,9 @@ class Expected(Likelihood):
         ValueError: if `likelihood` is another.
     """
 
-    def __init__(self, likelihood: LikelihoodLike, name: str = "expected", **kwargs: Any) -> None:
+    def __init__(
+        self, likelihood: LikelihoodLike, name: str = "expected", **kwargs: Unpack[LossArguments]
+    ) -> None:
         super().__init__(name=name, **kwargs)
         self.likelihood = get(likelihood)
         if not self.likelihood.has_expectation:

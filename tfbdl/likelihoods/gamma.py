@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive as positive_number
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.location_scale import LocationScale
 from tfbdl.likelihoods.log_normal import check_positive
@@ -40,7 +41,7 @@ class Gamma(Likelihood):
     """
 
     def __init__(
-        self, shape: float | str = "predicted", name: str = "gamma", **kwargs: Any
+        self, shape: float | str = "predicted", name: str = "gamma", **kwargs: Unpack[LossArguments]
     ) -> None:
         super().__init__(name=name, **kwargs)
         is_word = isinstance(shape, str) and shape == "predicted"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfbdl.arguments import positive as positive_number
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import Likelihood, positive, split_halves
 from tfbdl.likelihoods.positions import sum_counted
 from tfbdl.likelihoods.targets import wide
@@ -77,7 +78,7 @@ class LocationScaleLikelihood(Likelihood):
         ValueError: if `scale` is neither.
     """
 
-    def __init__(self, scale: float | str, name: str, **kwargs: Any) -> None:
+    def __init__(self, scale: float | str, name: str, **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(name=name, **kwargs)
         is_word = isinstance(scale, str) and scale == "predicted"
         wanted = "a positive number or 'predicted'"

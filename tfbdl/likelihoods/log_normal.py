@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.likelihoods.location_scale import LocationScale, LocationScaleLikelihood
 from tfbdl.likelihoods.positions import sum_over_position
@@ -37,7 +38,9 @@ class LogNormal(LocationScaleLikelihood):
         ValueError: if `scale` is neither.
     """
 
-    def __init__(self, scale: float | str = 1.0, name: str = "log_normal", **kwargs: Any) -> None:
+    def __init__(
+        self, scale: float | str = 1.0, name: str = "log_normal", **kwargs: Unpack[LossArguments]
+    ) -> None:
         super().__init__(scale, name, **kwargs)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:

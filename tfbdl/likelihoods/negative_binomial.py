@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import Likelihood
 from tfbdl.likelihoods.gamma import log_gamma
 from tfbdl.likelihoods.location_scale import LocationScale
@@ -37,7 +38,7 @@ class NegativeBinomial(Likelihood):
 
     is_discrete = True
 
-    def __init__(self, name: str = "negative_binomial", **kwargs: Any) -> None:
+    def __init__(self, name: str = "negative_binomial", **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(name=name, **kwargs)
 
     @property

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E
 from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScaleLikelihood
 from tfbdl.likelihoods.positions import sum_over_position
@@ -30,7 +30,9 @@ class Normal(LocationScaleLikelihood):
         ValueError: if `scale` is neither.
     """
 
-    def __init__(self, scale: float | str = 1.0, name: str = "normal", **kwargs: Any) -> None:
+    def __init__(
+        self, scale: float | str = 1.0, name: str = "normal", **kwargs: Unpack[LossArguments]
+    ) -> None:
         super().__init__(scale, name, **kwargs)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive_integer
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood
 from tfbdl.likelihoods.location_scale import LocationScale
 from tfbdl.likelihoods.targets import check_numbers, match, wide
@@ -36,7 +37,7 @@ class NormalMixture(Likelihood):
     """
 
     def __init__(
-        self, num_components: int = 2, name: str = "normal_mixture", **kwargs: Any
+        self, num_components: int = 2, name: str = "normal_mixture", **kwargs: Unpack[LossArguments]
     ) -> None:
         super().__init__(name=name, **kwargs)
         self.num_components = positive_integer("num_components", num_components)

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import HALF_LOG_2PI_E, Likelihood, expected_in_natural_form
 from tfbdl.likelihoods.incomplete_gamma import upper_gamma
 from tfbdl.likelihoods.positions import sum_over_position
@@ -38,7 +39,7 @@ class Poisson(Likelihood):
 
     is_discrete = True
 
-    def __init__(self, name: str = "poisson", **kwargs: object) -> None:
+    def __init__(self, name: str = "poisson", **kwargs: Unpack[LossArguments]) -> None:
         super().__init__(name=name, **kwargs)
 
     def distribution(self, outputs: tf.Tensor) -> tfp.distributions.Distribution:

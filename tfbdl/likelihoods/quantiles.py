@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import positive as positive_number
 from tfbdl.arguments import shown
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.base import Likelihood, positive
 from tfbdl.likelihoods.positions import sum_over_position
 from tfbdl.likelihoods.targets import check_numbers, match, wide
@@ -53,7 +54,7 @@ class Quantiles(Likelihood):
         levels: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
         scale: float = 1.0,
         name: str = "quantiles",
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(name=name, **kwargs)
         self.levels = _levels(levels)

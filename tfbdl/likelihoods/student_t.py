@@ -11,6 +11,7 @@ import scipy.stats
 import tensorflow as tf
 
 from tfbdl.arguments import LARGEST_SCALE, number
+from tfbdl.inherited_arguments import LossArguments, Unpack
 from tfbdl.likelihoods.location_scale import MEANS_AND_SCALES, LocationScaleLikelihood
 from tfbdl.likelihoods.positions import sum_over_position
 from tfbdl.likelihoods.targets import match
@@ -39,7 +40,7 @@ class StudentT(LocationScaleLikelihood):
         df: float = 4.0,
         scale: float | str = 1.0,
         name: str = "student_t",
-        **kwargs: Any,
+        **kwargs: Unpack[LossArguments],
     ) -> None:
         super().__init__(scale, name, **kwargs)
         self.df = number(

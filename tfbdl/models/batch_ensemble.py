@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import positive_integer, shown
 from tfbdl.draws import accept_draws
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.keras_private import takes_call_argument, walk
 from tfbdl.layers import BatchEnsembleWrapper
 from tfbdl.model_arguments import keras_model
@@ -30,13 +31,15 @@ class BatchEnsemble(OfNetwork):
         network: a built model with layers that are a `BatchEnsembleWrapper` or a
             `BayesBatchEnsembleWrapper`, each of K members.
         num_members: K.
-        **kwargs: `name` and `dtype`, as in `keras.Model`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.Model`.
 
     Raises:
         ValueError: if the network is none of these.
     """
 
-    def __init__(self, network: keras.Model, num_members: int, **kwargs: Any) -> None:
+    def __init__(
+        self, network: keras.Model, num_members: int, **kwargs: Unpack[LayerArguments]
+    ) -> None:
         super().__init__(**{"name": keras_model("network", network).name, **kwargs})
         self.num_members = positive_integer("num_members", num_members)
         numbers = [

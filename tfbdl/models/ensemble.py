@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfbdl.arguments import integer, shown
 from tfbdl.examples import as_array
 from tfbdl.flat_model import FlatModel
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.keras_private import keras_mask, own_variables
 from tfbdl.keras_private_training import compiled_with
 from tfbdl.likelihoods.positions import with_masks
@@ -45,7 +46,7 @@ class WeightEnsemble(Reweighted):
             are in `states`; None for all.
         theta: all weights, shape (D,), from which the shared ones are taken in place of those of
             `model`.
-        **kwargs: `name`, as in `keras.Model`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.Model`.
 
     Attributes:
         members: the weights that members have for themselves, shape (K, P), as `shapes` names them.
@@ -65,7 +66,7 @@ class WeightEnsemble(Reweighted):
         own_weights: Sequence[str] | None = None,
         own_states: Sequence[int] | None = None,
         theta: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(model, **kwargs)
         self._programs = Programs(model)

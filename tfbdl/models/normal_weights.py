@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.flat_model import FlatModel
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.models.reweighted import Reweighted, network_of
 
 
@@ -26,7 +27,7 @@ class NormalWeights(Reweighted):
         stddev: shape (D,), at least 0.
         state: the floating `model.non_trainable_variables` (statistics of BatchNormalization) as
             one vector, shape (E,); by default those of `model`.
-        **kwargs: `name`, as in `keras.Model`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.Model`.
 
     Raises:
         ValueError: if `model` is not built, random or in float8, a shape does not fit, a number is
@@ -34,7 +35,12 @@ class NormalWeights(Reweighted):
     """
 
     def __init__(
-        self, model: keras.Model, mean: Any, stddev: Any, state: Any = None, **kwargs: Any
+        self,
+        model: keras.Model,
+        mean: Any,
+        stddev: Any,
+        state: Any = None,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(model, **kwargs)
         self._flat.check_no_scales()

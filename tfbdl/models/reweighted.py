@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfbdl.draws import accept_draws
 from tfbdl.examples import as_array, check_finite
 from tfbdl.flat_model import FlatModel, flatten
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.keras_private import name_of, walk
 from tfbdl.keras_private_graphs import check_files_hold
 from tfbdl.keras_private_training import compiled_with
@@ -33,7 +34,7 @@ class Reweighted(OfNetwork):
         ValueError: if `model` is not built or random.
     """
 
-    def __init__(self, model: keras.Model, **kwargs: Any) -> None:
+    def __init__(self, model: keras.Model, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(autocast=False, **kwargs)  # the network casts what it is given itself
         self._flat = FlatModel(model)
         self._integers = [self._add(v.name, v.dtype, np.asarray(v)) for v in integers(model)]

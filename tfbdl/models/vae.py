@@ -21,6 +21,7 @@ from tfbdl.arguments import boolean, option, optional, positive_integer, shown
 from tfbdl.calls import OfCall
 from tfbdl.draws import accept_draws, make_draw
 from tfbdl.identifiers import of_keras
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.kl_term import KLTerm, per_example
 from tfbdl.likelihoods import LikelihoodLike
 from tfbdl.memory import require
@@ -80,7 +81,7 @@ class VAE(WithoutTargets):
         decoder: keras.layers.Layer | None = None,
         activation: str = "relu",
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         if binarize is not None:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfbdl import priors
 from tfbdl.arguments import shown
+from tfbdl.inherited_arguments import OptimizerArguments, Unpack
 from tfbdl.keras_private_training import batches_seen, schedule_of
 from tfbdl.optimizers.cyclical import CyclicalSchedule
 from tfbdl.optimizers.noisy import NoisyOptimizer
@@ -44,7 +45,7 @@ class SamplingOptimizer(NoisyOptimizer):
         temperature: float = 1.0,
         prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArguments],
     ) -> None:
         super().__init__(
             learning_rate, num_data=num_data, temperature=temperature, seed=seed, **kwargs

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number, positive, positive_integer
+from tfbdl.inherited_arguments import OptimizerArguments, Unpack
 from tfbdl.optimizers.noisy import NoisyOptimizer
 from tfbdl.tensorflow_private import on_all_replicas
 
@@ -59,7 +60,7 @@ class IVON(NoisyOptimizer):
         num_samples: int = 1,
         temperature: float = 1.0,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArguments],
     ) -> None:
         super().__init__(
             learning_rate,

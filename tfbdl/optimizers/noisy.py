@@ -12,6 +12,7 @@ from keras.optimizers.schedules import LearningRateSchedule
 from tfbdl import arguments, random
 from tfbdl.arguments import function, not_negative, optional, positive, positive_integer
 from tfbdl.identifiers import of_config
+from tfbdl.inherited_arguments import OptimizerArguments, Unpack
 from tfbdl.keras_private import make_default_seed
 from tfbdl.optimizers import keras_arguments
 
@@ -40,7 +41,7 @@ class NoisyOptimizer(keras.optimizers.Optimizer):
         num_data: int,
         temperature: float = 1.0,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArguments],
     ) -> None:
         num_data = positive_integer(
             "num_data", num_data, ": the number of training examples", most=2**63

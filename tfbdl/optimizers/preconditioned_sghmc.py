@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number, positive
+from tfbdl.inherited_arguments import OptimizerArguments, Unpack
 from tfbdl.optimizers.sghmc import SGHMC
 from tfbdl.priors import Prior
 
@@ -48,7 +49,7 @@ class PreconditionedSGHMC(SGHMC):
         temperature: float = 1.0,
         prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArguments],
     ) -> None:
         super().__init__(
             learning_rate,

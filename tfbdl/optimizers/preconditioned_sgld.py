@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import number, positive
+from tfbdl.inherited_arguments import OptimizerArguments, Unpack
 from tfbdl.optimizers.base import SamplingOptimizer
 from tfbdl.priors import Prior
 
@@ -44,7 +45,7 @@ class PreconditionedSGLD(SamplingOptimizer):
         temperature: float = 1.0,
         prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArguments],
     ) -> None:
         super().__init__(
             learning_rate,

@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras.optimizers.schedules import LearningRateSchedule
 
 from tfbdl.arguments import number
+from tfbdl.inherited_arguments import OptimizerArguments, Unpack
 from tfbdl.keras_private_training import schedule_of
 from tfbdl.optimizers.base import SamplingOptimizer
 from tfbdl.priors import Prior
@@ -45,7 +46,7 @@ class SGHMC(SamplingOptimizer):
         temperature: float = 1.0,
         prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArguments],
     ) -> None:
         super().__init__(
             learning_rate,

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbdl.inherited_arguments import OptimizerArguments, Unpack
 from tfbdl.optimizers.base import SamplingOptimizer
 from tfbdl.priors import Prior
 
@@ -36,7 +37,7 @@ class SGLD(SamplingOptimizer):
         temperature: float = 1.0,
         prior: float | str | dict[str, Any] | Prior | None = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerArguments],
     ) -> None:
         super().__init__(
             learning_rate,

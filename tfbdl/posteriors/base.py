@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.kl import sampled_kl
 from tfbdl.memory import require
 from tfbdl.priors import Prior
@@ -47,7 +48,7 @@ class Posterior(keras.layers.Layer, abc.ABC):
     prior: Prior
     exact = True
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.__dict__["quantize"] = MethodType(type(self).quantize, self)  # Keras' needs it built
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl.elementary import log_of_softplus, softplus
 from tfbdl.identifiers import initializer
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.posteriors.base import Posterior
 
 
@@ -24,7 +25,7 @@ class LocationScale(Posterior):
     def __init__(
         self,
         rho_initializer: str | keras.initializers.Initializer | None = None,
-        **kwargs: object,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         if rho_initializer is None:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfbdl import random
 from tfbdl.arguments import positive_integer
 from tfbdl.elementary import log_of_softplus, norm, softplus
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.memory import require
 from tfbdl.posteriors import capacitance
 from tfbdl.posteriors.correlated import CorrelatedNormal
@@ -41,7 +42,7 @@ class LowRankNormal(CorrelatedNormal):
         self,
         rank: int = 4,
         rho_initializer: str | keras.initializers.Initializer | None = None,
-        **kwargs: object,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(rho_initializer, **kwargs)
         self.rank = positive_integer("rank", rank, ": the number of columns of V")

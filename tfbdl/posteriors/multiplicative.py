@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import number
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.kl import normal_log_prob
 from tfbdl.posteriors.base import Posterior
 from tfbdl.priors import LogUniform, Prior
@@ -33,7 +34,7 @@ class MultiplicativeNormal(Posterior):
             to be sampled.
     """
 
-    def __init__(self, initial_alpha: float = 0.25, **kwargs: object) -> None:
+    def __init__(self, initial_alpha: float = 0.25, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.initial_alpha = number(
             "initial_alpha", initial_alpha, lambda a: 0 < a <= 1, "in (0, 1]"

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.posteriors.base import Posterior
 from tfbdl.priors import Bernoulli, Prior
 from tfbdl.priors.bernoulli import log_prob_at
@@ -42,7 +43,7 @@ class RelaxedBernoulli(Posterior):
 
     sampled_kl = False
 
-    def __init__(self, temperature: float = 2.0 / 3.0, **kwargs: object) -> None:
+    def __init__(self, temperature: float = 2.0 / 3.0, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.temperature = positive("temperature", temperature, "> 0")
 

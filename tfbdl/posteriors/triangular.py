@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.elementary import log_of_softplus, norm, softplus
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.probability import tfp
 
 LARGEST = 10_000
@@ -31,7 +32,7 @@ class Triangular(keras.layers.Layer):
         rho_initializer: keras.initializers.Initializer,
         of: str,
         number: int | None = None,
-        **kwargs: object,
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         if n > LARGEST:

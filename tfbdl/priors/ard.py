@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from tfbdl.arguments import positive
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hierarchical import Hierarchical
 from tfbdl.priors.hyperpriors import InverseGamma
@@ -43,7 +44,7 @@ class ARD(Hierarchical):
         groups: str | int = "input",
         *,
         trainable: bool = True,
-        **kwargs: object,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         self.shape = positive("shape", shape)
         self.rate = positive("rate", rate)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import boolean
 from tfbdl.elementary import log
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.kl_term import KLTerm, LossTerm
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -35,7 +36,7 @@ class Prior(keras.layers.Layer, abc.ABC):
     discrete = False
     mean = 0.0
 
-    def __init__(self, **kwargs: object) -> None:
+    def __init__(self, **kwargs: Unpack[LayerArguments]) -> None:
         if "trainable" in kwargs:
             kwargs["trainable"] = boolean("trainable", kwargs["trainable"])
         super().__init__(**kwargs)

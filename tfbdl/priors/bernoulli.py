@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import LARGEST_SCALE, number, shown
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.priors.base import Prior
 
 
@@ -34,7 +35,10 @@ class Bernoulli(Prior):
     discrete = True
 
     def __init__(
-        self, prob: float = 0.5, values: Sequence[float] = (-1.0, 1.0), **kwargs: object
+        self,
+        prob: float = 0.5,
+        values: Sequence[float] = (-1.0, 1.0),
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(**kwargs)
         self.prob = number("prob", prob, lambda p: 0 < p < 1, "in (0, 1)")

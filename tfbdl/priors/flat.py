@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.priors.base import Prior
 
 
@@ -16,7 +17,7 @@ class Flat(Prior):
         **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
     """
 
-    def __init__(self, **kwargs: object) -> None:
+    def __init__(self, **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.built = True
 

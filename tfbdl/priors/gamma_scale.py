@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import positive
 from tfbdl.elementary import log_of_softplus
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.priors.base import Prior
 from tfbdl.priors.gamma import log_gamma
 
@@ -29,8 +30,11 @@ class GammaScale(Prior):
         ValueError: if either is not a positive finite number.
     """
 
-    def __init__(self, concentration: float = 0.5, rate: float = 1.0, **kwargs: object) -> None:
-        super().__init__(**{"trainable": False, **kwargs})
+    def __init__(
+        self, concentration: float = 0.5, rate: float = 1.0, **kwargs: Unpack[LayerArguments]
+    ) -> None:
+        kwargs.setdefault("trainable", False)
+        super().__init__(**kwargs)
         self.concentration = positive("concentration", concentration)
         self.rate = positive("rate", rate)
         self.built = True

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import shown
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hyperpriors import Hyperprior
@@ -46,7 +47,7 @@ class Hierarchical(Prior):
         scales: Mapping[str, tuple[Groups, Hyperprior]],
         *,
         trainable: bool = True,
-        **kwargs: object,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         super().__init__(trainable=trainable, **kwargs)
         if not isinstance(scales, Mapping) or not scales or not all(map(_is_scale, scales.items())):

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl.arguments import positive
 from tfbdl.examples import as_array, check_finite
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hierarchical import Hierarchical
 from tfbdl.priors.hyperpriors import HalfCauchy
@@ -48,7 +49,7 @@ class Horseshoe(Hierarchical):
         groups: str | int = "weight",
         *,
         trainable: bool = True,
-        **kwargs: object,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         self.global_scale = positive("scale", scale, "a positive number: that of tau")
         self.groups = groups

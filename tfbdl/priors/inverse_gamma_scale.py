@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from tfbdl.arguments import positive
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.groups import Groups
 from tfbdl.priors.hierarchical import Hierarchical
 from tfbdl.priors.hyperpriors import InverseGamma
@@ -38,7 +39,7 @@ class InverseGammaScale(Hierarchical):
         groups: str | int = "weight",
         *,
         trainable: bool = True,
-        **kwargs: object,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         self.df = positive("df", df, "positive: degrees of freedom")
         self.mode = positive("scale", scale)

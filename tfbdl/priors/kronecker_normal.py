@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbdl import random
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.covariance import Covariance
 from tfbdl.priors.normal import Normal
@@ -35,7 +36,9 @@ class KroneckerNormal(Prior):
             whose shape does not fit.
     """
 
-    def __init__(self, scale: float = 1.0, *, trainable: bool = False, **kwargs: object) -> None:
+    def __init__(
+        self, scale: float = 1.0, *, trainable: bool = False, **kwargs: Unpack[NameAndType]
+    ) -> None:
         super().__init__(trainable=trainable, **kwargs)
         self._scale = Scale(self, "scale", scale)
         self.built = True

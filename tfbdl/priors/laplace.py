@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.elementary import log
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.base import Prior
 from tfbdl.priors.scale import Scale
 
@@ -31,7 +32,9 @@ class Laplace(Prior):
         ValueError: if `scale` is not a positive finite number.
     """
 
-    def __init__(self, scale: float = 1.0, *, trainable: bool = False, **kwargs: object) -> None:
+    def __init__(
+        self, scale: float = 1.0, *, trainable: bool = False, **kwargs: Unpack[NameAndType]
+    ) -> None:
         super().__init__(trainable=trainable, **kwargs)
         self._scale = Scale(self, "scale", scale)
         self.built = True

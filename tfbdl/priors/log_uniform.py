@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import option
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.priors.base import Prior
 
 
@@ -58,7 +59,7 @@ class LogUniform(Prior):
         ValueError: if `approximation` is neither.
     """
 
-    def __init__(self, approximation: str = "molchanov", **kwargs: object) -> None:
+    def __init__(self, approximation: str = "molchanov", **kwargs: Unpack[LayerArguments]) -> None:
         super().__init__(**kwargs)
         self.approximation = option("approximation", approximation, _APPROXIMATIONS)
         self.built = True

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.covariance import Covariance
 from tfbdl.priors.kronecker_normal import KroneckerNormal
 
@@ -38,7 +39,7 @@ class MatrixNormal(KroneckerNormal):
         scale: float = 1.0,
         *,
         trainable: bool = False,
-        **kwargs: object,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         super().__init__(scale, trainable=trainable, **kwargs)
         self._rows = Covariance("row_covariance", row_covariance)

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.covariance import Covariance
 from tfbdl.priors.kronecker_normal import KroneckerNormal
 
@@ -28,7 +29,12 @@ class MultivariateNormal(KroneckerNormal):
     """
 
     def __init__(
-        self, covariance: Any, scale: float = 1.0, *, trainable: bool = False, **kwargs: object
+        self,
+        covariance: Any,
+        scale: float = 1.0,
+        *,
+        trainable: bool = False,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         super().__init__(scale, trainable=trainable, **kwargs)
         self._covariance = Covariance("covariance", covariance)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import shown
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.scale import Scale
 
@@ -41,7 +42,7 @@ class Normal(Prior):
         *,
         sigma: float | None = None,
         trainable: bool = False,
-        **kwargs: object,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         super().__init__(trainable=trainable, **kwargs)
         self.by_fan_in = isinstance(scale, str) and scale == FAN_IN

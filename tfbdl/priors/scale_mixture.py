@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import number
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.base import HALF_LOG_2PI, Prior
 from tfbdl.priors.scale import Scale
 
@@ -44,7 +45,7 @@ class ScaleMixture(Prior):
         sigma2: float = math.exp(-7),
         *,
         trainable: bool = False,
-        **kwargs: object,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         super().__init__(trainable=trainable, **kwargs)
         self.pi = number("pi", pi, lambda p: 0 < p < 1, "in (0, 1): the weight of sigma1")

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from tfbdl.arguments import positive
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.covariance import Covariance
 from tfbdl.priors.kronecker_normal import KroneckerNormal
 
@@ -40,7 +41,7 @@ class SpatialNormal(KroneckerNormal):
         scale: float = 1.0,
         *,
         trainable: bool = False,
-        **kwargs: object,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         super().__init__(scale, trainable=trainable, **kwargs)
         self.lengthscale = positive("lengthscale", lengthscale, "a positive number of positions")

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfbdl import random
 from tfbdl.arguments import positive
+from tfbdl.inherited_arguments import NameAndType, Unpack
 from tfbdl.priors.base import Prior
 from tfbdl.priors.gamma import log_gamma
 from tfbdl.priors.scale import Scale
@@ -36,7 +37,12 @@ class StudentT(Prior):
     """
 
     def __init__(
-        self, df: float = 3.0, scale: float = 1.0, *, trainable: bool = False, **kwargs: object
+        self,
+        df: float = 3.0,
+        scale: float = 1.0,
+        *,
+        trainable: bool = False,
+        **kwargs: Unpack[NameAndType],
     ) -> None:
         super().__init__(trainable=trainable, **kwargs)
         self.df = positive("df", df, "positive: degrees of freedom")
