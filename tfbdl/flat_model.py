@@ -89,6 +89,14 @@ class FlatModel:
         parts = tf.split(theta, self.sizes)
         return [tf.reshape(w, s) for w, s in zip(parts, self.shapes.values(), strict=True)]
 
+    def by_weight(self, theta: np.ndarray) -> dict[str, np.ndarray]:
+        """Rows (..., D) as those of each weight in its own shape, (..., *shape), by its path."""
+        parts = np.split(theta, np.cumsum(self.sizes)[:-1], axis=-1)
+        return {
+            path: part.reshape(*theta.shape[:-1], *shape)
+            for part, (path, shape) in zip(parts, self.shapes.items(), strict=True)
+        }
+
     def __call__(self, theta: tf.Tensor, x: Any, state: Sequence[tf.Tensor] | None = None) -> Any:
         """The outputs for x with the weights theta, shape (D,), and the `state`, now or given."""
         state = self.state if state is None else state

@@ -307,9 +307,10 @@ class SummaryTest(tf.test.TestCase):
         self.assertAllClose(summary.accept_prob, mcmc.draws.accept_prob.mean(axis=0))
         self.assertEqual(summary.num_gradients, mcmc.draws.num_gradients.sum())
         lines = str(summary).splitlines()
-        self.assertRegex(lines[0], "mean +sd +5 % +95 % +ess bulk +ess tail +r hat")
-        self.assertStartsWith(lines[1].strip(), next(iter(summary.quantities)) + "[0,0] ")
-        self.assertLen(lines, 1 + 3 + 3 + 3)
+        self.assertEqual(lines[0], repr(mcmc))
+        self.assertRegex(lines[1], "mean +sd +5 % +95 % +ess bulk +ess tail +r hat")
+        self.assertStartsWith(lines[2].strip(), next(iter(summary.quantities)) + "[0,0] ")
+        self.assertLen(lines, 2 + 3 + 3 + 3)
 
     def test_divergences_are_told(self) -> None:
         """Steps beyond 2 sd are unstable; a trajectory of one or two may still be accepted."""

@@ -3,6 +3,7 @@
 import tempfile
 from typing import Any
 
+import arviz
 import keras
 import numpy as np
 import tensorflow as tf
@@ -78,6 +79,22 @@ class SGMCMCTest(tf.test.TestCase, parameterized.TestCase):
         for call in (posterior.sample, posterior.ensemble):
             with self.assertRaisesRegex(ValueError, "^num_samples=0 must be a positive integer$"):
                 call(0)
+
+    def test_arviz_has_the_samples_in_order(self) -> None:
+        """By the weights' paths, as one chain; what ArviZ says of them is what NumPy says."""
+        posterior = SGMCMC(network()).fit(X, Y, epochs=5, **FIT)
+        given = posterior.to_arviz()
+        theta = posterior.fitted_arrays()["theta"]
+        model = posterior.model
+        start = f"{model.name}/"
+        weights = {v.path.removeprefix(start): tuple(v.shape) for v in model.trainable_variables}
+        self.assertSameElements(given.posterior.data_vars, weights)
+        flat = [given.posterior[path].values for path in weights]
+        self.assertEqual([a.shape for a in flat], [(1, 5, *s) for s in weights.values()])
+        self.assertAllEqual(np.concatenate([a.reshape(5, -1) for a in flat], axis=1), theta)
+        self.assertNotIn("sample_stats", given.groups())
+        means = np.sort(arviz.summary(given, kind="stats", round_to=6)["mean"])
+        self.assertAllClose(means, np.sort(theta.mean(axis=0)), 1e-5, 1e-5)
 
     def test_refusals(self) -> None:
         for name, wrong in (("start", -1), ("every", 0), ("seed", "one"), ("jit_compile", "no")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, optional, positive_integer
 from tfbdl.flat_model import FlatModel
+from tfbdl.inference.arviz import to_arviz
 from tfbdl.inference.method import at_most
 from tfbdl.inference.training_method import Training, TrainingMethod, check_optimizer
 from tfbdl.inference.weight_snapshots import WeightSnapshots
@@ -107,6 +108,16 @@ class SGMCMC(TrainingMethod):
         remarks = [f"{len(theta)} samples of {theta.shape[1]:,} weights"]
         mean, stddev = theta.mean(axis=0), theta.std(axis=0)
         return WeightTable.of(repr(self), self._flat.shapes, mean, stddev, remarks)
+
+    def to_arviz(self) -> Any:
+        """The samples as an `arviz.InferenceData`, of the weights by name, in order, as one chain.
+
+        Raises:
+            ImportError: if ArviZ is missing.
+            NotFittedError: before `fit`.
+        """
+        theta = self._fitted("to_arviz").theta
+        return to_arviz(self._flat.by_weight(theta[:, None]))
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         return self._fitted("fitted_arrays")._asdict()

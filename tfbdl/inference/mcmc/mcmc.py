@@ -12,17 +12,17 @@ import tensorflow as tf
 
 from tfbdl import arguments
 from tfbdl.arguments import boolean, integer, not_negative, optional, positive_integer, verbosity
+from tfbdl.inference.arviz import to_arviz
 from tfbdl.inference.initial_points import PosteriorStarts, initial_points, points_of
 from tfbdl.inference.log_posterior import in_type
 from tfbdl.inference.mcmc import kernels
-from tfbdl.inference.mcmc.arviz import to_arviz
 from tfbdl.inference.mcmc.chains import Chains
 from tfbdl.inference.mcmc.kernels import Kernel
 from tfbdl.inference.mcmc.progress import ChainProgress
 from tfbdl.inference.mcmc.stepping import Draws, Result
 from tfbdl.inference.mcmc.storage import ChainStorage
 from tfbdl.inference.mcmc.strategy import checked_strategy
-from tfbdl.inference.mcmc.summary import ChainSummary, by_weight
+from tfbdl.inference.mcmc.summary import ChainSummary
 from tfbdl.inference.method import Method, at_most
 from tfbdl.inference.target import Prior, Target, TargetMethod
 from tfbdl.likelihoods import LikelihoodLike
@@ -279,7 +279,7 @@ class MCMC(TargetMethod):
             ImportError: if ArviZ is missing.
             NotFittedError: before `fit`.
         """
-        return to_arviz(self._fitted("to_arviz").draws, self._by_weight())
+        return to_arviz(**self._fitted("to_arviz").draws.statistics(), weights=self._by_weight())
 
     def fitted_arrays(self) -> dict[str, np.ndarray]:
         draws, step_size, _ = self._fitted("fitted_arrays")
@@ -296,4 +296,4 @@ class MCMC(TargetMethod):
 
     def _by_weight(self) -> dict[str, np.ndarray]:
         """The samples of each weight tensor, (S, C, ...), by its path; of a density as "theta"."""
-        return {"theta": self.theta} if self._flat is None else by_weight(self.theta, self._flat)
+        return {"theta": self.theta} if self._flat is None else self._flat.by_weight(self.theta)

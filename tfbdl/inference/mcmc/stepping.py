@@ -56,6 +56,12 @@ class Draws(NamedTuple):
         unknown = {"energy": np.full_like(arrays["log_prob"], np.nan)}
         return cls(*({**unknown, **arrays}[name] for name in cls._fields))
 
+    def statistics(self) -> dict[str, tf.Tensor]:
+        """All but theta, by ArviZ's names; the energy where the kernel knows it."""
+        names = ("lp", "acceptance_rate", "diverging", "n_steps", "energy")
+        known = dict(zip(names, self[1:], strict=True))
+        return known if np.isfinite(self.energy).all() else {n: known[n] for n in names[:-1]}
+
 
 class Result(NamedTuple):
     """The result of a run.

@@ -10,7 +10,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tfbdl.flat_model import FlatModel
 from tfbdl.inference.mcmc.diagnostics import TAILS, bfmi, ess, rhat
 from tfbdl.inference.mcmc.stepping import Draws
 from tfbdl.inference.weight_table import WeightTable
@@ -112,15 +111,6 @@ class ChainSummary:
             for field in ("mean", "stddev")
         )
         return WeightTable.of(self.title, shapes, mean, stddev, _remarks(self))
-
-
-def by_weight(theta: np.ndarray, flat: FlatModel) -> dict[str, np.ndarray]:
-    """Samples (S, C, D) as those of each weight in its own shape, (S, C, ...), by its path."""
-    parts = np.split(theta, np.cumsum(flat.sizes)[:-1], axis=2)
-    return {
-        path: part.reshape(*part.shape[:2], *shape)
-        for part, (path, shape) in zip(parts, flat.shapes.items(), strict=True)
-    }
 
 
 def _element_table(summary: ChainSummary) -> Table:
