@@ -116,6 +116,19 @@ def test_chains_are_means_over_what_they_keep(made: dict[str, Any]) -> None:
     np.testing.assert_allclose(last.said.p, (2 * mean + third) / 3, atol=1e-6)
 
 
+def test_parts_of_a_chain_are_one(made: dict[str, Any]) -> None:
+    """What its first part has cost counts once, and so does its mode."""
+    savedir, (first, second) = made["savedir"], made["chains"]
+    third = some()
+    leave(savedir, ("sghmc", 5), {3: third}, [720.0] * 3, start="sghmc_0")
+    curve = answers.curves(savedir)["SGHMC"]
+    assert [(a.epochs, round(a.hours, 6)) for a in curve] == [(12, 8.4), (16, 8.8), (19, 9.4)]
+    samples = [first[2], first[4], third, second[2], second[4]]
+    weights = [1 / 6] * 3 + [1 / 4] * 2
+    expected = np.average(samples, axis=0, weights=weights)
+    np.testing.assert_allclose(curve[2].said.p, expected, atol=1e-6)
+
+
 def test_a_run_is_begun_once(made: dict[str, Any]) -> None:
     """Chains alone may go on for longer."""
     savedir = made["savedir"]

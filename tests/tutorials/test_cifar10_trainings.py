@@ -162,6 +162,22 @@ class TrainingsTest(parameterized.TestCase):
         temperatures = predictions.notes(self.folder / "parts_0" / predictions.TEMPERATURES)
         self.assertEqual(list(temperatures), [1, 2, 3, 4])
 
+    def test_a_chain_goes_on_behind_another(self) -> None:
+        """It begins with its weights, float16; costs add up, and samples of both count."""
+        flags = ("--name", "linked", "--burn_in", "0", "--learning_rate", "1e-9")
+        first = self.run_command("sghmc", *flags, "--epochs", "2", "--temperature", "0")
+        behind = ("--start", "linked_0", "--number", "7", "--temperature", "0")
+        second = self.run_command("sghmc", *flags, "--epochs", "3", *behind)
+        for p in second.values():  # hardly anything moves at this rate
+            np.testing.assert_allclose(p, first[2], atol=0.02)
+        (*_, last) = answers.curves(self.folder)["linked"]
+        self.assertEqual(last.epochs, 30 + 2 + 3)
+        np.testing.assert_allclose(
+            last.said.p, np.mean([*first.values(), *second.values()], axis=0), atol=1e-6
+        )
+        with self.assertRaisesRegex(FileNotFoundError, "none_3.npz is missing; train it first$"):
+            self.run_command("sghmc", *flags, "--number", "8", "--start", "none_3")
+
     def test_cycles_give_a_sample_at_their_end(self) -> None:
         """There, and nowhere else, is the rate next to 0, and nothing said of temperatures."""
         flags = ("--cyclical", "--every", "2", "--burn_in", "2", "--epochs", "6")

@@ -78,6 +78,9 @@ def parser() -> argparse.ArgumentParser:
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
         if function is trainings.sampler:
+            command.add_argument(
+                "--start", help="the chain that it goes on behind; by default it begins at a mode"
+            )
             command.add_argument("--burn_in", type=int, default=10, help="epochs without samples")
             command.add_argument("--every", type=int, default=1, help="epochs between two samples")
             command.add_argument(

@@ -88,26 +88,39 @@ class Run(NamedTuple):
     def has_ended(self) -> bool:
         return self.settings["epochs"] in kept_epochs(self.folder)
 
-    def answers(self) -> list[Answer]:
-        """All that it has kept, with what the mode has cost that it starts from.
+    @property
+    def start(self) -> Run | None:
+        """The run where it starts: the mode of its number, or the chain behind which it goes on.
 
         Raises:
-            FileNotFoundError: if the seconds of an epoch are missing.
+            FileNotFoundError: if that is missing.
         """
-        given = kept(self.folder)
-        before, hours = 0, 0.0
-        if given and self.settings["command"] in FROM_MODES:
-            mode = self.folder.parent / f"map_{self.settings['number']}"
-            if not (mode / SETTINGS).exists():
-                number = self.settings["number"]
-                raise FileNotFoundError(
-                    f"{mode} is missing, where {self.folder.name} starts; restore --number {number}"
-                )
-            before = settings_of(mode)["epochs"]
-            hours = hours_of(mode, before)
-        return [
-            Answer(before + e, hours + hours_of(self.folder, e), said) for e, said in given.items()
-        ]
+        if self.settings["command"] not in FROM_MODES:
+            return None
+        number = self.settings["number"]
+        folder = self.folder.parent / (self.settings.get("start") or f"map_{number}")
+        if not (folder / SETTINGS).exists():
+            raise FileNotFoundError(
+                f"{folder} is missing, where {self.folder.name} starts; restore --number {number}"
+            )
+        return Run(folder, settings_of(folder))
+
+    def spent(self, epochs: int) -> tuple[int, float]:
+        """Epochs and hours after so many of its own, with those of all that led to its start."""
+        before, hours = self.start.spent_in_all() if self.start else (0, 0.0)
+        return before + epochs, hours + hours_of(self.folder, epochs)
+
+    def spent_in_all(self) -> tuple[int, float]:
+        """The epochs and hours of `spent` at its end."""
+        return self.spent(self.settings["epochs"])
+
+    def answers(self) -> list[Answer]:
+        """All that it has kept, with what has been spent until then.
+
+        Raises:
+            FileNotFoundError: if its start, or the seconds of an epoch, are missing.
+        """
+        return [Answer(*self.spent(epoch), said) for epoch, said in kept(self.folder).items()]
 
 
 def hours_of(folder: Path, epochs: int) -> float:
@@ -211,14 +224,22 @@ def together(answers: Sequence[Answer]) -> list[Answer]:
 
 def of_chains(group: Sequence[Run]) -> list[Answer]:
     """Means over the samples of all chains; of one that is shorter than others, over all its."""
-    chains = [chain for run in group if (chain := samples(run))]
+    gone_on = {run.settings.get("start") for run in group}
+    ends = [run for run in group if run.folder.name not in gone_on]
+    chains = [chain for run in ends if (chain := samples(run))]
     longest = max(map(len, chains), default=0)
     at_once = ([chain[: k + 1][-1] for chain in chains] for k in range(longest))
     return [together(answers)[-1] for answers in at_once]
 
 
 def samples(run: Run) -> list[Answer]:
-    """Means over the samples that one chain has kept so far."""
-    answers = run.answers()
+    """Means over the samples that one chain has kept so far, in all its parts."""
+    answers = [answer for part in parts(run) for answer in part.answers()]
     averaged = means(answer.said for answer in answers)
     return [answer._replace(said=said) for answer, said in zip(answers, averaged, strict=True)]
+
+
+def parts(run: Run) -> list[Run]:
+    """The runs that make the chain that ends with this one, the first first."""
+    before = run.start if run.settings.get("start") else None
+    return [*(parts(before) if before else ()), run]

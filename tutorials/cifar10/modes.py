@@ -27,6 +27,13 @@ def at_mode(
     return loaded(args.results / "weights" / f"map_{args.number}.npz", precision)
 
 
+def start_of_chain(args: argparse.Namespace) -> keras.Model:
+    """The network where a chain starts: at a mode, or where another chain has ended."""
+    if args.start is None:
+        return scaled_to_prior(at_mode(args))
+    return loaded(args.results / "weights" / f"{args.start}.npz")
+
+
 def scaled_to_prior(model: keras.Model) -> keras.Model:
     """Scales convolutions, so that kernels have the prior's mean square, and the function stays.
 
@@ -51,19 +58,19 @@ def restore(args: argparse.Namespace) -> None:
 
 
 def save_weights(args: argparse.Namespace, model: keras.Model) -> None:
-    """Writes the weights of a mode, float16."""
+    """Writes the weights where a run has ended, float16."""
     write(weights_file(args), {f"w{i}": w for i, w in enumerate(model.get_weights())})
 
 
 def loaded(path: Path, precision: float | None = problem.PRIOR_PRECISION) -> keras.Model:
     """The network with the weights of a file."""
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing; train the mode first")
+        raise FileNotFoundError(f"{path} is missing; train it first")
     arrays, model = read(path), problem.network(precision)
     model.set_weights([arrays[f"w{i}"] for i in range(len(model.weights))])
     return model
 
 
 def weights_file(args: argparse.Namespace) -> Path:
-    """The weights of the mode that a command trains or restores."""
+    """The weights that a command leaves or restores."""
     return args.results / "weights" / f"{folder_of(args).name}.npz"

@@ -19,7 +19,7 @@ import tfbdl
 from tfbdl import inference, layers, optimizers
 from tutorials.cifar10 import problem
 from tutorials.cifar10.answers import SAMPLERS, begin, folder_of
-from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior
+from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior, start_of_chain
 from tutorials.cifar10.predictions import (
     COSTS,
     Costs,
@@ -154,6 +154,9 @@ def around_mode(
 def sampler(args: argparse.Namespace) -> None:
     """A chain of SGLD, SGHMC, or either preconditioned, from the mode of its number.
 
+    With `--start` it goes on where another chain has ended, under a number of its own, so that a
+    long chain is made in parts, of which the weights at their ends are all that is handed on.
+
     Chains of several numbers start at as many members of the ensemble. They do with mini-batches
     what MCLMC from an ensemble does with all data, each step of which would be an epoch.
 
@@ -183,7 +186,7 @@ def sampler(args: argparse.Namespace) -> None:
         seed=args.number,
         **({"momentum": args.momentum} if has_momentum else {}),
     )
-    model = problem.compiled(scaled_to_prior(at_mode(args)), optimizer)
+    model = problem.compiled(start_of_chain(args), optimizer)
     chain = inference.SGMCMC(model, start=args.burn_in, every=args.every, seed=args.number)
     folder = folder_of(args)
     each: list[keras.callbacks.Callback] = [
@@ -193,6 +196,7 @@ def sampler(args: argparse.Namespace) -> None:
         each.append(KineticTemperatures(folder, cycle))
     fitted(chain.fit, args, *each)
     keep_shifted(folder, args.epochs, chain, args.S)
+    save_weights(args, model)
 
 
 def sgd(args: argparse.Namespace) -> keras.optimizers.Optimizer:
