@@ -101,7 +101,8 @@ class MaximumCalibrationError(BinnedCalibration):
         super().__init__(num_bins, from_logits, name, dtype)
 
     def result(self) -> tf.Tensor:
-        return tf.reduce_max(tf.math.divide_no_nan(tf.abs(self.gap), self.weight))
+        gaps = tf.math.divide_no_nan(tf.abs(self.gap), self.weight)
+        return tensor_checks.unless_nan(tf.reduce_sum(gaps), tf.reduce_max(gaps))
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import boolean, number
-from tfbdl.metrics import array_checks, crps
+from tfbdl.metrics import array_checks, crps, eager
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
@@ -87,7 +87,7 @@ def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:
             f"stddev has {array_checks.first(stddev, stddev <= 0)}; give positive standard "
             "deviations"
         )
-    return float(np.mean(crps.of_normal(y, mean, stddev)))
+    return eager.mean(crps.of_normal, y, mean, stddev)
 
 
 def crps_samples(y: ArrayLike, samples: ArrayLike, *, fair: bool = False) -> float:
@@ -111,7 +111,7 @@ def crps_samples(y: ArrayLike, samples: ArrayLike, *, fair: bool = False) -> flo
     y, samples = array_checks.with_samples(y, samples)
     if fair and len(samples) < 2:
         raise ValueError(f"fair={fair} needs two samples at least; samples has {len(samples)}")
-    return float(np.mean(crps.of_samples(y, samples, axis=0, fair=fair)))
+    return eager.mean(crps.of_samples, y, samples, axis=0, fair=fair)
 
 
 def _check_interval(lower: np.ndarray, upper: np.ndarray) -> None:

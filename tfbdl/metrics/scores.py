@@ -131,7 +131,8 @@ class NegativeLogLikelihood(ClassMean):
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         log_p = tensor_checks.class_log_probabilities(y_pred, self.from_logits)
         label, log_p = tensor_checks.labels(y_true, log_p)
-        return -tf.gather(log_p, label, axis=1, batch_dims=1)
+        of_label = -tf.gather(log_p, label, axis=1, batch_dims=1)
+        return tensor_checks.unless_nan(tf.reduce_sum(log_p, axis=-1), of_label)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

@@ -30,12 +30,12 @@ def class_probabilities(y_pred: Any, from_logits: bool, name: str = "y_pred") ->
         (p < -ROUNDING) | (p > 1.0 + ROUNDING),
         f"{name} leaves [0, 1]: it looks like logits; use from_logits=True or apply softmax",
     )
-    p = refuse(
+    p = tf.clip_by_value(p, 0.0, 1.0)
+    return refuse(
         p,
         tf.abs(tf.reduce_sum(p, axis=-1, keepdims=True) - 1.0) > SUM_TOLERANCE,
         f"{name} has a row that does not sum to one; end the model in softmax",
     )
-    return tf.clip_by_value(p, 0.0, 1.0)
 
 
 def class_log_probabilities(y_pred: Any, from_logits: bool) -> tf.Tensor:
