@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from tfbdl.metrics.agreement import Agreement, TotalVariation, agreement, total_variation
 from tfbdl.metrics.bootstrap import confidence_interval
-from tfbdl.metrics.brier_decomposition import BrierDecomposition
+from tfbdl.metrics.brier_decomposition import (
+    BrierComponents,
+    BrierDecomposition,
+    brier_decomposition,
+)
 from tfbdl.metrics.calibration import (
     Reliability,
     adaptive_calibration_error,
@@ -62,10 +66,8 @@ from tfbdl.metrics.regression import (
 )
 from tfbdl.metrics.regression_metrics import IntervalCoverage, IntervalScore, NormalCRPS, SampleCRPS
 from tfbdl.metrics.scores import (
-    BrierComponents,
     BrierScore,
     NegativeLogLikelihood,
-    brier_decomposition,
     brier_score,
     negative_log_likelihood,
 )

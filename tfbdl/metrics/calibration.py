@@ -9,11 +9,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import array_checks
-from tfbdl.metrics.bins import bin_index, number_of_bins
+from tfbdl.metrics import array_checks, eager
+from tfbdl.metrics.bins import number_of_bins
+from tfbdl.metrics.events import of_classes, of_confidence
+from tfbdl.metrics.tensor_checks import unless_nan
 from tfbdl.metrics.ties import average_over_ties
+from tfbdl.metrics.top_class import top_class
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +46,13 @@ def reliability(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Reliability:
     Raises:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
-    num_bins = number_of_bins(num_bins)
-    confidence, correct = top_class(*array_checks.classes(y, p))
-    index = bin_index(confidence, num_bins)
-    count = np.bincount(index, minlength=num_bins)
-    per_example = np.where(count > 0, count, np.nan)
-    return Reliability(
-        np.bincount(index, weights=confidence, minlength=num_bins) / per_example,
-        np.bincount(index, weights=correct, minlength=num_bins) / per_example,
-        count,
-    )
+
+    def sums(p: tf.Tensor, outcome: tf.Tensor) -> list[tf.Tensor]:
+        return [tf.ones_like(p), p, outcome]
+
+    count, confidence, correct = of_confidence(sums, lambda *s: tf.stack(s)[:, 0], y, p, num_bins)
+    per_example = np.where(count > 0.0, count, np.nan)
+    return Reliability(confidence / per_example, correct / per_example, count.astype(np.int64))
 
 
 def expected_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -59,9 +60,7 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
 
     Arguments and errors as in `reliability`.
     """
-    bins = reliability(y, p, num_bins)
-    gaps = np.nan_to_num(np.abs(bins.accuracy - bins.confidence))
-    return float(gaps @ bins.count / bins.count.sum())
+    return float(of_confidence(gaps, mean_gap, y, p, num_bins)[0])
 
 
 def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -69,8 +68,7 @@ def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) ->
 
     Arguments and errors as in `reliability`.
     """
-    bins = reliability(y, p, num_bins)
-    return float(np.nanmax(np.abs(bins.accuracy - bins.confidence)))
+    return float(of_confidence(gaps, largest_gap, y, p, num_bins)[0])
 
 
 def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -85,7 +83,7 @@ def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     Arguments and errors as in `reliability`.
     """
     num_bins = number_of_bins(num_bins)
-    return adaptive_error(*top_class(*array_checks.classes(y, p)), num_bins)
+    return adaptive_error(*eager.computed(top_class, *array_checks.classes(y, p)), num_bins)
 
 
 def classwise_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -96,13 +94,7 @@ def classwise_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) 
 
     Arguments and errors as in `reliability`.
     """
-    num_bins = number_of_bins(num_bins)
-    y, p = array_checks.classes(y, p)
-    errors = []
-    for c in range(p.shape[1]):
-        gaps = np.bincount(bin_index(p[:, c], num_bins), weights=p[:, c] - (y == c))
-        errors.append(np.abs(gaps).sum() / len(y))
-    return float(np.mean(errors))
+    return float(of_classes(gaps, mean_gap, y, p, num_bins).mean())
 
 
 def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -116,7 +108,7 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     Arguments and errors as in `reliability`; a ValueError, too, if no bin has two examples.
     """
     num_bins = number_of_bins(num_bins)
-    confidence, correct = top_class(*array_checks.classes(y, p))
+    confidence, correct = eager.computed(top_class, *array_checks.classes(y, p))
     error = debiased_error(confidence, correct, num_bins)
     if math.isnan(error):
         raise ValueError(
@@ -124,6 +116,23 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
             "bins"
         )
     return error
+
+
+def gaps(p: tf.Tensor, outcome: tf.Tensor) -> list[tf.Tensor]:
+    """What is summed in bins of forecasts: 1, and outcome - p, both of the shape of p, (N, K)."""
+    return [tf.ones_like(p), outcome - p]
+
+
+def mean_gap(weight: tf.Tensor, gap: tf.Tensor) -> tf.Tensor:
+    """The calibration error of K events, from the sums of `gaps` in bins, shape (K, num_bins)."""
+    total = tf.reduce_sum(tf.abs(gap), axis=1)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(weight, axis=1))
+
+
+def largest_gap(weight: tf.Tensor, gap: tf.Tensor) -> tf.Tensor:
+    """The largest of a bin, of K events, from the sums of `gaps` in bins, shape (K, num_bins)."""
+    of_bins = tf.math.divide_no_nan(tf.abs(gap), weight)
+    return unless_nan(tf.reduce_sum(of_bins, axis=1), tf.reduce_max(of_bins, axis=1))
 
 
 def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:
@@ -144,8 +153,3 @@ def debiased_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -
             total += n * ((a - c) ** 2 - a * (1.0 - a) / (n - 1))
             count += n
     return math.sqrt(max(total / count, 0.0)) if count else math.nan
-
-
-def top_class(y: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The largest probability, and whether its class is the label; both of shape (N,)."""
-    return p.max(axis=1), p.argmax(axis=1) == y

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
-from tfbdl.arguments import boolean
-from tfbdl.metrics import array_checks, tensor_checks
+from tfbdl.metrics import tensor_checks
 from tfbdl.metrics.binned_classes import BinnedClasses
-from tfbdl.metrics.bins import inner_edges, number_of_bins
-from tfbdl.metrics.tensor_positions import as_examples
+from tfbdl.metrics.binned_metric import BinnedMetric
+from tfbdl.metrics.calibration import gaps, largest_gap, mean_gap
 
 
-class BinnedCalibration(keras.metrics.Metric):
+class BinnedCalibration(BinnedMetric):
     """Sums per bin of confidence, from which a calibration error follows.
 
     `sample_weight` is taken: an example of weight 2 counts as two.
@@ -29,6 +26,9 @@ class BinnedCalibration(keras.metrics.Metric):
         ValueError: if num_bins is no positive integer.
     """
 
+    sums = ("weight", "gap")
+    summands = staticmethod(gaps)
+
     def __init__(
         self,
         num_bins: int = 15,
@@ -36,37 +36,12 @@ class BinnedCalibration(keras.metrics.Metric):
         name: str | None = None,
         dtype: str = "float64",
     ) -> None:
-        super().__init__(**array_checks.of_keras(name, dtype))
-        self.num_bins = number_of_bins(num_bins)
-        self.from_logits = boolean("from_logits", from_logits)
-        shape = (self.num_bins,)
-        self.weight = self.add_variable(shape, "zeros", dtype=self.dtype, name="weight")
-        self.gap = self.add_variable(shape, "zeros", dtype=self.dtype, name="gap")
+        super().__init__(num_bins, from_logits, name, dtype)
+        self.add_sums((self.num_bins,))
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds a batch.
-
-        Args:
-            y_true: integer labels, shape (B,) or (B, 1); or (B, ...) of positions.
-            y_pred: class probabilities or logits, shape (B, C) or (B, ..., C); or of class 1,
-                shape (B, 1).
-            sample_weight: a weight an example, or a position, or None.
-        """
-        y_true, y_pred, sample_weight = as_examples(y_true, y_pred, sample_weight)
-        p = tensor_checks.class_probabilities(y_pred, self.from_logits)
-        confidence, correct = tensor_checks.top_class(y_true, p)
-        weight = tf.ones_like(confidence)
-        if sample_weight is not None:
-            weight *= tensor_checks.weights_of(sample_weight, weight)
-        edges = tf.constant(inner_edges(self.num_bins), confidence.dtype)
-        index = tf.searchsorted(edges, confidence, side="left")
-        for total, values in ((self.weight, weight), (self.gap, weight * (correct - confidence))):
-            sums = tf.math.unsorted_segment_sum(values, index, self.num_bins)
-            total.assign(total + tf.cast(sums, self.dtype))
-
-    def get_config(self) -> dict[str, Any]:
-        config = {"num_bins": self.num_bins, "from_logits": self.from_logits}
-        return {**super().get_config(), **config}
+    def events(self, label: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        confidence, correct = tensor_checks.confidences(label, p)
+        return confidence[:, None], correct[:, None]
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -83,8 +58,7 @@ class ExpectedCalibrationError(BinnedCalibration):
         super().__init__(num_bins, from_logits, name, dtype)
 
     def result(self) -> tf.Tensor:
-        gaps = tf.reduce_sum(tf.abs(self.gap))
-        return tf.math.divide_no_nan(gaps, tf.reduce_sum(self.weight))
+        return mean_gap(*self.totals())[0]
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -101,8 +75,7 @@ class MaximumCalibrationError(BinnedCalibration):
         super().__init__(num_bins, from_logits, name, dtype)
 
     def result(self) -> tf.Tensor:
-        gaps = tf.math.divide_no_nan(tf.abs(self.gap), self.weight)
-        return tensor_checks.unless_nan(tf.reduce_sum(gaps), tf.reduce_max(gaps))
+        return largest_gap(*self.totals())[0]
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -110,6 +83,7 @@ class ClasswiseCalibrationError(BinnedClasses):
     """`classwise_calibration_error` over batches; arguments as in `BinnedClasses`."""
 
     sums = ("weight", "gap")
+    summands = staticmethod(gaps)
 
     def __init__(
         self,
@@ -121,9 +95,5 @@ class ClasswiseCalibrationError(BinnedClasses):
     ) -> None:
         super().__init__(num_classes, num_bins, from_logits, name, dtype)
 
-    def summands(self, p: tf.Tensor, outcome: tf.Tensor) -> list[tf.Tensor]:
-        return [tf.ones_like(p), outcome - p]
-
     def result(self) -> tf.Tensor:
-        gaps = tf.reduce_sum(tf.abs(self.gap))
-        return tf.math.divide_no_nan(gaps, tf.reduce_sum(self.weight))
+        return tf.reduce_mean(mean_gap(*self.totals()))

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import number
-from tfbdl.metrics import array_checks
+from tfbdl.metrics import array_checks, eager, rules
 from tfbdl.metrics.ties import average_over_ties
+from tfbdl.metrics.top_class import top_class
 
 
 def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
@@ -125,7 +126,7 @@ def area_under_risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike)
 
     Arguments and errors as in `error_auroc`.
     """
-    return float(risk_coverage(y, p, uncertainty).risk.mean())
+    return area(*_errors(y, p, uncertainty))
 
 
 def area_under_generalized_risk_coverage(
@@ -174,6 +175,11 @@ def risks(errors: np.ndarray, uncertainty: np.ndarray) -> RiskCoverage:
     return RiskCoverage(count / len(errors), np.cumsum(expected) / count)
 
 
+def area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
+    """`area_under_risk_coverage` from flags of the errors; both of shape (N,)."""
+    return float(risks(errors, uncertainty).risk.mean())
+
+
 def generalized_area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
     """`area_under_generalized_risk_coverage` from flags of the errors; both of shape (N,)."""
     curve = risks(errors, uncertainty)
@@ -207,8 +213,9 @@ def _errors(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> tuple[np.ndar
     if len(shape) > 1 and np.shape(uncertainty) == shape:
         uncertainty = np.ravel(uncertainty)
     uncertainty = array_checks.vector("uncertainty", uncertainty)
-    array_checks.same_length("uncertainty", uncertainty, "y", y)
-    return p.argmax(axis=1) != y, uncertainty
+    rules.same_length("uncertainty", uncertainty, "y", y)
+    _, correct = eager.computed(top_class, y, p)
+    return ~correct, uncertainty
 
 
 def _pooled(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -12,11 +12,11 @@ from tfbdl.metrics import tensor_checks
 from tfbdl.metrics.bins import number_of_bins
 from tfbdl.metrics.calibration import adaptive_error, debiased_error
 from tfbdl.metrics.detection import (
+    area,
     area_of_flags,
     excess_area,
     generalized_area,
     precision_of_flags,
-    risks,
 )
 from tfbdl.metrics.kept_scores import KeptScores
 from tfbdl.metrics.tensor_positions import as_examples
@@ -53,7 +53,7 @@ class RankedMetric(KeptScores):
         """
         y_true, y_pred, counted = as_examples(y_true, y_pred)
         p = tensor_checks.class_probabilities(y_pred, self.from_logits)
-        confidence, correct = tensor_checks.top_class(y_true, p)
+        confidence, correct = tensor_checks.confidences(*tensor_checks.labels(y_true, p))
         if counted is not None:
             confidence, correct = (v[counted > 0] for v in (confidence, correct))
         self.keep(confidence, correct, sample_weight)
@@ -62,8 +62,29 @@ class RankedMetric(KeptScores):
         return {**super().get_config(), "from_logits": self.from_logits}
 
 
+class RankedInBins(RankedMetric):
+    """A `RankedMetric` in bins of as many examples each.
+
+    Args:
+        num_bins: the number of them.
+        from_logits: whether the outputs are logits; probabilities by default.
+        name: the name in logs.
+        dtype: the type of the result.
+
+    Raises:
+        ValueError: if num_bins is no positive integer.
+    """
+
+    def __init__(self, num_bins: int, from_logits: bool, name: str | None, dtype: str) -> None:
+        super().__init__(from_logits, name, dtype)
+        self.num_bins = number_of_bins(num_bins)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_bins": self.num_bins}
+
+
 @keras.saving.register_keras_serializable(package="tfbdl")
-class AdaptiveCalibrationError(RankedMetric):
+class AdaptiveCalibrationError(RankedInBins):
     """`adaptive_calibration_error` over batches; arguments as in `RankedMetric`, and num_bins.
 
     Raises:
@@ -77,18 +98,14 @@ class AdaptiveCalibrationError(RankedMetric):
         name: str = "adaptive_calibration_error",
         dtype: str = "float64",
     ) -> None:
-        super().__init__(from_logits, name, dtype)
-        self.num_bins = number_of_bins(num_bins)
+        super().__init__(num_bins, from_logits, name, dtype)
 
     def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
         return adaptive_error(scores, flags, self.num_bins)
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_bins": self.num_bins}
-
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class DebiasedCalibrationError(RankedMetric):
+class DebiasedCalibrationError(RankedInBins):
     """`debiased_calibration_error` over batches; arguments as in `RankedMetric`, and num_bins.
 
     The result is NaN until a bin has two examples.
@@ -104,14 +121,10 @@ class DebiasedCalibrationError(RankedMetric):
         name: str = "debiased_calibration_error",
         dtype: str = "float64",
     ) -> None:
-        super().__init__(from_logits, name, dtype)
-        self.num_bins = number_of_bins(num_bins)
+        super().__init__(num_bins, from_logits, name, dtype)
 
     def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
         return debiased_error(scores, flags, self.num_bins)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_bins": self.num_bins}
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -162,7 +175,7 @@ class AreaUnderRiskCoverage(RankedMetric):
         super().__init__(from_logits, name, dtype)
 
     def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return float(risks(~flags, -scores).risk.mean())
+        return area(~flags, -scores)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import boolean, number
-from tfbdl.metrics import array_checks, crps, eager
+from tfbdl.metrics import array_checks, crps, eager, intervals
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
@@ -25,7 +25,7 @@ def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float
     """
     y, lower, upper = array_checks.alike(y=y, lower=lower, upper=upper)
     _check_interval(lower, upper)
-    return float(np.mean((lower <= y) & (y <= upper)))
+    return eager.mean(intervals.covered, y, lower, upper)
 
 
 def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
@@ -62,8 +62,7 @@ def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: floa
     level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
     y, lower, upper = array_checks.alike(y=y, lower=lower, upper=upper)
     _check_interval(lower, upper)
-    outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
-    return float(np.mean(upper - lower + 2.0 / (1.0 - level) * outside))
+    return eager.mean(intervals.score, y, lower, upper, level=level)
 
 
 def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:

@@ -8,11 +8,12 @@ import keras
 import tensorflow as tf
 
 from tfbdl.arguments import boolean, number
-from tfbdl.metrics import array_checks, crps, tensor_checks
+from tfbdl.metrics import crps, intervals, tensor_checks
+from tfbdl.metrics.example_mean import ExampleMean
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class IntervalCoverage(keras.metrics.Mean):
+class IntervalCoverage(ExampleMean):
     """`interval_coverage` over batches.
 
     The outputs have shape (B, 2 D): D lower ends and D upper ends; the targets have shape (B, D),
@@ -24,26 +25,15 @@ class IntervalCoverage(keras.metrics.Mean):
     """
 
     def __init__(self, name: str = "interval_coverage", dtype: str = "float64") -> None:
-        super().__init__(**array_checks.of_keras(name, dtype))
+        super().__init__(name, dtype)
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds a batch.
-
-        Args:
-            y_true: targets, shape (B, D).
-            y_pred: intervals, shape (B, 2 D).
-            sample_weight: a weight an example, or None.
-        """
-        y, lower, upper = tensor_checks.halves(y_true, y_pred, "D lower ends, then D upper ends")
-        width = tensor_checks.refuse(
-            upper - lower, lower > upper, "y_pred has a lower end above its upper"
-        )
-        covered = tf.cast((lower <= y) & (y <= upper), width.dtype)
-        _weighted(super(), tensor_checks.unless_nan(width, covered), sample_weight)
+    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        y, lower, upper = _with_intervals(y_true, y_pred)
+        return tensor_checks.unless_nan(upper - lower, intervals.covered(y, lower, upper))
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class IntervalScore(keras.metrics.Mean):
+class IntervalScore(ExampleMean):
     """`interval_score` over batches, of central intervals.
 
     Outputs, targets and `sample_weight` as in `IntervalCoverage`.
@@ -60,30 +50,18 @@ class IntervalScore(keras.metrics.Mean):
     def __init__(
         self, level: float = 0.95, name: str = "interval_score", dtype: str = "float64"
     ) -> None:
-        super().__init__(**array_checks.of_keras(name, dtype))
+        super().__init__(name, dtype)
         self.level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds a batch.
-
-        Args:
-            y_true: targets, shape (B, D).
-            y_pred: intervals, shape (B, 2 D).
-            sample_weight: a weight an example, or None.
-        """
-        y, lower, upper = tensor_checks.halves(y_true, y_pred, "D lower ends, then D upper ends")
-        width = tensor_checks.refuse(
-            upper - lower, lower > upper, "y_pred has a lower end above its upper"
-        )
-        outside = tf.nn.relu(lower - y) + tf.nn.relu(y - upper)
-        _weighted(super(), width + 2.0 / (1.0 - self.level) * outside, sample_weight)
+    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        return intervals.score(*_with_intervals(y_true, y_pred), self.level)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "level": self.level}
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class NormalCRPS(keras.metrics.Mean):
+class NormalCRPS(ExampleMean):
     """`crps_normal` over batches.
 
     The outputs have shape (B, 2 D): D means and D standard deviations; the targets have shape
@@ -100,17 +78,10 @@ class NormalCRPS(keras.metrics.Mean):
     def __init__(
         self, from_raw: bool = False, name: str = "normal_crps", dtype: str = "float64"
     ) -> None:
-        super().__init__(**array_checks.of_keras(name, dtype))
+        super().__init__(name, dtype)
         self.from_raw = boolean("from_raw", from_raw)
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds a batch.
-
-        Args:
-            y_true: targets, shape (B, D).
-            y_pred: means and scales, shape (B, 2 D).
-            sample_weight: a weight an example, or None.
-        """
+    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         y, mean, stddev = tensor_checks.halves(
             y_true, y_pred, "D means, then D standard deviations"
         )
@@ -119,14 +90,14 @@ class NormalCRPS(keras.metrics.Mean):
         stddev = tensor_checks.refuse(
             stddev, stddev <= 0, "y_pred has a standard deviation that is not positive"
         )
-        _weighted(super(), crps.of_normal(y, mean, stddev), sample_weight)
+        return crps.of_normal(y, mean, stddev)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_raw": self.from_raw}
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class SampleCRPS(keras.metrics.Mean):
+class SampleCRPS(ExampleMean):
     """`crps_samples` over batches.
 
     The outputs are S samples of each target: shape (B, S, D) for targets of shape (B, D), or
@@ -145,28 +116,21 @@ class SampleCRPS(keras.metrics.Mean):
     def __init__(
         self, fair: bool = False, name: str = "sample_crps", dtype: str = "float64"
     ) -> None:
-        super().__init__(**array_checks.of_keras(name, dtype))
+        super().__init__(name, dtype)
         self.fair = boolean("fair", fair)
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds a batch.
-
-        Args:
-            y_true: targets, shape (B, D).
-            y_pred: samples, shape (B, S, D).
-            sample_weight: a weight an example, or None.
-        """
+    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         y, samples = tensor_checks.samples_of(y_true, y_pred)
         if self.fair and samples.shape[1] == 1:
             raise ValueError("fair=True needs two samples at least; y_pred has one of each target")
-        _weighted(super(), crps.of_samples(y, samples, axis=1, fair=self.fair), sample_weight)
+        return crps.of_samples(y, samples, axis=1, fair=self.fair)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "fair": self.fair}
 
 
-def _weighted(mean: Any, values: tf.Tensor, sample_weight: Any) -> None:
-    """Adds values, shape (B, D), to a mean of Keras."""
-    if sample_weight is not None:
-        sample_weight = tensor_checks.weights_of(sample_weight, values)
-    mean.update_state(values, sample_weight)
+def _with_intervals(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Targets, lower and upper ends, shape (B, D), from outputs (B, 2 D)."""
+    y, lower, upper = tensor_checks.halves(y_true, y_pred, "D lower ends, then D upper ends")
+    message = "y_pred has a lower end above its upper"
+    return y, tensor_checks.refuse(lower, lower > upper, message), upper

@@ -13,40 +13,41 @@ from typing import Any
 import tensorflow as tf
 
 from tfbdl.examples import as_array
-from tfbdl.metrics.array_checks import ROUNDING, SUM_TOLERANCE
+from tfbdl.metrics import rules
+from tfbdl.metrics.subnormal import float64
+from tfbdl.metrics.top_class import top_class
 
 
-def class_probabilities(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
-    """Probabilities of shape (B, C), from outputs of shape (B, C), or (B,) or (B, 1) for P(y = 1).
+def class_outputs(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
+    """Probabilities, or logits, of shape (B, C), from (B, C), or (B,) or (B, 1) for class 1 of two.
 
     Raises:
         ValueError: if the outputs have another shape.
     """
     p = _columns(y_pred, from_logits, name)
     if from_logits:
-        return tf.nn.softmax(p)
+        return p
     p = refuse(
         p,
-        (p < -ROUNDING) | (p > 1.0 + ROUNDING),
+        rules.no_probability(p),
         f"{name} leaves [0, 1]: it looks like logits; use from_logits=True or apply softmax",
     )
-    p = tf.clip_by_value(p, 0.0, 1.0)
+    p = tf.where(p < 0.0, tf.zeros_like(p), tf.where(p > 1.0, tf.ones_like(p), p))
     return refuse(
         p,
-        tf.abs(tf.reduce_sum(p, axis=-1, keepdims=True) - 1.0) > SUM_TOLERANCE,
+        rules.no_sum(tf.reduce_sum(p, axis=-1, keepdims=True)),
         f"{name} has a row that does not sum to one; end the model in softmax",
     )
 
 
-def class_log_probabilities(y_pred: Any, from_logits: bool) -> tf.Tensor:
-    """Logarithms of the `class_probabilities`, finite for all logits.
+def class_probabilities(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
+    """Probabilities of the `class_outputs`, shape (B, C).
 
     Raises:
         ValueError: if the outputs have another shape.
     """
-    if from_logits:
-        return tf.nn.log_softmax(_columns(y_pred, from_logits, "y_pred"))
-    return tf.math.log(class_probabilities(y_pred, from_logits))
+    outputs = class_outputs(y_pred, from_logits, name)
+    return tf.nn.softmax(outputs) if from_logits else outputs
 
 
 def labels(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -61,23 +62,17 @@ def labels(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     if y.shape.rank != 1 and y.shape[1:] != [1]:
         raise ValueError(f"y_true has shape {tuple(y.shape)}; give integer labels of shape (B,)")
     y = tf.reshape(y, [-1])
-    if not y.shape.is_compatible_with(p.shape[:1]):
-        raise ValueError(
-            f"y_true has {y.shape[0]} examples and y_pred has {p.shape[0]}; "
-            "give both of the same examples"
-        )
+    rules.same_length("y_true", y, "y_pred", p)
     label = tf.cast(y, tf.int64)
-    is_class = (label >= 0) & (label < tf.shape(p, tf.int64)[1]) & (tf.cast(label, y.dtype) == y)
+    wrong = rules.no_class(label, tf.shape(p, tf.int64)[1]) | (tf.cast(label, y.dtype) != y)
     message = "y_true has a label that is no class of y_pred"
-    return label, refuse(p, ~is_class[:, tf.newaxis], message)
+    return label, refuse(p, wrong[:, tf.newaxis], message)
 
 
-def top_class(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def confidences(label: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The largest probability, and 1 where its class is the label, else 0; both of shape (B,)."""
-    label, p = labels(y_true, p)
-    correct = tf.argmax(p, axis=-1) == label
-    confidence = unless_nan(tf.reduce_sum(p, axis=-1), tf.reduce_max(p, axis=-1))
-    return confidence, tf.cast(correct, p.dtype)
+    confidence, correct = top_class(label, p)
+    return unless_nan(tf.reduce_sum(p, axis=-1), confidence), tf.cast(correct, p.dtype)
 
 
 def flags_and_scores(is_out: Any, uncertainty: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -87,11 +82,7 @@ def flags_and_scores(is_out: Any, uncertainty: Any) -> tuple[tf.Tensor, tf.Tenso
         ValueError: if a shape is another, or the lengths differ.
     """
     flags, scores = _one_each("is_out", is_out), _one_each("uncertainty", uncertainty)
-    if not flags.shape.is_compatible_with(scores.shape):
-        raise ValueError(
-            f"is_out has {flags.shape[0]} examples and uncertainty has {scores.shape[0]}; "
-            "give both of the same examples"
-        )
+    rules.same_length("is_out", flags, "uncertainty", scores)
     is_flag = (flags == 0.0) | (flags == 1.0)
     return refuse(flags, ~is_flag, "is_out has a value other than 0 and 1"), scores
 
@@ -202,7 +193,7 @@ def _one_each(name: str, values: Any) -> tf.Tensor:
 
 
 def _columns(y_pred: Any, from_logits: bool, name: str) -> tf.Tensor:
-    outputs = tf.cast(as_tensor(name, y_pred), tf.float64)
+    outputs = float64(as_tensor(name, y_pred))
     if outputs.shape.rank not in (1, 2):
         raise ValueError(f"{name} has shape {tuple(outputs.shape)}; give outputs of shape (B, C)")
     if outputs.shape.rank == 2 and outputs.shape[1] != 1:
