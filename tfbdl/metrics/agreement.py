@@ -10,8 +10,9 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfbdl.examples import as_array
-from tfbdl.metrics import array_checks, eager, tensor_checks
+from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.class_mean import ClassMean
+from tfbdl.metrics.either import operations
 
 
 def agreement(p: ArrayLike, reference: ArrayLike) -> float:
@@ -26,7 +27,7 @@ def agreement(p: ArrayLike, reference: ArrayLike) -> float:
     Raises:
         ValueError: if either are no probabilities, or their shapes differ.
     """
-    return eager.mean(same_class, *_pair(p, reference))
+    return float(same_class(*_pair(p, reference)).mean())
 
 
 def total_variation(p: ArrayLike, reference: ArrayLike) -> float:
@@ -39,17 +40,18 @@ def total_variation(p: ArrayLike, reference: ArrayLike) -> float:
     Raises:
         ValueError: if either are no probabilities, or their shapes differ.
     """
-    return eager.mean(distance, *_pair(p, reference))
+    return float(distance(*_pair(p, reference)).mean())
 
 
-def same_class(p: tf.Tensor, reference: tf.Tensor) -> tf.Tensor:
-    """1 where both predict the same class, else 0; shape (N,), from (N, C)."""
-    return tf.cast(tf.argmax(p, axis=-1) == tf.argmax(reference, axis=-1), p.dtype)
+def same_class(p: Any, reference: Any) -> Any:
+    """Whether both predict the same class, shape (N,), from (N, C)."""
+    ops = operations(p)
+    return ops.equal(ops.argmax(p, axis=-1), ops.argmax(reference, axis=-1))
 
 
-def distance(p: tf.Tensor, reference: tf.Tensor) -> tf.Tensor:
+def distance(p: Any, reference: Any) -> Any:
     """1/2 sum_c |p_c - reference_c|, shape (N,), from (N, C)."""
-    return 0.5 * tf.reduce_sum(tf.abs(p - reference), axis=-1)
+    return 0.5 * operations(p).sum(abs(p - reference), axis=-1)
 
 
 def _pair(p: ArrayLike, reference: ArrayLike) -> list[np.ndarray]:
@@ -74,8 +76,8 @@ class Agreement(ClassMean):
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         p, reference = _batch_pair(y_true, y_pred, self.from_logits)
-        difference = tf.reduce_sum(p - reference, axis=-1)
-        return tensor_checks.unless_nan(difference, same_class(p, reference))
+        same = tf.cast(same_class(p, reference), p.dtype)
+        return tensor_checks.unless_nan(tf.reduce_sum(p - reference, axis=-1), same)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfbdl.metrics.binned_classes import BinnedClasses
-from tfbdl.metrics.events import of_classes
+from tfbdl.metrics.bins import of_classes
+from tfbdl.metrics.either import operations, ratio
 
 
 @dataclass(frozen=True)
@@ -58,31 +60,30 @@ def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Brier
     return BrierComponents(*of_classes(moments, parts, y, p, num_bins).sum(axis=1).tolist())
 
 
-def moments(p: tf.Tensor, outcome: tf.Tensor) -> list[tf.Tensor]:
+def moments(p: Any, outcome: Any) -> list[Any]:
     """What is summed in bins: 1, p, the outcome, and products of them; all of the shape of p."""
-    return [tf.ones_like(p), p, outcome, tf.square(p), p * outcome]
+    return [operations(p).ones_like(p), p, outcome, p * p, p * outcome]
 
 
-def parts(*sums: tf.Tensor) -> tf.Tensor:
+def parts(weight: Any, *sums: Any) -> Any:
     """Each event's parts, in the order of `BrierComponents`, shape (5, K).
 
     Args:
-        *sums: those of the `moments` over the examples in each bin, shape (K, num_bins).
+        weight: the sum of the examples in each bin, shape (K, num_bins).
+        *sums: those of the other `moments`.
     """
-    weight = sums[0]
-    share = tf.math.divide_no_nan(weight, tf.reduce_sum(weight, axis=1, keepdims=True))
-    mean_p, mean_outcome, mean_square, mean_product = (
-        tf.math.divide_no_nan(each, weight) for each in sums[1:]
-    )
-    base_rate = tf.reduce_sum(share * mean_outcome, axis=1, keepdims=True)
-    made = (
-        share * tf.square(mean_p - mean_outcome),
-        share * tf.square(mean_outcome - base_rate),
+    ops = operations(weight)
+    share = ratio(weight, ops.sum(weight, axis=1, keepdims=True) + ops.zeros_like(weight))
+    mean_p, mean_outcome, mean_square, mean_product = (ratio(each, weight) for each in sums)
+    base_rate = ops.sum(share * mean_outcome, axis=1, keepdims=True)
+    of_bins = (
+        share * ops.square(mean_p - mean_outcome),
+        share * ops.square(mean_outcome - base_rate),
         base_rate * (1.0 - base_rate),
-        share * (mean_square - tf.square(mean_p)),
+        share * (mean_square - ops.square(mean_p)),
         2.0 * share * (mean_product - mean_p * mean_outcome),
     )
-    return tf.stack([tf.reduce_sum(each, axis=1) for each in made])
+    return ops.stack([ops.sum(part, axis=1) for part in of_bins])
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

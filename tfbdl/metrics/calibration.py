@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import array_checks, eager
-from tfbdl.metrics.bins import number_of_bins
-from tfbdl.metrics.events import of_classes, of_confidence
-from tfbdl.metrics.tensor_checks import unless_nan
+from tfbdl.metrics import array_checks
+from tfbdl.metrics.bins import number_of_bins, of_classes, sums_in_bins
+from tfbdl.metrics.either import operations, ratio
 from tfbdl.metrics.ties import average_over_ties
 from tfbdl.metrics.top_class import top_class
 
@@ -46,11 +45,10 @@ def reliability(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Reliability:
     Raises:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
-
-    def sums(p: tf.Tensor, outcome: tf.Tensor) -> list[tf.Tensor]:
-        return [tf.ones_like(p), p, outcome]
-
-    count, confidence, correct = of_confidence(sums, lambda *s: tf.stack(s)[:, 0], y, p, num_bins)
+    num_bins = number_of_bins(num_bins)
+    forecast, outcome = (each[:, None] for each in top_class(*array_checks.classes(y, p)))
+    values = (np.ones_like(forecast), forecast, outcome)
+    count, confidence, correct = (row for (row,) in sums_in_bins(forecast, num_bins, values))
     per_example = np.where(count > 0.0, count, np.nan)
     return Reliability(confidence / per_example, correct / per_example, count.astype(np.int64))
 
@@ -60,7 +58,7 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
 
     Arguments and errors as in `reliability`.
     """
-    return float(of_confidence(gaps, mean_gap, y, p, num_bins)[0])
+    return float(mean_gap(*_of_confidence(y, p, num_bins))[0])
 
 
 def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -68,7 +66,7 @@ def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) ->
 
     Arguments and errors as in `reliability`.
     """
-    return float(of_confidence(gaps, largest_gap, y, p, num_bins)[0])
+    return float(largest_gap(*_of_confidence(y, p, num_bins))[0])
 
 
 def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -83,7 +81,7 @@ def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     Arguments and errors as in `reliability`.
     """
     num_bins = number_of_bins(num_bins)
-    return adaptive_error(*eager.computed(top_class, *array_checks.classes(y, p)), num_bins)
+    return adaptive_error(*top_class(*array_checks.classes(y, p)), num_bins)
 
 
 def classwise_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -108,7 +106,7 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     Arguments and errors as in `reliability`; a ValueError, too, if no bin has two examples.
     """
     num_bins = number_of_bins(num_bins)
-    confidence, correct = eager.computed(top_class, *array_checks.classes(y, p))
+    confidence, correct = top_class(*array_checks.classes(y, p))
     error = debiased_error(confidence, correct, num_bins)
     if math.isnan(error):
         raise ValueError(
@@ -118,21 +116,20 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     return error
 
 
-def gaps(p: tf.Tensor, outcome: tf.Tensor) -> list[tf.Tensor]:
+def gaps(p: Any, outcome: Any) -> list[Any]:
     """What is summed in bins of forecasts: 1, and outcome - p, both of the shape of p, (N, K)."""
-    return [tf.ones_like(p), outcome - p]
+    return [operations(p).ones_like(p), outcome - p]
 
 
-def mean_gap(weight: tf.Tensor, gap: tf.Tensor) -> tf.Tensor:
+def mean_gap(weight: Any, gap: Any) -> Any:
     """The calibration error of K events, from the sums of `gaps` in bins, shape (K, num_bins)."""
-    total = tf.reduce_sum(tf.abs(gap), axis=1)
-    return tf.math.divide_no_nan(total, tf.reduce_sum(weight, axis=1))
+    ops = operations(gap)
+    return ratio(ops.sum(abs(gap), axis=1), ops.sum(weight, axis=1))
 
 
-def largest_gap(weight: tf.Tensor, gap: tf.Tensor) -> tf.Tensor:
+def largest_gap(weight: Any, gap: Any) -> Any:
     """The largest of a bin, of K events, from the sums of `gaps` in bins, shape (K, num_bins)."""
-    of_bins = tf.math.divide_no_nan(tf.abs(gap), weight)
-    return unless_nan(tf.reduce_sum(of_bins, axis=1), tf.reduce_max(of_bins, axis=1))
+    return operations(gap).max(ratio(abs(gap), weight), axis=1)
 
 
 def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:
@@ -153,3 +150,10 @@ def debiased_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -
             total += n * ((a - c) ** 2 - a * (1.0 - a) / (n - 1))
             count += n
     return math.sqrt(max(total / count, 0.0)) if count else math.nan
+
+
+def _of_confidence(y: ArrayLike, p: ArrayLike, num_bins: int) -> list[np.ndarray]:
+    """Sums of the `gaps`, shape (1, num_bins), of the event that the prediction is right."""
+    num_bins = number_of_bins(num_bins)
+    forecast, outcome = (each[:, None] for each in top_class(*array_checks.classes(y, p)))
+    return sums_in_bins(forecast, num_bins, gaps(forecast, outcome))

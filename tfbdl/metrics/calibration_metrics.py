@@ -75,7 +75,7 @@ class MaximumCalibrationError(BinnedCalibration):
         super().__init__(num_bins, from_logits, name, dtype)
 
     def result(self) -> tf.Tensor:
-        return largest_gap(*self.totals())[0]
+        return tensor_checks.unless_nan(tf.reduce_sum(self.gap), largest_gap(*self.totals())[0])
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import number
-from tfbdl.metrics import array_checks, eager, rules
+from tfbdl.metrics import array_checks, rules
 from tfbdl.metrics.ties import average_over_ties
 from tfbdl.metrics.top_class import top_class
 
@@ -214,8 +214,7 @@ def _errors(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> tuple[np.ndar
         uncertainty = np.ravel(uncertainty)
     uncertainty = array_checks.vector("uncertainty", uncertainty)
     rules.same_length("uncertainty", uncertainty, "y", y)
-    _, correct = eager.computed(top_class, y, p)
-    return ~correct, uncertainty
+    return ~top_class(y, p)[1], uncertainty
 
 
 def _pooled(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

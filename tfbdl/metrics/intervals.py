@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+from typing import Any
+
+from tfbdl.metrics.either import operations
 
 
-def covered(y: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor) -> tf.Tensor:
-    """1 where lower <= y <= upper, else 0; all of one shape."""
-    return tf.cast((lower <= y) & (y <= upper), y.dtype)
+def covered(y: Any, lower: Any, upper: Any) -> Any:
+    """Whether lower <= y <= upper; all of one shape."""
+    return (lower <= y) & (y <= upper)
 
 
-def score(y: tf.Tensor, lower: tf.Tensor, upper: tf.Tensor, level: float) -> tf.Tensor:
+def score(y: Any, lower: Any, upper: Any, level: float) -> Any:
     """The interval score of Gneiting and Raftery 2007, equation 43; all of one shape."""
-    outside = tf.nn.relu(lower - y) + tf.nn.relu(y - upper)
+    ops = operations(y)
+    outside = ops.maximum(lower - y, 0.0) + ops.maximum(y - upper, 0.0)
     return upper - lower + 2.0 / (1.0 - level) * outside

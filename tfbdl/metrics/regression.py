@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import boolean, number
-from tfbdl.metrics import array_checks, crps, eager, intervals
+from tfbdl.metrics import array_checks, crps, intervals
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
@@ -25,7 +25,7 @@ def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float
     """
     y, lower, upper = array_checks.alike(y=y, lower=lower, upper=upper)
     _check_interval(lower, upper)
-    return eager.mean(intervals.covered, y, lower, upper)
+    return float(intervals.covered(y, lower, upper).mean())
 
 
 def interval_width(lower: ArrayLike, upper: ArrayLike) -> float:
@@ -62,7 +62,7 @@ def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: floa
     level = number("level", level, lambda v: 0 < v < 1, "in (0, 1)")
     y, lower, upper = array_checks.alike(y=y, lower=lower, upper=upper)
     _check_interval(lower, upper)
-    return eager.mean(intervals.score, y, lower, upper, level=level)
+    return float(intervals.score(y, lower, upper, level).mean())
 
 
 def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:
@@ -86,7 +86,7 @@ def crps_normal(y: ArrayLike, mean: ArrayLike, stddev: ArrayLike) -> float:
             f"stddev has {array_checks.first(stddev, stddev <= 0)}; give positive standard "
             "deviations"
         )
-    return eager.mean(crps.of_normal, y, mean, stddev)
+    return float(crps.of_normal(y, mean, stddev).mean())
 
 
 def crps_samples(y: ArrayLike, samples: ArrayLike, *, fair: bool = False) -> float:
@@ -110,7 +110,7 @@ def crps_samples(y: ArrayLike, samples: ArrayLike, *, fair: bool = False) -> flo
     y, samples = array_checks.with_samples(y, samples)
     if fair and len(samples) < 2:
         raise ValueError(f"fair={fair} needs two samples at least; samples has {len(samples)}")
-    return eager.mean(crps.of_samples, y, samples, axis=0, fair=fair)
+    return float(crps.of_samples(y, samples, axis=0, fair=fair).mean())
 
 
 def _check_interval(lower: np.ndarray, upper: np.ndarray) -> None:

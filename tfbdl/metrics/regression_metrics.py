@@ -29,7 +29,8 @@ class IntervalCoverage(ExampleMean):
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         y, lower, upper = _with_intervals(y_true, y_pred)
-        return tensor_checks.unless_nan(upper - lower, intervals.covered(y, lower, upper))
+        covered = tf.cast(intervals.covered(y, lower, upper), y.dtype)
+        return tensor_checks.unless_nan(upper - lower, covered)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

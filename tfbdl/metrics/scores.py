@@ -8,9 +8,9 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import array_checks, eager, tensor_checks
+from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.class_mean import ClassMean
-from tfbdl.metrics.subnormal import log
+from tfbdl.metrics.either import log, one_hot, operations
 
 
 def negative_log_likelihood(y: ArrayLike, p: ArrayLike) -> float:
@@ -27,7 +27,7 @@ def negative_log_likelihood(y: ArrayLike, p: ArrayLike) -> float:
     Raises:
         ValueError: if y are no labels or p no probabilities.
     """
-    return eager.mean(log_scores, *array_checks.classes(y, p))
+    return float(log_scores(*array_checks.classes(y, p)).mean())
 
 
 def brier_score(y: ArrayLike, p: ArrayLike) -> float:
@@ -42,20 +42,20 @@ def brier_score(y: ArrayLike, p: ArrayLike) -> float:
     Raises:
         ValueError: if y are no labels or p no probabilities.
     """
-    return eager.mean(squared_errors, *array_checks.classes(y, p))
+    return float(squared_errors(*array_checks.classes(y, p)).mean())
 
 
-def log_scores(label: tf.Tensor, outputs: tf.Tensor, from_logits: bool = False) -> tf.Tensor:
+def log_scores(label: Any, outputs: Any, from_logits: bool = False) -> Any:
     """-log p[y] of each example, from labels (N,) and probabilities, or logits, (N, C)."""
-    if from_logits:
-        return -tf.gather(tf.nn.log_softmax(outputs), label, axis=1, batch_dims=1)
-    return -log(tf.gather(outputs, label, axis=1, batch_dims=1))
+    rows = tf.nn.log_softmax(outputs) if from_logits else outputs
+    of_label = operations(rows).take_along_axis(rows, label[:, None], axis=1)[:, 0]
+    return -(of_label if from_logits else log(of_label))
 
 
-def squared_errors(label: tf.Tensor, p: tf.Tensor) -> tf.Tensor:
+def squared_errors(label: Any, p: Any) -> Any:
     """sum_c (p_c - 1[y = c])^2 of each example, from labels (N,) and probabilities (N, C)."""
-    outcome = tf.one_hot(label, tf.shape(p)[1], dtype=p.dtype)
-    return tf.reduce_sum(tf.square(p - outcome), axis=-1)
+    ops = operations(p)
+    return ops.sum(ops.square(p - one_hot(label, p)), axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from tfbdl.examples import as_array
 from tfbdl.metrics import rules
-from tfbdl.metrics.subnormal import float64
 from tfbdl.metrics.top_class import top_class
 
 
@@ -193,10 +192,20 @@ def _one_each(name: str, values: Any) -> tf.Tensor:
 
 
 def _columns(y_pred: Any, from_logits: bool, name: str) -> tf.Tensor:
-    outputs = float64(as_tensor(name, y_pred))
+    outputs = _float64(as_tensor(name, y_pred))
     if outputs.shape.rank not in (1, 2):
         raise ValueError(f"{name} has shape {tuple(outputs.shape)}; give outputs of shape (B, C)")
     if outputs.shape.rank == 2 and outputs.shape[1] != 1:
         return outputs
     one = tf.reshape(outputs, [-1])
     return tf.stack([tf.zeros_like(one) if from_logits else 1.0 - one, one], axis=1)
+
+
+def _float64(values: tf.Tensor) -> tf.Tensor:
+    """The values in float64; positive ones of float32 below 1e-38 too, which `tf.cast` makes 0."""
+    wide = tf.cast(values, tf.float64)
+    if values.dtype != tf.float32:
+        return wide
+    steps = tf.bitcast(values, tf.int32)  # of 2^-149, below 2^-126
+    exact = tf.cast(steps, tf.float64) * 2.0**-149
+    return tf.where((steps > 0) & (steps < 2**23), exact, wide)

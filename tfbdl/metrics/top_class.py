@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+from typing import Any
+
+from tfbdl.metrics.either import operations
 
 
-def top_class(label: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def top_class(label: Any, p: Any) -> tuple[Any, Any]:
     """The largest probability, and whether its class is the label; both of shape (N,).
 
     Where several classes are equally probable, the first is the predicted one.
     """
-    return tf.reduce_max(p, axis=-1), tf.argmax(p, axis=-1) == label
+    ops = operations(p)
+    return ops.max(p, axis=-1), ops.equal(ops.argmax(p, axis=-1), label)
