@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from tfbdl.examples import as_array
 from tfbdl.metrics import array_checks, tensor_checks
-from tfbdl.metrics.class_mean import ClassMean
 from tfbdl.metrics.either import operations
+from tfbdl.metrics.means import ClassMean
 
 
 def agreement(p: ArrayLike, reference: ArrayLike) -> float:

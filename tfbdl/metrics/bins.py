@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from tfbdl.arguments import positive_integer
-from tfbdl.metrics import array_checks
-from tfbdl.metrics.either import one_hot
 
 MOST = 1_000_000
 """Bins, beyond which hardly one has two examples."""
-
-_MOST_AT_ONCE = 1_000_000
-"""Forecasts, or bins, that are in memory at a time."""
 
 
 def number_of_bins(num_bins: int) -> int:
@@ -53,29 +47,27 @@ def sums_in_bins(p: Any, num_bins: int, values: Sequence[Any]) -> list[Any]:
     return [tf.reshape(tf.math.unsorted_segment_sum(v, index, size), shape) for v in values]
 
 
-def of_classes(
-    summands: Callable[[Any, Any], Sequence[Any]],
-    result: Callable[..., Any],
-    y: ArrayLike,
-    p: ArrayLike,
+def class_events(y: np.ndarray, p: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Forecast and outcome of each class, shape (N, 1), from labels (N,) and p of shape (N, C)."""
+    return ((p[:, [c]], (y == c)[:, np.newaxis]) for c in range(p.shape[1]))
+
+
+def of_events(
+    summands: Callable[[Any, Any], list[Any]],
+    value: Callable[..., Any],
+    events: Iterable[tuple[np.ndarray, np.ndarray]],
     num_bins: int,
 ) -> np.ndarray:
-    """What follows from sums in bins for each class, an event that is forecast with its p.
+    """The values of events, stacked, from sums in bins of each one's forecasts.
 
     Args:
-        summands: what is added up, of forecasts and outcomes, shape (N, K).
-        result: an array of K columns, from the sums in each bin, shape (K, num_bins).
-        y: integer labels, as in `array_checks.classes`.
-        p: class probabilities.
-        num_bins: bins of each class's forecast.
+        summands: what is added up, of a forecast and an outcome, shape (N, 1).
+        value: what follows from the sums, each of shape (1, num_bins).
+        events: forecasts and outcomes.
+        num_bins: bins of each forecast.
 
     Raises:
-        ValueError: if y are no labels, p no probabilities, or num_bins no number of bins.
+        ValueError: if num_bins is no number of bins.
     """
-    num_bins = number_of_bins(num_bins)
-    y, p = array_checks.classes(y, p)
-    step, made = max(1, _MOST_AT_ONCE // max(len(p), num_bins)), []
-    for start in range(0, p.shape[1], step):
-        some = p[:, start : start + step]
-        made.append(result(*sums_in_bins(some, num_bins, summands(some, one_hot(y - start, some)))))
-    return np.concatenate(made, axis=-1)
+    bins = number_of_bins(num_bins)
+    return np.array([value(*sums_in_bins(p, bins, summands(p, is_so))) for p, is_so in events])

@@ -9,8 +9,9 @@ import keras
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics.binned_classes import BinnedClasses
-from tfbdl.metrics.bins import of_classes
+from tfbdl.metrics import array_checks
+from tfbdl.metrics.binned_metric import BinnedClasses
+from tfbdl.metrics.bins import class_events, of_events
 from tfbdl.metrics.either import operations, ratio
 
 
@@ -57,7 +58,8 @@ def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Brier
     Raises:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
-    return BrierComponents(*of_classes(moments, parts, y, p, num_bins).sum(axis=1).tolist())
+    events = class_events(*array_checks.classes(y, p))
+    return BrierComponents(*of_events(moments, parts, events, num_bins).sum(axis=(0, 2)).tolist())
 
 
 def moments(p: Any, outcome: Any) -> list[Any]:

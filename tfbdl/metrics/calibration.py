@@ -9,11 +9,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import array_checks
-from tfbdl.metrics.bins import number_of_bins, of_classes, sums_in_bins
+from tfbdl.metrics import array_checks, tensor_checks
+from tfbdl.metrics.binned_metric import BinnedClasses, BinnedMetric
+from tfbdl.metrics.bins import class_events, number_of_bins, of_events, sums_in_bins
 from tfbdl.metrics.either import operations, ratio
 from tfbdl.metrics.ties import average_over_ties
 from tfbdl.metrics.top_class import top_class
@@ -45,10 +48,10 @@ def reliability(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Reliability:
     Raises:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
-    num_bins = number_of_bins(num_bins)
-    forecast, outcome = (each[:, None] for each in top_class(*array_checks.classes(y, p)))
-    values = (np.ones_like(forecast), forecast, outcome)
-    count, confidence, correct = (row for (row,) in sums_in_bins(forecast, num_bins, values))
+    confidence, correct = _being_right(y, p)
+    values = (np.ones_like(confidence), confidence, correct)
+    sums = sums_in_bins(confidence, number_of_bins(num_bins), values)
+    count, confidence, correct = np.concatenate(sums)
     per_example = np.where(count > 0.0, count, np.nan)
     return Reliability(confidence / per_example, correct / per_example, count.astype(np.int64))
 
@@ -58,7 +61,7 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
 
     Arguments and errors as in `reliability`.
     """
-    return float(mean_gap(*_of_confidence(y, p, num_bins))[0])
+    return float(of_events(gaps, mean_gap, [_being_right(y, p)], num_bins).mean())
 
 
 def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -66,7 +69,7 @@ def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) ->
 
     Arguments and errors as in `reliability`.
     """
-    return float(largest_gap(*_of_confidence(y, p, num_bins))[0])
+    return float(of_events(gaps, largest_gap, [_being_right(y, p)], num_bins).mean())
 
 
 def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -92,7 +95,8 @@ def classwise_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) 
 
     Arguments and errors as in `reliability`.
     """
-    return float(of_classes(gaps, mean_gap, y, p, num_bins).mean())
+    events = class_events(*array_checks.classes(y, p))
+    return float(of_events(gaps, mean_gap, events, num_bins).mean())
 
 
 def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -152,8 +156,94 @@ def debiased_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -
     return math.sqrt(max(total / count, 0.0)) if count else math.nan
 
 
-def _of_confidence(y: ArrayLike, p: ArrayLike, num_bins: int) -> list[np.ndarray]:
-    """Sums of the `gaps`, shape (1, num_bins), of the event that the prediction is right."""
-    num_bins = number_of_bins(num_bins)
-    forecast, outcome = (each[:, None] for each in top_class(*array_checks.classes(y, p)))
-    return sums_in_bins(forecast, num_bins, gaps(forecast, outcome))
+def _being_right(y: ArrayLike, p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """The event that the prediction is right: confidence and outcome, shape (N, 1)."""
+    confidence, correct = top_class(*array_checks.classes(y, p))
+    return confidence[:, None], correct[:, None]
+
+
+class BinnedCalibration(BinnedMetric):
+    """Sums per bin of confidence, from which a calibration error follows.
+
+    `sample_weight` is taken: an example of weight 2 counts as two.
+
+    Args:
+        num_bins: equal bins of the confidence, each closed on the right; 15 as in Guo et al. 2017.
+        from_logits: whether the outputs are logits; probabilities by default.
+        name: the name in logs.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
+
+    Raises:
+        ValueError: if num_bins is no positive integer.
+    """
+
+    sums = ("weight", "gap")
+    summands = staticmethod(gaps)
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str | None = None,
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__((number_of_bins(num_bins),), from_logits, name, dtype)
+
+    def events(self, label: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        confidence, correct = tensor_checks.confidences(label, p)
+        return confidence[:, None], correct[:, None]
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class ExpectedCalibrationError(BinnedCalibration):
+    """`expected_calibration_error` over batches; arguments as in `BinnedCalibration`."""
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "expected_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_bins, from_logits, name, dtype)
+
+    def result(self) -> tf.Tensor:
+        return mean_gap(*self.totals())[0]
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class MaximumCalibrationError(BinnedCalibration):
+    """`maximum_calibration_error` over batches; arguments as in `BinnedCalibration`."""
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "maximum_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_bins, from_logits, name, dtype)
+
+    def result(self) -> tf.Tensor:
+        return tensor_checks.unless_nan(tf.reduce_sum(self.gap), largest_gap(*self.totals())[0])
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class ClasswiseCalibrationError(BinnedClasses):
+    """`classwise_calibration_error` over batches; arguments as in `BinnedClasses`."""
+
+    sums = ("weight", "gap")
+    summands = staticmethod(gaps)
+
+    def __init__(
+        self,
+        num_classes: int,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "classwise_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_classes, num_bins, from_logits, name, dtype)
+
+    def result(self) -> tf.Tensor:
+        return tf.reduce_mean(mean_gap(*self.totals()))

@@ -188,8 +188,7 @@ def generalized_area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
 
 def excess_area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
     """`excess_area_under_risk_coverage` from flags of the errors; both of shape (N,)."""
-    best = risks(errors, errors.astype(np.float64))
-    return float(np.mean(risks(errors, uncertainty).risk - best.risk))
+    return area(errors, uncertainty) - area(errors, errors.astype(np.float64))
 
 
 def passing(inside: np.ndarray, outside: np.ndarray, rate: float) -> float:

@@ -16,12 +16,12 @@ import tensorflow as tf
 
 def operations(values: Any) -> Any:
     """NumPy for an array, `keras.ops` for a tensor."""
-    return np if isinstance(values, np.ndarray) else keras.ops
+    return keras.ops if tf.is_tensor(values) else np
 
 
 def erf(values: Any) -> Any:
     """The error function."""
-    return scipy.special.erf(values) if isinstance(values, np.ndarray) else tf.math.erf(values)
+    return tf.math.erf(values) if tf.is_tensor(values) else scipy.special.erf(values)
 
 
 def log(p: Any) -> Any:
@@ -37,13 +37,5 @@ def log(p: Any) -> Any:
 def ratio(numerator: Any, denominator: Any) -> Any:
     """The quotient of values of one shape, 0 where the denominator is 0."""
     if isinstance(numerator, np.ndarray):
-        out = np.zeros_like(numerator)
-        return np.divide(numerator, denominator, out=out, where=denominator != 0.0)
+        return np.divide(numerator, denominator, np.zeros_like(numerator), where=denominator != 0.0)
     return tf.math.divide_no_nan(numerator, denominator)
-
-
-def one_hot(label: Any, p: Any) -> Any:
-    """1 at the label, of shape (N,), and 0 elsewhere, of the shape and type of p, (N, C)."""
-    if isinstance(p, np.ndarray):
-        return (label[:, None] == np.arange(p.shape[1])).astype(p.dtype)
-    return tf.one_hot(label, tf.shape(p)[1], dtype=p.dtype)

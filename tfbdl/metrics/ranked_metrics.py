@@ -56,7 +56,7 @@ class RankedMetric(KeptScores):
         confidence, correct = tensor_checks.confidences(*tensor_checks.labels(y_true, p))
         if counted is not None:
             confidence, correct = (v[counted > 0] for v in (confidence, correct))
-        self.keep(confidence, correct, sample_weight)
+        self.keep(-confidence, 1.0 - correct, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}
@@ -100,8 +100,8 @@ class AdaptiveCalibrationError(RankedInBins):
     ) -> None:
         super().__init__(num_bins, from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return adaptive_error(scores, flags, self.num_bins)
+    def value(self, flags: np.ndarray, scores: np.ndarray) -> float:
+        return adaptive_error(-scores, ~flags, self.num_bins)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -123,8 +123,8 @@ class DebiasedCalibrationError(RankedInBins):
     ) -> None:
         super().__init__(num_bins, from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return debiased_error(scores, flags, self.num_bins)
+    def value(self, flags: np.ndarray, scores: np.ndarray) -> float:
+        return debiased_error(-scores, ~flags, self.num_bins)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -139,8 +139,7 @@ class ErrorAUROC(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return area_of_flags(~flags, -scores)
+    value = staticmethod(area_of_flags)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -155,8 +154,7 @@ class ErrorAUPR(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return precision_of_flags(~flags, -scores)
+    value = staticmethod(precision_of_flags)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -174,8 +172,7 @@ class AreaUnderRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return area(~flags, -scores)
+    value = staticmethod(area)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -193,8 +190,7 @@ class AreaUnderGeneralizedRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return generalized_area(~flags, -scores)
+    value = staticmethod(generalized_area)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -212,5 +208,4 @@ class ExcessAreaUnderRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return excess_area(~flags, -scores)
+    value = staticmethod(excess_area)

@@ -9,8 +9,8 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfbdl.metrics import array_checks, tensor_checks
-from tfbdl.metrics.class_mean import ClassMean
-from tfbdl.metrics.either import log, one_hot, operations
+from tfbdl.metrics.either import log, operations
+from tfbdl.metrics.means import ClassMean
 
 
 def negative_log_likelihood(y: ArrayLike, p: ArrayLike) -> float:
@@ -55,7 +55,8 @@ def log_scores(label: Any, outputs: Any, from_logits: bool = False) -> Any:
 def squared_errors(label: Any, p: Any) -> Any:
     """sum_c (p_c - 1[y = c])^2 of each example, from labels (N,) and probabilities (N, C)."""
     ops = operations(p)
-    return ops.sum(ops.square(p - one_hot(label, p)), axis=-1)
+    is_label = ops.equal(label[:, None], ops.arange(ops.shape(p)[1]))
+    return ops.sum(ops.square(ops.where(is_label, 1.0 - p, p)), axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")

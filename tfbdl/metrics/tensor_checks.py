@@ -57,10 +57,7 @@ def labels(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     Raises:
         ValueError: if the targets have another shape, or there are more or fewer than rows of p.
     """
-    y = as_tensor("y_true", y_true)
-    if y.shape.rank != 1 and y.shape[1:] != [1]:
-        raise ValueError(f"y_true has shape {tuple(y.shape)}; give integer labels of shape (B,)")
-    y = tf.reshape(y, [-1])
+    y = _one_each("y_true", y_true, "integer labels of")
     rules.same_length("y_true", y, "y_pred", p)
     label = tf.cast(y, tf.int64)
     wrong = rules.no_class(label, tf.shape(p, tf.int64)[1]) | (tf.cast(label, y.dtype) != y)
@@ -80,7 +77,8 @@ def flags_and_scores(is_out: Any, uncertainty: Any) -> tuple[tf.Tensor, tf.Tenso
     Raises:
         ValueError: if a shape is another, or the lengths differ.
     """
-    flags, scores = _one_each("is_out", is_out), _one_each("uncertainty", uncertainty)
+    flags = tf.cast(_one_each("is_out", is_out), tf.float64)
+    scores = tf.cast(_one_each("uncertainty", uncertainty), tf.float64)
     rules.same_length("is_out", flags, "uncertainty", scores)
     is_flag = (flags == 0.0) | (flags == 1.0)
     return refuse(flags, ~is_flag, "is_out has a value other than 0 and 1"), scores
@@ -115,9 +113,7 @@ def samples_of(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor]:
     y, samples = _pair(y_true, y_pred)
     targets = y[:, None] if y.shape.rank == 1 else y
     of_each = samples[..., None] if samples.shape.rank == 2 else samples
-    if of_each.shape.rank != 3 or not targets.shape.is_compatible_with(
-        [of_each.shape[0], of_each.shape[2]]
-    ):
+    if of_each.shape.rank != 3 or not targets.shape.is_compatible_with(of_each.shape[::2]):
         raise ValueError(
             f"y_pred has shape {tuple(samples.shape)}; y_true of shape {tuple(y.shape)} needs "
             "S samples of each target: (B, S) for (B,), (B, S, D) for (B, D)"
@@ -148,20 +144,21 @@ def as_tensor(name: str, values: Any) -> tf.Tensor:
     Raises:
         ValueError: if they are none.
     """
-    tensor = values if tf.is_tensor(values) else None
-    if tensor is None or not isinstance(tensor, tf.Tensor):
-        tensor = tf.convert_to_tensor(as_array(name, values))
-    if not (tensor.dtype.is_floating or tensor.dtype.is_integer or tensor.dtype.is_bool):
-        raise ValueError(f"{name} has dtype {tensor.dtype.name}; give real numbers")
-    return tensor
+    if not isinstance(values, tf.Tensor):
+        values = tf.convert_to_tensor(as_array(name, values))
+    if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
+        raise ValueError(f"{name} has dtype {values.dtype.name}; give real numbers")
+    return values
 
 
 def weights_of(sample_weight: Any, examples: tf.Tensor) -> tf.Tensor:
-    """A weight for each of the examples, shape (B,), in their type.
+    """A weight for each of the examples, shape (B,), in their type; 1 if there are none given.
 
     Raises:
         ValueError: if there are not so many numbers.
     """
+    if sample_weight is None:
+        return tf.ones(tf.shape(examples)[:1], examples.dtype)
     weights = tf.reshape(as_tensor("sample_weight", sample_weight), [-1])
     if not weights.shape.is_compatible_with(examples.shape[:1]):
         raise ValueError(
@@ -175,19 +172,15 @@ def weights_of(sample_weight: Any, examples: tf.Tensor) -> tf.Tensor:
 
 def _pair(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Finite targets, and outputs, in float64."""
-    y, outputs = (
-        tf.cast(as_tensor(name, values), tf.float64)
-        for name, values in (("y_true", y_true), ("y_pred", y_pred))
-    )
+    y = tf.cast(as_tensor("y_true", y_true), tf.float64)
+    outputs = tf.cast(as_tensor("y_pred", y_pred), tf.float64)
     return refuse(y, ~tf.math.is_finite(y), "y_true is not finite"), outputs
 
 
-def _one_each(name: str, values: Any) -> tf.Tensor:
-    values = tf.cast(as_tensor(name, values), tf.float64)
+def _one_each(name: str, values: Any, wanted: str = "one number an example,") -> tf.Tensor:
+    values = as_tensor(name, values)
     if values.shape.rank != 1 and values.shape[1:] != [1]:
-        raise ValueError(
-            f"{name} has shape {tuple(values.shape)}; give one number an example, shape (B,)"
-        )
+        raise ValueError(f"{name} has shape {tuple(values.shape)}; give {wanted} shape (B,)")
     return tf.reshape(values, [-1])
 
 
