@@ -57,8 +57,39 @@ def test_rows_that_sum_to_one_when_they_are_rounded_to_probabilities(name: str) 
     np.testing.assert_allclose(of_metric(name, y, p), of_function(name, y, p), atol=1e-12)
     p[0, :2] = (1.0 + 2998 * 9e-7) / 2
     for answer in (of_metric, of_function):
-        with pytest.raises(ValueError, match="a row (with the sum|that does not sum)"):
+        with pytest.raises(ValueError, match=r"a row (with the sum|that does not sum)"):
             answer(name, y, p)
+
+
+@pytest.mark.parametrize("compiled", [None, False, True])
+@pytest.mark.parametrize(
+    "p",
+    [
+        np.array([[1.0, 5e-324], [1.0, 2e-310], [1.0, 1e-300]]),
+        np.array([[1.0, 1e-45], [1.0, 1e-40], [1.0, 1e-30]], np.float32),
+    ],
+)
+def test_log_of_probabilities_that_tensorflow_takes_for_0(p: Any, compiled: bool | None) -> None:
+    metric, y = metrics.NegativeLogLikelihood(), np.ones(3, int)
+    update = metric.update_state
+    if compiled is not None:
+        update = tf.function(update, jit_compile=compiled)
+    update(tf.constant(y), tf.constant(p))
+    expected = -np.log(p[:, 1].astype(np.float64)).mean()
+    np.testing.assert_allclose(metric.result(), expected, 1e-14)
+    np.testing.assert_allclose(metrics.negative_log_likelihood(y, p), expected, 1e-14)
+    metric.update_state([1], [[1.0, 0.0]])
+    assert metric.result() == math.inf
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_samples_whose_number_is_not_known_yet(fair: bool) -> None:
+    y, samples = np.arange(4.0), np.random.default_rng(0).normal(size=(7, 4))
+    metric = metrics.SampleCRPS(fair)
+    signature = [tf.TensorSpec([None], tf.float64), tf.TensorSpec([None, None], tf.float64)]
+    tf.function(metric.update_state, input_signature=signature)(y, samples.T)
+    expected = metrics.crps_samples(y, samples, fair=fair)
+    np.testing.assert_allclose(metric.result(), expected, 1e-12)
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -11,7 +11,6 @@ from tfbdl.arguments import boolean, integer
 from tfbdl.memory import require
 from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.bins import number_of_bins, sums_in_bins
-from tfbdl.metrics.tensor_checks import unless_nan
 from tfbdl.metrics.tensor_positions import as_examples
 
 
@@ -69,7 +68,7 @@ class BinnedMetric(keras.metrics.Metric):
         p = tensor_checks.class_probabilities(y_pred, self.from_logits)
         p, outcome = self.events(*tensor_checks.labels(y_true, p))
         weight = tensor_checks.weights_of(sample_weight, p)[:, tf.newaxis]
-        values = [weight * unless_nan(p, each) for each in self.summands(p, outcome)]
+        values = [weight * tensor_checks.unless_nan(p, each) for each in self.summands(p, outcome)]
         for name, added in zip(self.sums, sums_in_bins(p, self.num_bins, values), strict=True):
             total = getattr(self, name)
             total.assign(total + tf.cast(tf.reshape(added, total.shape), self.dtype))
@@ -100,11 +99,8 @@ class BinnedClasses(BinnedMetric):
     ) -> None:
         C = integer("num_classes", num_classes, "; one output has 2", least=2)
         num_bins = number_of_bins(num_bins)
-        require(
-            len(self.sums) * 8 * C * num_bins,
-            f"num_classes={num_classes} with num_bins={num_bins}",
-            "take fewer bins",
-        )
+        what = f"num_classes={num_classes} with num_bins={num_bins}"
+        require(len(self.sums) * 8 * C * num_bins, what, "take fewer bins")
         super().__init__((C, num_bins), from_logits, name, dtype)
         self.num_classes = C
 

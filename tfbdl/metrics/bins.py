@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfbdl.arguments import positive_integer
+
+Formula = Callable[..., Any]
+"""A function of arrays or of tensors."""
 
 MOST = 1_000_000
 """Bins, beyond which hardly one has two examples."""
@@ -47,27 +50,24 @@ def sums_in_bins(p: Any, num_bins: int, values: Sequence[Any]) -> list[Any]:
     return [tf.reshape(tf.math.unsorted_segment_sum(v, index, size), shape) for v in values]
 
 
-def class_events(y: np.ndarray, p: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Forecast and outcome of each class, shape (N, 1), from labels (N,) and p of shape (N, C)."""
-    return ((p[:, [c]], (y == c)[:, np.newaxis]) for c in range(p.shape[1]))
-
-
 def of_events(
-    summands: Callable[[Any, Any], list[Any]],
-    value: Callable[..., Any],
-    events: Iterable[tuple[np.ndarray, np.ndarray]],
-    num_bins: int,
+    summands: Formula, value: Formula, p: np.ndarray, outcome: np.ndarray, num_bins: int
 ) -> np.ndarray:
-    """The values of events, stacked, from sums in bins of each one's forecasts.
+    """The values of K events, along the last axis, from sums in bins of each one's forecasts.
 
     Args:
-        summands: what is added up, of a forecast and an outcome, shape (N, 1).
-        value: what follows from the sums, each of shape (1, num_bins).
-        events: forecasts and outcomes.
+        summands: what is added up, of forecasts and outcomes, shape (N, K).
+        value: what follows from the sums, each of shape (K, num_bins).
+        p: forecasts, shape (N, K).
+        outcome: whether the events came true, shape (N, K).
         num_bins: bins of each forecast.
 
     Raises:
         ValueError: if num_bins is no number of bins.
     """
-    bins = number_of_bins(num_bins)
-    return np.array([value(*sums_in_bins(p, bins, summands(p, is_so))) for p, is_so in events])
+    step = max(1, MOST // max(len(p), number_of_bins(num_bins)))  # events at a time, for memory
+    made = []
+    for start in range(0, p.shape[1], step):
+        some, came_true = (each[:, start : start + step] for each in (p, outcome))
+        made.append(value(*sums_in_bins(some, num_bins, summands(some, came_true))))
+    return np.concatenate(made, axis=-1)

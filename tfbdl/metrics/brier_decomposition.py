@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tfbdl.metrics import array_checks
 from tfbdl.metrics.binned_metric import BinnedClasses
-from tfbdl.metrics.bins import class_events, of_events
+from tfbdl.metrics.bins import of_events
 from tfbdl.metrics.either import operations, ratio
 
 
@@ -58,8 +58,8 @@ def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Brier
     Raises:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
-    events = class_events(*array_checks.classes(y, p))
-    return BrierComponents(*of_events(moments, parts, events, num_bins).sum(axis=(0, 2)).tolist())
+    of_class = of_events(moments, parts, *array_checks.class_events(y, p), num_bins)
+    return BrierComponents(*of_class.sum(axis=1).tolist())
 
 
 def moments(p: Any, outcome: Any) -> list[Any]:
@@ -82,7 +82,7 @@ def parts(weight: Any, *sums: Any) -> Any:
         share * ops.square(mean_p - mean_outcome),
         share * ops.square(mean_outcome - base_rate),
         base_rate * (1.0 - base_rate),
-        share * (mean_square - ops.square(mean_p)),
+        share * ops.maximum(mean_square - ops.square(mean_p), 0.0),
         2.0 * share * (mean_product - mean_p * mean_outcome),
     )
     return ops.stack([ops.sum(part, axis=1) for part in of_bins])

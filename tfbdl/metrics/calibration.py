@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.binned_metric import BinnedClasses, BinnedMetric
-from tfbdl.metrics.bins import class_events, number_of_bins, of_events, sums_in_bins
+from tfbdl.metrics.bins import number_of_bins, of_events, sums_in_bins
+from tfbdl.metrics.classifier import top_class
 from tfbdl.metrics.either import operations, ratio
 from tfbdl.metrics.ties import average_over_ties
-from tfbdl.metrics.top_class import top_class
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
 
     Arguments and errors as in `reliability`.
     """
-    return float(of_events(gaps, mean_gap, [_being_right(y, p)], num_bins).mean())
+    return float(of_events(gaps, mean_gap, *_being_right(y, p), num_bins).mean())
 
 
 def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -69,7 +69,7 @@ def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) ->
 
     Arguments and errors as in `reliability`.
     """
-    return float(of_events(gaps, largest_gap, [_being_right(y, p)], num_bins).mean())
+    return float(of_events(gaps, largest_gap, *_being_right(y, p), num_bins).mean())
 
 
 def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -95,8 +95,8 @@ def classwise_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) 
 
     Arguments and errors as in `reliability`.
     """
-    events = class_events(*array_checks.classes(y, p))
-    return float(of_events(gaps, mean_gap, events, num_bins).mean())
+    errors = of_events(gaps, mean_gap, *array_checks.class_events(y, p), num_bins)
+    return float(errors.mean())
 
 
 def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:

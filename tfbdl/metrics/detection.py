@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import number
-from tfbdl.metrics import array_checks, rules
+from tfbdl.metrics import array_checks, classifier
 from tfbdl.metrics.ties import average_over_ties
-from tfbdl.metrics.top_class import top_class
 
 
 def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
@@ -212,8 +211,8 @@ def _errors(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> tuple[np.ndar
     if len(shape) > 1 and np.shape(uncertainty) == shape:
         uncertainty = np.ravel(uncertainty)
     uncertainty = array_checks.vector("uncertainty", uncertainty)
-    rules.same_length("uncertainty", uncertainty, "y", y)
-    return ~top_class(y, p)[1], uncertainty
+    classifier.same_length("uncertainty", uncertainty, "y", y)
+    return ~classifier.top_class(y, p)[1], uncertainty
 
 
 def _pooled(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -8,16 +8,9 @@ import keras
 import numpy as np
 
 from tfbdl.arguments import boolean
-from tfbdl.metrics import tensor_checks
+from tfbdl.metrics import detection, tensor_checks
 from tfbdl.metrics.bins import number_of_bins
 from tfbdl.metrics.calibration import adaptive_error, debiased_error
-from tfbdl.metrics.detection import (
-    area,
-    area_of_flags,
-    excess_area,
-    generalized_area,
-    precision_of_flags,
-)
 from tfbdl.metrics.kept_scores import KeptScores
 from tfbdl.metrics.tensor_positions import as_examples
 
@@ -139,7 +132,7 @@ class ErrorAUROC(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    value = staticmethod(area_of_flags)
+    value = staticmethod(detection.area_of_flags)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -154,7 +147,7 @@ class ErrorAUPR(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    value = staticmethod(precision_of_flags)
+    value = staticmethod(detection.precision_of_flags)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -172,7 +165,7 @@ class AreaUnderRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    value = staticmethod(area)
+    value = staticmethod(detection.area)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -190,7 +183,7 @@ class AreaUnderGeneralizedRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    value = staticmethod(generalized_area)
+    value = staticmethod(detection.generalized_area)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -208,4 +201,4 @@ class ExcessAreaUnderRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    value = staticmethod(excess_area)
+    value = staticmethod(detection.excess_area)

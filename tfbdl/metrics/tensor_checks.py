@@ -13,8 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfbdl.examples import as_array
-from tfbdl.metrics import rules
-from tfbdl.metrics.top_class import top_class
+from tfbdl.metrics import classifier
 
 
 def class_outputs(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
@@ -26,17 +25,11 @@ def class_outputs(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Te
     p = _columns(y_pred, from_logits, name)
     if from_logits:
         return p
-    p = refuse(
-        p,
-        rules.no_probability(p),
-        f"{name} leaves [0, 1]: it looks like logits; use from_logits=True or apply softmax",
-    )
+    message = f"{name} leaves [0, 1]: it looks like logits; use from_logits=True or apply softmax"
+    p = refuse(p, classifier.no_probability(p), message)
     p = tf.where(p < 0.0, tf.zeros_like(p), tf.where(p > 1.0, tf.ones_like(p), p))
-    return refuse(
-        p,
-        rules.no_sum(tf.reduce_sum(p, axis=-1, keepdims=True)),
-        f"{name} has a row that does not sum to one; end the model in softmax",
-    )
+    message = f"{name} has a row that does not sum to one; end the model in softmax"
+    return refuse(p, classifier.no_sum(tf.reduce_sum(p, axis=-1, keepdims=True)), message)
 
 
 def class_probabilities(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
@@ -58,16 +51,16 @@ def labels(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         ValueError: if the targets have another shape, or there are more or fewer than rows of p.
     """
     y = _one_each("y_true", y_true, "integer labels of")
-    rules.same_length("y_true", y, "y_pred", p)
+    classifier.same_length("y_true", y, "y_pred", p)
     label = tf.cast(y, tf.int64)
-    wrong = rules.no_class(label, tf.shape(p, tf.int64)[1]) | (tf.cast(label, y.dtype) != y)
+    wrong = classifier.no_class(label, tf.shape(p, tf.int64)[1]) | (tf.cast(label, y.dtype) != y)
     message = "y_true has a label that is no class of y_pred"
     return label, refuse(p, wrong[:, tf.newaxis], message)
 
 
 def confidences(label: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The largest probability, and 1 where its class is the label, else 0; both of shape (B,)."""
-    confidence, correct = top_class(label, p)
+    confidence, correct = classifier.top_class(label, p)
     return unless_nan(tf.reduce_sum(p, axis=-1), confidence), tf.cast(correct, p.dtype)
 
 
@@ -79,7 +72,7 @@ def flags_and_scores(is_out: Any, uncertainty: Any) -> tuple[tf.Tensor, tf.Tenso
     """
     flags = tf.cast(_one_each("is_out", is_out), tf.float64)
     scores = tf.cast(_one_each("uncertainty", uncertainty), tf.float64)
-    rules.same_length("is_out", flags, "uncertainty", scores)
+    classifier.same_length("is_out", flags, "uncertainty", scores)
     is_flag = (flags == 0.0) | (flags == 1.0)
     return refuse(flags, ~is_flag, "is_out has a value other than 0 and 1"), scores
 
@@ -196,9 +189,8 @@ def _columns(y_pred: Any, from_logits: bool, name: str) -> tf.Tensor:
 
 def _float64(values: tf.Tensor) -> tf.Tensor:
     """The values in float64; positive ones of float32 below 1e-38 too, which `tf.cast` makes 0."""
-    wide = tf.cast(values, tf.float64)
     if values.dtype != tf.float32:
-        return wide
+        return tf.cast(values, tf.float64)
     steps = tf.bitcast(values, tf.int32)  # of 2^-149, below 2^-126
     exact = tf.cast(steps, tf.float64) * 2.0**-149
-    return tf.where((steps > 0) & (steps < 2**23), exact, wide)
+    return tf.where((steps > 0) & (steps < 2**23), exact, tf.cast(values, tf.float64))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods.positions import mask_at_positions
-from tfbdl.metrics import rules
+from tfbdl.metrics import classifier
 from tfbdl.metrics.tensor_checks import as_tensor
 
 
@@ -31,7 +31,7 @@ def as_examples(
     if y.shape.rank == rank and y.shape[-1] == 1 != outputs.shape[-1]:
         y = y[..., 0]
     positions = outputs.shape[:-1] if y.shape.rank < rank else outputs.shape
-    rules.labels_fit("y_true", y, "y_pred", outputs, positions)
+    classifier.labels_fit("y_true", y, "y_pred", outputs, positions)
     y = tf.reshape(y, [-1] if y.shape.rank < rank else [-1, outputs.shape[-1]])
     weights = None if sample_weight is None else _of_positions(sample_weight, outputs)
     if mask is not None:

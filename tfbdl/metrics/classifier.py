@@ -1,10 +1,12 @@
-"""What makes numbers probabilities, labels, and examples, in arrays and in tensors alike."""
+"""Probabilities and labels, in arrays and in tensors alike, and the class that is predicted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import tensorflow as tf
+
+from tfbdl.metrics.either import operations
 
 SUM_TOLERANCE = 1e-3
 """The error of a row's sum of probabilities that is accepted: float16's over many classes."""
@@ -44,3 +46,12 @@ def labels_fit(name: str, y: Any, other: str, rows: Any, shape: Any) -> None:
             f"{name} has shape {tuple(y.shape)}; {other} of shape {tuple(rows.shape)} needs "
             f"labels of shape {tuple(rows.shape[:-1])}"
         )
+
+
+def top_class(label: Any, p: Any) -> tuple[Any, Any]:
+    """The largest probability, and whether its class is the label; both of shape (N,).
+
+    Where several classes are equally probable, the first is the predicted one.
+    """
+    ops = operations(p)
+    return ops.max(p, axis=-1), ops.equal(ops.argmax(p, axis=-1), label)
