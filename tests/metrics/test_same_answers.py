@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import QUICK, classification, few_classes
 
@@ -39,7 +39,7 @@ def of_function(name: str, y: Any, p: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@QUICK
+@settings(QUICK, max_examples=15)
 @given(case=few_classes(), last=st.booleans())
 def test_ties_edges_and_certainty(name: str, case: Any, last: bool) -> None:
     y, p = case
@@ -61,13 +61,30 @@ def test_rows_that_sum_to_one_when_they_are_rounded_to_probabilities(name: str) 
             answer(name, y, p)
 
 
-@pytest.mark.parametrize("compiled", [None, False, True])
+@pytest.mark.parametrize("name", PAIRS)
+def test_batches_without_examples(name: str) -> None:
+    metric = PAIRS[name][0](4)
+    for stop in (0, len(Y), 0):
+        metric.update_state(Y[:stop], P[:stop])
+    result = tf.nest.flatten(metric.result())
+    np.testing.assert_allclose(result, np.ravel(of_function(name, Y, P)), 1e-12)
+
+
+def test_batches_without_examples_where_predictions_are_ranked() -> None:
+    metric = metrics.ErrorAUROC()
+    for stop in (0, len(Y), 0):
+        metric.update_state(Y[:stop], P[:stop])
+    expected = metrics.error_auroc(Y, P, -P.max(axis=1))
+    np.testing.assert_allclose(metric.result(), expected, 1e-12)
+
+
+DOUBLE = np.array([[1.0, 5e-324], [1.0, 2e-310], [1.0, 1e-300]])
+SINGLE = np.array([[1.0, 1e-45], [1.0, 1e-40], [1.0, 1e-30]], np.float32)
+
+
 @pytest.mark.parametrize(
-    "p",
-    [
-        np.array([[1.0, 5e-324], [1.0, 2e-310], [1.0, 1e-300]]),
-        np.array([[1.0, 1e-45], [1.0, 1e-40], [1.0, 1e-30]], np.float32),
-    ],
+    ("p", "compiled"),
+    [(DOUBLE, None), (DOUBLE, False), (SINGLE, None), (SINGLE, False), (SINGLE, True)],
 )
 def test_log_of_probabilities_that_tensorflow_takes_for_0(p: Any, compiled: bool | None) -> None:
     metric, y = metrics.NegativeLogLikelihood(), np.ones(3, int)
@@ -117,7 +134,7 @@ def test_functions_of_arrays_while_a_graph_is_traced() -> None:
     values: list[float] = []
     functions: list[Any] = [function for _, function in PAIRS.values()]
 
-    @tf.function
+    @tf.function(autograph=False)
     def traced() -> None:
         values.extend(function(Y, P) for function in functions[:-1])
         values.append(functions[-1](Y, P).score)

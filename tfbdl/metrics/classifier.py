@@ -54,4 +54,4 @@ def top_class(label: Any, p: Any) -> tuple[Any, Any]:
     Where several classes are equally probable, the first is the predicted one.
     """
     ops = operations(p)
-    return ops.max(p, axis=-1), ops.equal(ops.argmax(p, axis=-1), label)
+    return ops.max(p, axis=-1, initial=0.0), ops.equal(ops.argmax(p, axis=-1), label)

@@ -85,10 +85,10 @@ def of_samples(y: Any, samples: Any, axis: int, fair: bool = False) -> Any:
     """
     ops = operations(y)
     deviations = ops.sort(samples - ops.expand_dims(y, axis), axis=axis)
-    size = ops.shape(deviations)[axis]
-    ranks = 2 * ops.arange(1, size + 1, dtype="float64") - size - 1
-    half_difference = ops.tensordot(deviations, ranks, axes=[[axis], [0]])
-    half_difference /= size * (size - 1 if fair else size)
+    ranks = ops.arange(1, ops.shape(deviations)[axis] + 1, dtype="float64")
+    S = ops.sum(ops.ones_like(ranks))
+    half_difference = ops.tensordot(deviations, 2.0 * ranks - S - 1.0, axes=[[axis], [0]])
+    half_difference /= S * (S - 1.0 if fair else S)
     return ops.mean(abs(deviations), axis=axis) - half_difference
 
 
