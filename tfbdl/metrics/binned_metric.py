@@ -18,7 +18,7 @@ class BinnedMetric(keras.metrics.Metric):
     """What follows from sums in bins of K events that are forecast with a probability.
 
     Args:
-        shape: that of the sums: the bins, or K and the bins.
+        shape: the shape of the sums, (num_bins,) or (K, num_bins).
         from_logits: whether the outputs are logits.
         name: the name in logs.
         dtype: the type of the sums.

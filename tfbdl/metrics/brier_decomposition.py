@@ -72,7 +72,7 @@ def parts(weight: Any, *sums: Any) -> Any:
 
     Args:
         weight: the sum of the examples in each bin, shape (K, num_bins).
-        *sums: those of the other `moments`.
+        *sums: the sums of the other `moments`.
     """
     ops = operations(weight)
     share = ratio(weight, ops.sum(weight, axis=1, keepdims=True) + ops.zeros_like(weight))

@@ -25,8 +25,8 @@ def erf(values: Any) -> Any:
 
 
 def log(p: Any) -> Any:
-    """Log p of float64, p >= 0: -inf at 0, and finite at numbers that TensorFlow takes for 0."""
-    if isinstance(p, np.ndarray):
+    """Logarithm of float64 p >= 0; finite, but for XLA, where TensorFlow takes p > 0 for 0."""
+    if not tf.is_tensor(p):
         with np.errstate(divide="ignore"):
             return np.log(p)
     steps = tf.bitcast(p, tf.int64)  # of 2^-1074, below 2^-1022
@@ -36,6 +36,6 @@ def log(p: Any) -> Any:
 
 def ratio(numerator: Any, denominator: Any) -> Any:
     """The quotient of values of one shape, 0 where the denominator is 0."""
-    if isinstance(numerator, np.ndarray):
-        return np.divide(numerator, denominator, np.zeros_like(numerator), where=denominator != 0.0)
-    return tf.math.divide_no_nan(numerator, denominator)
+    if tf.is_tensor(numerator):
+        return tf.math.divide_no_nan(numerator, denominator)
+    return np.divide(numerator, denominator, np.zeros_like(numerator), where=denominator != 0.0)
