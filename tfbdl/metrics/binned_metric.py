@@ -24,7 +24,7 @@ class BinnedMetric(keras.metrics.Metric):
         dtype: the type of the sums.
 
     Attributes:
-        sums: their names.
+        sums: the names of the variables.
     """
 
     sums: ClassVar[tuple[str, ...]]
