@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tfbdl.examples import as_array
 from tfbdl.metrics import array_checks, tensor_checks
-from tfbdl.metrics.either import operations
+from tfbdl.metrics.array_or_tensor import operations
 from tfbdl.metrics.means import ClassMean
 
 

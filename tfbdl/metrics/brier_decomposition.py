@@ -10,9 +10,9 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfbdl.metrics import array_checks
+from tfbdl.metrics.array_or_tensor import operations, ratio
 from tfbdl.metrics.binned_metric import BinnedClasses
 from tfbdl.metrics.bins import of_events
-from tfbdl.metrics.either import operations, ratio
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfbdl.metrics import array_checks, tensor_checks
+from tfbdl.metrics.array_or_tensor import operations, ratio
 from tfbdl.metrics.binned_metric import BinnedClasses, BinnedMetric
 from tfbdl.metrics.bins import number_of_bins, of_events, sums_in_bins
 from tfbdl.metrics.classifier import top_class
-from tfbdl.metrics.either import operations, ratio
 from tfbdl.metrics.ties import average_over_ties
 
 

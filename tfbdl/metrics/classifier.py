@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbdl.metrics.either import operations
+from tfbdl.metrics.array_or_tensor import operations
 
 SUM_TOLERANCE = 1e-3
 """The error of a row's sum of probabilities that is accepted: float16's over many classes."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from tfbdl.arguments import boolean
 from tfbdl.metrics import array_checks, tensor_checks
-from tfbdl.metrics.either import erf, operations
+from tfbdl.metrics.array_or_tensor import erf, operations
 from tfbdl.metrics.means import ExampleMean
 
 

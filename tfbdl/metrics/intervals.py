@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tfbdl.arguments import number
 from tfbdl.metrics import array_checks, tensor_checks
-from tfbdl.metrics.either import operations
+from tfbdl.metrics.array_or_tensor import operations
 from tfbdl.metrics.means import ExampleMean
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfbdl.metrics import array_checks, tensor_checks
-from tfbdl.metrics.either import log, operations
+from tfbdl.metrics.array_or_tensor import log, operations
 from tfbdl.metrics.means import ClassMean
 
 
