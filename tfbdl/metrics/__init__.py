@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from tfbdl.metrics.agreement import Agreement, TotalVariation, agreement, total_variation
 from tfbdl.metrics.bootstrap import confidence_interval
-from tfbdl.metrics.brier_decomposition import BrierDecomposition
+from tfbdl.metrics.brier_decomposition import (
+    BrierComponents,
+    BrierDecomposition,
+    brier_decomposition,
+)
 from tfbdl.metrics.calibration import (
+    ClasswiseCalibrationError,
+    ExpectedCalibrationError,
+    MaximumCalibrationError,
     Reliability,
     adaptive_calibration_error,
     classwise_calibration_error,
@@ -18,11 +25,7 @@ from tfbdl.metrics.calibration import (
     maximum_calibration_error,
     reliability,
 )
-from tfbdl.metrics.calibration_metrics import (
-    ClasswiseCalibrationError,
-    ExpectedCalibrationError,
-    MaximumCalibrationError,
-)
+from tfbdl.metrics.crps import NormalCRPS, SampleCRPS, crps_normal, crps_samples
 from tfbdl.metrics.detection import (
     RiskCoverage,
     area_under_generalized_risk_coverage,
@@ -37,6 +40,13 @@ from tfbdl.metrics.detection import (
 )
 from tfbdl.metrics.detection_metrics import AUPR, AUROC, FalsePositiveRate
 from tfbdl.metrics.dirichlet_calibration import DirichletMap, apply_dirichlet, fit_dirichlet
+from tfbdl.metrics.intervals import (
+    IntervalCoverage,
+    IntervalScore,
+    interval_coverage,
+    interval_score,
+    interval_width,
+)
 from tfbdl.metrics.isotonic import IsotonicMap, apply_isotonic, fit_isotonic
 from tfbdl.metrics.labelled import OfLabelled, labelled
 from tfbdl.metrics.of_mean import OfMean
@@ -53,19 +63,9 @@ from tfbdl.metrics.ranked_metrics import (
     ErrorAUROC,
     ExcessAreaUnderRiskCoverage,
 )
-from tfbdl.metrics.regression import (
-    crps_normal,
-    crps_samples,
-    interval_coverage,
-    interval_score,
-    interval_width,
-)
-from tfbdl.metrics.regression_metrics import IntervalCoverage, IntervalScore, NormalCRPS, SampleCRPS
 from tfbdl.metrics.scores import (
-    BrierComponents,
     BrierScore,
     NegativeLogLikelihood,
-    brier_decomposition,
     brier_score,
     negative_log_likelihood,
 )

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from tfbdl.examples import as_array
 from tfbdl.metrics import array_checks, tensor_checks
-from tfbdl.metrics.class_mean import ClassMean
+from tfbdl.metrics.array_or_tensor import operations
+from tfbdl.metrics.means import ClassMean
 
 
 def agreement(p: ArrayLike, reference: ArrayLike) -> float:
@@ -26,8 +27,7 @@ def agreement(p: ArrayLike, reference: ArrayLike) -> float:
     Raises:
         ValueError: if either are no probabilities, or their shapes differ.
     """
-    p, reference = _pair(p, reference)
-    return float(np.mean(p.argmax(axis=1) == reference.argmax(axis=1)))
+    return float(same_class(*_pair(p, reference)).mean())
 
 
 def total_variation(p: ArrayLike, reference: ArrayLike) -> float:
@@ -40,8 +40,18 @@ def total_variation(p: ArrayLike, reference: ArrayLike) -> float:
     Raises:
         ValueError: if either are no probabilities, or their shapes differ.
     """
-    p, reference = _pair(p, reference)
-    return float(0.5 * np.abs(p - reference).sum(axis=1).mean())
+    return float(distance(*_pair(p, reference)).mean())
+
+
+def same_class(p: Any, reference: Any) -> Any:
+    """Whether both predict the same class, shape (N,), from (N, C)."""
+    ops = operations(p)
+    return ops.equal(ops.argmax(p, axis=-1), ops.argmax(reference, axis=-1))
+
+
+def distance(p: Any, reference: Any) -> Any:
+    """1/2 sum_c |p_c - reference_c|, shape (N,), from (N, C)."""
+    return 0.5 * operations(p).sum(abs(p - reference), axis=-1)
 
 
 def _pair(p: ArrayLike, reference: ArrayLike) -> list[np.ndarray]:
@@ -66,9 +76,8 @@ class Agreement(ClassMean):
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         p, reference = _batch_pair(y_true, y_pred, self.from_logits)
-        difference = tf.reduce_sum(p - reference, axis=-1)
-        same = tf.cast(tf.argmax(p, axis=-1) == tf.argmax(reference, axis=-1), p.dtype)
-        return tensor_checks.unless_nan(difference, same)
+        same = tf.cast(same_class(p, reference), p.dtype)
+        return tensor_checks.unless_nan(tf.reduce_sum(p - reference, axis=-1), same)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -84,8 +93,7 @@ class TotalVariation(ClassMean):
         super().__init__(from_logits, name, dtype)
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
-        p, reference = _batch_pair(y_true, y_pred, self.from_logits)
-        return 0.5 * tf.reduce_sum(tf.abs(p - reference), axis=-1)
+        return distance(*_batch_pair(y_true, y_pred, self.from_logits))
 
 
 def _batch_pair(y_true: Any, y_pred: Any, from_logits: bool) -> tuple[tf.Tensor, tf.Tensor]:

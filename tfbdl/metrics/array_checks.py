@@ -9,15 +9,7 @@ from numpy.typing import ArrayLike
 
 from tfbdl.arguments import option, text
 from tfbdl.examples import as_array
-
-SUM_TOLERANCE = 1e-3
-"""The error of a row's sum of probabilities that is accepted: float16's over many classes."""
-
-ROUNDING = 1e-6
-"""The distance outside [0, 1] that is accepted of a probability, as float32 means have it."""
-
-
-DTYPES = ("bfloat16", "float16", "float32", "float64")
+from tfbdl.metrics import classifier
 
 
 def of_keras(name: str | None, dtype: str) -> dict[str, Any]:
@@ -28,7 +20,10 @@ def of_keras(name: str | None, dtype: str) -> dict[str, Any]:
     """
     if name is not None:
         text("name", name)
-    return {"name": name, "dtype": option("dtype", dtype, DTYPES)}
+    return {
+        "name": name,
+        "dtype": option("dtype", dtype, ("bfloat16", "float16", "float32", "float64")),
+    }
 
 
 def real(name: str, values: ArrayLike) -> np.ndarray:
@@ -101,7 +96,7 @@ def probabilities(name: str, values: ArrayLike) -> np.ndarray:
     p = real(name, values)
     if p.ndim not in (1, 2):
         raise ValueError(f"{name} has shape {p.shape}; give probabilities of shape (N, C)")
-    outside = (p < -ROUNDING) | (p > 1 + ROUNDING)
+    outside = classifier.no_probability(p)
     if outside.any():
         raise ValueError(
             f"{name} has {first(p, outside)}, outside [0, 1]: the rows look like logits; "
@@ -111,7 +106,7 @@ def probabilities(name: str, values: ArrayLike) -> np.ndarray:
     if p.ndim == 1 or p.shape[1] == 1:
         return np.stack([1.0 - p.ravel(), p.ravel()], axis=1)
     sums = p.sum(axis=1)
-    wrong = np.abs(sums - 1.0) > SUM_TOLERANCE
+    wrong = classifier.no_sum(sums)
     if wrong.any():
         raise ValueError(
             f"{name} has a row with the sum {first(sums, wrong)}; "
@@ -133,6 +128,16 @@ def classes(y: ArrayLike, p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return labels(y, "p", checked), checked
 
 
+def class_events(y: ArrayLike, p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Forecast and outcome of each class, an event, shape (N, C): p, and whether it is the label.
+
+    Raises:
+        ValueError: as `classes`.
+    """
+    y, p = classes(y, p)
+    return p, y[:, np.newaxis] == np.arange(p.shape[1])
+
+
 def as_examples(y: ArrayLike, name: str, rows: ArrayLike) -> tuple[Any, Any]:
     """Positions of `rows`, shape (N, ..., C), as (M, C), and their labels as (M,).
 
@@ -145,11 +150,7 @@ def as_examples(y: ArrayLike, name: str, rows: ArrayLike) -> tuple[Any, Any]:
     if array.ndim <= 2:
         return y, rows
     labels = as_array("y", y)
-    if labels.shape != array.shape[:-1]:
-        raise ValueError(
-            f"y has shape {labels.shape}; {name} of shape {array.shape} needs labels of shape "
-            f"{array.shape[:-1]}"
-        )
+    classifier.labels_fit("y", labels, name, array, array.shape[:-1])
     return labels.ravel(), array.reshape(-1, array.shape[-1])
 
 
@@ -163,24 +164,15 @@ def labels(y: ArrayLike, name: str, rows: np.ndarray) -> np.ndarray:
     array = np.asarray(y)
     if array.dtype.kind not in "iub":
         raise ValueError(f"y has dtype {array.dtype}; give integer labels")
-    same_length("y", array, name, rows)
+    classifier.same_length("y", array, name, rows)
     num_classes = rows.shape[1]
-    wrong = (array < 0) | (array >= num_classes)
+    wrong = classifier.no_class(array, num_classes)
     if wrong.any():
         raise ValueError(
             f"y has the label {first(array, wrong)}; {name} has {num_classes} classes, "
             f"so give labels from 0 to {num_classes - 1}"
         )
     return array.astype(np.int64)
-
-
-def same_length(name: str, array: np.ndarray, other: str, reference: np.ndarray) -> None:
-    """Raises ValueError unless both arrays have as many examples."""
-    if len(array) != len(reference):
-        raise ValueError(
-            f"{name} has {len(array)} examples and {other} has {len(reference)}; "
-            "give both of the same examples"
-        )
 
 
 def first(array: np.ndarray, where: np.ndarray) -> str:

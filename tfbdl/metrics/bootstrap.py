@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from tfbdl import arguments
 from tfbdl.arguments import function, number, positive_integer, shown
 from tfbdl.examples import as_array
-from tfbdl.metrics import array_checks
+from tfbdl.metrics import classifier
 
 _MOST = 100_000
 
@@ -61,7 +61,7 @@ def confidence_interval(
     for k, array in enumerate(examples):
         if array.ndim == 0 or len(array) == 0:
             raise ValueError(f"arrays[{k}] has shape {array.shape}; give some examples")
-        array_checks.same_length(f"arrays[{k}]", array, "arrays[0]", examples[0])
+        classifier.same_length(f"arrays[{k}]", array, "arrays[0]", examples[0])
     N = len(examples[0])
     values = []
     for _ in range(num_resamples):

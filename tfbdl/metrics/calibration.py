@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from tfbdl.metrics import array_checks
-from tfbdl.metrics.bins import bin_index, number_of_bins
+from tfbdl.metrics import array_checks, tensor_checks
+from tfbdl.metrics.array_or_tensor import operations, ratio
+from tfbdl.metrics.binned_metric import BinnedClasses, BinnedMetric
+from tfbdl.metrics.bins import number_of_bins, of_events, sums_in_bins
+from tfbdl.metrics.classifier import top_class
 from tfbdl.metrics.ties import average_over_ties
 
 
@@ -42,16 +48,12 @@ def reliability(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> Reliability:
     Raises:
         ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
     """
-    num_bins = number_of_bins(num_bins)
-    confidence, correct = top_class(*array_checks.classes(y, p))
-    index = bin_index(confidence, num_bins)
-    count = np.bincount(index, minlength=num_bins)
-    per_example = np.where(count > 0, count, np.nan)
-    return Reliability(
-        np.bincount(index, weights=confidence, minlength=num_bins) / per_example,
-        np.bincount(index, weights=correct, minlength=num_bins) / per_example,
-        count,
-    )
+    confidence, correct = _being_right(y, p)
+    values = (np.ones_like(confidence), confidence, correct)
+    sums = sums_in_bins(confidence, number_of_bins(num_bins), values)
+    count, confidence, correct = np.concatenate(sums)
+    per_example = np.where(count > 0.0, count, np.nan)
+    return Reliability(confidence / per_example, correct / per_example, count.astype(np.int64))
 
 
 def expected_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -59,9 +61,7 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
 
     Arguments and errors as in `reliability`.
     """
-    bins = reliability(y, p, num_bins)
-    gaps = np.nan_to_num(np.abs(bins.accuracy - bins.confidence))
-    return float(gaps @ bins.count / bins.count.sum())
+    return float(of_events(gaps, mean_gap, *_being_right(y, p), num_bins).mean())
 
 
 def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -69,8 +69,7 @@ def maximum_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) ->
 
     Arguments and errors as in `reliability`.
     """
-    bins = reliability(y, p, num_bins)
-    return float(np.nanmax(np.abs(bins.accuracy - bins.confidence)))
+    return float(of_events(gaps, largest_gap, *_being_right(y, p), num_bins).mean())
 
 
 def adaptive_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -96,13 +95,8 @@ def classwise_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) 
 
     Arguments and errors as in `reliability`.
     """
-    num_bins = number_of_bins(num_bins)
-    y, p = array_checks.classes(y, p)
-    errors = []
-    for c in range(p.shape[1]):
-        gaps = np.bincount(bin_index(p[:, c], num_bins), weights=p[:, c] - (y == c))
-        errors.append(np.abs(gaps).sum() / len(y))
-    return float(np.mean(errors))
+    errors = of_events(gaps, mean_gap, *array_checks.class_events(y, p), num_bins)
+    return float(errors.mean())
 
 
 def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> float:
@@ -126,6 +120,22 @@ def debiased_calibration_error(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -
     return error
 
 
+def gaps(p: Any, outcome: Any) -> list[Any]:
+    """What is summed in bins of forecasts: 1, and outcome - p, both of the shape of p, (N, K)."""
+    return [operations(p).ones_like(p), outcome - p]
+
+
+def mean_gap(weight: Any, gap: Any) -> Any:
+    """The calibration error of K events, from the sums of `gaps` in bins, shape (K, num_bins)."""
+    ops = operations(gap)
+    return ratio(ops.sum(abs(gap), axis=1), ops.sum(weight, axis=1))
+
+
+def largest_gap(weight: Any, gap: Any) -> Any:
+    """The largest of a bin, of K events, from the sums of `gaps` in bins, shape (K, num_bins)."""
+    return operations(gap).max(ratio(abs(gap), weight), axis=1)
+
+
 def adaptive_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -> float:
     """`adaptive_calibration_error` from the confidences and hits of `top_class`."""
     gaps = average_over_ties(correct, confidence) - confidence
@@ -146,6 +156,94 @@ def debiased_error(confidence: np.ndarray, correct: np.ndarray, num_bins: int) -
     return math.sqrt(max(total / count, 0.0)) if count else math.nan
 
 
-def top_class(y: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The largest probability, and whether its class is the label; both of shape (N,)."""
-    return p.max(axis=1), p.argmax(axis=1) == y
+def _being_right(y: ArrayLike, p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """The event that the prediction is right: confidence and outcome, shape (N, 1)."""
+    confidence, correct = top_class(*array_checks.classes(y, p))
+    return confidence[:, None], correct[:, None]
+
+
+class BinnedCalibration(BinnedMetric):
+    """Sums per bin of confidence, from which a calibration error follows.
+
+    `sample_weight` is taken: an example of weight 2 counts as two.
+
+    Args:
+        num_bins: equal bins of the confidence, each closed on the right; 15 as in Guo et al. 2017.
+        from_logits: whether the outputs are logits; probabilities by default.
+        name: the name in logs.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
+
+    Raises:
+        ValueError: if num_bins is no positive integer.
+    """
+
+    sums = ("weight", "gap")
+    summands = staticmethod(gaps)
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str | None = None,
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__((number_of_bins(num_bins),), from_logits, name, dtype)
+
+    def events(self, label: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        confidence, correct = tensor_checks.confidences(label, p)
+        return confidence[:, None], correct[:, None]
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class ExpectedCalibrationError(BinnedCalibration):
+    """`expected_calibration_error` over batches; arguments as in `BinnedCalibration`."""
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "expected_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_bins, from_logits, name, dtype)
+
+    def result(self) -> tf.Tensor:
+        return mean_gap(*self.totals())[0]
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class MaximumCalibrationError(BinnedCalibration):
+    """`maximum_calibration_error` over batches; arguments as in `BinnedCalibration`."""
+
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "maximum_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_bins, from_logits, name, dtype)
+
+    def result(self) -> tf.Tensor:
+        return tensor_checks.unless_nan(tf.reduce_sum(self.gap), largest_gap(*self.totals())[0])
+
+
+@keras.saving.register_keras_serializable(package="tfbdl")
+class ClasswiseCalibrationError(BinnedClasses):
+    """`classwise_calibration_error` over batches; arguments as in `BinnedClasses`."""
+
+    sums = ("weight", "gap")
+    summands = staticmethod(gaps)
+
+    def __init__(
+        self,
+        num_classes: int,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str = "classwise_calibration_error",
+        dtype: str = "float64",
+    ) -> None:
+        super().__init__(num_classes, num_bins, from_logits, name, dtype)
+
+    def result(self) -> tf.Tensor:
+        return tf.reduce_mean(mean_gap(*self.totals()))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfbdl.arguments import number
-from tfbdl.metrics import array_checks
+from tfbdl.metrics import array_checks, classifier
 from tfbdl.metrics.ties import average_over_ties
 
 
@@ -125,7 +125,7 @@ def area_under_risk_coverage(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike)
 
     Arguments and errors as in `error_auroc`.
     """
-    return float(risk_coverage(y, p, uncertainty).risk.mean())
+    return area(*_errors(y, p, uncertainty))
 
 
 def area_under_generalized_risk_coverage(
@@ -174,6 +174,11 @@ def risks(errors: np.ndarray, uncertainty: np.ndarray) -> RiskCoverage:
     return RiskCoverage(count / len(errors), np.cumsum(expected) / count)
 
 
+def area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
+    """`area_under_risk_coverage` from flags of the errors; both of shape (N,)."""
+    return float(risks(errors, uncertainty).risk.mean())
+
+
 def generalized_area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
     """`area_under_generalized_risk_coverage` from flags of the errors; both of shape (N,)."""
     curve = risks(errors, uncertainty)
@@ -182,8 +187,7 @@ def generalized_area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
 
 def excess_area(errors: np.ndarray, uncertainty: np.ndarray) -> float:
     """`excess_area_under_risk_coverage` from flags of the errors; both of shape (N,)."""
-    best = risks(errors, errors.astype(np.float64))
-    return float(np.mean(risks(errors, uncertainty).risk - best.risk))
+    return area(errors, uncertainty) - area(errors, errors.astype(np.float64))
 
 
 def passing(inside: np.ndarray, outside: np.ndarray, rate: float) -> float:
@@ -207,8 +211,8 @@ def _errors(y: ArrayLike, p: ArrayLike, uncertainty: ArrayLike) -> tuple[np.ndar
     if len(shape) > 1 and np.shape(uncertainty) == shape:
         uncertainty = np.ravel(uncertainty)
     uncertainty = array_checks.vector("uncertainty", uncertainty)
-    array_checks.same_length("uncertainty", uncertainty, "y", y)
-    return p.argmax(axis=1) != y, uncertainty
+    classifier.same_length("uncertainty", uncertainty, "y", y)
+    return ~classifier.top_class(y, p)[1], uncertainty
 
 
 def _pooled(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -45,8 +45,7 @@ class AUROC(DetectionMetric):
     def __init__(self, name: str = "auroc", dtype: str = "float64") -> None:
         super().__init__(name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return area_of_flags(flags, scores)
+    value = staticmethod(area_of_flags)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -59,8 +58,7 @@ class AUPR(DetectionMetric):
     def __init__(self, name: str = "aupr", dtype: str = "float64") -> None:
         super().__init__(name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return precision_of_flags(flags, scores)
+    value = staticmethod(precision_of_flags)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -82,7 +80,7 @@ class FalsePositiveRate(DetectionMetric):
         super().__init__(name, dtype)
         self.true_positive_rate = rate_in("true_positive_rate", true_positive_rate)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
+    def value(self, flags: np.ndarray, scores: np.ndarray) -> float:
         if flags.all() or not flags.any():
             return math.nan
         return passing(scores[~flags], scores[flags], self.true_positive_rate)

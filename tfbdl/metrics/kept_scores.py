@@ -32,8 +32,8 @@ class KeptScores(keras.metrics.Metric):
         self.count = self.add_variable((), "zeros", dtype="int64", name="count")
         self._kept: deque[tuple[np.ndarray, np.ndarray]] = deque()
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        """The metric of all examples, from finite scores and booleans of shape (N,), N > 0."""
+    def value(self, flags: np.ndarray, scores: np.ndarray, /) -> float:
+        """The metric of all examples, from booleans and finite scores of shape (N,), N > 0."""
         raise NotImplementedError
 
     def keep(self, scores: tf.Tensor, flags: tf.Tensor, sample_weight: object) -> None:
@@ -69,4 +69,4 @@ class KeptScores(keras.metrics.Metric):
             return np.float64(math.nan)
         scores, flags = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
         known = np.isfinite(scores).all()
-        return np.float64(self.value(scores, flags) if known else math.nan)
+        return np.float64(self.value(flags, scores) if known else math.nan)

@@ -8,16 +8,9 @@ import keras
 import numpy as np
 
 from tfbdl.arguments import boolean
-from tfbdl.metrics import tensor_checks
+from tfbdl.metrics import detection, tensor_checks
 from tfbdl.metrics.bins import number_of_bins
 from tfbdl.metrics.calibration import adaptive_error, debiased_error
-from tfbdl.metrics.detection import (
-    area_of_flags,
-    excess_area,
-    generalized_area,
-    precision_of_flags,
-    risks,
-)
 from tfbdl.metrics.kept_scores import KeptScores
 from tfbdl.metrics.tensor_positions import as_examples
 
@@ -53,17 +46,38 @@ class RankedMetric(KeptScores):
         """
         y_true, y_pred, counted = as_examples(y_true, y_pred)
         p = tensor_checks.class_probabilities(y_pred, self.from_logits)
-        confidence, correct = tensor_checks.top_class(y_true, p)
+        confidence, correct = tensor_checks.confidences(*tensor_checks.labels(y_true, p))
         if counted is not None:
             confidence, correct = (v[counted > 0] for v in (confidence, correct))
-        self.keep(confidence, correct, sample_weight)
+        self.keep(-confidence, 1.0 - correct, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}
 
 
+class RankedInBins(RankedMetric):
+    """A `RankedMetric` in bins of as many examples each.
+
+    Args:
+        num_bins: the number of them.
+        from_logits: whether the outputs are logits; probabilities by default.
+        name: the name in logs.
+        dtype: the type of the result.
+
+    Raises:
+        ValueError: if num_bins is no positive integer.
+    """
+
+    def __init__(self, num_bins: int, from_logits: bool, name: str | None, dtype: str) -> None:
+        super().__init__(from_logits, name, dtype)
+        self.num_bins = number_of_bins(num_bins)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_bins": self.num_bins}
+
+
 @keras.saving.register_keras_serializable(package="tfbdl")
-class AdaptiveCalibrationError(RankedMetric):
+class AdaptiveCalibrationError(RankedInBins):
     """`adaptive_calibration_error` over batches; arguments as in `RankedMetric`, and num_bins.
 
     Raises:
@@ -77,18 +91,14 @@ class AdaptiveCalibrationError(RankedMetric):
         name: str = "adaptive_calibration_error",
         dtype: str = "float64",
     ) -> None:
-        super().__init__(from_logits, name, dtype)
-        self.num_bins = number_of_bins(num_bins)
+        super().__init__(num_bins, from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return adaptive_error(scores, flags, self.num_bins)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_bins": self.num_bins}
+    def value(self, flags: np.ndarray, scores: np.ndarray) -> float:
+        return adaptive_error(-scores, ~flags, self.num_bins)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
-class DebiasedCalibrationError(RankedMetric):
+class DebiasedCalibrationError(RankedInBins):
     """`debiased_calibration_error` over batches; arguments as in `RankedMetric`, and num_bins.
 
     The result is NaN until a bin has two examples.
@@ -104,14 +114,10 @@ class DebiasedCalibrationError(RankedMetric):
         name: str = "debiased_calibration_error",
         dtype: str = "float64",
     ) -> None:
-        super().__init__(from_logits, name, dtype)
-        self.num_bins = number_of_bins(num_bins)
+        super().__init__(num_bins, from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return debiased_error(scores, flags, self.num_bins)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_bins": self.num_bins}
+    def value(self, flags: np.ndarray, scores: np.ndarray) -> float:
+        return debiased_error(-scores, ~flags, self.num_bins)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -126,8 +132,7 @@ class ErrorAUROC(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return area_of_flags(~flags, -scores)
+    value = staticmethod(detection.area_of_flags)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -142,8 +147,7 @@ class ErrorAUPR(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return precision_of_flags(~flags, -scores)
+    value = staticmethod(detection.precision_of_flags)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -161,8 +165,7 @@ class AreaUnderRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return float(risks(~flags, -scores).risk.mean())
+    value = staticmethod(detection.area)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -180,8 +183,7 @@ class AreaUnderGeneralizedRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return generalized_area(~flags, -scores)
+    value = staticmethod(detection.generalized_area)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -199,5 +201,4 @@ class ExcessAreaUnderRiskCoverage(RankedMetric):
     ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def value(self, scores: np.ndarray, flags: np.ndarray) -> float:
-        return excess_area(~flags, -scores)
+    value = staticmethod(detection.excess_area)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from tfbdl.metrics import array_checks, tensor_checks
-from tfbdl.metrics.bins import bin_index, number_of_bins
-from tfbdl.metrics.class_mean import ClassMean
+from tfbdl.metrics.array_or_tensor import log, operations
+from tfbdl.metrics.means import ClassMean
 
 
 def negative_log_likelihood(y: ArrayLike, p: ArrayLike) -> float:
@@ -29,9 +27,7 @@ def negative_log_likelihood(y: ArrayLike, p: ArrayLike) -> float:
     Raises:
         ValueError: if y are no labels or p no probabilities.
     """
-    y, p = array_checks.classes(y, p)
-    with np.errstate(divide="ignore"):
-        return float(-np.log(p[np.arange(len(y)), y]).mean())
+    return float(log_scores(*array_checks.classes(y, p)).mean())
 
 
 def brier_score(y: ArrayLike, p: ArrayLike) -> float:
@@ -46,74 +42,21 @@ def brier_score(y: ArrayLike, p: ArrayLike) -> float:
     Raises:
         ValueError: if y are no labels or p no probabilities.
     """
-    y, p = array_checks.classes(y, p)
-    return float(np.square(p - np.eye(p.shape[1])[y]).sum(axis=1).mean())
+    return float(squared_errors(*array_checks.classes(y, p)).mean())
 
 
-@dataclass(frozen=True)
-class BrierComponents:
-    """The parts of a Brier score, see `brier_decomposition`.
-
-    Attributes:
-        reliability: the distance of forecasts from what follows them; 0 is best.
-        resolution: the differences between what follows forecasts; large is good.
-        uncertainty: the score of the base rates, which no forecast changes.
-        within_bin_variance: the variance of forecasts that share a bin.
-        within_bin_covariance: twice that of forecasts and outcomes in a bin.
-    """
-
-    reliability: float
-    resolution: float
-    uncertainty: float
-    within_bin_variance: float
-    within_bin_covariance: float
-
-    @property
-    def score(self) -> float:
-        """The Brier score, the sum of the parts."""
-        within = self.within_bin_variance - self.within_bin_covariance
-        return self.reliability - self.resolution + self.uncertainty + within
+def log_scores(label: Any, outputs: Any, from_logits: bool = False) -> Any:
+    """-log p[y] of each example, from labels (N,) and probabilities, or logits, (N, C)."""
+    rows = tf.nn.log_softmax(outputs) if from_logits else outputs
+    of_label = operations(rows).take_along_axis(rows, label[:, None], axis=1)[:, 0]
+    return -(of_label if from_logits else log(of_label))
 
 
-def brier_decomposition(y: ArrayLike, p: ArrayLike, num_bins: int = 15) -> BrierComponents:
-    """The Brier score as reliability - resolution + uncertainty + what binning leaves over.
-
-    Each class c is a binary event forecast with p_c, and the parts are summed over classes. Were
-    examples grouped by the value of p_c itself, the first three parts would add up to the score
-    (Murphy 1973). Equal bins of [0, 1] take different values together, which leaves a variance
-    and a covariance within bins (Stephenson, Coelho and Jolliffe 2008): with them the parts
-    add up exactly for any number of bins. They vanish where each bin holds one value.
-
-    Args:
-        y: integer labels, shape (N,), or (N, ...) of positions, each of which is an example.
-        p: class probabilities, shape (N, C) or (N, ..., C); or P(y = 1), shape (N,) or (N, 1).
-        num_bins: bins of each class's forecast, closed on the right; 15 as in the calibration
-            error.
-
-    Raises:
-        ValueError: if y are no labels, p no probabilities, or num_bins no positive integer.
-    """
-    y, p = array_checks.classes(y, p)
-    num_bins = number_of_bins(num_bins)
-    outcomes = np.eye(p.shape[1])[y]
-    parts = [_parts(p_c, o_c, num_bins) for p_c, o_c in zip(p.T, outcomes.T, strict=True)]
-    return BrierComponents(*(float(part) for part in np.sum(parts, axis=0)))
-
-
-def _parts(p: np.ndarray, outcome: np.ndarray, num_bins: int) -> tuple[float, ...]:
-    """The five parts of the forecasts p of a binary event, both of shape (N,)."""
-    index = bin_index(p, num_bins)
-    count = np.maximum(np.bincount(index), 1)
-    mean_p = (np.bincount(index, weights=p) / count)[index]
-    mean_outcome = (np.bincount(index, weights=outcome) / count)[index]
-    base_rate = outcome.mean()
-    return (
-        np.square(mean_p - mean_outcome).mean(),
-        np.square(mean_outcome - base_rate).mean(),
-        base_rate * (1.0 - base_rate),
-        np.square(p - mean_p).mean(),
-        2.0 * ((p - mean_p) * (outcome - mean_outcome)).mean(),
-    )
+def squared_errors(label: Any, p: Any) -> Any:
+    """sum_c (p_c - 1[y = c])^2 of each example, from labels (N,) and probabilities (N, C)."""
+    ops = operations(p)
+    is_label = ops.equal(label[:, None], ops.arange(ops.shape(p)[1]))
+    return ops.sum(ops.square(ops.where(is_label, 1.0 - p, p)), axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -129,9 +72,10 @@ class NegativeLogLikelihood(ClassMean):
         super().__init__(from_logits, name, dtype)
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
-        log_p = tensor_checks.class_log_probabilities(y_pred, self.from_logits)
-        label, log_p = tensor_checks.labels(y_true, log_p)
-        return -tf.gather(log_p, label, axis=1, batch_dims=1)
+        outputs = tensor_checks.class_outputs(y_pred, self.from_logits)
+        label, outputs = tensor_checks.labels(y_true, outputs)
+        scores = log_scores(label, outputs, self.from_logits)
+        return tensor_checks.unless_nan(tf.reduce_sum(outputs, axis=-1), scores)
 
 
 @keras.saving.register_keras_serializable(package="tfbdl")
@@ -145,6 +89,4 @@ class BrierScore(ClassMean):
 
     def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         p = tensor_checks.class_probabilities(y_pred, self.from_logits)
-        label, p = tensor_checks.labels(y_true, p)
-        outcome = tf.one_hot(label, tf.shape(p)[1], dtype=p.dtype)
-        return tf.reduce_sum(tf.square(p - outcome), axis=-1)
+        return squared_errors(*tensor_checks.labels(y_true, p))

@@ -13,40 +13,33 @@ from typing import Any
 import tensorflow as tf
 
 from tfbdl.examples import as_array
-from tfbdl.metrics.array_checks import ROUNDING, SUM_TOLERANCE
+from tfbdl.metrics import classifier
 
 
-def class_probabilities(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
-    """Probabilities of shape (B, C), from outputs of shape (B, C), or (B,) or (B, 1) for P(y = 1).
+def class_outputs(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
+    """Probabilities, or logits, of shape (B, C), from (B, C), or (B,) or (B, 1) for class 1 of two.
 
     Raises:
         ValueError: if the outputs have another shape.
     """
     p = _columns(y_pred, from_logits, name)
     if from_logits:
-        return tf.nn.softmax(p)
-    p = refuse(
-        p,
-        (p < -ROUNDING) | (p > 1.0 + ROUNDING),
-        f"{name} leaves [0, 1]: it looks like logits; use from_logits=True or apply softmax",
-    )
-    p = refuse(
-        p,
-        tf.abs(tf.reduce_sum(p, axis=-1, keepdims=True) - 1.0) > SUM_TOLERANCE,
-        f"{name} has a row that does not sum to one; end the model in softmax",
-    )
-    return tf.clip_by_value(p, 0.0, 1.0)
+        return p
+    message = f"{name} leaves [0, 1]: it looks like logits; use from_logits=True or apply softmax"
+    p = refuse(p, classifier.no_probability(p), message)
+    p = tf.where(p < 0.0, tf.zeros_like(p), tf.where(p > 1.0, tf.ones_like(p), p))
+    message = f"{name} has a row that does not sum to one; end the model in softmax"
+    return refuse(p, classifier.no_sum(tf.reduce_sum(p, axis=-1, keepdims=True)), message)
 
 
-def class_log_probabilities(y_pred: Any, from_logits: bool) -> tf.Tensor:
-    """Logarithms of the `class_probabilities`, finite for all logits.
+def class_probabilities(y_pred: Any, from_logits: bool, name: str = "y_pred") -> tf.Tensor:
+    """Probabilities of the `class_outputs`, shape (B, C).
 
     Raises:
         ValueError: if the outputs have another shape.
     """
-    if from_logits:
-        return tf.nn.log_softmax(_columns(y_pred, from_logits, "y_pred"))
-    return tf.math.log(class_probabilities(y_pred, from_logits))
+    outputs = class_outputs(y_pred, from_logits, name)
+    return tf.nn.softmax(outputs) if from_logits else outputs
 
 
 def labels(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -57,27 +50,18 @@ def labels(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     Raises:
         ValueError: if the targets have another shape, or there are more or fewer than rows of p.
     """
-    y = as_tensor("y_true", y_true)
-    if y.shape.rank != 1 and y.shape[1:] != [1]:
-        raise ValueError(f"y_true has shape {tuple(y.shape)}; give integer labels of shape (B,)")
-    y = tf.reshape(y, [-1])
-    if not y.shape.is_compatible_with(p.shape[:1]):
-        raise ValueError(
-            f"y_true has {y.shape[0]} examples and y_pred has {p.shape[0]}; "
-            "give both of the same examples"
-        )
+    y = _one_each("y_true", y_true, "integer labels of")
+    classifier.same_length("y_true", y, "y_pred", p)
     label = tf.cast(y, tf.int64)
-    is_class = (label >= 0) & (label < tf.shape(p, tf.int64)[1]) & (tf.cast(label, y.dtype) == y)
+    wrong = classifier.no_class(label, tf.shape(p, tf.int64)[1]) | (tf.cast(label, y.dtype) != y)
     message = "y_true has a label that is no class of y_pred"
-    return label, refuse(p, ~is_class[:, tf.newaxis], message)
+    return label, refuse(p, wrong[:, tf.newaxis], message)
 
 
-def top_class(y_true: Any, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def confidences(label: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The largest probability, and 1 where its class is the label, else 0; both of shape (B,)."""
-    label, p = labels(y_true, p)
-    correct = tf.argmax(p, axis=-1) == label
-    confidence = unless_nan(tf.reduce_sum(p, axis=-1), tf.reduce_max(p, axis=-1))
-    return confidence, tf.cast(correct, p.dtype)
+    confidence, correct = classifier.top_class(label, p)
+    return unless_nan(tf.reduce_sum(p, axis=-1), confidence), tf.cast(correct, p.dtype)
 
 
 def flags_and_scores(is_out: Any, uncertainty: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -86,12 +70,9 @@ def flags_and_scores(is_out: Any, uncertainty: Any) -> tuple[tf.Tensor, tf.Tenso
     Raises:
         ValueError: if a shape is another, or the lengths differ.
     """
-    flags, scores = _one_each("is_out", is_out), _one_each("uncertainty", uncertainty)
-    if not flags.shape.is_compatible_with(scores.shape):
-        raise ValueError(
-            f"is_out has {flags.shape[0]} examples and uncertainty has {scores.shape[0]}; "
-            "give both of the same examples"
-        )
+    flags = tf.cast(_one_each("is_out", is_out), tf.float64)
+    scores = tf.cast(_one_each("uncertainty", uncertainty), tf.float64)
+    classifier.same_length("is_out", flags, "uncertainty", scores)
     is_flag = (flags == 0.0) | (flags == 1.0)
     return refuse(flags, ~is_flag, "is_out has a value other than 0 and 1"), scores
 
@@ -125,9 +106,7 @@ def samples_of(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor]:
     y, samples = _pair(y_true, y_pred)
     targets = y[:, None] if y.shape.rank == 1 else y
     of_each = samples[..., None] if samples.shape.rank == 2 else samples
-    if of_each.shape.rank != 3 or not targets.shape.is_compatible_with(
-        [of_each.shape[0], of_each.shape[2]]
-    ):
+    if of_each.shape.rank != 3 or not targets.shape.is_compatible_with(of_each.shape[::2]):
         raise ValueError(
             f"y_pred has shape {tuple(samples.shape)}; y_true of shape {tuple(y.shape)} needs "
             "S samples of each target: (B, S) for (B,), (B, S, D) for (B, D)"
@@ -158,20 +137,21 @@ def as_tensor(name: str, values: Any) -> tf.Tensor:
     Raises:
         ValueError: if they are none.
     """
-    tensor = values if tf.is_tensor(values) else None
-    if tensor is None or not isinstance(tensor, tf.Tensor):
-        tensor = tf.convert_to_tensor(as_array(name, values))
-    if not (tensor.dtype.is_floating or tensor.dtype.is_integer or tensor.dtype.is_bool):
-        raise ValueError(f"{name} has dtype {tensor.dtype.name}; give real numbers")
-    return tensor
+    if not isinstance(values, tf.Tensor):
+        values = tf.convert_to_tensor(as_array(name, values))
+    if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
+        raise ValueError(f"{name} has dtype {values.dtype.name}; give real numbers")
+    return values
 
 
 def weights_of(sample_weight: Any, examples: tf.Tensor) -> tf.Tensor:
-    """A weight for each of the examples, shape (B,), in their type.
+    """A weight for each of the examples, shape (B,), in their type; 1 if there are none given.
 
     Raises:
         ValueError: if there are not so many numbers.
     """
+    if sample_weight is None:
+        return tf.ones(tf.shape(examples)[:1], examples.dtype)
     weights = tf.reshape(as_tensor("sample_weight", sample_weight), [-1])
     if not weights.shape.is_compatible_with(examples.shape[:1]):
         raise ValueError(
@@ -185,27 +165,32 @@ def weights_of(sample_weight: Any, examples: tf.Tensor) -> tf.Tensor:
 
 def _pair(y_true: Any, y_pred: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Finite targets, and outputs, in float64."""
-    y, outputs = (
-        tf.cast(as_tensor(name, values), tf.float64)
-        for name, values in (("y_true", y_true), ("y_pred", y_pred))
-    )
+    y = tf.cast(as_tensor("y_true", y_true), tf.float64)
+    outputs = tf.cast(as_tensor("y_pred", y_pred), tf.float64)
     return refuse(y, ~tf.math.is_finite(y), "y_true is not finite"), outputs
 
 
-def _one_each(name: str, values: Any) -> tf.Tensor:
-    values = tf.cast(as_tensor(name, values), tf.float64)
+def _one_each(name: str, values: Any, wanted: str = "one number an example,") -> tf.Tensor:
+    values = as_tensor(name, values)
     if values.shape.rank != 1 and values.shape[1:] != [1]:
-        raise ValueError(
-            f"{name} has shape {tuple(values.shape)}; give one number an example, shape (B,)"
-        )
+        raise ValueError(f"{name} has shape {tuple(values.shape)}; give {wanted} shape (B,)")
     return tf.reshape(values, [-1])
 
 
 def _columns(y_pred: Any, from_logits: bool, name: str) -> tf.Tensor:
-    outputs = tf.cast(as_tensor(name, y_pred), tf.float64)
+    outputs = _float64(as_tensor(name, y_pred))
     if outputs.shape.rank not in (1, 2):
         raise ValueError(f"{name} has shape {tuple(outputs.shape)}; give outputs of shape (B, C)")
     if outputs.shape.rank == 2 and outputs.shape[1] != 1:
         return outputs
     one = tf.reshape(outputs, [-1])
     return tf.stack([tf.zeros_like(one) if from_logits else 1.0 - one, one], axis=1)
+
+
+def _float64(values: tf.Tensor) -> tf.Tensor:
+    """The values in float64; positive ones of float32 below 1e-38 too, which `tf.cast` makes 0."""
+    if values.dtype != tf.float32:
+        return tf.cast(values, tf.float64)
+    steps = tf.bitcast(values, tf.int32)  # of 2^-149, below 2^-126
+    exact = tf.cast(steps, tf.float64) * 2.0**-149
+    return tf.where((steps > 0) & (steps < 2**23), exact, tf.cast(values, tf.float64))

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfbdl.keras_private import keras_mask
 from tfbdl.likelihoods.positions import mask_at_positions
+from tfbdl.metrics import classifier
 from tfbdl.metrics.tensor_checks import as_tensor
 
 
@@ -30,11 +31,7 @@ def as_examples(
     if y.shape.rank == rank and y.shape[-1] == 1 != outputs.shape[-1]:
         y = y[..., 0]
     positions = outputs.shape[:-1] if y.shape.rank < rank else outputs.shape
-    if not y.shape.is_compatible_with(positions):
-        raise ValueError(
-            f"y_true has shape {tuple(y.shape)}; y_pred of shape {tuple(outputs.shape)} needs "
-            f"labels of shape {tuple(outputs.shape[:-1])}"
-        )
+    classifier.labels_fit("y_true", y, "y_pred", outputs, positions)
     y = tf.reshape(y, [-1] if y.shape.rank < rank else [-1, outputs.shape[-1]])
     weights = None if sample_weight is None else _of_positions(sample_weight, outputs)
     if mask is not None:

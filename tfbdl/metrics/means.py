@@ -1,4 +1,4 @@
-"""Metrics that are a mean over examples, of their labels and class probabilities."""
+"""Metrics that are a mean over examples."""
 
 from __future__ import annotations
 
@@ -12,8 +12,37 @@ from tfbdl.metrics import array_checks, tensor_checks
 from tfbdl.metrics.tensor_positions import as_examples
 
 
-class ClassMean(keras.metrics.Mean):
+class ExampleMean(keras.metrics.Mean):
     """The mean of `values` over all examples since the last reset.
+
+    `sample_weight` is taken, as Keras' own metrics do: the mean is then weighted.
+
+    Args:
+        name: the name in logs.
+        dtype: the type of the sums; float64 by default, so that they are exact over many batches.
+    """
+
+    def __init__(self, name: str | None = None, dtype: str = "float64") -> None:
+        super().__init__(**array_checks.of_keras(name, dtype))
+
+    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        """The values to be averaged, shape (B,) or (B, D)."""
+        raise NotImplementedError
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: the targets.
+            y_pred: the model's outputs.
+            sample_weight: a weight an example, or None.
+        """
+        values = self.values(y_true, y_pred)
+        super().update_state(values, tensor_checks.weights_of(sample_weight, values))
+
+
+class ClassMean(ExampleMean):
+    """The mean of `values`, of labels and class probabilities, over all examples since a reset.
 
     `sample_weight` is taken, as Keras' own metrics do: the mean is then weighted.
 
@@ -27,12 +56,8 @@ class ClassMean(keras.metrics.Mean):
     def __init__(
         self, from_logits: bool = False, name: str | None = None, dtype: str = "float64"
     ) -> None:
-        super().__init__(**array_checks.of_keras(name, dtype))
+        super().__init__(name, dtype)
         self.from_logits = boolean("from_logits", from_logits)
-
-    def values(self, y_true: Any, y_pred: Any) -> tf.Tensor:
-        """The values to be averaged, shape (B,)."""
-        raise NotImplementedError
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds a batch.
@@ -43,11 +68,7 @@ class ClassMean(keras.metrics.Mean):
                 an example.
             sample_weight: a weight an example, or a position, or None.
         """
-        y_true, y_pred, sample_weight = as_examples(y_true, y_pred, sample_weight)
-        values = self.values(y_true, y_pred)
-        if sample_weight is not None:
-            sample_weight = tensor_checks.weights_of(sample_weight, values)
-        super().update_state(values, sample_weight)
+        super().update_state(*as_examples(y_true, y_pred, sample_weight))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}
