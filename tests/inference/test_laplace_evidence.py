@@ -145,6 +145,17 @@ class MarglikTest(tf.test.TestCase, parameterized.TestCase):
         self.assertEqual(laplace.sigma_noise, 0.4)
         self.assertGreater(float(laplace.log_marginal_likelihood()), before)
 
+    def test_classes_have_no_noise(self) -> None:
+        """None is said of it, nor by what is kept; and none can be set."""
+        _, model, y = case("categorical")
+        laplace = fitted(model, likelihoods.Categorical(), y, hessian_structure="diag")
+        self.assertIsNone(laplace.sigma_noise)
+        self.assertNotIn("sigma_noise", repr(laplace))
+        again = type(laplace).from_config(laplace.get_config())
+        self.assertIsNone(again.sigma_noise)
+        with self.assertRaisesRegex(ValueError, "^sigma_noise=0.5"):
+            laplace.sigma_noise = 0.5
+
     def test_beyond_float64(self) -> None:
         """A step of the search may ask for c H + delta that no float64 tells from singular."""
         _, model, y = case("normal")

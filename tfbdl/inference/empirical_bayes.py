@@ -142,7 +142,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
         """The hyperparameters chosen so far, and the `log_marginal_likelihood` of each."""
         return {
             "prior_precision": self.laplace.prior_precision.numpy(),
-            "sigma_noise": np.array(self.laplace.sigma_noise),
+            "sigma_noise": np.array(self.laplace.sigma_noise or 1.0),
             "epochs": np.array(list(self.log_marginal_likelihood), int),
             "log_marginal_likelihood": np.array(list(self.log_marginal_likelihood.values())),
         }
@@ -171,7 +171,7 @@ class EmpiricalBayes(keras.callbacks.Callback):
     def _set_penalties(self) -> None:
         sizes = [penalty.size for penalty in self._penalties]
         delta = prior.of_each_weight(self.laplace.prior_precision, sizes)
-        relative_noise = self.laplace.sigma_noise / (self._noise_of_loss or 1.0)
+        relative_noise = (self.laplace.sigma_noise or 1.0) / (self._noise_of_loss or 1.0)
         strength = self.laplace.temperature * delta * relative_noise**2 / self._num_data
         for penalty, part in zip(self._penalties, tf.split(strength, sizes), strict=True):
             penalty.assign(part)

@@ -134,9 +134,9 @@ class Laplace(EvidenceMethod):
         return self._subset.paths
 
     @property
-    def sigma_noise(self) -> float:
-        """Standard deviation of the noise; can be set where there is one."""
-        return self._sigma_noise
+    def sigma_noise(self) -> float | None:
+        """Standard deviation of the noise; can be set where there is one, and is None elsewhere."""
+        return self._sigma_noise if self.has_known_noise else None
 
     @sigma_noise.setter
     def sigma_noise(self, value: float) -> None:
@@ -165,7 +165,7 @@ class Laplace(EvidenceMethod):
         gathered = self._new_gathered() if size or not self.is_fitted else self._result
         gathered.gather(data, batch_size, further=further)
         if size:
-            of_all = self._delta(), gathered.scale(self.sigma_noise)
+            of_all = self._delta(), gathered.scale(self._sigma_noise)
             chosen = gathered.precision.largest_variances(size, *of_all)
             gathered = self._new_gathered(chosen)
             gathered.gather(data, batch_size)
@@ -202,7 +202,7 @@ class Laplace(EvidenceMethod):
             self._subset.split(tf.constant(gathered.mean)),
             gathered.precision,
             deltas=self._subset.split(self._delta()),
-            c=gathered.scale(self.sigma_noise),
+            c=gathered.scale(self._sigma_noise),
             num_data=positive_integer("num_data", num_data),
         )
 
@@ -215,7 +215,7 @@ class Laplace(EvidenceMethod):
         (MacKay 1992; Immer et al. 2021, equation 2). Arguments and errors are those of the base
         class; a ValueError too if the exact Hessian with the prior is not positive definite.
         """
-        sigma = self.sigma_noise if sigma_noise is None else sigma_noise
+        sigma = self._sigma_noise if sigma_noise is None else sigma_noise
         return self._fitted("log_marginal_likelihood").log_marginal_likelihood(
             self._delta(prior_precision), self._prior_mean, noise(sigma)
         )
@@ -249,7 +249,7 @@ class Laplace(EvidenceMethod):
         members = self.sample(num_samples, seed=seed)
         shared = {"own_weights": self.paths, "theta": gathered.theta}
         ensemble = WeightEnsemble(self._followed.flat.model, members, gathered.states, **shared)
-        ensemble.compile(loss=self._scaled.of_network(self.sigma_noise))
+        ensemble.compile(loss=self._scaled.of_network(self._sigma_noise))
         return ensemble
 
     def summary(self) -> WeightTable:
@@ -264,7 +264,7 @@ class Laplace(EvidenceMethod):
     def get_config(self) -> dict[str, Any]:
         config = {**super().get_config(), "prior_mean": in_config(self._prior_mean, 0.0)}
         if self.likelihood is not None:
-            given = self._scaled.of_network(self.sigma_noise)
+            given = self._scaled.of_network(self._sigma_noise)
             config |= {"likelihood": self._serialized("likelihood", given), "sigma_noise": None}
         return config
 
@@ -295,4 +295,4 @@ class Laplace(EvidenceMethod):
     @functools.cached_property
     def _posterior(self) -> list[Tensors]:
         gathered = self._fitted("posterior")
-        return gathered.precision.factors(self._delta(), gathered.scale(self.sigma_noise))
+        return gathered.precision.factors(self._delta(), gathered.scale(self._sigma_noise))
