@@ -9,6 +9,7 @@ from unittest import mock
 
 import keras
 import numpy as np
+import pytest
 from absl.testing import parameterized
 
 from tfbdl.layers import FilterResponseNormalization
@@ -189,19 +190,21 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(temperatures), [1, 3, 5])
 
 
-def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:
+@pytest.mark.parametrize("temperature", [1.0, 0.05])
+def test_a_mode_scaled_to_the_prior_is_the_same_function(temperature: float) -> None:
+    """The prior's mean square at a temperature is that of N(0, T / 5)."""
     keras.utils.set_random_seed(0)
     model = problem.network()
     rng = np.random.default_rng(0)
     model.set_weights([w + rng.normal(0, 0.1, w.shape) for w in model.get_weights()])
     x = rng.normal(size=(8, 32, 32, 3)).astype("float32")
     before = model(x)
-    scaled = modes.scaled_to_prior(model)
+    scaled = modes.scaled_to_prior(model, temperature)
     np.testing.assert_allclose(scaled(x), before, atol=1e-3)
     kernels = [w for w in scaled.weights if w.name == "kernel" and len(w.shape) == 4]
     assert len(kernels) == 21
     for kernel in kernels:
-        np.testing.assert_allclose(np.mean(np.square(kernel)), 1 / 5, rtol=1e-5)
+        np.testing.assert_allclose(np.mean(np.square(kernel)), temperature / 5, rtol=1e-5)
 
 
 def test_the_network_is_that_of_the_reference() -> None:

@@ -4,7 +4,7 @@ Under the normalisation no kernel's scale changes the function, so that the post
 no mode proper: it grows as kernels shrink. A "mode" is where SGD ends, its kernels several times
 smaller than draws of the posterior, which are as large as those of the prior. What is around a mode
 in the units of the prior (mean-field, Kronecker factors, chains) begins at the same function with
-kernels of the prior's size.
+kernels of the prior's size; a chain of temperature T below 1 with those of its own prior.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ def at_mode(
 
 def start_of_chain(args: argparse.Namespace) -> keras.Model:
     """The network where a chain starts: at a mode, or where another chain has ended."""
-    if args.start is None:
-        return scaled_to_prior(at_mode(args))
-    return loaded(args.results / "weights" / f"{args.start}.npz")
+    if args.start is not None:
+        return loaded(args.results / "weights" / f"{args.start}.npz")
+    mode = at_mode(args)
+    return scaled_to_prior(mode, args.temperature) if args.temperature else mode
 
 
-def scaled_to_prior(model: keras.Model) -> keras.Model:
+def scaled_to_prior(model: keras.Model, temperature: float = 1.0) -> keras.Model:
     """Scales convolutions, so that kernels have the prior's mean square, and the function stays.
 
-    The normalisation behind each takes out whatever factor its kernel and bias share.
+    The normalisation behind each takes out whatever factor its kernel and bias share. At another
+    temperature T > 0 the prior is p(w)^(1 / T), whose mean square is T times that.
     """
+    scale = problem.PRIOR_SCALE * temperature**0.5
     for layer in model.layers:
         if isinstance(layer, keras.layers.Conv2D):
             kernel, bias = layer.get_weights()
-            factor = problem.PRIOR_SCALE / np.sqrt(np.mean(kernel**2))
+            factor = scale / np.sqrt(np.mean(kernel**2))
             layer.set_weights([factor * kernel, factor * bias])
     return model
 
