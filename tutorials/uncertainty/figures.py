@@ -7,8 +7,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from tfbdl import metrics, plots
+from tutorials.point_labels import label_points
 from tutorials.records import Record
 from tutorials.uncertainty.record import ANGLES, MIDDLE
 
@@ -58,6 +60,7 @@ def costs(sets: dict[str, ByMethod]) -> Figure:
     figure, axes = plt.subplots(
         len(sets), 2, figsize=(11, 4.4 * len(sets)), layout="constrained", squeeze=False
     )
+    labels = []
     for row, (data, by_method) in zip(axes, sets.items(), strict=True):
         for ax, (label, value) in zip(
             row,
@@ -67,18 +70,23 @@ def costs(sets: dict[str, ByMethod]) -> Figure:
             }.items(),
             strict=True,
         ):
+            points = {}
             for number, (name, of) in enumerate(by_method.items()):
                 y = [value(record) for record in of]
                 minutes = float(np.mean([record["train_seconds"] for record in of])) / 60
                 color = f"C{number % 10}"
                 ax.errorbar(minutes, np.mean(y), np.std(y), fmt="o", color=color, capsize=3)
-                ax.annotate(
-                    name, (minutes, np.mean(y)), xytext=(5, 4), textcoords="offset points", size=8
-                )
+                points[name] = (minutes, float(np.mean(y)))
             ax.set(xlabel="training, minutes of one core", ylabel=label, xscale="log")
+            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.xaxis.set_minor_formatter(NullFormatter())
             ax.set_title(f"{NAMES[data]}, {seeds(by_method)}")
-            ax.margins(x=0.3)
+            ax.margins(x=0.4)
             ax.grid(alpha=0.3, which="both")
+            labels.append((ax, points))
+    for ax, points in labels:
+        label_points(ax, points)
     return figure
 
 
