@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
-import typing_extensions
 from soak.calls import all_cases
 from soak.calls.case import Case, parameters
 
@@ -88,26 +88,51 @@ def test_every_argument_of_a_method_stands_in_its_signature(name: str) -> None:
 CLASSES = {name: thing for name, thing in PUBLIC.items() if isinstance(thing, type)}
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_arguments_of_keras_are_named(name: str) -> None:
-    """Types name those that `**kwargs` takes; so does the docstring, or one to which it refers."""
-    kind = CLASSES[name]
-    makes = vars(kind).get("__init__", getattr(kind, "__init__", None))
+def inherited(kind: type) -> dict[str, Any]:
+    """The arguments that a class takes from Keras' behind `**kwargs`, with their types."""
+    makes = getattr(kind, "__init__", None)
     if not getattr(makes, "__module__", "").startswith("tfbdl"):
-        return
+        return {}
     many = [p for p in inspect.signature(makes).parameters.values() if p.kind is p.VAR_KEYWORD]
     if not many:
-        return
-    (taken,) = typing_extensions.get_args(typing_extensions.get_type_hints(makes)[many[0].name])
-    assert typing_extensions.is_typeddict(taken), f"{name}: give {many[0]} its types"
+        return {}
+    (taken,) = typing.get_args(typing.get_type_hints(makes)[many[0].name])
+    assert typing.is_typeddict(taken), f"{kind}: give {many[0]} its types"
+    return typing.get_type_hints(taken)
+
+
+INHERITED = {name: taken for name, kind in CLASSES.items() if (taken := inherited(kind))}
+CASES = {id(case.target): case for case in reversed(list(all_cases()))}
+OTHER_THAN_DEFAULT = {
+    "name": "own",
+    "dtype": "float64",
+    "trainable": False,
+    "reduction": "sum",
+    "gradient_accumulation_steps": 3,
+    "loss_scale_factor": 8.0,
+}
+
+
+@pytest.mark.parametrize("name", INHERITED)
+def test_arguments_of_keras_are_named(name: str) -> None:
+    """The docstring names those that types do, itself or where it refers to."""
+    kind = CLASSES[name]
     package, docstring = name.rpartition(".")[0], kind.__doc__ or ""
     referred = [getattr(sys.modules[package], n, None) for n in re.findall(r"`(\w+)`", docstring)]
     texts = [inspect.cleandoc(k.__doc__ or "") for k in (kind, *referred, *kind.__mro__) if k]
     said = (entries(text).get("**kwargs", "").split(". ")[0] for text in texts)
-    others = {*inspect.signature(makes).parameters, *(base.__name__ for base in kind.__mro__)}
+    others = {*inspect.signature(kind).parameters, *(base.__name__ for base in kind.__mro__)}
     named = (set(re.findall(r"`(\w+)`", entry)) - others for entry in said)
-    expected = set(typing_extensions.get_type_hints(taken))
-    assert next(filter(None, named), set()) == expected, f"{name}: say what **kwargs are"
+    assert next(filter(None, named), set()) == set(INHERITED[name]), f"{name}: name **kwargs"
+
+
+@pytest.mark.parametrize("name", [n for n in INHERITED if id(CLASSES[n]) in CASES])
+def test_arguments_of_keras_are_taken(name: str) -> None:
+    """An object has what it is given for each of them."""
+    given = {argument: OTHER_THAN_DEFAULT[argument] for argument in INHERITED[name]}
+    made = CLASSES[name](**{**CASES[id(CLASSES[name])].good(), **given})
+    for argument, value in given.items():
+        assert getattr(made, argument) == value, argument
 
 
 def entries(docstring: str) -> dict[str, str]:

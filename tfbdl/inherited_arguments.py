@@ -17,7 +17,6 @@ __all__ = [
     "LossArguments",
     "NameAndType",
     "OptimizerArguments",
-    "RNNArguments",
     "Unpack",
 ]
 
@@ -38,18 +37,11 @@ class LayerArguments(NameAndType, total=False):
     """Whether its variables are trained; True by default."""
 
 
-class RNNArguments(LayerArguments, total=False):
-    """Arguments of `keras.layers.RNN`."""
-
-    time_major: bool
-    """Whether the first axis is time, not the batch; False by default."""
-
-
 class LossArguments(TypedDict, total=False):
     """Arguments of `keras.losses.Loss`, but for its name."""
 
     reduction: str | None
-    """`"sum_over_batch_size"` by default, `"mean"`, `"sum"` or None, as in Keras."""
+    """`"sum_over_batch_size"` by default, or another that Keras knows, such as `"sum"` or None."""
     dtype: str | keras.dtype_policies.DTypePolicy | None
     """Type of the computation; by default `keras.config.floatx()`."""
 

@@ -127,6 +127,9 @@ def test_parts_of_a_chain_are_one(made: dict[str, Any]) -> None:
     weights = [1 / 6] * 3 + [1 / 4] * 2
     expected = np.average(samples, axis=0, weights=weights)
     np.testing.assert_allclose(curve[2].said.p, expected, atol=1e-6)
+    leave(savedir, ("sghmc", 6), {3: third}, [720.0] * 3, start="sghmc_4")
+    with pytest.raises(FileNotFoundError, match=r"sghmc_4 is missing, .* copy that run there$"):
+        answers.curves(savedir)
 
 
 def test_a_run_is_begun_once(made: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from tfbdl import posteriors, priors
-from tfbdl.inherited_arguments import RNNArguments, Unpack
+from tfbdl.inherited_arguments import LayerArguments, Unpack
 from tfbdl.layers.recurrent import BayesRecurrent
 from tfbdl.layers.recurrent_cells import GivenGRUCell, GivenLSTMCell
 
@@ -53,7 +53,7 @@ class BayesLSTM(BayesRecurrent):
         stateful: as in `keras.layers.LSTM`.
         unroll: as in `keras.layers.LSTM`.
         zero_output_for_mask: as in `keras.layers.LSTM`.
-        **kwargs: `name`, `dtype`, `trainable` and `time_major`, as in `keras.layers.RNN`.
+        **kwargs: `name`, `dtype` and `trainable`, as in `keras.layers.Layer`.
             `use_cudnn` is refused, since XLA cannot compile cuDNN's kernel, and so are regularizers
             and constraints, in whose place stands the prior.
 
@@ -95,7 +95,7 @@ class BayesLSTM(BayesRecurrent):
         stateful: bool = False,
         unroll: bool = False,
         zero_output_for_mask: bool = False,
-        **kwargs: Unpack[RNNArguments],
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(
             units,
@@ -176,7 +176,7 @@ class BayesGRU(BayesRecurrent):
         stateful: bool = False,
         unroll: bool = False,
         zero_output_for_mask: bool = False,
-        **kwargs: Unpack[RNNArguments],
+        **kwargs: Unpack[LayerArguments],
     ) -> None:
         super().__init__(
             units,

@@ -97,22 +97,20 @@ class Run(NamedTuple):
         """
         if self.settings["command"] not in FROM_MODES:
             return None
-        number = self.settings["number"]
-        folder = self.folder.parent / (self.settings.get("start") or f"map_{number}")
+        number, chain = self.settings["number"], self.settings.get("start")
+        folder = self.folder.parent / (chain or f"map_{number}")
         if not (folder / SETTINGS).exists():
+            remedy = "copy that run there" if chain else f"restore --number {number}"
             raise FileNotFoundError(
-                f"{folder} is missing, where {self.folder.name} starts; restore --number {number}"
+                f"{folder} is missing, where {self.folder.name} starts; {remedy}"
             )
         return Run(folder, settings_of(folder))
 
     def spent(self, epochs: int) -> tuple[int, float]:
         """Epochs and hours after so many of its own, with those of all that led to its start."""
-        before, hours = self.start.spent_in_all() if self.start else (0, 0.0)
+        start = self.start
+        before, hours = start.spent(start.settings["epochs"]) if start else (0, 0.0)
         return before + epochs, hours + hours_of(self.folder, epochs)
-
-    def spent_in_all(self) -> tuple[int, float]:
-        """The epochs and hours of `spent` at its end."""
-        return self.spent(self.settings["epochs"])
 
     def answers(self) -> list[Answer]:
         """All that it has kept, with what has been spent until then.
