@@ -23,7 +23,7 @@ def label_points(ax: Axes, points: Mapping[str, tuple[float, float]], size: floa
     Args:
         ax: axes whose limits, scales and layout are final.
         points: the place of each name, in data coordinates.
-        size: of the letters.
+        size: points of the letters' height.
     """
     figure = ax.get_figure(root=True)
     assert figure is not None
