@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import json
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -10,6 +12,7 @@ from unittest import mock
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from absl.testing import parameterized
 
 from tfbdl.layers import FilterResponseNormalization
@@ -17,6 +20,7 @@ from tutorials.cifar10 import __main__ as script
 from tutorials.cifar10 import answers, modes, predictions, problem
 
 NUM_DATA = 160
+ONE = np.ones(1, np.float32)
 
 
 def images(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -176,7 +180,9 @@ class TrainingsTest(parameterized.TestCase):
         np.testing.assert_allclose(
             last.said.p, np.mean([*first.values(), *second.values()], axis=0), atol=1e-6
         )
-        with self.assertRaisesRegex(FileNotFoundError, "none_3.npz is missing; train it first$"):
+        with self.assertRaisesRegex(
+            FileNotFoundError, "none_3 is missing, where linked_8 starts; copy"
+        ):
             self.run_command("sghmc", *flags, "--number", "8", "--start", "none_3")
 
     def test_cycles_give_a_sample_at_their_end(self) -> None:
@@ -190,21 +196,70 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(temperatures), [1, 3, 5])
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.05])
-def test_a_mode_scaled_to_the_prior_is_the_same_function(temperature: float) -> None:
-    """The prior's mean square at a temperature is that of N(0, T / 5)."""
-    keras.utils.set_random_seed(0)
-    model = problem.network()
+def some_weights(model: keras.Model) -> None:
     rng = np.random.default_rng(0)
     model.set_weights([w + rng.normal(0, 0.1, w.shape) for w in model.get_weights()])
-    x = rng.normal(size=(8, 32, 32, 3)).astype("float32")
+
+
+def write_settings(folder: Path, args: argparse.Namespace) -> None:
+    folder.mkdir()
+    settings = {k: v for k, v in vars(args).items() if k not in ("results", "savedir")}
+    (folder / answers.SETTINGS).write_text(json.dumps(settings))
+
+
+def convolutions(model: keras.Model) -> list[keras.layers.Conv2D]:
+    return [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
+
+
+def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:
+    keras.utils.set_random_seed(0)
+    model = problem.network()
+    some_weights(model)
+    x = np.random.default_rng(1).normal(size=(8, 32, 32, 3)).astype("float32")
     before = model(x)
-    scaled = modes.scaled_to_prior(model, temperature)
+    scaled = modes.scaled_to_prior(model)
     np.testing.assert_allclose(scaled(x), before, atol=1e-3)
-    kernels = [w for w in scaled.weights if w.name == "kernel" and len(w.shape) == 4]
-    assert len(kernels) == 21
-    for kernel in kernels:
-        np.testing.assert_allclose(np.mean(np.square(kernel)), temperature / 5, rtol=1e-5)
+    assert len(convolutions(scaled)) == 21
+    for layer in convolutions(scaled):
+        np.testing.assert_allclose(np.mean(np.square(layer.kernel)), 1 / 5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("start", [None, "sgld_0"])
+@pytest.mark.parametrize("temperature", [1.0, 0.05])
+def test_a_chain_has_a_prior_of_the_modes_size(
+    tmp_path: Path, temperature: float, start: str | None
+) -> None:
+    """Convolutions alone have it, as wide as p(w)^(1 / T): nothing pulls on a kernel's length.
+
+    Where a draw of N(0, s^2)^(1 / T) has the mode's mean square, the mean of w times the slope of
+    -log p(w) / N is T / N for each weight.
+    """
+    keras.utils.set_random_seed(0)
+    mode = problem.network()
+    some_weights(mode)
+    common = {"results": tmp_path, "savedir": tmp_path, "name": None}
+
+    def args(command: str, number: int, start: str | None = None) -> argparse.Namespace:
+        flags = {"command": command, "number": number, "start": start, "temperature": temperature}
+        return argparse.Namespace(**common, **flags)
+
+    modes.save_weights(args("map", 0), mode)
+    modes.save_weights(args("map", 5), problem.network())
+    modes.save_weights(args("sgld", 0), problem.network())
+    write_settings(tmp_path / "map_0", args("map", 0))
+    write_settings(tmp_path / "sgld_0", args("sgld", 0))
+    chain = modes.start_of_chain(args("sgld", 5 if start else 0, start))
+    for layer, of_mode in zip(convolutions(chain), convolutions(mode), strict=True):
+        w = tf.Variable(of_mode.kernel)
+        with tf.GradientTape() as tape:
+            penalty = layer.kernel.regularizer(w)
+        slope = tape.gradient(penalty, w)
+        np.testing.assert_allclose(
+            np.mean(w * slope), temperature / problem.NUM_DATA, rtol=2e-3
+        )  # float16
+        assert layer.bias.regularizer(ONE) == layer.kernel.regularizer(ONE)
+    dense = chain.layers[-1]
+    np.testing.assert_allclose(dense.kernel.regularizer(ONE), 2.5 / problem.NUM_DATA, rtol=1e-5)
 
 
 def test_the_network_is_that_of_the_reference() -> None:

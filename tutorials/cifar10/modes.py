@@ -2,9 +2,14 @@
 
 Under the normalisation no kernel's scale changes the function, so that the posterior's density has
 no mode proper: it grows as kernels shrink. A "mode" is where SGD ends, its kernels several times
-smaller than draws of the posterior, which are as large as those of the prior. What is around a mode
-in the units of the prior (mean-field, Kronecker factors, chains) begins at the same function with
-kernels of the prior's size; a chain of temperature T below 1 with those of its own prior.
+smaller than draws of the posterior, which are as large as those of the prior.
+
+Two ways lead from there to the posterior. Mean-field inference and Kronecker factors begin at the
+same function with kernels of the prior's size. Chains keep the kernels and shrink their prior: the
+likelihood knows their directions alone, and under N(0, s^2 I) of any s all directions have the same
+density, so that the posterior over functions is the same; but how fast a step turns a kernel goes
+with the inverse square of its length, and at the length to which SGD has brought it the rates that
+trained the network suit kernels and other weights alike.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import keras
 import numpy as np
 
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import copy_records, folder_of, settings_of
+from tutorials.cifar10.answers import Run, copy_records, folder_of, parts, settings_of
 from tutorials.cifar10.predictions import keep, keep_shifted, read, write
 
 
@@ -24,28 +29,35 @@ def at_mode(
     args: argparse.Namespace, precision: float | None = problem.PRIOR_PRECISION
 ) -> keras.Model:
     """The network with the weights of the mode of a number, which has to be there."""
-    return loaded(args.results / "weights" / f"map_{args.number}.npz", precision)
+    return loaded(mode_file(args, args.number), precision)
 
 
 def start_of_chain(args: argparse.Namespace) -> keras.Model:
-    """The network where a chain starts: at a mode, or where another chain has ended."""
-    if args.start is not None:
-        return loaded(args.results / "weights" / f"{args.start}.npz")
-    mode = at_mode(args)
-    return scaled_to_prior(mode, args.temperature) if args.temperature else mode
+    """The network where a chain starts: at a mode, or where another chain has ended.
+
+    The prior of each convolution has the mean square of that kernel in the mode where the first
+    part of the chain began; at a temperature T it is p(w)^(1 / T), whose mean square is T times
+    that of p.
+    """
+    first, *_ = parts(Run(folder_of(args), vars(args)))
+    mode = loaded(mode_file(args, first.settings["number"]))
+    model = mode if args.start is None else loaded(args.results / "weights" / f"{args.start}.npz")
+    for layer, of_mode in zip(model.layers, mode.layers, strict=True):
+        if isinstance(layer, keras.layers.Conv2D):
+            mean_square = float(np.mean(np.square(of_mode.kernel)))
+            problem.set_prior(layer, args.temperature / mean_square)
+    return model
 
 
-def scaled_to_prior(model: keras.Model, temperature: float = 1.0) -> keras.Model:
+def scaled_to_prior(model: keras.Model) -> keras.Model:
     """Scales convolutions, so that kernels have the prior's mean square, and the function stays.
 
-    The normalisation behind each takes out whatever factor its kernel and bias share. At another
-    temperature T > 0 the prior is p(w)^(1 / T), whose mean square is T times that.
+    The normalisation behind each takes out whatever factor its kernel and bias share.
     """
-    scale = problem.PRIOR_SCALE * temperature**0.5
     for layer in model.layers:
         if isinstance(layer, keras.layers.Conv2D):
             kernel, bias = layer.get_weights()
-            factor = scale / np.sqrt(np.mean(kernel**2))
+            factor = problem.PRIOR_SCALE / np.sqrt(np.mean(kernel**2))
             layer.set_weights([factor * kernel, factor * bias])
     return model
 
@@ -77,3 +89,8 @@ def loaded(path: Path, precision: float | None = problem.PRIOR_PRECISION) -> ker
 def weights_file(args: argparse.Namespace) -> Path:
     """The weights that a command leaves or restores."""
     return args.results / "weights" / f"{folder_of(args).name}.npz"
+
+
+def mode_file(args: argparse.Namespace, number: int) -> Path:
+    """The weights of a mode."""
+    return args.results / "weights" / f"map_{number}.npz"

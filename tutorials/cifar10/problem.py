@@ -115,9 +115,14 @@ def network(
     if precision is not None:
         for layer in model.layers:
             if not isinstance(layer, ConcreteDropout):  # whose own term has the prior
-                for weight in layer.trainable_variables:
-                    weight.regularizer = keras.regularizers.L2(0.5 * precision / NUM_DATA)
+                set_prior(layer, precision)
     return model
+
+
+def set_prior(layer: layers.Layer, precision: float) -> None:
+    """Has weights w add -log N(w; 0, 1 / precision) / N to the loss, but for a constant."""
+    for weight in layer.trainable_variables:
+        weight.regularizer = keras.regularizers.L2(0.5 * precision / NUM_DATA)
 
 
 def compiled(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> keras.Model:

@@ -157,8 +157,9 @@ def sampler(args: argparse.Namespace) -> None:
     With `--start` it goes on where another chain has ended, under a number of its own, so that a
     long chain is made in parts, of which the weights at their ends are all that is handed on.
 
-    Chains of several numbers start at as many members of the ensemble. They do with mini-batches
-    what MCLMC from an ensemble does with all data, each step of which would be an epoch.
+    Chains of several numbers start at as many members of the ensemble (`modes.start_of_chain`: with
+    priors of their kernels' sizes, at the rates that trained them). They do with mini-batches what
+    MCLMC from an ensemble does with all data, each step of which would be an epoch.
 
     The rate is constant, or with `--cyclical` falls to 0 by a cosine before each sample, with noise
     at every step (SGHMC CLR of Izmailov et al.). It is that of a mean loss: a step on the sum over
