@@ -95,7 +95,7 @@ def figure(works: dict[str, Any]) -> Figure:
     points["tfbdl"] = ax.axvline(1.0, color="black", linewidth=1, label="tfbdl")
     ax.set_yticks(range(len(names)), [work.TITLES[name] for name in names], fontsize=8)
     ax.set(xscale="log", xlabel="time in units of this package's (bars: floors, which do less)")
-    ax.invert_yaxis()
+    ax.set_ylim(len(names) - 0.5, -0.5)
     ax.grid(axis="x", alpha=0.3)
     ax.legend(handles=list(points.values()), fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure

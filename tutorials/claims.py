@@ -18,7 +18,7 @@ from tutorials.slides_logs import ACCURACY, MC_DROPOUT, VAE
 from tutorials.uci import published
 
 RESULTS = Path(__file__).parents[1] / "results"
-FLOORS = ("parts", "keras", "torch")
+FLOORS = ("parts", "keras", "torch", "adam")
 """What benchmarks time beside packages, where there are some; a layer in Keras alone is one."""
 
 
