@@ -77,7 +77,7 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(kept), [5, 10, 15, 20, 25, 30])
         self.assertGreater(self.accuracy(kept[30].p), 0.9)
         self.assertFalse(kept[30].mutual_information.any())
-        model = modes.loaded(self.folder / "results" / "weights" / "map_0.npz")
+        model = modes.loaded(argparse.Namespace(results=self.folder / "results"), "map_0")
         again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
         np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
 
@@ -196,7 +196,7 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(temperatures), [1, 3, 5])
 
 
-def some_weights(model: keras.Model) -> None:
+def randomize(model: keras.Model) -> None:
     rng = np.random.default_rng(0)
     model.set_weights([w + rng.normal(0, 0.1, w.shape) for w in model.get_weights()])
 
@@ -214,7 +214,7 @@ def convolutions(model: keras.Model) -> list[keras.layers.Conv2D]:
 def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:
     keras.utils.set_random_seed(0)
     model = problem.network()
-    some_weights(model)
+    randomize(model)
     x = np.random.default_rng(1).normal(size=(8, 32, 32, 3)).astype("float32")
     before = model(x)
     scaled = modes.scaled_to_prior(model)
@@ -236,7 +236,7 @@ def test_a_chain_has_a_prior_of_the_modes_size(
     """
     keras.utils.set_random_seed(0)
     mode = problem.network()
-    some_weights(mode)
+    randomize(mode)
     common = {"results": tmp_path, "savedir": tmp_path, "name": None}
 
     def args(command: str, number: int, start: str | None = None) -> argparse.Namespace:
@@ -253,10 +253,8 @@ def test_a_chain_has_a_prior_of_the_modes_size(
         w = tf.Variable(of_mode.kernel)
         with tf.GradientTape() as tape:
             penalty = layer.kernel.regularizer(w)
-        slope = tape.gradient(penalty, w)
-        np.testing.assert_allclose(
-            np.mean(w * slope), temperature / problem.NUM_DATA, rtol=2e-3
-        )  # float16
+        each = np.mean(w * tape.gradient(penalty, w))
+        np.testing.assert_allclose(each, temperature / problem.NUM_DATA, rtol=2e-3)  # of float16
         assert layer.bias.regularizer(ONE) == layer.kernel.regularizer(ONE)
     dense = chain.layers[-1]
     np.testing.assert_allclose(dense.kernel.regularizer(ONE), 2.5 / problem.NUM_DATA, rtol=1e-5)

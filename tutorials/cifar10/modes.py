@@ -29,7 +29,7 @@ def at_mode(
     args: argparse.Namespace, precision: float | None = problem.PRIOR_PRECISION
 ) -> keras.Model:
     """The network with the weights of the mode of a number, which has to be there."""
-    return loaded(mode_file(args, args.number), precision)
+    return loaded(args, f"map_{args.number}", precision)
 
 
 def start_of_chain(args: argparse.Namespace) -> keras.Model:
@@ -40,8 +40,8 @@ def start_of_chain(args: argparse.Namespace) -> keras.Model:
     that of p.
     """
     first, *_ = parts(Run(folder_of(args), vars(args)))
-    mode = loaded(mode_file(args, first.settings["number"]))
-    model = mode if args.start is None else loaded(args.results / "weights" / f"{args.start}.npz")
+    mode = loaded(args, f"map_{first.settings['number']}")
+    model = mode if args.start is None else loaded(args, args.start)
     for layer, of_mode in zip(model.layers, mode.layers, strict=True):
         if isinstance(layer, keras.layers.Conv2D):
             mean_square = float(np.mean(np.square(of_mode.kernel)))
@@ -64,8 +64,8 @@ def scaled_to_prior(model: keras.Model) -> keras.Model:
 
 def restore(args: argparse.Namespace) -> None:
     """What a mode predicts, from its weights, where its run is gone but for its records."""
-    model = problem.compiled(loaded(weights_file(args)), keras.optimizers.SGD())
     folder = folder_of(args)
+    model = problem.compiled(loaded(args, folder.name), keras.optimizers.SGD())
     copy_records(args.results / folder.name, folder)
     epochs = settings_of(folder)["epochs"]
     keep(folder, epochs, model, problem.test_inputs())
@@ -74,11 +74,15 @@ def restore(args: argparse.Namespace) -> None:
 
 def save_weights(args: argparse.Namespace, model: keras.Model) -> None:
     """Writes the weights where a run has ended, float16."""
-    write(weights_file(args), {f"w{i}": w for i, w in enumerate(model.get_weights())})
+    arrays = {f"w{i}": w for i, w in enumerate(model.get_weights())}
+    write(weights_file(args, folder_of(args).name), arrays)
 
 
-def loaded(path: Path, precision: float | None = problem.PRIOR_PRECISION) -> keras.Model:
-    """The network with the weights of a file."""
+def loaded(
+    args: argparse.Namespace, run: str, precision: float | None = problem.PRIOR_PRECISION
+) -> keras.Model:
+    """The network with the weights at the end of a run."""
+    path = weights_file(args, run)
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing; train it first")
     arrays, model = read(path), problem.network(precision)
@@ -86,11 +90,6 @@ def loaded(path: Path, precision: float | None = problem.PRIOR_PRECISION) -> ker
     return model
 
 
-def weights_file(args: argparse.Namespace) -> Path:
-    """The weights that a command leaves or restores."""
-    return args.results / "weights" / f"{folder_of(args).name}.npz"
-
-
-def mode_file(args: argparse.Namespace, number: int) -> Path:
-    """The weights of a mode."""
-    return args.results / "weights" / f"map_{number}.npz"
+def weights_file(args: argparse.Namespace, run: str) -> Path:
+    """The weights at the end of a run, which has the name of its folder."""
+    return args.results / "weights" / f"{run}.npz"
