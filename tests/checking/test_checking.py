@@ -9,10 +9,7 @@ import pytest
 import scipy.special
 import scipy.stats
 import tensorflow as tf
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import arviz
+from arviz_alone import arviz
 
 import tfbdl
 from tfbdl import layers, priors

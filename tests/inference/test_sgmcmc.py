@@ -3,11 +3,11 @@
 import tempfile
 from typing import Any
 
-import arviz
 import keras
 import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
+from arviz_alone import arviz
 
 import tfbdl
 from tfbdl import layers
