@@ -85,12 +85,16 @@ def core(seconds: Mapping[str, float]) -> set[str]:
 
 
 def slow_ones(seconds: Mapping[str, float]) -> set[str]:
-    """The tests that `make test` leaves out, of all tests of some files."""
+    """The tests that `make test` leaves out, of all tests of some files but scripts."""
     files: dict[str, list[str]] = {}
     for test in sorted(seconds, key=seconds.__getitem__):
         files.setdefault(file_of(test), []).append(test)
     others = {test for own in files.values() for test in own[math.ceil(ALWAYS * len(own)) :]}
-    return {test for test in others - core(seconds) if seconds[test] > LIMIT}
+    return {
+        test
+        for test in others - core(seconds)
+        if seconds[test] > LIMIT and not test.startswith(SCRIPTS)
+    }
 
 
 def main(reports: list[Path]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import durations
 import pytest
-from durations import CORE_SECONDS, DURATIONS, LIMIT, PAGES, SLOW, core, gone, slow_ones
+from durations import CORE_SECONDS, DURATIONS, LIMIT, PAGES, SCRIPTS, SLOW, core, gone, slow_ones
 
 FILE = "tests/test_kl.py"
 
@@ -38,6 +38,11 @@ def test_the_slowest_of_a_file_are_slow_but_for_its_quickest_third() -> None:
     seconds = {f"{FILE}::test_{name}": 2 * LIMIT for name in "abcdef"}
     assert len(slow_ones(seconds)) == 4
     assert not slow_ones(dict.fromkeys(seconds, LIMIT / 2))
+
+
+def test_scripts_have_a_step_of_their_own() -> None:
+    """`make test` leaves them out by their folder."""
+    assert not slow_ones({f"{SCRIPTS}test_a.py::test_{name}": 2 * LIMIT for name in "abcdef"})
 
 
 def test_the_quickest_of_the_core_are_never_slow() -> None:

@@ -69,7 +69,7 @@ def process(savedir: Any, kill_event: Any = None, kill_delay: Any = None) -> Non
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Dense(3, "tanh"), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((2,)), *layers])
-    sizes = {"num_warmup": 15, "num_samples": 300, "num_chains": 2}
+    sizes = {"num_warmup": 15, "num_samples": 3_000, "num_chains": 2}
     kernel = HMC(trajectory_length=0.5, mass_matrix="diagonal")
     chains = MCMC(model, 1.0, likelihood=Normal(1.0), kernel=kernel, jit_compile=False, **sizes)
     chains.fit(X, Y, savedir=savedir, verbose=0)
