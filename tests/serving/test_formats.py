@@ -159,6 +159,13 @@ FORMATS = (".onnx", ".tflite")
 
 
 class FormatsTest(tf.test.TestCase, parameterized.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Exports set all objects aside only where none is: after many tests it takes a minute."""
+        super().setUpClass()
+        gc.unfreeze()
+        cls.addClassCleanup(gc.freeze)
+
     def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
