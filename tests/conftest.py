@@ -60,9 +60,14 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Graphs lie in cycles: those of a file are freed at its end, or memory would not suffice."""
+    """Graphs lie in cycles: those of a file are freed at its end, or memory would not suffice.
+
+    What is left then is kept by libraries: no later collection looks through it, of which an export
+    to ONNX asks for dozens.
+    """
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
+        gc.freeze()
 
 
 SLOW = Path(__file__).parent / "slow.txt"

@@ -8,8 +8,6 @@ from types import ModuleType
 import pytest
 from pages import ROOT
 
-pytest.importorskip("latex2mathml")
-
 
 @pytest.fixture(scope="module")
 def mathml() -> ModuleType:

@@ -159,13 +159,6 @@ FORMATS = (".onnx", ".tflite")
 
 
 class FormatsTest(tf.test.TestCase, parameterized.TestCase):
-    @classmethod
-    def setUpClass(cls) -> None:
-        """Exports set all objects aside only where none is: after many tests it takes a minute."""
-        super().setUpClass()
-        gc.unfreeze()
-        cls.addClassCleanup(gc.freeze)
-
     def setUp(self) -> None:
         super().setUp()
         self.folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
@@ -302,10 +295,13 @@ class FormatsTest(tf.test.TestCase, parameterized.TestCase):
             tfbdl.export(ensemble, path, S, seed=3, likelihood=CATEGORICAL)
         self.assert_answers(path, ensemble, X, likelihood=CATEGORICAL)
 
-    def test_copies_of_graphs_die_in_onnx(self) -> None:
+    @parameterized.parameters(gc.freeze, gc.unfreeze)
+    def test_copies_of_graphs_die_in_onnx(self, begin: Callable[[], None]) -> None:
         """The converter makes dozens, each with all weights; few are there at once."""
         from tf2onnx.graph import Graph  # noqa: PLC0415 (which is slow to import)
 
+        self.addCleanup(gc.freeze)
+        begin()
         alive, count, frozen = [], Graph.dump_node_statistics, gc.get_freeze_count()
 
         def counted(graph: Any, *args: Any, **kwargs: Any) -> Any:
@@ -316,7 +312,7 @@ class FormatsTest(tf.test.TestCase, parameterized.TestCase):
             tfbdl.export(linear(2), self.folder / "a.onnx", S, seed=1)
         self.assertGreater(len(alive), 20)
         self.assertLessEqual(max(alive), 4)
-        self.assertLessEqual(gc.get_freeze_count(), frozen)
+        self.assertBetween(gc.get_freeze_count(), 0.9 * frozen, frozen)  # what dies leaves it
 
     def test_the_axes_of_a_file_have_names(self) -> None:
         path = self.folder / "model.onnx"
