@@ -22,7 +22,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from tutorials import commands
-from tutorials.cifar10 import modes, report, trainings
+from tutorials.cifar10 import modes, problem, report, trainings
 
 COMMANDS = {
     "map": (trainings.mode, 20, 0.1),
@@ -75,6 +75,13 @@ def parser() -> argparse.ArgumentParser:
         else:
             command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
             command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
+        if name == "map":
+            command.add_argument(
+                "--kernel_precision",
+                type=float,
+                default=problem.PRIOR_PRECISION,
+                help="of the prior of convolutions, whose scale changes no function",
+            )
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
         if function is trainings.sampler:

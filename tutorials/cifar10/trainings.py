@@ -35,9 +35,16 @@ SHAPES = (None, 1, 1, None)
 
 
 def mode(args: argparse.Namespace) -> None:
-    """A member of the ensemble: SGD to the mode, at a rate that rises and falls by a cosine."""
+    """A member of the ensemble: SGD to the mode, at a rate that rises and falls by a cosine.
+
+    The prior of convolutions may be any N(0, s^2 I): the function knows their directions alone
+    (`modes`). A narrow one keeps kernels short, which SGD then turns faster.
+    """
     keras.utils.set_random_seed(args.number)
     model = problem.network(problem.PRIOR_PRECISION)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Conv2D):
+            problem.set_prior(layer, args.kernel_precision)
     problem.compiled(model, sgd(args))
     trained(model, args, every=5)
     save_weights(args, model)
