@@ -43,20 +43,60 @@ class FilterResponseNormalizationTest(testing.TestCase):
         np.testing.assert_allclose(layer(x), expected, rtol=1e-5, atol=1e-6)
 
     @pytest.mark.xla
-    def test_training_computes_the_same_values_and_gradients(self) -> None:
-        x = tf.random.stateless_normal((2, 4, 5, 3), (0, 1))
-        for activation in (None, "swish"):
-            layer = FilterResponseNormalization(activation=activation)
-            layer.build(x.shape)
-            results = []
-            for training in (False, True):
-                with tf.GradientTape() as tape:
-                    tape.watch(x)
-                    y = layer(x, training=training)
-                    loss = tf.reduce_sum(y**2)
-                results.append([y, *tape.gradient(loss, [x, *layer.trainable_variables])])
-            for plain, compiled in zip(*results, strict=True):
-                np.testing.assert_allclose(compiled, plain, rtol=1e-4, atol=1e-5)
+    @parameterized.product(activation=(None, "swish", "softmax"), training=(False, True))
+    def test_gradients_are_those_of_the_equations_in_float64(
+        self, activation: str | None, training: bool
+    ) -> None:
+        rng = np.random.default_rng(0)
+        x, upstream = rng.normal(1.0, 3.0, (2, 2, 4, 5, 3))
+        weights = [np.array(w) for w in ([1.0, -2.0, 0.5], [0.0, 1.0, -1.0], [-0.5, 0.5, 0.0])]
+        layer = FilterResponseNormalization(epsilon=0.1, activation=activation)
+        layer.build(x.shape)
+        layer.set_weights(weights)
+        variables = [tf.constant(t) for t in (x, *weights)]
+        with tf.GradientTape() as tape:
+            tape.watch(variables)
+            inputs, gamma, beta, tau = variables
+            nu_squared = tf.reduce_mean(inputs**2, [1, 2], keepdims=True)
+            y = tf.maximum(gamma * inputs / tf.sqrt(nu_squared + 0.1) + beta, tau)
+            expected = keras.activations.get(activation)(y)
+        of_expected = tape.gradient(expected, variables, upstream)
+        inputs = tf.constant(x, tf.float32)
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = layer(inputs, training=training)
+        sources = [inputs, *layer.trainable_variables]
+        gradients = tape.gradient(outputs, sources, tf.constant(upstream, tf.float32))
+        for ours, theirs in zip((outputs, *gradients), (expected, *of_expected), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+    def test_second_derivatives_in_float64(self) -> None:
+        rng = np.random.default_rng(0)
+        x, v = (tf.constant(t) for t in rng.normal(1.0, 1.0, (2, 1, 3, 3, 2)))
+        layer = FilterResponseNormalization(activation="tanh", dtype="float64")
+
+        def gradient(x: tf.Tensor) -> tf.Tensor:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                loss = tf.reduce_sum(layer(x) ** 3)
+            return tape.gradient(loss, x)
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            along = tf.reduce_sum(gradient(x) * v)
+        step = 1e-5
+        expected = (gradient(x + step * v) - gradient(x - step * v)) / (2 * step)
+        np.testing.assert_allclose(tape.gradient(along, x), expected, rtol=1e-6, atol=1e-8)
+
+    @pytest.mark.xla
+    @parameterized.product(training=(False, True), dtype=("float16", "bfloat16"))
+    def test_squares_beyond_half_precision(self, training: bool, dtype: str) -> None:
+        x = 1000.0 * tf.random.stateless_normal((2, 4, 5, 3), (0, 1))
+        plain = FilterResponseNormalization(activation="swish")
+        mixed = FilterResponseNormalization(activation="swish", dtype=f"mixed_{dtype}")
+        y = mixed(x, training=training)
+        self.assertEqual(y.dtype, dtype)
+        np.testing.assert_allclose(tf.cast(y, tf.float32), plain(x), rtol=0.02, atol=0.02)
 
     def test_the_activation_comes_last(self) -> None:
         x = tf.random.stateless_normal((2, 4, 5, 3), (0, 1))

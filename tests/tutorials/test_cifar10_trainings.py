@@ -81,6 +81,16 @@ class TrainingsTest(parameterized.TestCase):
         again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
         np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
 
+    def test_a_narrow_prior_keeps_kernels_short(self) -> None:
+        flags = ("--name", "short", "--epochs", "30", "--learning_rate", "0.3")
+        kept = self.run_command("map", *flags, "--kernel_precision", "10")
+        self.assertGreater(self.accuracy(kept[30]), 0.9)
+        results = argparse.Namespace(results=self.folder / "results")
+        short, wide = (modes.loaded(results, name) for name in ("short_0", "map_0"))
+        self.assertLess(
+            np.linalg.norm(short.layers[1].kernel), np.linalg.norm(wide.layers[1].kernel)
+        )
+
     def test_a_mode_is_restored_from_its_weights_and_records(self) -> None:
         results, savedir = self.folder / "results", self.folder / "elsewhere"
         answers.keep_records(self.folder, results)
@@ -270,3 +280,23 @@ def test_the_network_is_that_of_the_reference() -> None:
         decay, 0.5 * problem.PRIOR_PRECISION * np.sum(weights**2) / problem.NUM_DATA, rtol=1e-5
     )
     np.testing.assert_allclose(penalty, decay, rtol=1e-5)
+
+
+@pytest.mark.parametrize("flags", [(), ("--bfloat16",)])
+def test_where_asked_convolutions_are_in_bfloat16(flags: tuple[str, ...]) -> None:
+    def types(args: argparse.Namespace) -> None:
+        model = problem.network()
+        convolutions = {w.compute_dtype for w in model.layers if isinstance(w, keras.layers.Conv2D)}
+        assert convolutions == {"bfloat16" if args.bfloat16 else "float32"}
+        assert {str(w.dtype) for w in model.weights} == {"float32"}
+        assert model.output.dtype == "float32"
+
+    policy = keras.config.dtype_policy()
+    try:
+        with (
+            mock.patch.dict(script.FUNCTIONS, {"restore": types}),
+            mock.patch.object(tf.config, "threading"),
+        ):
+            script.start(script.parser().parse_args([*flags, "restore"]))
+    finally:
+        keras.config.set_dtype_policy(policy)

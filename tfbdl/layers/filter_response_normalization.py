@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -24,8 +25,8 @@ class FilterResponseNormalization(keras.layers.Layer):
     Input and output (B, ..., C), with at least one axis of positions between the two.
     `gamma`, `beta` and the learned threshold `tau` have shape (C,).
 
-    Where it trains, XLA compiles normalisation and activation into one pass over memory: half of
-    the time that they take apart.
+    Where it trains, XLA compiles normalisation and activation together, with a gradient by hand:
+    half of the time that they take apart. In mixed precision both are computed in float32.
 
     Args:
         epsilon: added to nu^2, > 0, so that a channel of zeros stays finite.
@@ -67,16 +68,45 @@ class FilterResponseNormalization(keras.layers.Layer):
 
 
 def _normalized(
-    x: tf.Tensor,
+    inputs: tf.Tensor,
     weights: list[tf.Tensor],
     epsilon: float,
     activation: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    gamma, beta, tau = weights
-    positions = list(range(1, len(x.shape) - 1))
-    nu_squared = tf.reduce_mean(tf.square(x), axis=positions, keepdims=True)
-    scale = tf.math.rsqrt(nu_squared + epsilon) * gamma
-    return activation(tf.maximum(x * scale + beta, tau))
+    """The output, with a gradient by hand that goes over memory less often than TensorFlow's."""
+    positions = list(range(1, len(inputs.shape) - 1))
+    over_positions = partial(tf.reduce_sum, axis=positions, keepdims=True)
+
+    @tf.custom_gradient
+    def normalized(
+        x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, tau: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
+        nu_squared = tf.reduce_mean(tf.square(x), positions, keepdims=True)
+        inverse = tf.math.rsqrt(nu_squared + epsilon)
+
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            y = x * (inverse * gamma) + beta
+            with tf.GradientTape() as tape:
+                z = tf.maximum(y, tau)
+                tape.watch(z)
+                output = activation(z)
+            of_z = tape.gradient(output, z, upstream)
+            of_y = tf.where(y >= tau, of_z, 0.0)
+            through_nu = x * inverse**2 * tf.reduce_mean(of_y * x, positions, keepdims=True)
+            of_x = gamma * inverse * (of_y - through_nu)
+            of_gamma = inverse * over_positions(of_y * x)
+            of_beta, of_tau = over_positions(of_y), over_positions(of_z - of_y)
+            by_channel = (tf.reduce_sum(t, [0, *positions]) for t in (of_gamma, of_beta, of_tau))
+            return of_x, *by_channel
+
+        return activation(tf.maximum(x * (inverse * gamma) + beta, tau)), gradient
+
+    return tf.cast(normalized(*map(_single, (inputs, *weights))), inputs.dtype)
+
+
+def _single(x: tf.Tensor) -> tf.Tensor:
+    """In single precision what is in half: a mean of squares needs its range and digits."""
+    return tf.cast(x, tf.float32) if x.dtype.size < 4 else x
 
 
 _compiled = tf.function(_normalized, jit_compile=True, autograph=False)
