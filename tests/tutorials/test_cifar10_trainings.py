@@ -17,7 +17,7 @@ from absl.testing import parameterized
 
 from tfbdl.layers import FilterResponseNormalization
 from tutorials.cifar10 import __main__ as script
-from tutorials.cifar10 import answers, modes, predictions, problem
+from tutorials.cifar10 import answers, modes, predictions, problem, trainings
 
 NUM_DATA = 160
 ONE = np.ones(1, np.float32)
@@ -81,15 +81,14 @@ class TrainingsTest(parameterized.TestCase):
         again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
         np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
 
-    def test_a_narrow_prior_keeps_kernels_short(self) -> None:
-        flags = ("--name", "short", "--epochs", "30", "--learning_rate", "0.3")
-        kept = self.run_command("map", *flags, "--kernel_precision", "10")
-        self.assertGreater(self.accuracy(kept[30]), 0.9)
-        results = argparse.Namespace(results=self.folder / "results")
-        short, wide = (modes.loaded(results, name) for name in ("short_0", "map_0"))
-        self.assertLess(
-            np.linalg.norm(short.layers[1].kernel), np.linalg.norm(wide.layers[1].kernel)
-        )
+    def test_kernels_have_the_prior_that_is_asked(self) -> None:
+        with mock.patch.object(trainings, "trained") as trained:
+            self.run_command("map", "--name", "short", "--kernel_precision", "50")
+        (model, _), _ = trained.call_args
+        convolutions = [w for w in model.layers if isinstance(w, keras.layers.Conv2D)]
+        self.assertLen(convolutions, 2)
+        for weight in (w for layer in convolutions for w in layer.trainable_variables):
+            self.assertAlmostEqual(float(weight.regularizer(ONE)), 0.5 * 50 / NUM_DATA)
 
     def test_a_mode_is_restored_from_its_weights_and_records(self) -> None:
         results, savedir = self.folder / "results", self.folder / "elsewhere"
