@@ -88,6 +88,10 @@ def parser() -> argparse.ArgumentParser:
                 default=problem.PRIOR_PRECISION,
                 help="of the prior of convolutions, whose scale changes no function",
             )
+        if name == "mean_field":
+            command.add_argument(
+                "--sigma", type=float, default=0.02, help="at the beginning, of the prior's"
+            )
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
         if function is trainings.sampler:

@@ -76,9 +76,14 @@ def normalised(images: np.ndarray) -> np.ndarray:
     return (images - MEAN) / STDDEV
 
 
-@partial(tf.function, jit_compile=True, autograph=False)
+@keras.saving.register_keras_serializable(package="tutorials.cifar10")
 def swish(x: tf.Tensor) -> tf.Tensor:
     """Swish, x sigmoid(x), in float32: one pass over memory, and one back."""
+    return _swish(x)
+
+
+@partial(tf.function, jit_compile=True, autograph=False)
+def _swish(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.nn.silu(tf.cast(x, tf.float32)), x.dtype)
 
 

@@ -80,10 +80,9 @@ def concrete_dropout(args: argparse.Namespace) -> None:
 def mean_field(args: argparse.Namespace) -> None:
     """Mean-field inference by flipout from a mode, of kernels and biases.
 
-    A kernel of few weights, such as the first, bears less noise than its part of the KL would pay
-    for, one of many bears more: sigma begins at half of the prior's, and at a tenth where there are
-    fewer than 2,000 weights. The parameters of the normalisation, 1 % of all weights, are points
-    under the same prior.
+    Noise as large as it will be at the optimum would undo the mode before the means had learned to
+    bear it: sigma begins as a small part of the prior's. The parameters of the normalisation, 1 %
+    of all weights, are points under the same prior.
     """
     model = tfbdl.to_bayesian(
         scaled_to_prior(at_mode(args)),
@@ -93,8 +92,7 @@ def mean_field(args: argparse.Namespace) -> None:
     )
     for layer in model.layers:
         for q in getattr(layer, "random_weights", ()):
-            part = 0.5 if np.prod(q.rho.shape) >= 2_000 else 0.1
-            q.rho.assign(np.full(q.rho.shape, np.log(np.expm1(part * problem.PRIOR_SCALE))))
+            q.rho.assign(np.full(q.rho.shape, np.log(np.expm1(args.sigma * problem.PRIOR_SCALE))))
     problem.compiled(model, keras.optimizers.Adam(falling(args)))
     trained(model, args, every=10, num_samples=args.S)
 
