@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # also where it is set: tests look at what is on screens
 # Without it some processors convolve no images whose channels are first.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # Tests are many small graphs in two processes: more threads only wait for each other.

@@ -70,7 +70,47 @@ class FilterResponseNormalizationTest(testing.TestCase):
         for ours, theirs in zip((outputs, *gradients), (expected, *of_expected), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
-    def test_second_derivatives_in_float64(self) -> None:
+    @pytest.mark.xla
+    @parameterized.parameters(False, True)
+    def test_an_activation_with_weights(self, training: bool) -> None:
+        x = tf.random.stateless_normal((2, 4, 5, 3), (0, 1))
+        slopes = keras.layers.PReLU(alpha_initializer="ones", shared_axes=[1, 2])
+        layer = FilterResponseNormalization(epsilon=0.1, activation=slopes)
+        layer.build(x.shape)
+        slopes.build(x.shape)
+        slopes.alpha.assign(0.3 * slopes.alpha)
+        layer.tau.assign([-1.0, -1.0, 0.2])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = layer(x, training=training)
+        with tf.GradientTape() as of_expected:
+            of_expected.watch(x)
+            y = x * tf.math.rsqrt(tf.reduce_mean(x**2, [1, 2], keepdims=True) + 0.1)
+            z = tf.maximum(y * layer.gamma + layer.beta, layer.tau)
+            expected = tf.maximum(z, 0.0) + slopes.alpha * tf.minimum(z, 0.0)
+        sources, upstream = [x, *layer.trainable_variables], tf.math.sin(x)
+        self.assertLen(sources, 5)
+        ours = (outputs, *tape.gradient(outputs, sources, upstream))
+        theirs = (expected, *of_expected.gradient(expected, sources, upstream))
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        self.assertGreater(float(tf.reduce_min(tf.abs(ours[-1][..., :2]))), 0.1)
+
+    @pytest.mark.xla
+    @parameterized.parameters(False, True)
+    def test_forward_derivatives_in_float64(self, training: bool) -> None:
+        x, v = (tf.random.stateless_normal((1, 3, 3, 2), (0, k), dtype="float64") for k in (1, 2))
+        layer = FilterResponseNormalization(activation="tanh", dtype="float64")
+        layer.build(x.shape)
+        with tf.autodiff.ForwardAccumulator(x, v) as accumulator:
+            y = layer(x, training=training)
+        step = 1e-5
+        expected = (layer(x + step * v) - layer(x - step * v)) / (2 * step)
+        np.testing.assert_allclose(accumulator.jvp(y), expected, rtol=1e-6, atol=1e-8)
+
+    @pytest.mark.xla
+    @parameterized.parameters(False, True)
+    def test_second_derivatives_in_float64(self, training: bool) -> None:
         rng = np.random.default_rng(0)
         x, v = (tf.constant(t) for t in rng.normal(1.0, 1.0, (2, 1, 3, 3, 2)))
         layer = FilterResponseNormalization(activation="tanh", dtype="float64")
@@ -78,7 +118,7 @@ class FilterResponseNormalizationTest(testing.TestCase):
         def gradient(x: tf.Tensor) -> tf.Tensor:
             with tf.GradientTape() as tape:
                 tape.watch(x)
-                loss = tf.reduce_sum(layer(x) ** 3)
+                loss = tf.reduce_sum(layer(x, training=training) ** 3)
             return tape.gradient(loss, x)
 
         with tf.GradientTape() as tape:

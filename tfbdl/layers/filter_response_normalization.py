@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,8 +25,8 @@ class FilterResponseNormalization(keras.layers.Layer):
     Input and output (B, ..., C), with at least one axis of positions between the two.
     `gamma`, `beta` and the learned threshold `tau` have shape (C,).
 
-    Where it trains, XLA compiles normalisation and activation together, with a gradient by hand:
-    half of the time that they take apart. In mixed precision both are computed in float32.
+    Where it trains, XLA compiles normalisation and activation together: about two thirds of the
+    time that they take apart. In mixed precision both are computed in float32.
 
     Args:
         epsilon: added to nu^2, > 0, so that a channel of zeros stays finite.
@@ -69,39 +69,15 @@ class FilterResponseNormalization(keras.layers.Layer):
 
 def _normalized(
     inputs: tf.Tensor,
-    weights: list[tf.Tensor],
+    weights: Sequence[tf.Tensor],
     epsilon: float,
     activation: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """The output, with a gradient by hand that goes over memory less often than TensorFlow's."""
+    x, gamma, beta, tau = map(_single, (inputs, *weights))
     positions = list(range(1, len(inputs.shape) - 1))
-    over_positions = partial(tf.reduce_sum, axis=positions, keepdims=True)
-
-    @tf.custom_gradient
-    def normalized(
-        x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, tau: tf.Tensor
-    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
-        nu_squared = tf.reduce_mean(tf.square(x), positions, keepdims=True)
-        inverse = tf.math.rsqrt(nu_squared + epsilon)
-
-        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            y = x * (inverse * gamma) + beta
-            with tf.GradientTape() as tape:
-                z = tf.maximum(y, tau)
-                tape.watch(z)
-                output = activation(z)
-            of_z = tape.gradient(output, z, upstream)
-            of_y = tf.where(y >= tau, of_z, 0.0)
-            through_nu = x * inverse**2 * tf.reduce_mean(of_y * x, positions, keepdims=True)
-            of_x = gamma * inverse * (of_y - through_nu)
-            of_gamma = inverse * over_positions(of_y * x)
-            of_beta, of_tau = over_positions(of_y), over_positions(of_z - of_y)
-            by_channel = (tf.reduce_sum(t, [0, *positions]) for t in (of_gamma, of_beta, of_tau))
-            return of_x, *by_channel
-
-        return activation(tf.maximum(x * (inverse * gamma) + beta, tau)), gradient
-
-    return tf.cast(normalized(*map(_single, (inputs, *weights))), inputs.dtype)
+    nu_squared = tf.reduce_mean(tf.square(x), positions, keepdims=True)
+    y = x * (tf.math.rsqrt(nu_squared + epsilon) * gamma) + beta
+    return tf.cast(activation(tf.maximum(y, tau)), inputs.dtype)
 
 
 def _single(x: tf.Tensor) -> tf.Tensor:
@@ -109,4 +85,25 @@ def _single(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(x, tf.float32) if x.dtype.size < 4 else x
 
 
-_compiled = tf.function(_normalized, jit_compile=True, autograph=False)
+@partial(tf.function, jit_compile=True, autograph=False)
+def _compiled(
+    inputs: tf.Tensor,
+    weights: Sequence[tf.Tensor],
+    epsilon: float,
+    activation: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """The output, whose gradient computes it again: less memory to go over than what it keeps."""
+
+    @tf.custom_gradient
+    def normalized(*arguments: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        def gradient(upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(arguments)
+                output = _normalized(arguments[0], arguments[1:], epsilon, activation)
+            gradients = tape.gradient(output, [*arguments, *variables], upstream)
+            of_arguments = gradients[: len(arguments)]
+            return (of_arguments, gradients[len(arguments) :]) if variables else of_arguments
+
+        return _normalized(arguments[0], arguments[1:], epsilon, activation), gradient
+
+    return normalized(inputs, *weights)
