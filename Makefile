@@ -1,4 +1,4 @@
-# make demo: train the tutorial's models on embedded data.  make test: run the quick tests.
+# make demo: train the tutorial's models on embedded data.  make test: run the quick tests, and some slow.
 # Both make the environment first, in .venv, from the package index alone.
 
 PYTHON ?= python3
@@ -11,8 +11,8 @@ INSTALLED := $(VENV)/installed
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
 	@echo "make check    before a commit: style, types, the tests that a change needs (under 2 minutes)"
-	@echo "make test     run the quick tests: without a fifth of all, the slow ones, and those of scripts"
-	@echo "make test-slow  run what make test leaves out: tests/slow.txt and tests/tutorials (over an hour)"
+	@echo "make test     run the quick tests, and one slow test in twenty, others with each commit"
+	@echo "make test-slow  run all slow tests, tests/slow.txt, and those of scripts (over an hour)"
 	@echo "make coverage all tests, and which lines of the package they run: 85 % at least"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
 	@echo "make docs     build the documentation into site/;  make notebooks: run the notebooks that have changed"
@@ -44,8 +44,8 @@ define run_tests
 endef
 
 test: $(INSTALLED)
-	@echo "==> running all tests but those of tests/slow.txt and of scripts (10 to 25 minutes on 2 cores)"
-	$(call run_tests,none,tests --ignore=tests/tutorials)
+	@echo "==> running the quick tests, and one in twenty of tests/slow.txt (10 to 25 minutes on 2 cores)"
+	$(call run_tests,share,tests --ignore=tests/tutorials)
 
 test-slow: $(INSTALLED)
 	@echo "==> running slow tests, tutorials, notebooks and exercises (an hour and more on 2 cores)"

@@ -4,10 +4,10 @@ import gc
 import os
 import resource
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from durations import SHARES, SLOW, commit, share_of
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # also where it is set: tests look at what is on screens
 # Without it some processors convolve no images whose channels are first.
@@ -70,16 +70,16 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         gc.freeze()
 
 
-SLOW = Path(__file__).parent / "slow.txt"
-COLLECTED = pytest.StashKey[set[str]]()
+COLLECTED, LISTED = pytest.StashKey[set[str]](), pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--slow",
-        choices=("all", "none", "only"),
+        choices=("all", "none", "share", "only"),
         default="all",
-        help="which of the tests that tests/slow.txt lists to run; 'only' leaves out all others",
+        help="which of the tests that tests/slow.txt lists to run; 'share': one in "
+        f"{SHARES}, others with each commit; 'only' leaves out all other tests",
     )
 
 
@@ -89,11 +89,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     A test that the command line names runs, however slow.
     """
     config.stash[COLLECTED] = {item.nodeid for item in items}
-    which, slow = config.getoption("slow"), set(SLOW.read_text().splitlines()) - {*config.args}
+    config.stash[LISTED] = {*SLOW.read_text().splitlines()}
+    slow = config.stash[LISTED] - {*config.args}
+    quick = config.stash[COLLECTED] - slow
+    wanted = {
+        "all": quick | slow,
+        "none": quick,
+        "share": quick | share_of(slow, commit()),
+        "only": slow,
+    }[config.getoption("slow")]
 
     def is_wanted(item: pytest.Item) -> bool:
-        wanted_by = ("all", "only" if item.nodeid in slow else "none")
-        return item.name != "test_session" and which in wanted_by
+        return item.name != "test_session" and item.nodeid in wanted
 
     out = [item for item in items if not is_wanted(item)]
     config.hook.pytest_deselected(items=out)
@@ -157,7 +164,10 @@ def graphs_as_written(request: pytest.FixtureRequest) -> None:
     """
     import tensorflow as tf  # noqa: PLC0415 (seconds, in a process that runs no tests)
 
-    is_wanted = request.node.get_closest_marker("xla") or request.config.getoption("slow") != "none"
+    node, config = request.node, request.config
+    are_all_small = config.getoption("slow") in ("none", "share")
+    is_small = are_all_small and node.nodeid not in config.stash[LISTED]
+    is_wanted = node.get_closest_marker("xla") or not is_small
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not is_wanted})
 
 
