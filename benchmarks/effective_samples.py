@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE / "peers"))
 

@@ -39,6 +39,8 @@ def leave(
     name, number = run
     folder = savedir / f"{name}_{number}"
     defaults = {"name": None, "number": number, "command": name, "epochs": len(seconds)}
+    if name in answers.FROM_MODES:
+        defaults["mode"] = "map"
     answers.begin(argparse.Namespace(savedir=savedir, **{**defaults, **settings}))
     for i, s in enumerate(seconds, start=1):
         predictions.note(folder / predictions.COSTS, i, s)
@@ -82,8 +84,16 @@ def test_what_starts_at_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
 
 def test_a_mode_that_is_missing_is_named(made: dict[str, Any]) -> None:
     leave(made["savedir"], ("mean_field", 7), {1: some()}, [1.0])
-    with pytest.raises(FileNotFoundError, match=r"map_7 is missing, .* restore --number 7$"):
+    remedy = "restore --name map --number 7"
+    with pytest.raises(FileNotFoundError, match=rf"map_7 is missing, .* {remedy}$"):
         answers.curves(made["savedir"])
+
+
+def test_a_start_of_another_name_has_its_cost(made: dict[str, Any]) -> None:
+    leave(made["savedir"], ("short", 4), {3: some()}, [7200.0] * 3, command="map", name="short")
+    leave(made["savedir"], ("swag", 4), {2: some()}, [3600.0] * 2, mode="short")
+    run = next(r for r in answers.runs(made["savedir"]) if r.folder.name == "swag_4")
+    assert run.spent(2) == (5, 8.0)
 
 
 def test_variants_have_rows_of_their_own(made: dict[str, Any]) -> None:

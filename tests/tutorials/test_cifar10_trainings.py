@@ -81,14 +81,30 @@ class TrainingsTest(parameterized.TestCase):
         again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
         np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
 
-    def test_kernels_have_the_prior_that_is_asked(self) -> None:
+    @parameterized.parameters("map", "mc_dropout")
+    def test_kernels_have_the_prior_that_is_asked(self, command: str) -> None:
         with mock.patch.object(trainings, "trained") as trained:
-            self.run_command("map", "--name", "short", "--kernel_precision", "50")
+            self.run_command(command, "--name", "short", "--kernel_precision", "50")
         (model, _), _ = trained.call_args
+        self.check_precision(model, 50)
+
+    def test_what_goes_on_from_a_mode_keeps_its_prior(self) -> None:
+        short = ("--epochs", "5", "--kernel_precision", "50", "--learning_rate", "0.3")
+        self.run_command("map", "--name", "short", *short)
+        with mock.patch.object(trainings, "fitted", side_effect=ZeroDivisionError) as fitted:
+            with self.assertRaises(ZeroDivisionError):
+                self.run_command("swag", "--mode", "short")
+        (fit, _), _ = fitted.call_args
+        self.check_precision(fit.__self__.model, 50)
+        weights = modes.loaded(argparse.Namespace(results=self.folder / "results"), "short_0")
+        for ours, theirs in zip(fit.__self__.model.weights, weights.weights, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+    def check_precision(self, model: keras.Model, precision: float) -> None:
         convolutions = [w for w in model.layers if isinstance(w, keras.layers.Conv2D)]
         self.assertLen(convolutions, 2)
         for weight in (w for layer in convolutions for w in layer.trainable_variables):
-            self.assertAlmostEqual(float(weight.regularizer(ONE)), 0.5 * 50 / NUM_DATA)
+            self.assertAlmostEqual(float(weight.regularizer(ONE)), 0.5 * precision / NUM_DATA)
 
     def test_a_mode_is_restored_from_its_weights_and_records(self) -> None:
         results, savedir = self.folder / "results", self.folder / "elsewhere"
@@ -250,6 +266,7 @@ def test_a_chain_has_a_prior_of_the_modes_size(
 
     def args(command: str, number: int, start: str | None = None) -> argparse.Namespace:
         flags = {"command": command, "number": number, "start": start, "temperature": temperature}
+        flags["mode"] = "map"
         return argparse.Namespace(**common, **flags)
 
     modes.save_weights(args("map", 0), mode)

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from tutorials import commands
 from tutorials.cifar10 import modes, problem, report, trainings
+from tutorials.cifar10.answers import FROM_MODES
 
 COMMANDS = {
     "map": (trainings.mode, 20, 0.1),
@@ -81,7 +82,11 @@ def parser() -> argparse.ArgumentParser:
         else:
             command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
             command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
-        if name == "map":
+        if name in FROM_MODES:
+            command.add_argument(
+                "--mode", default="map", help="the folder where it starts, without its number"
+            )
+        if name in ("map", "mc_dropout"):
             command.add_argument(
                 "--kernel_precision",
                 type=float,

@@ -11,7 +11,7 @@ import argparse
 import itertools
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ SAMPLERS = {
 }
 """Commands of chains, and what is theirs in `tfbdl.optimizers`."""
 FROM_MODES = ("mean_field", "ivon", "swag", "laplace", "laplace_all", *SAMPLERS)
-"""Commands that start at the mode of their number."""
+"""Commands that start at a mode of their number."""
 NAMES = {
     "map": "MAP",
     "mc_dropout": "MC dropout",
@@ -52,7 +52,11 @@ NAMES = {
     "preconditioned_sgld": "SGLD, preconditioned",
     "preconditioned_sghmc": "SGHMC, layerwise preconditioner",
 }
-OF_SEVERAL = {"map": "deep ensemble", "swag": "MultiSWAG"}
+OF_SEVERAL = {
+    "map": "deep ensemble",
+    "mc_dropout": "ensemble of MC dropout",
+    "swag": "MultiSWAG",
+}
 
 
 class Answer(NamedTuple):
@@ -97,10 +101,11 @@ class Run(NamedTuple):
         """
         if self.settings["command"] not in FROM_MODES:
             return None
-        number, chain = self.settings["number"], self.settings.get("start")
-        folder = self.folder.parent / (chain or f"map_{number}")
+        chain = self.settings.get("start")
+        folder = self.folder.parent / (chain or mode_of(self.settings))
         if not (folder / SETTINGS).exists():
-            remedy = "copy that run there" if chain else f"restore --number {number}"
+            restore = "restore --name {mode} --number {number}".format_map(self.settings)
+            remedy = "copy that run there" if chain else restore
             raise FileNotFoundError(
                 f"{folder} is missing, where {self.folder.name} starts; {remedy}"
             )
@@ -136,6 +141,11 @@ def hours_of(folder: Path, epochs: int) -> float:
 def folder_of(args: argparse.Namespace) -> Path:
     """The folder of a run."""
     return args.savedir / f"{args.name or args.command}_{args.number}"
+
+
+def mode_of(settings: Mapping[str, Any]) -> str:
+    """The run that trained the mode at which another starts."""
+    return "{mode}_{number}".format_map(settings)
 
 
 def begin(args: argparse.Namespace) -> None:

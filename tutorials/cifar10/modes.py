@@ -21,7 +21,7 @@ import keras
 import numpy as np
 
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import Run, copy_records, folder_of, parts, settings_of
+from tutorials.cifar10.answers import Run, copy_records, folder_of, mode_of, parts, settings_of
 from tutorials.cifar10.predictions import keep, keep_shifted, read, write
 
 
@@ -29,7 +29,7 @@ def at_mode(
     args: argparse.Namespace, precision: float | None = problem.PRIOR_PRECISION
 ) -> keras.Model:
     """The network with the weights of the mode of a number, which has to be there."""
-    return loaded(args, f"map_{args.number}", precision)
+    return loaded(args, mode_of(vars(args)), precision)
 
 
 def start_of_chain(args: argparse.Namespace) -> keras.Model:
@@ -40,7 +40,7 @@ def start_of_chain(args: argparse.Namespace) -> keras.Model:
     that of p.
     """
     first, *_ = parts(Run(folder_of(args), vars(args)))
-    mode = loaded(args, f"map_{first.settings['number']}")
+    mode = loaded(args, mode_of(first.settings))
     model = mode if args.start is None else loaded(args, args.start)
     for layer, of_mode in zip(model.layers, mode.layers, strict=True):
         if isinstance(layer, keras.layers.Conv2D):

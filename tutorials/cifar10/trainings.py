@@ -18,7 +18,7 @@ import numpy as np
 import tfbdl
 from tfbdl import inference, layers, optimizers
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import SAMPLERS, begin, folder_of
+from tutorials.cifar10.answers import SAMPLERS, begin, folder_of, mode_of, settings_of
 from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior, start_of_chain
 from tutorials.cifar10.predictions import (
     COSTS,
@@ -37,14 +37,11 @@ SHAPES = (None, 1, 1, None)
 def mode(args: argparse.Namespace) -> None:
     """A member of the ensemble: SGD to the mode, at a rate that rises and falls by a cosine.
 
-    The prior of convolutions may be any N(0, s^2 I): the function knows their directions alone
-    (`modes`). A narrow one keeps kernels short, which SGD then turns faster.
+    A narrow prior of convolutions keeps kernels short, which SGD then turns faster.
     """
     keras.utils.set_random_seed(args.number)
     model = problem.network(problem.PRIOR_PRECISION)
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.Conv2D):
-            problem.set_prior(layer, args.kernel_precision)
+    problem.set_prior_of_kernels(model, args.kernel_precision)
     problem.compiled(model, sgd(args))
     trained(model, args, every=5)
     save_weights(args, model)
@@ -59,6 +56,7 @@ def dropout(args: argparse.Namespace) -> None:
         return lambda x: convolution(drop(x))
 
     model = problem.network(problem.PRIOR_PRECISION, dropped)
+    problem.set_prior_of_kernels(model, args.kernel_precision)
     problem.compiled(model, sgd(args))
     trained(model, args, every=10, num_samples=args.S)
 
@@ -114,10 +112,11 @@ def ivon(args: argparse.Namespace) -> None:
 
 
 def swag(args: argparse.Namespace) -> None:
-    """SGD goes on from a mode at a constant rate."""
-    model = problem.compiled(
-        at_mode(args), keras.optimizers.SGD(args.learning_rate, momentum=0.9, nesterov=True)
-    )
+    """SGD goes on from a mode at a constant rate, with the prior of the mode."""
+    optimizer = keras.optimizers.SGD(args.learning_rate, momentum=0.9, nesterov=True)
+    of_kernels = settings_of(args.savedir / mode_of(vars(args)))["kernel_precision"]
+    model = problem.set_prior_of_kernels(at_mode(args), of_kernels)
+    problem.compiled(model, optimizer)
     posterior = fitted(inference.SWAG(model, seed=args.number).fit, args)
     keep(folder_of(args), args.epochs, posterior, problem.test_inputs(), args.S)
     keep_shifted(folder_of(args), args.epochs, posterior, args.S)
