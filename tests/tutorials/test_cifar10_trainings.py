@@ -91,9 +91,9 @@ class TrainingsTest(parameterized.TestCase):
     def test_what_goes_on_from_a_mode_keeps_its_prior(self) -> None:
         short = ("--epochs", "5", "--kernel_precision", "50", "--learning_rate", "0.3")
         self.run_command("map", "--name", "short", *short)
-        with mock.patch.object(trainings, "fitted", side_effect=ZeroDivisionError) as fitted:
-            with self.assertRaises(ZeroDivisionError):
-                self.run_command("swag", "--mode", "short")
+        fitting = mock.patch.object(trainings, "fitted", side_effect=ZeroDivisionError)
+        with fitting as fitted, self.assertRaises(ZeroDivisionError):
+            self.run_command("swag", "--mode", "short")
         (fit, _), _ = fitted.call_args
         self.check_precision(fit.__self__.model, 50)
         weights = modes.loaded(argparse.Namespace(results=self.folder / "results"), "short_0")
