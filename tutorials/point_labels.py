@@ -18,7 +18,7 @@ PLACES = tuple(
 
 
 def label_points(ax: Axes, points: Mapping[str, tuple[float, float]], size: float = 8) -> None:
-    """Writes each name at the first place where it covers nothing.
+    """Writes each name at the first place where it covers nothing, with a line from its point.
 
     Args:
         ax: axes whose limits, scales and layout are final.
@@ -52,3 +52,10 @@ def label_points(ax: Axes, points: Mapping[str, tuple[float, float]], size: floa
         else:
             label = ax.annotate(name, point, xytext=(6, 0), textcoords="offset points", size=size)
         taken.append(label.get_window_extent())
+        ax.annotate(
+            "",
+            point,
+            xytext=label.get_position(),
+            textcoords="offset points",
+            arrowprops={"arrowstyle": "-", "color": "0.5", "linewidth": 0.6},
+        )

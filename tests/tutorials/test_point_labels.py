@@ -19,8 +19,13 @@ def test_names_of_a_crowd_cover_nothing() -> None:
     ax.set(xlim=(-0.5, 1.5), ylim=(0, 1))
     label_points(ax, points)
     figure.draw_without_rendering()
-    boxes = {text.get_text(): text.get_window_extent() for text in ax.texts}
+    names, lines = (
+        [text for text in ax.texts if bool(text.get_text()) == b] for b in (True, False)
+    )
+    boxes = {text.get_text(): text.get_window_extent() for text in names}
     assert boxes.keys() == points.keys()
+    ends = [(line.xy, line.get_position()) for line in lines]
+    assert ends == [(text.xy, text.get_position()) for text in names]
     for a, b in itertools.combinations(boxes.values(), 2):
         assert not a.overlaps(b)
     at = dict(zip(points, ax.transData.transform(list(points.values())), strict=True))
