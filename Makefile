@@ -48,7 +48,7 @@ test: $(INSTALLED)
 	$(call run_tests,share,tests --ignore=tests/tutorials)
 
 test-slow: $(INSTALLED)
-	@echo "==> running slow tests, tutorials, notebooks and exercises (an hour and more on 2 cores)"
+	@echo "==> running slow tests, tutorials, notebooks, exercises (over an hour and 12 GB on 2 cores)"
 	$(call run_tests,only,tests --ignore=tests/tutorials)
 	$(call run_tests,all,tests/tutorials)
 

@@ -3,6 +3,7 @@
 import gc
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,9 +64,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Graphs lie in cycles: those of a file are freed at its end, or memory would not suffice.
 
     What is left then is kept by libraries: no later collection looks through it, of which an export
-    to ONNX asks for dozens.
+    to ONNX asks for dozens. Graphs of Keras' `fit` TensorFlow would keep for their gradients.
     """
     if nextitem is None or nextitem.path != item.path:
+        if private := sys.modules.get("tfbdl.tensorflow_private"):
+            private.let_gradients_die(older=set())
         gc.collect()
         gc.freeze()
 
