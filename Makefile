@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/installed
 help:
 	@echo "make demo     train VAE, MC dropout, Concrete dropout, Bayes dense on embedded digits"
 	@echo "make check    before a commit: style, types, the tests that a change needs (under 2 minutes)"
-	@echo "make test     run the quick tests, and one slow test in twenty, others with each commit"
+	@echo "make test     run the quick tests, and one slow test in sixty, others with each commit"
 	@echo "make test-slow  run all slow tests, tests/slow.txt, and those of scripts (over an hour)"
 	@echo "make coverage all tests, and which lines of the package they run: 85 % at least"
 	@echo "make lint     check style;  make types: check types;  make wheel: build and try the wheel"
@@ -44,7 +44,7 @@ define run_tests
 endef
 
 test: $(INSTALLED)
-	@echo "==> running the quick tests, and one in twenty of tests/slow.txt (10 to 25 minutes on 2 cores)"
+	@echo "==> running the quick tests, and one in sixty of tests/slow.txt (10 to 25 minutes on 2 cores)"
 	$(call run_tests,share,tests --ignore=tests/tutorials)
 
 test-slow: $(INSTALLED)

@@ -37,7 +37,7 @@ CORE_SECONDS = 90.0
 """Seconds of the tests of `CORE` together, the quickest, that are never slow."""
 DAY = 86_400
 """Seconds of a day."""
-SHARES = 20
+SHARES = 60
 """`make test` runs one slow test in so many: others with each commit."""
 
 
