@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from durations import SHARES, SLOW, commit, share_of
+from durations import SLOW
+from shares import SHARES, commit, share_of
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # also where it is set: tests look at what is on screens
 # Without it some processors convolve no images whose channels are first.
@@ -168,8 +169,8 @@ def graphs_as_written(request: pytest.FixtureRequest) -> None:
     import tensorflow as tf  # noqa: PLC0415 (seconds, in a process that runs no tests)
 
     node, config = request.node, request.config
-    are_all_small = config.getoption("slow") in ("none", "share")
-    is_small = are_all_small and node.nodeid not in config.stash[LISTED]
+    only_some_are_slow = config.getoption("slow") in ("none", "share")
+    is_small = only_some_are_slow and node.nodeid not in config.stash[LISTED]
     is_wanted = node.get_closest_marker("xla") or not is_small
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not is_wanted})
 

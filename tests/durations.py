@@ -1,10 +1,10 @@
 """How long tests take: `python tests/durations.py REPORT.xml ...` keeps it in two files.
 
-`slow.txt` has the slow tests, of which `make test` runs one in `SHARES`, others with each commit,
-and `make test-slow` all; `durations.json` the seconds of each test file without them, and of each
-single test that `selection` chooses by itself, those of pages and of scripts. The reports are those
-that both have pytest write.
-Seconds are those of a processor: the same on a machine that does other things meanwhile.
+`slow.txt` has the slow tests, which `make test-slow` runs, and `make test` in shares (`shares`);
+`durations.json` the seconds of each test file without them, and of each single test that
+`selection` chooses by itself, those of pages and of scripts. The reports are those that both have
+pytest write. Seconds are those of a processor: the same on a machine that does other things
+meanwhile.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import subprocess
 import sys
-import time
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -35,24 +32,6 @@ CORE = ("tests/test_readme.py::test_block_runs", f"{PAGES}[reference/", "tests/t
 """What users copy first, and what XLA compiles: of these `make test` runs as many as it can."""
 CORE_SECONDS = 90.0
 """Seconds of the tests of `CORE` together, the quickest, that are never slow."""
-DAY = 86_400
-"""Seconds of a day."""
-SHARES = 60
-"""`make test` runs one slow test in so many: others with each commit."""
-
-
-def share_of(slow: Iterable[str], commit: int) -> set[str]:
-    """The slow tests that `make test` runs at a commit."""
-    return {test for test in slow if zlib.crc32(test.encode()) % SHARES == commit % SHARES}
-
-
-def commit() -> int:
-    """The number of commits up to this one; where that is not known, of days."""
-    command = ["git", "-C", str(ROOT), "rev-list", "--count", "HEAD"]
-    try:
-        return int(subprocess.check_output(command, stderr=subprocess.DEVNULL))
-    except (OSError, ValueError, subprocess.CalledProcessError):
-        return int(time.time() / DAY)
 
 
 def of_reports(paths: list[Path]) -> dict[str, float]:

@@ -8,20 +8,7 @@ from pathlib import Path
 
 import durations
 import pytest
-from durations import (
-    CORE_SECONDS,
-    DURATIONS,
-    LIMIT,
-    PAGES,
-    SCRIPTS,
-    SHARES,
-    SLOW,
-    commit,
-    core,
-    gone,
-    share_of,
-    slow_ones,
-)
+from durations import CORE_SECONDS, DURATIONS, LIMIT, PAGES, SCRIPTS, SLOW, core, gone, slow_ones
 
 FILE = "tests/test_kl.py"
 
@@ -51,13 +38,6 @@ def test_the_slowest_of_a_file_are_slow_but_for_its_quickest_third() -> None:
     seconds = {f"{FILE}::test_{name}": 2 * LIMIT for name in "abcdef"}
     assert len(slow_ones(seconds)) == 4
     assert not slow_ones(dict.fromkeys(seconds, LIMIT / 2))
-
-
-def test_commits_in_a_row_run_each_slow_test_once() -> None:
-    slow = SLOW.read_text().splitlines()
-    shares = [share_of(slow, commit() + k) for k in range(SHARES)]
-    assert sorted(test for share in shares for test in share) == slow
-    assert max(map(len, shares)) < 1.5 * len(slow) / SHARES
 
 
 def test_scripts_have_a_step_of_their_own() -> None:

@@ -64,6 +64,11 @@ class CalibrationTest(FigureCase):
         self.assertAllClose(curve[-1], [1.0, 100 * np.mean(P.argmax(-1) != LABELS)])
         self.assertIs(ax.figure, figure)
 
+    def test_each_of_many_methods_has_a_line_of_its_own(self) -> None:
+        ax = plots.risk_coverage({f"method {i}": (LABELS, P, ENTROPY) for i in range(12)})
+        looks = {(line.get_color(), line.get_linestyle()) for line in ax.lines}
+        self.assertLen(looks, 12)
+
 
 class TransformTest(FigureCase):
     def test_pit_histogram(self) -> None:

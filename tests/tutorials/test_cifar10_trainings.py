@@ -100,6 +100,11 @@ class TrainingsTest(parameterized.TestCase):
         for ours, theirs in zip(fit.__self__.model.weights, weights.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
+    def test_a_mode_that_is_elsewhere_is_asked_for(self) -> None:
+        remedy = "restore --name short --number 9"
+        with self.assertRaisesRegex(FileNotFoundError, f"short_9 is missing, .* {remedy}$"):
+            self.run_command("swag", "--mode", "short", "--number", "9")
+
     def check_precision(self, model: keras.Model, precision: float) -> None:
         convolutions = [w for w in model.layers if isinstance(w, keras.layers.Conv2D)]
         self.assertLen(convolutions, 2)

@@ -57,7 +57,7 @@ class FilterResponseNormalization(keras.layers.Layer):
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         weights = [tf.convert_to_tensor(w) for w in (self.gamma, self.beta, self.tau)]
         compute = _compiled if training else _normalized
-        return compute(inputs, weights, self.epsilon, self.activation)
+        return compute(inputs, *weights, epsilon=self.epsilon, activation=self.activation)
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         return input_shape
@@ -69,7 +69,7 @@ class FilterResponseNormalization(keras.layers.Layer):
 
 def _normalized(
     inputs: tf.Tensor,
-    weights: Sequence[tf.Tensor],
+    *weights: tf.Tensor,
     epsilon: float,
     activation: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
@@ -86,24 +86,19 @@ def _single(x: tf.Tensor) -> tf.Tensor:
 
 
 @partial(tf.function, jit_compile=True, autograph=False)
-def _compiled(
-    inputs: tf.Tensor,
-    weights: Sequence[tf.Tensor],
-    epsilon: float,
-    activation: Callable[[tf.Tensor], tf.Tensor],
-) -> tf.Tensor:
+def _compiled(*tensors: tf.Tensor, **settings: Any) -> tf.Tensor:
     """The output, whose gradient computes it again: less memory to go over than what it keeps."""
+    compute = partial(_normalized, **settings)
 
     @tf.custom_gradient
-    def normalized(*arguments: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+    def normalized(*tensors: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
         def gradient(upstream: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> Any:
             with tf.GradientTape() as tape:
-                tape.watch(arguments)
-                output = _normalized(arguments[0], arguments[1:], epsilon, activation)
-            gradients = tape.gradient(output, [*arguments, *variables], upstream)
-            of_arguments = gradients[: len(arguments)]
-            return (of_arguments, gradients[len(arguments) :]) if variables else of_arguments
+                tape.watch(tensors)
+                output = compute(*tensors)
+            of_tensors, of_variables = tape.gradient(output, (tensors, [*variables]), upstream)
+            return (of_tensors, of_variables) if variables else of_tensors
 
-        return _normalized(arguments[0], arguments[1:], epsilon, activation), gradient
+        return compute(*tensors), gradient
 
-    return normalized(inputs, *weights)
+    return normalized(*tensors)

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+DASHES = ("-", "--", ":", "-.")
+
+
+def line_style(i: int) -> dict[str, Any]:
+    """The colour and dashes of the line with this number, of its own up to 40 lines."""
+    return {"color": f"C{i % 10}", "linestyle": DASHES[i // 10 % len(DASHES)]}
+
+
 def new_axes(ax: Axes | None, **figure: Any) -> Axes:
     """`ax`, or the axes of a new pyplot figure made with the arguments `figure`.
 

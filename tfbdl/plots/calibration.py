@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbdl.plots import checks
-from tfbdl.plots.axes import new_axes
+from tfbdl.plots.axes import line_style, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,9 +81,9 @@ def risk_coverage(
         except ValueError as error:
             raise ValueError(f"methods[{name!r}]: {error}") from None
     ax = new_axes(ax, figsize=(5, 3.5))
-    for name, curve in curves.items():
-        area = curve.risk.mean()
-        ax.plot(curve.coverage, 100 * curve.risk, label=f"{name}, area {100 * area:.2f} %")
+    for i, (name, curve) in enumerate(curves.items()):
+        label = f"{name}, area {100 * curve.risk.mean():.2f} %"
+        ax.plot(curve.coverage, 100 * curve.risk, label=label, **line_style(i))
     ax.set(xlim=(0, 1), xlabel="coverage: share of predictions that are kept")
     ax.set_ylabel("error among them (%)")
     ax.set_ylim(bottom=0)

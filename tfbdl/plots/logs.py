@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tfbdl.arguments import instance
-from tfbdl.plots.axes import new_axes
+from tfbdl.plots.axes import line_style, new_axes
 from tfbdl.plots.checks import not_empty
 from tfbdl.training.log import TrainLog
 
@@ -20,7 +20,6 @@ _UNITS = {
     "ent": "nats per data set",
     "kl": "nats per data set",
 }
-_DASHES = ("-", "--", ":", "-.")
 
 
 def log_curves(logs: Mapping[str, TrainLog], metric: str, ax: Axes | None = None) -> Axes:
@@ -54,8 +53,7 @@ def log_curves(logs: Mapping[str, TrainLog], metric: str, ax: Axes | None = None
             (curves[_literal(run)],) = ax.plot(
                 log.epochs,
                 log.metrics[metric],
-                color=f"C{i % 10}",
-                linestyle=_DASHES[i // 10 % len(_DASHES)],
+                **line_style(i),
                 marker="o",  # an epoch between two gaps has no line
                 markersize=2,
             )

@@ -18,7 +18,7 @@ import numpy as np
 import tfbdl
 from tfbdl import inference, layers, optimizers
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import SAMPLERS, begin, folder_of, mode_of, settings_of
+from tutorials.cifar10.answers import SAMPLERS, Run, begin, folder_of
 from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior, start_of_chain
 from tutorials.cifar10.predictions import (
     COSTS,
@@ -114,8 +114,9 @@ def ivon(args: argparse.Namespace) -> None:
 def swag(args: argparse.Namespace) -> None:
     """SGD goes on from a mode at a constant rate, with the prior of the mode."""
     optimizer = keras.optimizers.SGD(args.learning_rate, momentum=0.9, nesterov=True)
-    of_kernels = settings_of(args.savedir / mode_of(vars(args)))["kernel_precision"]
-    model = problem.set_prior_of_kernels(at_mode(args), of_kernels)
+    start = Run(folder_of(args), vars(args)).start
+    assert start is not None
+    model = problem.set_prior_of_kernels(at_mode(args), start.settings["kernel_precision"])
     problem.compiled(model, optimizer)
     posterior = fitted(inference.SWAG(model, seed=args.number).fit, args)
     keep(folder_of(args), args.epochs, posterior, problem.test_inputs(), args.S)
