@@ -142,8 +142,8 @@ def test_shares_that_are_refused(given: Any, message: str) -> None:
 
 
 def vae(rate: float = 0.1) -> models.VAE:
-    model = models.VAE(2, (4,), seed=3)
     keras.utils.set_random_seed(1)
+    model = models.VAE(2, (4,), seed=3)
     model.build((None, 5))
     model.compile(keras.optimizers.SGD(rate))
     return model
@@ -152,8 +152,6 @@ def vae(rate: float = 0.1) -> models.VAE:
 def test_a_weight_of_a_vae_weighs_the_whole_bound() -> None:
     """KL and likelihood of an example: by hand, with the same noise."""
     ours, by_hand = vae(), vae()
-    for a, b in zip(by_hand.weights, ours.weights, strict=True):
-        a.assign(b)
     history = ours.fit(
         PIXELS, sample_weight=OF_EXAMPLES, batch_size=N, shuffle=False, verbose=0
     ).history
