@@ -199,15 +199,16 @@ class PosteriorsTest(tf.test.TestCase, parameterized.TestCase):
         return sum(int(np.prod(v.shape)) for v in model.variables)
 
     def test_deep_ensemble_of_heads(self) -> None:
-        """Twenty heads over a frozen body: one body, in a file too, and one pass of it."""
+        """Heads over a frozen body: one body, in a file too, and one pass of it."""
+        num_heads, of_head, of_body = 20, 10, 4 * 4 + 4 * 4
         network = made(sequential)
         for layer in network.layers[:-1]:
             layer.trainable = False
         network.compile("sgd", tfbdl.likelihoods.Categorical())
-        fitted = inference.DeepEnsemble(network, 20)
+        fitted = inference.DeepEnsemble(network, num_heads)
         fitted.fit(X, Y, epochs=1, batch_size=40, verbose=0)
-        self.assertEqual(sum(a.size for a in fitted.fitted_arrays().values()), 20 * 10)
-        self.assertEqual(self.sizes(fitted.ensemble()), 20 * 10 + 4 * 4 + 4 * 4)
+        self.assertEqual(sum(a.size for a in fitted.fitted_arrays().values()), num_heads * of_head)
+        self.assertEqual(self.sizes(fitted.ensemble()), num_heads * of_head + of_body)
         self.assertNotAllClose(*fitted.sample(2))
         expected = plainly(network, fitted.sample())
         with tempfile.TemporaryDirectory() as folder:

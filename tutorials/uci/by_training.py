@@ -49,12 +49,12 @@ SCALES = (0.3, 1.0, 3.0, 10.0)
 """Scales of the normal prior that weight decay is, in units of the noise."""
 IVON_SCALES = (1.0, 3.0, 10.0)
 """Scales of the normal prior of IVON."""
+IVON_RATE = 0.03
+"""The learning rate of IVON at the start; 0.1 diverges on the first split of energy."""
+IVON_BETA_2 = 0.9995
+"""The decay of IVON's curvature: 2,000 steps of memory, a fifth of the training."""
 VBLL_SCALES = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Scales of the normal prior of the features before a variational last layer."""
-IVON_RATE = 0.03
-"""Its learning rate at the start; at 0.1 networks diverge on energy, where the noise is small."""
-IVON_BETA_2 = 0.9995
-"""The decay of its curvature, which has 2,000 steps of memory, a fifth of the training."""
 
 
 def weight_decay(data: Split, args: argparse.Namespace) -> Outcome:
