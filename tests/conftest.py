@@ -60,6 +60,17 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Python, NumPy and TensorFlow draw alike in a test, whichever tests ran before it.
+
+    What a class sets up for its tests too: it does so within the setup of the first.
+    """
+    import keras  # noqa: PLC0415 (seconds, in a process that runs no tests)
+
+    keras.utils.set_random_seed(0)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Graphs lie in cycles: those of a file are freed at its end, or memory would not suffice.

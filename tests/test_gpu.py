@@ -19,8 +19,8 @@ KIND = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
 
 
 def network() -> keras.Model:
-    stack = [keras.Input((784,)), layers.MCDropout(0.5, seed=0), keras.layers.Dense(10)]
     keras.utils.set_random_seed(0)
+    stack = [keras.Input((784,)), layers.MCDropout(0.5, seed=0), keras.layers.Dense(10)]
     model = keras.Sequential(stack)
     model.compile(keras.optimizers.Adam(1e-3), Categorical())
     return model

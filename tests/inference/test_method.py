@@ -175,7 +175,11 @@ METHODS = {
             jit_compile=False,
         )
     ),
-    "mcmc": Way(lambda m: MCMC(m, 1.0, kernel=HMC(step_size=0.01), **CHAINS), {"verbose": 0}),
+    # In float64: of float32, another order of sums may let a chain refuse what it had accepted.
+    "mcmc": Way(
+        lambda m: MCMC(m, 1.0, kernel=HMC(step_size=0.01), dtype="float64", **CHAINS),
+        {"verbose": 0},
+    ),
     "mcmc_mala": Way(
         lambda m: MCMC(
             m,
