@@ -5,6 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+# Else Python, started beside a clone named tfbdl, takes that folder for the package.
+EDITABLE := --config-settings editable_mode=compat --editable
 
 .PHONY: help demo check test test-slow coverage durations lint types wheel docs notebooks results soak compatibility bench gpu clean
 
@@ -26,8 +29,7 @@ help:
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "==> making the environment $(VENV) and installing (downloads some 600 MB, takes 3 GB; a few minutes)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
-		--constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python $(PIP_INSTALL) $(EDITABLE) '.[dev]'
 	@touch $@
 
 demo: $(INSTALLED)
@@ -78,16 +80,14 @@ wheel: $(INSTALLED)
 	@$(BIN)/python -m build --wheel --outdir dist . > dist.log || (cat dist.log; exit 1)
 	@rm dist.log
 	@$(PYTHON) -m venv .venv-wheel
-	@.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-		--constraint constraints.txt dist/*.whl
+	@.venv-wheel/bin/python $(PIP_INSTALL) dist/*.whl
 	@cd .venv-wheel && TFBDL_QUIET=1 bin/python -c "import tfbdl; print('imported tfbdl', tfbdl.__version__)" \
 		&& bin/tfbdl --help > /dev/null
 	@rm -rf .venv-wheel
 
 $(INSTALLED)-%: $(INSTALLED)
 	@echo "==> installing what 'make $*' needs"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
-		--constraint constraints.txt --editable '.[$*]'
+	@$(BIN)/python $(PIP_INSTALL) $(EDITABLE) '.[$*]'
 	@touch $@
 
 docs: $(INSTALLED)-docs
