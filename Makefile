@@ -46,7 +46,7 @@ define run_tests
 endef
 
 test: $(INSTALLED)
-	@echo "==> running the quick tests, and one in sixty of tests/slow.txt (10 to 25 minutes on 2 cores)"
+	@echo "==> running the quick tests, and one in sixty of tests/slow.txt (10 to 20 minutes on 2 cores)"
 	$(call run_tests,share,tests --ignore=tests/tutorials)
 
 test-slow: $(INSTALLED)
