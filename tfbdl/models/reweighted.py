@@ -19,6 +19,7 @@ from tfbdl.keras_private_graphs import check_files_hold
 from tfbdl.keras_private_training import compiled_with
 from tfbdl.lora import lora_of, set_lora
 from tfbdl.models.of_network import OfNetwork
+from tfbdl.npz_file import FORMAT, check_format
 
 
 class Reweighted(OfNetwork):
@@ -106,6 +107,7 @@ class Reweighted(OfNetwork):
     def get_config(self) -> dict[str, Any]:
         check_files_hold("model", self.network)
         return {
+            "format": FORMAT,
             "name": self.name,
             "model": keras.saving.serialize_keras_object(self._flat.model),
             "weights": [[name_of(v), v.trainable] for v in self.network.weights],
@@ -117,8 +119,9 @@ def network_of(config: dict[str, Any]) -> keras.Model:
     """The network that a config of `Reweighted` describes.
 
     Raises:
-        ValueError: if the weights it is made with are others.
+        ValueError: if the weights it is made with are others, or a newer version wrote it.
     """
+    check_format(config.get("format", FORMAT))
     model = keras.saving.deserialize_keras_object(config["model"])
     for layer, lora in zip(walk(model), config["lora"], strict=True):
         set_lora(layer, *lora)
