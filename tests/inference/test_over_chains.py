@@ -1,0 +1,79 @@
+"""A function of one vector of weights, for several chains, in each manner."""
+
+from typing import Any
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+from tfbdl.inference import LogPosterior, log_posterior
+from tfbdl.inference.over_chains import manner_of, over_chains
+from tfbdl.likelihoods import Normal
+
+RNG = np.random.default_rng(0)
+MANNERS = ("vectorised", "unrolled", "looped")
+
+
+def value_and_gradient(function: Any, theta: Any) -> Any:
+    theta = tf.constant(theta)
+
+    @tf.function(jit_compile=True)
+    def both() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(theta)
+            value = function(theta)
+        return value, tape.gradient(value, theta)
+
+    return both()
+
+
+class OverChainsTest(tf.test.TestCase, parameterized.TestCase):
+    @parameterized.parameters(*MANNERS)
+    def test_values_and_gradients(self, manner: Any) -> None:
+        """Of sum_i exp(theta_i) + theta_0 theta_1, in closed form."""
+        theta = RNG.normal(size=(3, 5)).astype("float32")
+
+        def function(one: Any) -> Any:
+            return tf.reduce_sum(tf.exp(one)) + one[0] * one[1]
+
+        value, gradient = value_and_gradient(lambda t: over_chains(function, t, manner), theta)
+        self.assertAllClose(value, np.exp(theta).sum(-1) + theta[:, 0] * theta[:, 1], 1e-5)
+        expected = np.exp(theta)
+        expected[:, :2] += theta[:, 1::-1]
+        self.assertAllClose(gradient, expected, 1e-5)
+
+    @parameterized.parameters(*MANNERS)
+    def test_posteriors(self, manner: Any) -> None:
+        """Chains have the log density and gradient that each has alone."""
+        stack = [keras.Input((3,)), keras.layers.Dense(4, "tanh"), keras.layers.Dense(1)]
+        x, y = RNG.normal(size=(20, 3)), RNG.normal(size=(20, 1))
+        target = LogPosterior(keras.Sequential(stack), 1.0, x, y, likelihood=Normal(0.5))
+        theta = RNG.normal(size=(3, target.size)).astype("float32")
+        alone = [value_and_gradient(target, one) for one in theta]
+        with mock.patch.object(log_posterior, "manner_of", return_value=manner):
+            value, gradient = value_and_gradient(target, theta)
+        self.assertAllClose(value, [one for one, _ in alone], 1e-5)
+        self.assertAllClose(gradient, [one for _, one in alone], 1e-4, 1e-4)
+
+    @parameterized.parameters(
+        ((4, 46), 100, "vectorised"),
+        ((4, 501), 200, "unrolled"),
+        ((4, 301), 9_000, "unrolled"),
+        ((17, 501), 200, "vectorised"),
+        ((4, 39_760), 1_000, "vectorised"),
+        ((None, 501), 200, "vectorised"),
+    )
+    def test_the_fastest_manner(self, shape: Any, num_data: int, manner: str) -> None:
+        """Small regressions have operations of their own for each of a few chains."""
+        theta: Any = tf.TensorSpec(shape)
+        for has_loops, expected in ((False, manner), (True, "looped")):
+            with mock.patch.object(tf.config, "list_logical_devices", return_value=[]):
+                self.assertEqual(manner_of(theta, num_data, has_loops=has_loops), expected)
+        with mock.patch.object(tf.config, "list_logical_devices", return_value=["GPU:0"]):
+            self.assertEqual(manner_of(theta, num_data, has_loops=False), "vectorised")
+
+
+if __name__ == "__main__":
+    tf.test.main()
