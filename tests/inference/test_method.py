@@ -175,7 +175,7 @@ METHODS = {
             jit_compile=False,
         )
     ),
-    # In float64: of float32, another order of sums may let a chain refuse what it had accepted.
+    # In float64: in float32, another order of sums may let a chain refuse what it had accepted.
     "mcmc": Way(
         lambda m: MCMC(m, 1.0, kernel=HMC(step_size=0.01), dtype="float64", **CHAINS),
         {"verbose": 0},

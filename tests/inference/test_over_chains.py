@@ -8,12 +8,17 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
-from tfbdl.inference import LogPosterior, log_posterior
+from tfbdl.inference import LogPosterior
+from tfbdl.inference import over_chains as module
 from tfbdl.inference.over_chains import manner_of, over_chains
 from tfbdl.likelihoods import Normal
 
 RNG = np.random.default_rng(0)
 MANNERS = ("vectorised", "unrolled", "looped")
+
+
+def always(manner: str) -> Any:
+    return mock.patch.object(module, "manner_of", return_value=manner)
 
 
 def value_and_gradient(function: Any, theta: Any) -> Any:
@@ -38,7 +43,8 @@ class OverChainsTest(tf.test.TestCase, parameterized.TestCase):
         def function(one: Any) -> Any:
             return tf.reduce_sum(tf.exp(one)) + one[0] * one[1]
 
-        value, gradient = value_and_gradient(lambda t: over_chains(function, t, manner), theta)
+        with always(manner):
+            value, gradient = value_and_gradient(lambda t: over_chains(function, t), theta)
         self.assertAllClose(value, np.exp(theta).sum(-1) + theta[:, 0] * theta[:, 1], 1e-5)
         expected = np.exp(theta)
         expected[:, :2] += theta[:, 1::-1]
@@ -52,27 +58,32 @@ class OverChainsTest(tf.test.TestCase, parameterized.TestCase):
         target = LogPosterior(keras.Sequential(stack), 1.0, x, y, likelihood=Normal(0.5))
         theta = RNG.normal(size=(3, target.size)).astype("float32")
         alone = [value_and_gradient(target, one) for one in theta]
-        with mock.patch.object(log_posterior, "manner_of", return_value=manner):
+        with always(manner):
             value, gradient = value_and_gradient(target, theta)
         self.assertAllClose(value, [one for one, _ in alone], 1e-5)
         self.assertAllClose(gradient, [one for _, one in alone], 1e-4, 1e-4)
 
     @parameterized.parameters(
-        ((4, 46), 100, "vectorised"),
-        ((4, 501), 200, "unrolled"),
-        ((4, 301), 9_000, "unrolled"),
-        ((17, 501), 200, "vectorised"),
-        ((4, 39_760), 1_000, "vectorised"),
-        ((None, 501), 200, "vectorised"),
+        (4, 46, 100, "vectorised"),
+        (4, 501, 200, "unrolled"),
+        (4, 301, 9_000, "unrolled"),
+        (17, 501, 200, "vectorised"),
+        (4, 39_760, 1_000, "vectorised"),
+        (None, 501, 200, "vectorised"),
+        (4, 501, 0, "vectorised"),
     )
-    def test_the_fastest_manner(self, shape: Any, num_data: int, manner: str) -> None:
+    def test_the_fastest_manner(
+        self, num_chains: int | None, size: int, num_data: int, manner: str
+    ) -> None:
         """Small regressions have operations of their own for each of a few chains."""
-        theta: Any = tf.TensorSpec(shape)
-        for has_loops, expected in ((False, manner), (True, "looped")):
-            with mock.patch.object(tf.config, "list_logical_devices", return_value=[]):
-                self.assertEqual(manner_of(theta, num_data, has_loops=has_loops), expected)
-        with mock.patch.object(tf.config, "list_logical_devices", return_value=["GPU:0"]):
-            self.assertEqual(manner_of(theta, num_data, has_loops=False), "vectorised")
+
+        def chosen(*devices: str, has_loops: bool = False) -> str:
+            with mock.patch.object(tf.config, "list_logical_devices", return_value=devices):
+                return manner_of(num_chains, size, num_data, has_loops=has_loops)
+
+        self.assertEqual(chosen(), manner)
+        self.assertEqual(chosen("GPU:0"), "vectorised")
+        self.assertEqual(chosen(has_loops=True), "looped")
 
 
 if __name__ == "__main__":

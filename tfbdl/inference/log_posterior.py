@@ -16,7 +16,7 @@ from tfbdl.flat_model import FlatModel, in_precision
 from tfbdl.graphs import has_loops
 from tfbdl.inference import structure
 from tfbdl.inference.density import Density
-from tfbdl.inference.over_chains import manner_of, over_chains
+from tfbdl.inference.over_chains import over_chains
 from tfbdl.inference.weight_priors import (
     PriorLike,
     check_density,
@@ -209,8 +209,7 @@ class LogPosterior:
             return tf.reduce_sum(log_prob if weights is None else weights * log_prob)
 
         num_data = min(self.batch_size or self.num_data, self.num_data)
-        manner = manner_of(theta, num_data, has_loops=self._has_loops)
-        return over_chains(of_one, theta, manner)
+        return over_chains(of_one, theta, num_data=num_data, has_loops=self._has_loops)
 
     def _in_chunks(self, theta: tf.Tensor) -> tf.Tensor:
         """The sum over chunks of the data, whose gradient is summed on the way."""

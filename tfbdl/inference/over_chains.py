@@ -15,24 +15,27 @@ Manner: TypeAlias = Literal["vectorised", "unrolled", "looped"]
 MOST_CHAINS = 16
 """Chains that are unrolled at most: the graph grows with them."""
 MOST_WEIGHTS = 8_000
-"""Weights up to which products of several chains at once gain less than their transposes cost."""
+"""Weights that unrolled chains have at most, by `benchmarks/manners.py`."""
 LEAST_WORK = 10_000
-"""Weights times examples, below which it is the number of operations that takes the time."""
+"""Weights times examples that unrolled chains have at least: below, operations count, not sizes."""
 
 
-def manner_of(theta: tf.Tensor, num_data: int, *, has_loops: bool) -> Manner:
-    """The fastest manner for a network of all weights theta, (D,) or (C, D), and N examples.
+def manner_of(num_chains: int | None, size: int, num_data: int, *, has_loops: bool) -> Manner:
+    """The manner for C chains of D weights and N examples: the fastest, where XLA takes it.
+
+    Vectorised, hidden units of the chains are transposed between products, on a CPU by loops that
+    XLA does not vectorise; products of many inputs with the weights of all chains repay that.
 
     Args:
-        theta: the weights of the chains.
-        num_data: N.
-        has_loops: whether the network has loops, which XLA does not take vectorised.
+        num_chains: C, or None where the graph does not know it.
+        size: D.
+        num_data: N, or 0 for a function of the weights alone.
+        has_loops: whether the function has loops, which XLA does not take vectorised.
     """
     if has_loops:
         return "looped"
-    *chains, size = theta.shape
-    is_few = None not in chains and sum(chains) <= MOST_CHAINS and size <= MOST_WEIGHTS
-    if is_few and size * num_data >= LEAST_WORK and not tf.config.list_logical_devices("GPU"):
+    is_small = num_chains is not None and num_chains <= MOST_CHAINS and size <= MOST_WEIGHTS
+    if is_small and size * num_data >= LEAST_WORK and not tf.config.list_logical_devices("GPU"):
         return "unrolled"
     return "vectorised"
 
@@ -40,7 +43,9 @@ def manner_of(theta: tf.Tensor, num_data: int, *, has_loops: bool) -> Manner:
 def over_chains(
     function: Callable[[tf.Tensor], tf.Tensor],
     theta: tf.Tensor,
-    manner: Manner = "vectorised",
+    *,
+    num_data: int = 0,
+    has_loops: bool = False,
 ) -> tf.Tensor:
     """`function` of theta (D,), or of each of C chains (C, D), whose gradients are of first order.
 
@@ -51,10 +56,13 @@ def over_chains(
     Args:
         function: theta (D,) to a number.
         theta: shape (D,) or (C, D).
-        manner: how chains are computed.
+        num_data: as in `manner_of`.
+        has_loops: as in `manner_of`.
     """
     if theta.shape.rank == 1:
         return function(theta)
+    num_chains, size = theta.shape
+    manner = manner_of(num_chains, size, num_data, has_loops=has_loops)
     if manner == "unrolled":
         return tf.stack([function(chain) for chain in tf.unstack(theta)])
 
