@@ -276,7 +276,7 @@ class SavingTest(tf.test.TestCase, parameterized.TestCase):
 class CompletenessTest(tf.test.TestCase):
     def test_every_class_is_tested(self) -> None:
         tested = ("layers", "priors", "posteriors", "estimators", "likelihoods", "metrics")
-        elsewhere = ("inference",)  # in tests/inference/test_method.py
+        elsewhere = ("inference",)  # in tests/inference/every_method.py
         left = [n for n in CLASSES if n.split(".")[0] not in (*tested, "optimizers", *elsewhere)]
         here = ["BatchEnsemble", "NormalWeights", "VAE", "WeightEnsemble"]
         here = [f"models.{name}" for name in here]

@@ -27,6 +27,15 @@ def banana(theta: Any) -> Any:
     return -0.5 * a**2 - 0.5 * ((b - CURVE * (a**2 - 1)) / 0.5) ** 2
 
 
+def density(theta: Any) -> Any:
+    """N(2, diag(1, 1/4)), up to a constant."""
+    return -0.5 * tf.reduce_sum(((theta - 2.0) / tf.constant([1.0, 0.5])) ** 2, axis=1)
+
+
+START = {"initial": np.zeros(2, "float32"), "jit_compile": False}
+"""Where methods start on `density`, and how they run."""
+
+
 def both(theta: Any) -> Any:
     """The Gaussian's three and the banana's two weights."""
     return gaussian(theta[:, :3]) + banana(theta[:, 3:])
