@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from absl.testing import parameterized
 
+from tfbdl import layers
 from tfbdl.layers import FilterResponseNormalization
 from tutorials.cifar10 import __main__ as script
 from tutorials.cifar10 import answers, modes, predictions, problem, trainings
@@ -104,6 +105,33 @@ class TrainingsTest(parameterized.TestCase):
         remedy = "restore --name short --number 9"
         with self.assertRaisesRegex(FileNotFoundError, f"short_9 is missing, .* {remedy}$"):
             self.run_command("swag", "--mode", "short", "--number", "9")
+
+    @parameterized.parameters("map", "mc_dropout")
+    def test_snapshots_go_on_with_prior_and_dropout_of_their_mode(self, command: str) -> None:
+        """Going on behind others changes neither; costs add up, and the mode is one of them."""
+        name, few = f"snapshots_{command}", ("--epochs", "20", "--every", "10")
+        mode = ("--epochs", "10", "--kernel_precision", "20", "--learning_rate", "0.3")
+        first = self.run_command(command, "--name", f"first_{command}", *mode)
+        flags = ("--learning_rate", "0.05", *few)
+        kept = self.run_command("snapshots", "--name", name, "--mode", f"first_{command}", *flags)
+        self.assertEqual(list(kept), [10, 20])
+        more = (*flags, "--number", "0", "--mode", name)
+        with mock.patch.object(trainings, "trained") as trained:
+            self.run_command("snapshots", "--name", "more", *more)
+        (model, _), _ = trained.call_args
+        self.check_precision(model, 20)
+        dropped = any(isinstance(layer, layers.MCDropout) for layer in model.layers)
+        self.assertEqual(dropped, command == "mc_dropout")
+        (*_, last) = answers.curves(self.folder)[name]
+        self.assertEqual(last.epochs, 30)
+        together = [first[10], *kept.values()]
+        np.testing.assert_allclose(last.said.p, np.mean(together, axis=0), atol=1e-6)
+        for p in together[1:]:
+            self.assertGreater(self.accuracy(p), 0.5)
+
+    def test_snapshots_end_with_a_cycle(self) -> None:
+        with self.assertRaisesRegex(ValueError, "epochs=5 must be some times every=3"):
+            self.run_command("snapshots", "--epochs", "5", "--every", "3")
 
     def check_precision(self, model: keras.Model, precision: float) -> None:
         convolutions = [w for w in model.layers if isinstance(w, keras.layers.Conv2D)]

@@ -32,6 +32,7 @@ COMMANDS = {
     "concrete_dropout": (trainings.concrete_dropout, 20, 0.1),
     "mean_field": (trainings.mean_field, 40, 3e-3),
     "ivon": (trainings.ivon, 40, 0.1),
+    "snapshots": (trainings.snapshots, 60, 0.1),
     "swag": (trainings.swag, 10, 0.02),
     "laplace": (trainings.laplace, 1, None),
     "laplace_all": (trainings.laplace_all, 1, None),
@@ -99,6 +100,8 @@ def parser() -> argparse.ArgumentParser:
             )
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
+        if name == "snapshots":
+            command.add_argument("--every", type=int, default=15, help="epochs of a cycle")
         if function is trainings.sampler:
             command.add_argument(
                 "--start", help="the chain that it goes on behind; by default it begins at a mode"

@@ -36,7 +36,9 @@ SAMPLERS = {
     "preconditioned_sghmc": "PreconditionedSGHMC",
 }
 """Commands of chains, and what is theirs in `tfbdl.optimizers`."""
-FROM_MODES = ("mean_field", "ivon", "swag", "laplace", "laplace_all", *SAMPLERS)
+AVERAGED = (*SAMPLERS, "snapshots")
+"""Commands of what is averaged over epochs."""
+FROM_MODES = ("snapshots", "mean_field", "ivon", "swag", "laplace", "laplace_all", *SAMPLERS)
 """Commands that start at a mode of their number."""
 NAMES = {
     "map": "MAP",
@@ -44,6 +46,8 @@ NAMES = {
     "concrete_dropout": "Concrete dropout",
     "mean_field": "mean-field VI",
     "ivon": "IVON",
+    "snapshots": "snapshot ensemble",
+    "snapshots_dropout": "snapshot ensemble of MC dropout",
     "swag": "SWAG",
     "laplace": "Laplace, last layer",
     "laplace_all": "Laplace, Kronecker",
@@ -214,7 +218,7 @@ def curves(savedir: Path) -> dict[str, list[Answer]]:
 
 def of_group(group: Sequence[Run]) -> Iterator[tuple[str, list[Answer]]]:
     """The methods that runs of one name make."""
-    if group[0].settings["command"] in SAMPLERS:
+    if group[0].settings["command"] in AVERAGED:
         yield group[0].method, of_chains(group)
         return
     yield group[0].method, group[0].answers()
@@ -232,7 +236,7 @@ def together(answers: Sequence[Answer]) -> list[Answer]:
 
 def of_chains(group: Sequence[Run]) -> list[Answer]:
     """Means over the samples of all chains; of one that is shorter than others, over all its."""
-    gone_on = {run.settings.get("start") for run in group}
+    gone_on = {run.start.folder.name for run in group if run.start}
     ends = [run for run in group if run.folder.name not in gone_on]
     chains = [chain for run in ends if (chain := samples(run))]
     longest = max(map(len, chains), default=0)
@@ -241,13 +245,21 @@ def of_chains(group: Sequence[Run]) -> list[Answer]:
 
 
 def samples(run: Run) -> list[Answer]:
-    """Means over the samples that one chain has kept so far, in all its parts."""
-    answers = [answer for part in parts(run) for answer in part.answers()]
+    """Means over the samples that one chain has kept so far, in all its parts.
+
+    The mode where snapshots start is one of them.
+    """
+    answers = [
+        answer
+        for part in parts(run)
+        for answer in part.answers()[0 if part.settings["command"] in AVERAGED else -1 :]
+    ]
     averaged = means(answer.said for answer in answers)
     return [answer._replace(said=said) for answer, said in zip(answers, averaged, strict=True)]
 
 
 def parts(run: Run) -> list[Run]:
     """The runs that make the chain that ends with this one, the first first."""
-    before = run.start if run.settings.get("start") else None
+    goes_on = run.settings.get("start") or run.settings["command"] == "snapshots"
+    before = run.start if goes_on else None
     return [*(parts(before) if before else ()), run]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,10 +27,10 @@ from tutorials.cifar10.predictions import keep, keep_shifted, read, write
 
 
 def at_mode(
-    args: argparse.Namespace, precision: float | None = problem.PRIOR_PRECISION
+    args: argparse.Namespace, precision: float | None = problem.PRIOR_PRECISION, **network: Any
 ) -> keras.Model:
     """The network with the weights of the mode of a number, which has to be there."""
-    return loaded(args, mode_of(vars(args)), precision)
+    return loaded(args, mode_of(vars(args)), precision, **network)
 
 
 def start_of_chain(args: argparse.Namespace) -> keras.Model:
@@ -74,19 +75,23 @@ def restore(args: argparse.Namespace) -> None:
 
 def save_weights(args: argparse.Namespace, model: keras.Model) -> None:
     """Writes the weights where a run has ended, float16."""
-    arrays = {f"w{i}": w for i, w in enumerate(model.get_weights())}
+    arrays = {f"w{i}": w.numpy() for i, w in enumerate(model.trainable_weights)}
     write(weights_file(args, folder_of(args).name), arrays)
 
 
 def loaded(
-    args: argparse.Namespace, run: str, precision: float | None = problem.PRIOR_PRECISION
+    args: argparse.Namespace,
+    run: str,
+    precision: float | None = problem.PRIOR_PRECISION,
+    **network: Any,
 ) -> keras.Model:
     """The network with the weights at the end of a run."""
     path = weights_file(args, run)
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing; train it first")
-    arrays, model = read(path), problem.network(precision)
-    model.set_weights([arrays[f"w{i}"] for i in range(len(model.weights))])
+    arrays, model = read(path), problem.network(precision, **network)
+    for i, weight in enumerate(model.trainable_weights):
+        weight.assign(arrays[f"w{i}"])
     return model
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import tfbdl
 from tfbdl import inference, layers, optimizers
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import SAMPLERS, Run, begin, folder_of
+from tutorials.cifar10.answers import SAMPLERS, Run, begin, folder_of, parts
 from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior, start_of_chain
 from tutorials.cifar10.predictions import (
     COSTS,
@@ -50,15 +50,29 @@ def mode(args: argparse.Namespace) -> None:
 def dropout(args: argparse.Namespace) -> None:
     """Dropout of channels before the second convolution of each block."""
     keras.utils.set_random_seed(args.number)
-
-    def dropped(convolution: keras.layers.Layer) -> Callable[..., Any]:
-        drop = layers.MCDropout(args.rate, SHAPES)
-        return lambda x: convolution(drop(x))
-
-    model = problem.network(problem.PRIOR_PRECISION, dropped)
+    model = problem.network(problem.PRIOR_PRECISION, dropped(args.rate))
     problem.set_prior_of_kernels(model, args.kernel_precision)
     problem.compiled(model, sgd(args))
     trained(model, args, every=10, num_samples=args.S)
+    save_weights(args, model)
+
+
+def snapshots(args: argparse.Namespace) -> None:
+    """SGD goes on from a mode in cycles, and each ends at another (Huang et al. 2017).
+
+    The rate falls by a cosine in each cycle. Prior and dropout are those of the mode.
+    """
+    if args.epochs % args.every:
+        raise ValueError(f"epochs={args.epochs} must be some times every={args.every}")
+    rate = optimizers.CyclicalSchedule(args.learning_rate, args.every * problem.STEPS)
+    optimizer = keras.optimizers.SGD(rate, momentum=0.9, nesterov=True)
+    mode = parts(Run(folder_of(args), vars(args)))[0].settings
+    drop = mode.get("rate", 0.0)
+    model = at_mode(args, dropped=dropped(drop)) if drop else at_mode(args)
+    problem.set_prior_of_kernels(model, mode["kernel_precision"])
+    problem.compiled(model, optimizer)
+    trained(model, args, every=args.every, num_samples=args.S if drop else 0)
+    save_weights(args, model)
 
 
 def concrete_dropout(args: argparse.Namespace) -> None:
@@ -203,6 +217,16 @@ def sampler(args: argparse.Namespace) -> None:
     fitted(chain.fit, args, *each)
     keep_shifted(folder, args.epochs, chain, args.S)
     save_weights(args, model)
+
+
+def dropped(rate: float) -> problem.Dropped:
+    """Drops channels that go into a convolution."""
+
+    def around(convolution: keras.layers.Layer) -> Callable[..., Any]:
+        drop = layers.MCDropout(rate, SHAPES)
+        return lambda x: convolution(drop(x))
+
+    return around
 
 
 def sgd(args: argparse.Namespace) -> keras.optimizers.Optimizer:
