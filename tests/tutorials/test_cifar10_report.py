@@ -29,7 +29,7 @@ HMC = some(M)
 
 
 def leave(
-    savedir: Path,
+    results: Path,
     run: tuple[str, int],
     given: Mapping[int, Any],
     seconds: Sequence[float],
@@ -37,11 +37,12 @@ def leave(
 ) -> None:
     """What a run leaves: its settings, its costs and its predictions."""
     name, number = run
-    folder = savedir / f"{name}_{number}"
+    folder = results / f"{name}_{number}"
     defaults = {"name": None, "number": number, "command": name, "epochs": len(seconds)}
     if name in answers.FROM_MODES:
         defaults["mode"] = "map"
-    answers.begin(argparse.Namespace(savedir=savedir, **{**defaults, **settings}))
+    args = argparse.Namespace(results=results, savedir=results, **{**defaults, **settings})
+    answers.begin(args)
     for i, s in enumerate(seconds, start=1):
         predictions.note(folder / predictions.COSTS, i, s)
     for epoch, p in given.items():
@@ -61,11 +62,11 @@ def made(tmp_path: Path) -> dict[str, Any]:
     chains = [{e: some() for e in (2, 4)} for _ in range(2)]
     for i, given in enumerate(chains):
         leave(tmp_path, ("sghmc", i), given, [360.0] * 4)
-    return {"savedir": tmp_path, "modes": modes, "around": around, "chains": chains}
+    return {"results": tmp_path, "modes": modes, "around": around, "chains": chains}
 
 
 def test_modes_and_their_ensemble(made: dict[str, Any]) -> None:
-    curves = answers.curves(made["savedir"])
+    curves = answers.curves(made["results"])
     assert [a.epochs for a in curves["MAP"]] == [2, 4]
     assert [a.hours for a in curves["MAP"]] == [2.0, 4.0]
     ensemble = curves["deep ensemble"]
@@ -75,7 +76,7 @@ def test_modes_and_their_ensemble(made: dict[str, Any]) -> None:
 
 
 def test_what_starts_at_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
-    curves = answers.curves(made["savedir"])
+    curves = answers.curves(made["results"])
     assert [(a.epochs, a.hours) for a in curves["SWAG"]] == [(6, 5.0)]
     assert [(a.epochs, a.hours) for a in curves["MultiSWAG"]] == [(6, 5.0), (12, 10.0)]
     mean = np.mean(made["around"], axis=0)
@@ -83,75 +84,74 @@ def test_what_starts_at_a_mode_has_cost_it_too(made: dict[str, Any]) -> None:
 
 
 def test_a_mode_that_is_missing_is_named(made: dict[str, Any]) -> None:
-    leave(made["savedir"], ("mean_field", 7), {1: some()}, [1.0])
-    remedy = "restore --name map --number 7"
-    with pytest.raises(FileNotFoundError, match=rf"map_7 is missing, .* {remedy}$"):
-        answers.curves(made["savedir"])
+    leave(made["results"], ("mean_field", 7), {1: some()}, [1.0])
+    with pytest.raises(FileNotFoundError, match=r"map_7 is missing, .* train it first$"):
+        answers.curves(made["results"])
 
 
 def test_a_start_of_another_name_has_its_cost(made: dict[str, Any]) -> None:
-    leave(made["savedir"], ("short", 4), {3: some()}, [7200.0] * 3, command="map", name="short")
-    leave(made["savedir"], ("swag", 4), {2: some()}, [3600.0] * 2, mode="short")
-    run = next(r for r in answers.runs(made["savedir"]) if r.folder.name == "swag_4")
+    leave(made["results"], ("short", 4), {3: some()}, [7200.0] * 3, command="map", name="short")
+    leave(made["results"], ("swag", 4), {2: some()}, [3600.0] * 2, mode="short")
+    run = next(r for r in answers.runs(made["results"]) if r.folder.name == "swag_4")
     assert run.spent(2) == (5, 8.0)
 
 
 def test_variants_have_rows_of_their_own(made: dict[str, Any]) -> None:
     for i in range(2):
         how = {"command": "map", "name": "longer"}
-        leave(made["savedir"], ("longer", i), {5: some()}, [1.0] * 5, **how)
-    curves = answers.curves(made["savedir"])
+        leave(made["results"], ("longer", i), {5: some()}, [1.0] * 5, **how)
+    curves = answers.curves(made["results"])
     assert [a.epochs for a in curves["deep ensemble"]] == [4, 8, 12]
     assert [a.epochs for a in curves["longer"]] == [5]
     assert [a.epochs for a in curves["deep ensemble, longer"]] == [5, 10]
 
 
 def test_members_count_when_they_have_ended(made: dict[str, Any]) -> None:
-    leave(made["savedir"], ("map", 3), {2: some()}, [1.0] * 2, epochs=4)
-    assert len(answers.curves(made["savedir"])["deep ensemble"]) == 3
+    leave(made["results"], ("map", 3), {2: some()}, [1.0] * 2, epochs=4)
+    assert len(answers.curves(made["results"])["deep ensemble"]) == 3
 
 
 def test_chains_are_means_over_what_they_keep(made: dict[str, Any]) -> None:
     """With what their modes have cost; one that has come less far counts with all it has."""
-    savedir, (first, second) = made["savedir"], made["chains"]
-    curve = answers.curves(savedir)["SGHMC"]
+    results, (first, second) = made["results"], made["chains"]
+    curve = answers.curves(results)["SGHMC"]
     assert [(a.epochs, round(a.hours, 6)) for a in curve] == [(12, 8.4), (16, 8.8)]
     np.testing.assert_allclose(curve[0].said.p, (first[2] + second[2]) / 2, atol=1e-6)
     mean = (first[2] + second[2] + first[4] + second[4]) / 4
     np.testing.assert_allclose(curve[1].said.p, mean, atol=1e-6)
     third = some()
-    leave(savedir, ("sghmc", 2), {2: third}, [360.0] * 2, epochs=4)
-    last = answers.curves(savedir)["SGHMC"][-1]
+    leave(results, ("sghmc", 2), {2: third}, [360.0] * 2, epochs=4)
+    last = answers.curves(results)["SGHMC"][-1]
     assert (last.epochs, round(last.hours, 6)) == (16 + 6, 8.8 + 4.2)
     np.testing.assert_allclose(last.said.p, (2 * mean + third) / 3, atol=1e-6)
 
 
 def test_parts_of_a_chain_are_one(made: dict[str, Any]) -> None:
     """What its first part has cost counts once, and so does its mode."""
-    savedir, (first, second) = made["savedir"], made["chains"]
+    results, (first, second) = made["results"], made["chains"]
     third = some()
-    leave(savedir, ("sghmc", 5), {3: third}, [720.0] * 3, start="sghmc_0")
-    curve = answers.curves(savedir)["SGHMC"]
+    leave(results, ("sghmc", 5), {3: third}, [720.0] * 3, start="sghmc_0")
+    curve = answers.curves(results)["SGHMC"]
     assert [(a.epochs, round(a.hours, 6)) for a in curve] == [(12, 8.4), (16, 8.8), (19, 9.4)]
     samples = [first[2], first[4], third, second[2], second[4]]
     weights = [1 / 6] * 3 + [1 / 4] * 2
     expected = np.average(samples, axis=0, weights=weights)
     np.testing.assert_allclose(curve[2].said.p, expected, atol=1e-6)
-    leave(savedir, ("sghmc", 6), {3: third}, [720.0] * 3, start="sghmc_4")
-    with pytest.raises(FileNotFoundError, match=r"sghmc_4 is missing, .* copy that run there$"):
-        answers.curves(savedir)
+    leave(results, ("sghmc", 6), {3: third}, [720.0] * 3, start="sghmc_4")
+    with pytest.raises(FileNotFoundError, match=r"sghmc_4 is missing, .* train it first$"):
+        answers.curves(results)
 
 
 def test_a_run_is_begun_once(made: dict[str, Any]) -> None:
     """Chains alone may go on for longer."""
-    savedir = made["savedir"]
-    leave(savedir, ("sghmc", 1), {}, [360.0] * 5)
-    assert answers.settings_of(savedir / "sghmc_1")["epochs"] == 5
+    results = made["results"]
+    leave(results, ("sghmc", 1), {}, [360.0] * 5)
+    assert answers.settings_of(results / "sghmc_1")["epochs"] == 5
     for name, epochs in (("sghmc", 3), ("map", 5)):
         with pytest.raises(
             ValueError, match=rf"{name}_1 holds a run with --epochs \d, not {epochs}"
         ):
-            leave(savedir, (name, 1), {}, [360.0] * epochs)
+            leave(results, (name, 1), {}, [360.0] * epochs)
 
 
 def test_scores_by_their_definitions() -> None:
@@ -176,23 +176,23 @@ def test_people_by_loops() -> None:
 
 def test_mutual_information_by_its_definition(made: dict[str, Any]) -> None:
     """A chain has a function each sample; drawn functions keep a mean."""
-    curve = answers.curves(made["savedir"])["SGHMC"]
+    curve = answers.curves(made["results"])["SGHMC"]
     first, second = made["chains"]
     each = [first[2], second[2], first[4], second[4]]
     expected = scipy.stats.entropy(np.mean(each, axis=0), axis=1)
     expected -= np.mean([scipy.stats.entropy(p, axis=1) for p in each], axis=0)
     np.testing.assert_allclose(curve[-1].said.mutual_information, expected, atol=1e-5)
-    assert not answers.curves(made["savedir"])["MAP"][-1].said.mutual_information.any()
+    assert not answers.curves(made["results"])["MAP"][-1].said.mutual_information.any()
     drawn = {"p": some(), "expected_entropy": np.full(N, 0.25)}
-    leave(made["savedir"], ("ivon", 0), {1: drawn}, [1.0])
-    said = answers.curves(made["savedir"])["IVON"][-1].said
+    leave(made["results"], ("ivon", 0), {1: drawn}, [1.0])
+    said = answers.curves(made["results"])["IVON"][-1].said
     expected = scipy.stats.entropy(drawn["p"], axis=1) - 0.25
     np.testing.assert_allclose(said.mutual_information, expected, atol=1e-5)
 
 
 def test_the_table_of_people(made: dict[str, Any]) -> None:
     """On HMC's images beside all; no mutual information of one function."""
-    curves = answers.curves(made["savedir"])
+    curves = answers.curves(made["results"])
     lines = people.table({name: a[-1].said for name, a in curves.items()}, HMC, COUNTS)
     rows = {cells[1].strip(): cells[2:-1] for cells in (line.split("|") for line in lines[2:])}
     p = made["modes"][0]
@@ -204,11 +204,11 @@ def test_the_table_of_people(made: dict[str, Any]) -> None:
     assert float(rows["SGHMC"][3]) == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_report(made: dict[str, Any], tmp_path: Path) -> None:
+def test_the_report(made: dict[str, Any]) -> None:
     """Files are there, and the table's rows are in the order of the distance from HMC."""
     of_kinds = {kind: np.stack([some() for _ in range(5)]) for kind in ("noise", "blur")}
-    np.savez(predictions.shifted_file(made["savedir"] / "map_0", 4), **of_kinds)
-    args = argparse.Namespace(savedir=made["savedir"], results=tmp_path / "results")
+    np.savez(predictions.shifted_file(made["results"] / "map_0", 4), **of_kinds)
+    args = argparse.Namespace(results=made["results"])
     with (
         mock.patch.multiple(
             problem,
@@ -220,20 +220,18 @@ def test_the_report(made: dict[str, Any], tmp_path: Path) -> None:
         mock.patch.object(report, "cifar10_human_counts", return_value=COUNTS),
     ):
         report.report(args)
-    lines = (tmp_path / "results" / "table.md").read_text().splitlines()[2:7]
+    lines = (made["results"] / "table.md").read_text().splitlines()[2:7]
     distances = [float(line.split("|")[4]) for line in lines]
     assert distances == sorted(distances)
     names = {line.split("|")[1].strip() for line in lines}
     assert names == {"MAP", "deep ensemble", "SWAG", "MultiSWAG", "SGHMC"}
-    with np.load(tmp_path / "results" / "probabilities" / "deep_ensemble.npz") as file:
+    with np.load(made["results"] / "probabilities" / "deep_ensemble.npz") as file:
         np.testing.assert_allclose(file["p"], np.mean(made["modes"], axis=0), atol=1e-3)
         assert file["p"].dtype == file["expected_entropy"].dtype == np.float16
-    records = {p.name for p in (tmp_path / "results" / "sghmc_1").glob("*")}
-    assert records == {"run.json", "cpu_seconds.json"}
-    made_files = {p.name for p in (tmp_path / "results").glob("*")}
+    made_files = {p.name for p in made["results"].glob("*")}
     figures = {"approach.png", "between.png", "people.png", "shift.png"}
     assert figures | {"people.md", "shift.md"} <= made_files
-    accuracies = (tmp_path / "results" / "shift.md").read_text().splitlines()[6].split("|")[2:7]
+    accuracies = (made["results"] / "shift.md").read_text().splitlines()[6].split("|")[2:7]
     expected = [
         np.mean([np.mean(p[i].argmax(1) == Y) for p in of_kinds.values()]) for i in range(5)
     ]
@@ -247,8 +245,8 @@ def test_methods_under_shift(made: dict[str, Any]) -> None:
     """
     for i in range(3):
         for epoch, value in ((2, 1.0), (4, i / 8)):
-            path = predictions.shifted_file(made["savedir"] / f"map_{i}", epoch)
+            path = predictions.shifted_file(made["results"] / f"map_{i}", epoch)
             np.savez(path, noise=np.full((5, 2, 10), value, np.float16))
-    shifted = shift.shifted(made["savedir"])
+    shifted = shift.shifted(made["results"])
     np.testing.assert_array_equal(shifted["MAP"]["noise"], 0.0)
     np.testing.assert_array_equal(shifted["deep ensemble"]["noise"], 1 / 8)

@@ -47,6 +47,7 @@ class TrainingsTest(parameterized.TestCase):
         contexts = contextlib.ExitStack()
         cls.addClassCleanup(contexts.close)
         cls.folder = Path(contexts.enter_context(tempfile.TemporaryDirectory()))
+        cls.results = cls.folder / "results"
         for patch in (
             mock.patch.multiple(
                 problem,
@@ -64,7 +65,7 @@ class TrainingsTest(parameterized.TestCase):
     @classmethod
     def run_command(cls, command: str, *flags: str) -> dict[int, np.ndarray]:
         """What the run predicts, by epoch."""
-        places = ("--savedir", str(cls.folder), "--results", str(cls.folder / "results"))
+        places = ("--savedir", str(cls.folder), "--results", str(cls.results))
         args = script.parser().parse_args([*places, command, *flags])
         script.FUNCTIONS[args.command](args)
         return {e: said.p for e, said in predictions.kept(answers.folder_of(args)).items()}
@@ -74,11 +75,11 @@ class TrainingsTest(parameterized.TestCase):
         return float(np.mean(p.argmax(axis=1) == images(1)[1]))
 
     def test_modes_leave_weights_that_others_start_from(self) -> None:
-        kept = predictions.kept(self.folder / "map_0")
+        kept = predictions.kept(self.results / "map_0")
         self.assertEqual(list(kept), [5, 10, 15, 20, 25, 30])
         self.assertGreater(self.accuracy(kept[30].p), 0.9)
         self.assertFalse(kept[30].mutual_information.any())
-        model = modes.loaded(argparse.Namespace(results=self.folder / "results"), "map_0")
+        model = modes.loaded(argparse.Namespace(results=self.results), "map_0")
         again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
         np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
 
@@ -97,13 +98,12 @@ class TrainingsTest(parameterized.TestCase):
             self.run_command("swag", "--mode", "short")
         (fit, _), _ = fitted.call_args
         self.check_precision(fit.__self__.model, 50)
-        weights = modes.loaded(argparse.Namespace(results=self.folder / "results"), "short_0")
+        weights = modes.loaded(argparse.Namespace(results=self.results), "short_0")
         for ours, theirs in zip(fit.__self__.model.weights, weights.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
     def test_a_mode_that_is_elsewhere_is_asked_for(self) -> None:
-        remedy = "restore --name short --number 9"
-        with self.assertRaisesRegex(FileNotFoundError, f"short_9 is missing, .* {remedy}$"):
+        with self.assertRaisesRegex(FileNotFoundError, "short_9 is missing, .* train it first$"):
             self.run_command("swag", "--mode", "short", "--number", "9")
 
     @parameterized.parameters("map", "mc_dropout")
@@ -122,7 +122,7 @@ class TrainingsTest(parameterized.TestCase):
         self.check_precision(model, 20)
         dropped = any(isinstance(layer, layers.MCDropout) for layer in model.layers)
         self.assertEqual(dropped, command == "mc_dropout")
-        (*_, last) = answers.curves(self.folder)[name]
+        (*_, last) = answers.curves(self.results)[name]
         self.assertEqual(last.epochs, 30)
         together = [first[10], *kept.values()]
         np.testing.assert_allclose(last.said.p, np.mean(together, axis=0), atol=1e-6)
@@ -139,23 +139,20 @@ class TrainingsTest(parameterized.TestCase):
         for weight in (w for layer in convolutions for w in layer.trainable_variables):
             self.assertAlmostEqual(float(weight.regularizer(ONE)), 0.5 * precision / NUM_DATA)
 
-    def test_a_mode_is_restored_from_its_weights_and_records(self) -> None:
-        results, savedir = self.folder / "results", self.folder / "elsewhere"
-        answers.keep_records(self.folder, results)
-        places = ("--savedir", str(savedir), "--results", str(results))
-        args = script.parser().parse_args([*places, "restore", "--number", "0"])
-        script.FUNCTIONS[args.command](args)
-        (ours,), (theirs,) = (answers.curves(f)["MAP"][-1:] for f in (self.folder, savedir))
-        self.assertEqual((ours.epochs, ours.hours), (theirs.epochs, theirs.hours))
-        np.testing.assert_allclose(ours.said.p, theirs.said.p, atol=0.02)
-        self.assertIsNotNone(predictions.kept_shifted(savedir / "map_0", 30))
+    def test_predictions_are_not_overwritten_where_checkpoints_are_gone(self) -> None:
+        before = predictions.kept(self.results / "map_0")[30].p
+        elsewhere = ("--savedir", str(self.folder / "gone"), "--results", str(self.results))
+        again = ("map", "--epochs", "30", "--learning_rate", "0.3")
+        with self.assertRaisesRegex(FileExistsError, "map_0 has predictions, .* no checkpoint"):
+            script.FUNCTIONS["map"](script.parser().parse_args([*elsewhere, *again]))
+        np.testing.assert_array_equal(predictions.kept(self.results / "map_0")[30].p, before)
 
     def test_a_run_keeps_what_it_began_with(self) -> None:
         """It is refused with other flags, and wrong flags leave nothing."""
-        before = (self.folder / "map_0" / "run.json").read_text()
+        before = (self.results / "map_0" / "run.json").read_text()
         with self.assertRaisesRegex(ValueError, "map_0 holds a run with --learning_rate 0.3, not"):
             self.run_command("map", "--epochs", "30", "--learning_rate", "0.2")
-        self.assertEqual((self.folder / "map_0" / "run.json").read_text(), before)
+        self.assertEqual((self.results / "map_0" / "run.json").read_text(), before)
         wrong = (
             ("--epochs", "10", "--burn_in", "10"),
             ("--epochs", "15", "--burn_in", "10", "--every", "4"),
@@ -165,7 +162,7 @@ class TrainingsTest(parameterized.TestCase):
         for flags in wrong:
             with self.assertRaises(ValueError):
                 self.run_command("sghmc", "--name", "wrong", *flags)
-        self.assertFalse((self.folder / "wrong_0").exists())
+        self.assertFalse((self.results / "wrong_0").exists())
 
     def test_seconds_of_an_epoch_count_once(self) -> None:
         folder = self.folder / "costs"
@@ -176,10 +173,10 @@ class TrainingsTest(parameterized.TestCase):
             answers.hours_of(folder, 3)
 
     def test_runs_answer_for_corrupted_images(self) -> None:
-        arrays = predictions.kept_shifted(self.folder / "map_0", 30)
+        arrays = predictions.kept_shifted(self.results / "map_0", 30)
         assert arrays is not None
         p = arrays["noise"]
-        kept = predictions.kept(self.folder / "map_0")
+        kept = predictions.kept(self.results / "map_0")
         np.testing.assert_allclose(p, np.broadcast_to(kept[30].p, p.shape), atol=1e-3)
 
     @parameterized.parameters(
@@ -209,10 +206,10 @@ class TrainingsTest(parameterized.TestCase):
     def test_predicts_better_than_chance(self, command: str, flags: tuple[str, ...]) -> None:
         kept = self.run_command(command, *flags)
         self.assertGreater(self.accuracy(np.mean(list(kept.values())[-20:], axis=0)), 0.5)
-        drawn = predictions.kept(self.folder / f"{command}_0")
+        drawn = predictions.kept(self.results / f"{command}_0")
         chain = command in answers.SAMPLERS
         self.assertNotEqual(chain, any(said.mutual_information.any() for said in drawn.values()))
-        self.assertTrue(answers.curves(self.folder)[answers.NAMES[command]])
+        self.assertTrue(answers.curves(self.results)[answers.NAMES[command]])
 
     def test_a_stopped_chain_goes_on(self) -> None:
         flags = ("--burn_in", "1", "--learning_rate", "0.1")
@@ -222,7 +219,7 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(parts), [2, 3, 4])
         for epoch, p in whole.items():
             np.testing.assert_array_equal(parts[epoch], p)
-        temperatures = predictions.notes(self.folder / "parts_0" / predictions.TEMPERATURES)
+        temperatures = predictions.notes(self.results / "parts_0" / predictions.TEMPERATURES)
         self.assertEqual(list(temperatures), [1, 2, 3, 4])
 
     def test_a_chain_goes_on_behind_another(self) -> None:
@@ -233,13 +230,13 @@ class TrainingsTest(parameterized.TestCase):
         second = self.run_command("sghmc", *flags, "--epochs", "3", *behind)
         for p in second.values():  # hardly anything moves at this rate
             np.testing.assert_allclose(p, first[2], atol=0.02)
-        (*_, last) = answers.curves(self.folder)["linked"]
+        (*_, last) = answers.curves(self.results)["linked"]
         self.assertEqual(last.epochs, 30 + 2 + 3)
         np.testing.assert_allclose(
             last.said.p, np.mean([*first.values(), *second.values()], axis=0), atol=1e-6
         )
         with self.assertRaisesRegex(
-            FileNotFoundError, "none_3 is missing, where linked_8 starts; copy"
+            FileNotFoundError, "none_3 is missing, where linked_8 starts; train"
         ):
             self.run_command("sghmc", *flags, "--number", "8", "--start", "none_3")
 
@@ -250,7 +247,7 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(kept), [4, 6])
         samples = sorted(p.stem for p in (self.folder / "cycles_0" / "samples").glob("*.npz"))
         self.assertEqual([int(name.split("_")[1]) for name in samples], [4, 6])
-        temperatures = predictions.notes(self.folder / "cycles_0" / predictions.TEMPERATURES)
+        temperatures = predictions.notes(self.results / "cycles_0" / predictions.TEMPERATURES)
         self.assertEqual(list(temperatures), [1, 3, 5])
 
 
@@ -343,9 +340,9 @@ def test_where_asked_convolutions_are_in_bfloat16(flags: tuple[str, ...]) -> Non
     policy = keras.config.dtype_policy()
     try:
         with (
-            mock.patch.dict(script.FUNCTIONS, {"restore": types}),
+            mock.patch.dict(script.FUNCTIONS, {"map": types}),
             mock.patch.object(tf.config, "threading"),
         ):
-            script.start(script.parser().parse_args([*flags, "restore"]))
+            script.start(script.parser().parse_args([*flags, "map"]))
     finally:
         keras.config.set_dtype_policy(policy)

@@ -4,9 +4,9 @@
     python -m tutorials.cifar10 map --number 0             # modes: the members of the ensemble
     python -m tutorials.cifar10 sghmc --number 0           # a chain from that mode
     python -m tutorials.cifar10 report                     # of all runs that there are
-    python -m tutorials.cifar10 restore --number 0         # a mode from what `results` has of it
 
-Every training goes on where it was stopped; one thread each, so that several run side by side.
+Every training goes on where it was stopped; one thread each, so that several run side by side. What
+the report and later runs need of one is in `--results`; checkpoints are in `--savedir`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import keras
 import tensorflow as tf
 
 from tutorials import commands
-from tutorials.cifar10 import modes, problem, report, trainings
+from tutorials.cifar10 import problem, report, trainings
 from tutorials.cifar10.answers import FROM_MODES
 
 COMMANDS = {
@@ -44,7 +44,6 @@ COMMANDS = {
 """What trains each method, epochs, and learning rate at its highest."""
 FUNCTIONS = {
     **{name: function for name, (function, _, _) in COMMANDS.items()},
-    "restore": modes.restore,
     "report": report.report,
 }
 
@@ -66,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         "--results",
         type=Path,
         default=Path("results/cifar10"),
-        help="for weights of modes, tables and figures",
+        help="for records, predictions and last weights of runs, tables and figures",
     )
     subparsers = parser.add_subparsers(dest="command", required=True)
 
@@ -119,9 +118,6 @@ def parser() -> argparse.ArgumentParser:
             )
         if name.endswith("sghmc"):
             command.add_argument("--momentum", type=float, default=0.95, help="in [0, 1)")
-    restored = add("restore")
-    restored.add_argument("--number", type=int, default=0, help="of the mode")
-    restored.add_argument("--name", default="map", help="of its folder")
     add("report")
     return parser
 

@@ -1,8 +1,9 @@
 """What each method answers on the test images, by the epochs that it has spent.
 
-A run leaves its settings in `run.json`, the seconds of its epochs in `cpu_seconds.json`, and its
-predictions in epochs. Methods of several runs, such as an ensemble, and those that average over
-epochs, such as chains, are put together here.
+A run leaves its settings in `run.json`, the seconds of its epochs in `cpu_seconds.json`, and what
+it predicts after some of them, in a folder of `--results`; its checkpoints are in `--savedir`.
+Methods of several runs, such as an ensemble, and those that average over epochs, such as chains,
+are put together here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from tfbdl.whole_file import write_whole
 from tutorials.cifar10.predictions import (
     COSTS,
-    TEMPERATURES,
     Predicted,
     kept,
     kept_epochs,
@@ -27,8 +26,7 @@ from tutorials.cifar10.predictions import (
 )
 
 SETTINGS = "run.json"
-RECORDS = (SETTINGS, COSTS, TEMPERATURES, "train.log")
-"""Files of a run that are kept with the results."""
+LOG = "train.log"
 SAMPLERS = {
     "sgld": "SGLD",
     "sghmc": "SGHMC",
@@ -108,10 +106,8 @@ class Run(NamedTuple):
         chain = self.settings.get("start")
         folder = self.folder.parent / (chain or mode_of(self.settings))
         if not (folder / SETTINGS).exists():
-            restore = "restore --name {mode} --number {number}".format_map(self.settings)
-            remedy = "copy that run there" if chain else restore
             raise FileNotFoundError(
-                f"{folder} is missing, where {self.folder.name} starts; {remedy}"
+                f"{folder} is missing, where {self.folder.name} starts; train it first"
             )
         return Run(folder, settings_of(folder))
 
@@ -143,8 +139,13 @@ def hours_of(folder: Path, epochs: int) -> float:
 
 
 def folder_of(args: argparse.Namespace) -> Path:
-    """The folder of a run."""
-    return args.savedir / f"{args.name or args.command}_{args.number}"
+    """The folder of a run among the results."""
+    return args.results / f"{args.name or args.command}_{args.number}"
+
+
+def checkpoints_of(args: argparse.Namespace) -> Path:
+    """The folder of a run's checkpoints, and of the weights that a chain samples."""
+    return args.savedir / folder_of(args).name
 
 
 def mode_of(settings: Mapping[str, Any]) -> str:
@@ -157,9 +158,15 @@ def begin(args: argparse.Namespace) -> None:
 
     Raises:
         ValueError: if it has begun with others; only chains may go on for more epochs.
+        FileExistsError: if it has predicted, and has no checkpoint to go on from.
     """
     flags = {k: v for k, v in vars(args).items() if k not in ("savedir", "results", "threads")}
     folder = folder_of(args)
+    if kept_epochs(folder) and not checkpoints_of(args).exists():
+        raise FileExistsError(
+            f"{folder} has predictions, and {checkpoints_of(args)} no checkpoint to go on from; "
+            "remove the first, or give another --name"
+        )
     path = folder / SETTINGS
     begun = settings_of(folder) if path.exists() else dict(flags)
     if args.command in SAMPLERS and args.epochs > begun["epochs"]:
@@ -180,36 +187,22 @@ def settings_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / SETTINGS).read_text())
 
 
-def keep_records(savedir: Path, results: Path) -> None:
-    """Copies settings, logs and costs of all runs to where results are kept."""
-    for run in runs(savedir):
-        copy_records(run.folder, results / run.folder.name)
-
-
-def copy_records(source: Path, target: Path) -> None:
-    """Copies settings, log and costs of a run."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name in RECORDS:
-        if (source / name).exists():
-            shutil.copy(source / name, target / name)
-
-
-def runs(savedir: Path) -> list[Run]:
+def runs(results: Path) -> list[Run]:
     """All that have begun, by name and number."""
-    begun = [Run(p.parent, settings_of(p.parent)) for p in savedir.glob(f"*/{SETTINGS}")]
+    begun = [Run(p.parent, settings_of(p.parent)) for p in results.glob(f"*/{SETTINGS}")]
     return sorted(begun, key=lambda run: (run.name, run.settings["number"]))
 
 
-def groups(savedir: Path) -> Iterator[list[Run]]:
+def groups(results: Path) -> Iterator[list[Run]]:
     """The runs of each name."""
-    for _, group in itertools.groupby(runs(savedir), key=lambda run: run.name):
+    for _, group in itertools.groupby(runs(results), key=lambda run: run.name):
         yield list(group)
 
 
-def curves(savedir: Path) -> dict[str, list[Answer]]:
+def curves(results: Path) -> dict[str, list[Answer]]:
     """The answers of each method, in the order of what they have cost."""
     methods: dict[str, list[Answer]] = {}
-    for group in groups(savedir):
+    for group in groups(results):
         for method, answers in of_group(group):
             if answers:
                 methods[method] = answers

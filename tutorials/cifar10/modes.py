@@ -22,8 +22,8 @@ import keras
 import numpy as np
 
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import Run, copy_records, folder_of, mode_of, parts, settings_of
-from tutorials.cifar10.predictions import keep, keep_shifted, read, write
+from tutorials.cifar10.answers import Run, folder_of, mode_of, parts
+from tutorials.cifar10.predictions import read, write
 
 
 def at_mode(
@@ -61,16 +61,6 @@ def scaled_to_prior(model: keras.Model) -> keras.Model:
             factor = problem.PRIOR_SCALE / np.sqrt(np.mean(kernel**2))
             layer.set_weights([factor * kernel, factor * bias])
     return model
-
-
-def restore(args: argparse.Namespace) -> None:
-    """What a mode predicts, from its weights, where its run is gone but for its records."""
-    folder = folder_of(args)
-    model = problem.compiled(loaded(args, folder.name), keras.optimizers.SGD())
-    copy_records(args.results / folder.name, folder)
-    epochs = settings_of(folder)["epochs"]
-    keep(folder, epochs, model, problem.test_inputs())
-    keep_shifted(folder, epochs, model)
 
 
 def save_weights(args: argparse.Namespace, model: keras.Model) -> None:

@@ -13,7 +13,7 @@ from tfbdl import metrics
 from tfbdl.data import cifar10_hmc_probabilities, cifar10_human_counts
 from tutorials import run_files
 from tutorials.cifar10 import people, problem, shift
-from tutorials.cifar10.answers import Answer, curves, keep_records
+from tutorials.cifar10.answers import Answer, curves
 from tutorials.cifar10.predictions import SMALLEST, Predicted, write
 
 LECTURE = {
@@ -31,16 +31,15 @@ Curves = Mapping[str, Sequence[Answer]]
 
 def report(args: argparse.Namespace) -> None:
     """Tables, figures, and the averaged probabilities, of the runs that there are."""
-    by_method = curves(args.savedir)
+    by_method = curves(args.results)
     if not by_method:
-        raise FileNotFoundError(f"{args.savedir} has no runs with predictions; train some first")
+        raise FileNotFoundError(f"{args.results} has no runs with predictions; train some first")
     y, hmc = problem.labels(), cifar10_hmc_probabilities()
     folder = args.results
     last = {name: answers[-1].said for name, answers in by_method.items()}
     for name, said in last.items():
         file = f"{name.lower().replace(',', '').replace(' ', '_')}.npz"
         write(folder / "probabilities" / file, said._asdict())
-    keep_records(args.savedir, folder)
     run_files.write_table(folder / "table.md", table(by_method, y, hmc))
     run_files.write_figure(approach(by_method, hmc), folder / "approach.png")
     run_files.write_figure(between(last, hmc), folder / "between.png")
@@ -49,7 +48,7 @@ def report(args: argparse.Namespace) -> None:
     best = nearest(by_method, hmc)[0]
     figure = people.disagreement(problem.test_images(), last[best].p, counts, best)
     run_files.write_figure(figure, folder / "people.png")
-    under_shift = shift.shifted(args.savedir)
+    under_shift = shift.shifted(args.results)
     if under_shift:
         own = y[: problem.SHIFTED]
         run_files.write_table(folder / "shift.md", shift.table(under_shift, own))

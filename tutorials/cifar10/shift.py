@@ -25,13 +25,13 @@ MEASURES = {
 }
 
 
-def shifted(savedir: Path) -> dict[str, Shifted]:
+def shifted(results: Path) -> dict[str, Shifted]:
     """The answers of each method: those of its first run, or means over all its runs."""
-    return dict(_each(savedir))
+    return dict(_each(results))
 
 
-def _each(savedir: Path) -> Iterator[tuple[str, Shifted]]:
-    for group in groups(savedir):
+def _each(results: Path) -> Iterator[tuple[str, Shifted]]:
+    for group in groups(results):
         command = group[0].settings["command"]
         each = [kept_shifted(run.folder, run.settings["epochs"]) for run in group]
         files = [arrays for arrays in each if arrays is not None]

@@ -1,12 +1,13 @@
 """How each method is trained. All go on where they were stopped.
 
-A run leaves its checkpoint in `--savedir`, and there what it predicts of the test images after
-some epochs (`predictions`).
+A run leaves its checkpoint in `--savedir`, and in `--results` what it predicts of the test images
+after some epochs (`predictions`).
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +19,7 @@ import numpy as np
 import tfbdl
 from tfbdl import inference, layers, optimizers
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import SAMPLERS, Run, begin, folder_of, parts
+from tutorials.cifar10.answers import LOG, SAMPLERS, Run, begin, checkpoints_of, folder_of, parts
 from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior, start_of_chain
 from tutorials.cifar10.predictions import (
     COSTS,
@@ -269,11 +270,13 @@ def fitted(
     """What `fit` gives, which is that of a method, or `tfbdl.train` of a model."""
     begin(args)
     folder, (x, y) = folder_of(args), problem.training_data()
-    return fit(
+    result = fit(
         x,
         y,
         epochs=args.epochs,
         batch_size=problem.BATCH_SIZE,
-        savedir=folder,
+        savedir=checkpoints_of(args),
         callbacks=[Costs(folder), *callbacks],
     )
+    shutil.copy(checkpoints_of(args) / LOG, folder / LOG)
+    return result
