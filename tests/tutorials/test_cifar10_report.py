@@ -142,6 +142,16 @@ def test_parts_of_a_chain_are_one(made: dict[str, Any]) -> None:
         answers.curves(results)
 
 
+def test_parts_of_a_training_are_one_curve(made: dict[str, Any]) -> None:
+    results, (first, second) = made["results"], (some(), some())
+    leave(results, ("mean_field", 0), {1: some(), 2: first}, [3600.0] * 2)
+    leave(results, ("mean_field", 1), {1: second}, [3600.0], start="mean_field_0")
+    curve = answers.curves(results)["mean-field VI"]
+    assert [(a.epochs, a.hours) for a in curve] == [(5, 5.0), (6, 6.0), (7, 7.0)]
+    np.testing.assert_allclose(curve[1].said.p, first, atol=1e-6)
+    np.testing.assert_allclose(curve[2].said.p, second, atol=1e-6)
+
+
 def test_a_run_is_begun_once(made: dict[str, Any]) -> None:
     """Chains alone may go on for longer."""
     results = made["results"]

@@ -240,6 +240,16 @@ class TrainingsTest(parameterized.TestCase):
         ):
             self.run_command("sghmc", *flags, "--number", "8", "--start", "none_3")
 
+    def test_mean_field_goes_on_behind_another(self) -> None:
+        """It begins with its means and standard deviations."""
+        flags = ("--name", "behind", "--epochs", "1")
+        first = self.run_command("mean_field", *flags, "--learning_rate", "1e-2")
+        with mock.patch.object(trainings, "trained") as trained:
+            self.run_command("mean_field", *flags, "--start", "behind_0", "--number", "1")
+        (model, _), _ = trained.call_args
+        p = predictions.predict(problem.compiled(model, "adam"), images(1)[0], 20).mean
+        np.testing.assert_allclose(p, first[1], atol=0.01)  # the same draws
+
     def test_cycles_give_a_sample_at_their_end(self) -> None:
         """There, and nowhere else, is the rate next to 0, and nothing said of temperatures."""
         flags = ("--cyclical", "--every", "2", "--burn_in", "2", "--epochs", "6")

@@ -101,10 +101,11 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
         if name == "snapshots":
             command.add_argument("--every", type=int, default=15, help="epochs of a cycle")
-        if function is trainings.sampler:
+        if name == "mean_field" or function is trainings.sampler:
             command.add_argument(
-                "--start", help="the chain that it goes on behind; by default it begins at a mode"
+                "--start", help="the run that it goes on behind; by default it begins at a mode"
             )
+        if function is trainings.sampler:
             command.add_argument("--burn_in", type=int, default=10, help="epochs without samples")
             command.add_argument("--every", type=int, default=1, help="epochs between two samples")
             command.add_argument(

@@ -214,7 +214,7 @@ def of_group(group: Sequence[Run]) -> Iterator[tuple[str, list[Answer]]]:
     if group[0].settings["command"] in AVERAGED:
         yield group[0].method, of_chains(group)
         return
-    yield group[0].method, group[0].answers()
+    yield group[0].method, [a for part in parts(ends(group)[0]) for a in part.answers()]
     ended = [run.answers()[-1] for run in group if run.has_ended]
     if group[0].settings["command"] in OF_SEVERAL and len(ended) > 1:
         yield group[0].method_of_several, together(ended)
@@ -229,12 +229,16 @@ def together(answers: Sequence[Answer]) -> list[Answer]:
 
 def of_chains(group: Sequence[Run]) -> list[Answer]:
     """Means over the samples of all chains; of one that is shorter than others, over all its."""
-    gone_on = {run.start.folder.name for run in group if run.start}
-    ends = [run for run in group if run.folder.name not in gone_on]
-    chains = [chain for run in ends if (chain := samples(run))]
+    chains = [chain for run in ends(group) if (chain := samples(run))]
     longest = max(map(len, chains), default=0)
     at_once = ([chain[: k + 1][-1] for chain in chains] for k in range(longest))
     return [together(answers)[-1] for answers in at_once]
+
+
+def ends(group: Sequence[Run]) -> list[Run]:
+    """The runs behind which none goes on."""
+    gone_on = {run.start.folder.name for run in group if run.start}
+    return [run for run in group if run.folder.name not in gone_on]
 
 
 def samples(run: Run) -> list[Answer]:

@@ -76,10 +76,15 @@ def loaded(
     **network: Any,
 ) -> keras.Model:
     """The network with the weights at the end of a run."""
+    return with_weights(args, run, problem.network(precision, **network))
+
+
+def with_weights(args: argparse.Namespace, run: str, model: keras.Model) -> keras.Model:
+    """Gives a model the weights at the end of a run of one like it."""
     path = weights_file(args, run)
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing; train it first")
-    arrays, model = read(path), problem.network(precision, **network)
+    arrays = read(path)
     for i, weight in enumerate(model.trainable_weights):
         weight.assign(arrays[f"w{i}"])
     return model

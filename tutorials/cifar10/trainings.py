@@ -20,7 +20,13 @@ import tfbdl
 from tfbdl import inference, layers, optimizers
 from tutorials.cifar10 import problem
 from tutorials.cifar10.answers import LOG, SAMPLERS, Run, begin, checkpoints_of, folder_of, parts
-from tutorials.cifar10.modes import at_mode, save_weights, scaled_to_prior, start_of_chain
+from tutorials.cifar10.modes import (
+    at_mode,
+    save_weights,
+    scaled_to_prior,
+    start_of_chain,
+    with_weights,
+)
 from tutorials.cifar10.predictions import (
     COSTS,
     Costs,
@@ -95,19 +101,25 @@ def mean_field(args: argparse.Namespace) -> None:
 
     Noise as large as it will be at the optimum would undo the mode before the means had learned to
     bear it: sigma begins as a small part of the prior's. The parameters of the normalisation, 1 %
-    of all weights, are points under the same prior.
+    of all weights, are points under the same prior. With `--start` it goes on where another run of
+    it has ended, as chains do (`sampler`).
     """
+    at_start = problem.network(problem.PRIOR_PRECISION) if args.start else at_mode(args)
     model = tfbdl.to_bayesian(
-        scaled_to_prior(at_mode(args)),
+        scaled_to_prior(at_start),
         num_data=problem.NUM_DATA,
         prior=problem.PRIOR_SCALE,
         estimator="flipout",
     )
+    rho = np.log(np.expm1(args.sigma * problem.PRIOR_SCALE))
     for layer in model.layers:
         for q in getattr(layer, "random_weights", ()):
-            q.rho.assign(np.full(q.rho.shape, np.log(np.expm1(args.sigma * problem.PRIOR_SCALE))))
+            q.rho.assign(np.full(q.rho.shape, rho))
+    if args.start:
+        with_weights(args, args.start, model)
     problem.compiled(model, keras.optimizers.Adam(falling(args)))
     trained(model, args, every=10, num_samples=args.S)
+    save_weights(args, model)
 
 
 def ivon(args: argparse.Namespace) -> None:
