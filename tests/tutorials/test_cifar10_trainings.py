@@ -21,6 +21,7 @@ from tutorials.cifar10 import __main__ as script
 from tutorials.cifar10 import answers, modes, predictions, problem, trainings
 
 NUM_DATA = 160
+OF_NO_MODE = ("--name", "anew", "--epochs", "30", "--learning_rate", "0.03", "--sigma", "0.1")
 ONE = np.ones(1, np.float32)
 
 
@@ -82,6 +83,20 @@ class TrainingsTest(parameterized.TestCase):
         model = modes.loaded(argparse.Namespace(results=self.results), "map_0")
         again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
         np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
+
+    def test_kernels_of_mean_field_have_the_prior_that_is_asked(self) -> None:
+        with mock.patch.object(trainings, "trained") as trained:
+            flags = ("--kernel_precision", "25", "--sigma", "0.5")
+            self.run_command("mean_field", "--name", "narrow", *flags)
+        (model, _), _ = trained.call_args
+        scales = {type(q): q.prior.scale for q in model.layers if hasattr(q, "random_weights")}
+        expected = {layers.BayesConv2D: 0.2, layers.BayesDense: 5**-0.5}
+        self.assertEqual(scales, expected)
+        for layer in model.layers:
+            for q in getattr(layer, "random_weights", ()):
+                np.testing.assert_allclose(
+                    np.log1p(np.exp(q.rho)), 0.5 * layer.prior.scale, rtol=1e-5
+                )
 
     @parameterized.parameters("map", "mc_dropout")
     def test_kernels_have_the_prior_that_is_asked(self, command: str) -> None:
@@ -196,6 +211,7 @@ class TrainingsTest(parameterized.TestCase):
                 "5",
             ),
         ),
+        ("mean_field", ("--mode", "none", "--optimizer", "sgd", *OF_NO_MODE)),
         ("ivon", ("--epochs", "5", "--learning_rate", "0.03")),
         ("laplace", ()),
         ("laplace_all", ()),
@@ -206,10 +222,11 @@ class TrainingsTest(parameterized.TestCase):
     def test_predicts_better_than_chance(self, command: str, flags: tuple[str, ...]) -> None:
         kept = self.run_command(command, *flags)
         self.assertGreater(self.accuracy(np.mean(list(kept.values())[-20:], axis=0)), 0.5)
-        drawn = predictions.kept(self.results / f"{command}_0")
+        name = "anew" if "anew" in flags else command
+        drawn = predictions.kept(self.results / f"{name}_0")
         chain = command in answers.SAMPLERS
         self.assertNotEqual(chain, any(said.mutual_information.any() for said in drawn.values()))
-        self.assertTrue(answers.curves(self.results)[answers.NAMES[command]])
+        self.assertTrue(answers.curves(self.results)[answers.NAMES.get(name, name)])
 
     def test_a_stopped_chain_goes_on(self) -> None:
         flags = ("--burn_in", "1", "--learning_rate", "0.1")

@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--mode", default="map", help="the folder where it starts, without its number"
             )
-        if name in ("map", "mc_dropout"):
+        if name in ("map", "mc_dropout", "mean_field"):
             command.add_argument(
                 "--kernel_precision",
                 type=float,
@@ -96,6 +96,12 @@ def parser() -> argparse.ArgumentParser:
         if name == "mean_field":
             command.add_argument(
                 "--sigma", type=float, default=0.02, help="at the beginning, of the prior's"
+            )
+            command.add_argument(
+                "--optimizer",
+                choices=("adam", "sgd"),
+                default="adam",
+                help="sgd: for `--mode none`",
             )
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")

@@ -38,6 +38,8 @@ AVERAGED = (*SAMPLERS, "snapshots")
 """Commands of what is averaged over epochs."""
 FROM_MODES = ("snapshots", "mean_field", "ivon", "swag", "laplace", "laplace_all", *SAMPLERS)
 """Commands that start at a mode of their number."""
+NO_MODE = "none"
+"""The mode of what could start at one, and does not."""
 NAMES = {
     "map": "MAP",
     "mc_dropout": "MC dropout",
@@ -101,9 +103,10 @@ class Run(NamedTuple):
         Raises:
             FileNotFoundError: if that is missing.
         """
-        if self.settings["command"] not in FROM_MODES:
-            return None
         chain = self.settings.get("start")
+        begins_anew = self.settings.get("mode") == NO_MODE and not chain
+        if self.settings["command"] not in FROM_MODES or begins_anew:
+            return None
         folder = self.folder.parent / (chain or mode_of(self.settings))
         if not (folder / SETTINGS).exists():
             raise FileNotFoundError(

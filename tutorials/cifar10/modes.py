@@ -50,7 +50,7 @@ def start_of_chain(args: argparse.Namespace) -> keras.Model:
     return model
 
 
-def scaled_to_prior(model: keras.Model) -> keras.Model:
+def scaled_to_prior(model: keras.Model, precision: float = problem.PRIOR_PRECISION) -> keras.Model:
     """Scales convolutions, so that kernels have the prior's mean square, and the function stays.
 
     The normalisation behind each takes out whatever factor its kernel and bias share.
@@ -58,7 +58,7 @@ def scaled_to_prior(model: keras.Model) -> keras.Model:
     for layer in model.layers:
         if isinstance(layer, keras.layers.Conv2D):
             kernel, bias = layer.get_weights()
-            factor = problem.PRIOR_SCALE / np.sqrt(np.mean(kernel**2))
+            factor = 1.0 / np.sqrt(precision * np.mean(kernel**2))
             layer.set_weights([factor * kernel, factor * bias])
     return model
 

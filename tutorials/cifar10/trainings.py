@@ -19,7 +19,16 @@ import numpy as np
 import tfbdl
 from tfbdl import inference, layers, optimizers
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import LOG, SAMPLERS, Run, begin, checkpoints_of, folder_of, parts
+from tutorials.cifar10.answers import (
+    LOG,
+    NO_MODE,
+    SAMPLERS,
+    Run,
+    begin,
+    checkpoints_of,
+    folder_of,
+    parts,
+)
 from tutorials.cifar10.modes import (
     at_mode,
     save_weights,
@@ -97,27 +106,38 @@ def concrete_dropout(args: argparse.Namespace) -> None:
 
 
 def mean_field(args: argparse.Namespace) -> None:
-    """Mean-field inference by flipout from a mode, of kernels and biases.
+    """Mean-field inference by flipout, of kernels and biases.
 
-    Noise as large as it will be at the optimum would undo the mode before the means had learned to
-    bear it: sigma begins as a small part of the prior's. The parameters of the normalisation, 1 %
-    of all weights, are points under the same prior. With `--start` it goes on where another run of
-    it has ended, as chains do (`sampler`).
+    From a mode noise as large as it will be at the optimum would undo the mode before the means had
+    learned to bear it: sigma begins as a small part of the prior's. From no mode SGD trains means
+    under noise of nearly constant size, since it hardly moves sigma; Adam moves it as fast as
+    means. The parameters of the normalisation, 1 % of all weights, are points under the same prior.
+    With `--start` it goes on where another run of it has ended, as chains do (`sampler`).
     """
-    at_start = problem.network(problem.PRIOR_PRECISION) if args.start else at_mode(args)
-    model = tfbdl.to_bayesian(
-        scaled_to_prior(at_start),
-        num_data=problem.NUM_DATA,
-        prior=problem.PRIOR_SCALE,
-        estimator="flipout",
-    )
-    rho = np.log(np.expm1(args.sigma * problem.PRIOR_SCALE))
+    keras.utils.set_random_seed(args.number)
+    if args.start or args.mode == NO_MODE:
+        model = problem.network(problem.PRIOR_PRECISION)
+    else:
+        model = scaled_to_prior(at_mode(args), args.kernel_precision)
+    for layer_type, precision in (
+        (keras.layers.Conv2D, args.kernel_precision),
+        (keras.layers.Dense, problem.PRIOR_PRECISION),
+    ):
+        model = tfbdl.to_bayesian(
+            model,
+            num_data=problem.NUM_DATA,
+            prior=precision**-0.5,
+            estimator="flipout",
+            layers=lambda layer, layer_type=layer_type: type(layer) is layer_type,
+        )
     for layer in model.layers:
         for q in getattr(layer, "random_weights", ()):
-            q.rho.assign(np.full(q.rho.shape, rho))
+            sigma = args.sigma * layer.prior.scale
+            q.rho.assign(np.full(q.rho.shape, np.log(np.expm1(sigma))))
     if args.start:
         with_weights(args, args.start, model)
-    problem.compiled(model, keras.optimizers.Adam(falling(args)))
+    adam = args.optimizer == "adam"
+    problem.compiled(model, keras.optimizers.Adam(falling(args)) if adam else sgd(args))
     trained(model, args, every=10, num_samples=args.S)
     save_weights(args, model)
 
