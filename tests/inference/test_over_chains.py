@@ -37,7 +37,7 @@ def value_and_gradient(function: Any, theta: Any) -> Any:
 class OverChainsTest(tf.test.TestCase, parameterized.TestCase):
     @parameterized.parameters(*MANNERS)
     def test_values_and_gradients(self, manner: Any) -> None:
-        """Of sum_i exp(theta_i) + theta_0 theta_1, in closed form."""
+        """The value and gradient of sum_i exp(theta_i) + theta_0 theta_1, in closed form."""
         theta = RNG.normal(size=(3, 5)).astype("float32")
 
         def function(one: Any) -> Any:
