@@ -18,7 +18,7 @@ from absl.testing import parameterized
 from tfbdl import layers
 from tfbdl.layers import FilterResponseNormalization
 from tutorials.cifar10 import __main__ as script
-from tutorials.cifar10 import answers, modes, predictions, problem, trainings
+from tutorials.cifar10 import answers, chains, modes, predictions, problem, trainings
 
 NUM_DATA = 160
 OF_NO_MODE = ("--name", "anew", "--epochs", "30", "--learning_rate", "0.03", "--sigma", "0.1")
@@ -66,10 +66,14 @@ class TrainingsTest(parameterized.TestCase):
     @classmethod
     def run_command(cls, command: str, *flags: str) -> dict[int, np.ndarray]:
         """What the run predicts, by epoch."""
-        places = ("--savedir", str(cls.folder), "--results", str(cls.results))
-        args = script.parser().parse_args([*places, command, *flags])
+        args = cls.arguments(command, *flags)
         script.FUNCTIONS[args.command](args)
         return {e: said.p for e, said in predictions.kept(answers.folder_of(args)).items()}
+
+    @classmethod
+    def arguments(cls, command: str, *flags: str) -> argparse.Namespace:
+        places = ("--savedir", str(cls.folder), "--results", str(cls.results))
+        return script.parser().parse_args([*places, command, *flags])
 
     def accuracy(self, p: np.ndarray) -> float:
         np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=5e-3)
@@ -80,7 +84,7 @@ class TrainingsTest(parameterized.TestCase):
         self.assertEqual(list(kept), [5, 10, 15, 20, 25, 30])
         self.assertGreater(self.accuracy(kept[30].p), 0.9)
         self.assertFalse(kept[30].mutual_information.any())
-        model = modes.loaded(argparse.Namespace(results=self.results), "map_0")
+        model = modes.loaded(argparse.Namespace(results=self.results), "map_0", problem.network())
         again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
         np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
 
@@ -113,13 +117,17 @@ class TrainingsTest(parameterized.TestCase):
             self.run_command("swag", "--mode", "short")
         (fit, _), _ = fitted.call_args
         self.check_precision(fit.__self__.model, 50)
-        weights = modes.loaded(argparse.Namespace(results=self.results), "short_0")
+        weights = modes.loaded(
+            argparse.Namespace(results=self.results), "short_0", problem.network()
+        )
         for ours, theirs in zip(fit.__self__.model.weights, weights.weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)
 
     def test_a_mode_that_is_elsewhere_is_asked_for(self) -> None:
         with self.assertRaisesRegex(FileNotFoundError, "short_9 is missing, .* train it first$"):
             self.run_command("swag", "--mode", "short", "--number", "9")
+        with self.assertRaisesRegex(FileNotFoundError, "none_0 is missing, .* train it first$"):
+            self.run_command("swag", "--mode", "none")  # of which mean field alone knows
 
     @parameterized.parameters("map", "mc_dropout")
     def test_snapshots_go_on_with_prior_and_dropout_of_their_mode(self, command: str) -> None:
@@ -149,7 +157,7 @@ class TrainingsTest(parameterized.TestCase):
             self.run_command("snapshots", "--epochs", "5", "--every", "3")
 
     def check_precision(self, model: keras.Model, precision: float) -> None:
-        convolutions = [w for w in model.layers if isinstance(w, keras.layers.Conv2D)]
+        convolutions = problem.convolutions(model)
         self.assertLen(convolutions, 2)
         for weight in (w for layer in convolutions for w in layer.trainable_variables):
             self.assertAlmostEqual(float(weight.regularizer(ONE)), 0.5 * precision / NUM_DATA)
@@ -197,20 +205,8 @@ class TrainingsTest(parameterized.TestCase):
     @parameterized.parameters(
         ("mc_dropout", ("--epochs", "30")),
         ("concrete_dropout", ("--epochs", "30", "--learning_rate", "0.3")),
-        (
-            "mean_field",
-            (
-                "--epochs",
-                "5",
-            ),
-        ),
-        (
-            "swag",
-            (
-                "--epochs",
-                "5",
-            ),
-        ),
+        ("mean_field", ("--epochs", "5")),
+        ("swag", ("--epochs", "5")),
         ("mean_field", ("--mode", "none", "--optimizer", "sgd", *OF_NO_MODE)),
         ("ivon", ("--epochs", "5", "--learning_rate", "0.03")),
         ("laplace", ()),
@@ -222,11 +218,11 @@ class TrainingsTest(parameterized.TestCase):
     def test_predicts_better_than_chance(self, command: str, flags: tuple[str, ...]) -> None:
         kept = self.run_command(command, *flags)
         self.assertGreater(self.accuracy(np.mean(list(kept.values())[-20:], axis=0)), 0.5)
-        name = "anew" if "anew" in flags else command
-        drawn = predictions.kept(self.results / f"{name}_0")
+        run = answers.run_of(self.arguments(command, *flags))
+        drawn = predictions.kept(run.folder)
         chain = command in answers.SAMPLERS
         self.assertNotEqual(chain, any(said.mutual_information.any() for said in drawn.values()))
-        self.assertTrue(answers.curves(self.results)[answers.NAMES.get(name, name)])
+        self.assertTrue(answers.curves(self.results)[run.method])
 
     def test_a_stopped_chain_goes_on(self) -> None:
         flags = ("--burn_in", "1", "--learning_rate", "0.1")
@@ -289,10 +285,6 @@ def write_settings(folder: Path, args: argparse.Namespace) -> None:
     (folder / answers.SETTINGS).write_text(json.dumps(settings))
 
 
-def convolutions(model: keras.Model) -> list[keras.layers.Conv2D]:
-    return [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
-
-
 def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:
     keras.utils.set_random_seed(0)
     model = problem.network()
@@ -301,8 +293,8 @@ def test_a_mode_scaled_to_the_prior_is_the_same_function() -> None:
     before = model(x)
     scaled = modes.scaled_to_prior(model)
     np.testing.assert_allclose(scaled(x), before, atol=1e-3)
-    assert len(convolutions(scaled)) == 21
-    for layer in convolutions(scaled):
+    assert len(problem.convolutions(scaled)) == 21
+    for layer in problem.convolutions(scaled):
         np.testing.assert_allclose(np.mean(np.square(layer.kernel)), 1 / 5, rtol=1e-5)
 
 
@@ -331,8 +323,8 @@ def test_a_chain_has_a_prior_of_the_modes_size(
     modes.save_weights(args("sgld", 0), problem.network())
     write_settings(tmp_path / "map_0", args("map", 0))
     write_settings(tmp_path / "sgld_0", args("sgld", 0))
-    chain = modes.start_of_chain(args("sgld", 5 if start else 0, start))
-    for layer, of_mode in zip(convolutions(chain), convolutions(mode), strict=True):
+    chain = chains.start_of_chain(args("sgld", 5 if start else 0, start))
+    for layer, of_mode in zip(*map(problem.convolutions, (chain, mode)), strict=True):
         w = tf.Variable(of_mode.kernel)
         with tf.GradientTape() as tape:
             penalty = layer.kernel.regularizer(w)

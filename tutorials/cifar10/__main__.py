@@ -23,8 +23,8 @@ import keras
 import tensorflow as tf
 
 from tutorials import commands
-from tutorials.cifar10 import problem, report, trainings
-from tutorials.cifar10.answers import FROM_MODES
+from tutorials.cifar10 import chains, problem, report, trainings
+from tutorials.cifar10.answers import FROM_MODES, NO_MODE
 
 COMMANDS = {
     "map": (trainings.mode, 20, 0.1),
@@ -36,10 +36,10 @@ COMMANDS = {
     "swag": (trainings.swag, 10, 0.02),
     "laplace": (trainings.laplace, 1, None),
     "laplace_all": (trainings.laplace_all, 1, None),
-    "sgld": (trainings.sampler, 60, 0.1),
-    "sghmc": (trainings.sampler, 60, 0.1),
-    "preconditioned_sgld": (trainings.sampler, 60, 1e-3),
-    "preconditioned_sghmc": (trainings.sampler, 60, 1e-4),
+    "sgld": (chains.sampler, 60, 0.1),
+    "sghmc": (chains.sampler, 60, 0.1),
+    "preconditioned_sgld": (chains.sampler, 60, 1e-3),
+    "preconditioned_sghmc": (chains.sampler, 60, 1e-4),
 }
 """What trains each method, epochs, and learning rate at its highest."""
 FUNCTIONS = {
@@ -84,7 +84,10 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
         if name in FROM_MODES:
             command.add_argument(
-                "--mode", default="map", help="the folder where it starts, without its number"
+                "--mode",
+                default="map",
+                help="the folder where it starts, without its number"
+                + (f"; {NO_MODE}: at none" if name == "mean_field" else ""),
             )
         if name in ("map", "mc_dropout", "mean_field"):
             command.add_argument(
@@ -101,17 +104,17 @@ def parser() -> argparse.ArgumentParser:
                 "--optimizer",
                 choices=("adam", "sgd"),
                 default="adam",
-                help="sgd: for `--mode none`",
+                help=f"sgd: for `--mode {NO_MODE}`",
             )
         if name == "mc_dropout":
             command.add_argument("--rate", type=float, default=0.1, help="of dropout")
         if name == "snapshots":
             command.add_argument("--every", type=int, default=15, help="epochs of a cycle")
-        if name == "mean_field" or function is trainings.sampler:
+        if name == "mean_field" or function is chains.sampler:
             command.add_argument(
                 "--start", help="the run that it goes on behind; by default it begins at a mode"
             )
-        if function is trainings.sampler:
+        if function is chains.sampler:
             command.add_argument("--burn_in", type=int, default=10, help="epochs without samples")
             command.add_argument("--every", type=int, default=1, help="epochs between two samples")
             command.add_argument(

@@ -103,9 +103,10 @@ class Run(NamedTuple):
         Raises:
             FileNotFoundError: if that is missing.
         """
-        chain = self.settings.get("start")
-        begins_anew = self.settings.get("mode") == NO_MODE and not chain
-        if self.settings["command"] not in FROM_MODES or begins_anew:
+        command, chain = self.settings["command"], self.settings.get("start")
+        if command == "mean_field" and self.settings["mode"] == NO_MODE and not chain:
+            return None
+        if command not in FROM_MODES:
             return None
         folder = self.folder.parent / (chain or mode_of(self.settings))
         if not (folder / SETTINGS).exists():
@@ -113,6 +114,12 @@ class Run(NamedTuple):
                 f"{folder} is missing, where {self.folder.name} starts; train it first"
             )
         return Run(folder, settings_of(folder))
+
+    @property
+    def origin(self) -> Run:
+        """The training to which it goes back, which started at no other."""
+        start = self.start
+        return start.origin if start else self
 
     def spent(self, epochs: int) -> tuple[int, float]:
         """Epochs and hours after so many of its own, with those of all that led to its start."""
@@ -127,6 +134,10 @@ class Run(NamedTuple):
             FileNotFoundError: if its start, or the seconds of an epoch, are missing.
         """
         return [Answer(*self.spent(epoch), said) for epoch, said in kept(self.folder).items()]
+
+    def sampled(self) -> list[Answer]:
+        """Those that averages over epochs take; of a mode the last."""
+        return self.answers()[0 if self.settings["command"] in AVERAGED else -1 :]
 
 
 def hours_of(folder: Path, epochs: int) -> float:
@@ -144,6 +155,11 @@ def hours_of(folder: Path, epochs: int) -> float:
 def folder_of(args: argparse.Namespace) -> Path:
     """The folder of a run among the results."""
     return args.results / f"{args.name or args.command}_{args.number}"
+
+
+def run_of(args: argparse.Namespace) -> Run:
+    """The run that flags ask for, begun or not."""
+    return Run(folder_of(args), vars(args))
 
 
 def checkpoints_of(args: argparse.Namespace) -> Path:
@@ -245,21 +261,17 @@ def ends(group: Sequence[Run]) -> list[Run]:
 
 
 def samples(run: Run) -> list[Answer]:
-    """Means over the samples that one chain has kept so far, in all its parts.
-
-    The mode where snapshots start is one of them.
-    """
-    answers = [
-        answer
-        for part in parts(run)
-        for answer in part.answers()[0 if part.settings["command"] in AVERAGED else -1 :]
-    ]
+    """Means over the samples that one chain has kept so far, in all its parts."""
+    answers = [answer for part in parts(run) for answer in part.sampled()]
     averaged = means(answer.said for answer in answers)
     return [answer._replace(said=said) for answer, said in zip(answers, averaged, strict=True)]
 
 
 def parts(run: Run) -> list[Run]:
-    """The runs that make the chain that ends with this one, the first first."""
+    """The runs that make the chain that ends with this one, the first first.
+
+    Of snapshots the mode where they start is one, too.
+    """
     goes_on = run.settings.get("start") or run.settings["command"] == "snapshots"
     before = run.start if goes_on else None
     return [*(parts(before) if before else ()), run]

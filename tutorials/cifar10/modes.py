@@ -5,49 +5,28 @@ no mode proper: it grows as kernels shrink. A "mode" is where SGD ends, its kern
 smaller than draws of the posterior, which are as large as those of the prior.
 
 Two ways lead from there to the posterior. Mean-field inference and Kronecker factors begin at the
-same function with kernels of the prior's size. Chains keep the kernels and shrink their prior: the
-likelihood knows their directions alone, and under N(0, s^2 I) of any s all directions have the same
-density, so that the posterior over functions is the same; but how fast a step turns a kernel goes
-with the inverse square of its length, and at the length to which SGD has brought it the rates that
-trained the network suit kernels and other weights alike.
+same function with kernels of the prior's size; chains keep the kernels and shrink their prior
+(`chains`).
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 
 from tutorials.cifar10 import problem
-from tutorials.cifar10.answers import Run, folder_of, mode_of, parts
+from tutorials.cifar10.answers import folder_of, mode_of
 from tutorials.cifar10.predictions import read, write
 
 
 def at_mode(
-    args: argparse.Namespace, precision: float | None = problem.PRIOR_PRECISION, **network: Any
+    args: argparse.Namespace, precision: float | None = problem.PRIOR_PRECISION
 ) -> keras.Model:
     """The network with the weights of the mode of a number, which has to be there."""
-    return loaded(args, mode_of(vars(args)), precision, **network)
-
-
-def start_of_chain(args: argparse.Namespace) -> keras.Model:
-    """The network where a chain starts: at a mode, or where another chain has ended.
-
-    The prior of each convolution has the mean square of that kernel in the mode where the first
-    part of the chain began; at a temperature T it is p(w)^(1 / T), whose mean square is T times
-    that of p.
-    """
-    first, *_ = parts(Run(folder_of(args), vars(args)))
-    mode = loaded(args, mode_of(first.settings))
-    model = mode if args.start is None else loaded(args, args.start)
-    for layer, of_mode in zip(model.layers, mode.layers, strict=True):
-        if isinstance(layer, keras.layers.Conv2D):
-            mean_square = float(np.mean(np.square(of_mode.kernel)))
-            problem.set_prior(layer, args.temperature / mean_square)
-    return model
+    return loaded(args, mode_of(vars(args)), problem.network(precision))
 
 
 def scaled_to_prior(model: keras.Model, precision: float = problem.PRIOR_PRECISION) -> keras.Model:
@@ -55,11 +34,10 @@ def scaled_to_prior(model: keras.Model, precision: float = problem.PRIOR_PRECISI
 
     The normalisation behind each takes out whatever factor its kernel and bias share.
     """
-    for layer in model.layers:
-        if isinstance(layer, keras.layers.Conv2D):
-            kernel, bias = layer.get_weights()
-            factor = 1.0 / np.sqrt(precision * np.mean(kernel**2))
-            layer.set_weights([factor * kernel, factor * bias])
+    for layer in problem.convolutions(model):
+        kernel, bias = layer.get_weights()
+        factor = 1.0 / np.sqrt(precision * np.mean(kernel**2))
+        layer.set_weights([factor * kernel, factor * bias])
     return model
 
 
@@ -69,17 +47,7 @@ def save_weights(args: argparse.Namespace, model: keras.Model) -> None:
     write(weights_file(args, folder_of(args).name), arrays)
 
 
-def loaded(
-    args: argparse.Namespace,
-    run: str,
-    precision: float | None = problem.PRIOR_PRECISION,
-    **network: Any,
-) -> keras.Model:
-    """The network with the weights at the end of a run."""
-    return with_weights(args, run, problem.network(precision, **network))
-
-
-def with_weights(args: argparse.Namespace, run: str, model: keras.Model) -> keras.Model:
+def loaded(args: argparse.Namespace, run: str, model: keras.Model) -> keras.Model:
     """Gives a model the weights at the end of a run of one like it."""
     path = weights_file(args, run)
     if not path.exists():

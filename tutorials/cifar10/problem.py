@@ -139,10 +139,14 @@ def set_prior_of_kernels(model: keras.Model, precision: float) -> keras.Model:
     The normalisation behind each takes out its scale, so that under any such prior the function has
     the same distribution.
     """
-    for layer in model.layers:
-        if isinstance(layer, layers.Conv2D):
-            set_prior(layer, precision)
+    for layer in convolutions(model):
+        set_prior(layer, precision)
     return model
+
+
+def convolutions(model: keras.Model) -> list[layers.Conv2D]:
+    """The layers whose scale changes no function."""
+    return [layer for layer in model.layers if isinstance(layer, layers.Conv2D)]
 
 
 def set_prior(layer: layers.Layer, precision: float) -> None:

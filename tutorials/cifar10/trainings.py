@@ -1,4 +1,4 @@
-"""How each method is trained. All go on where they were stopped.
+"""How each method but chains is trained. All go on where they were stopped.
 
 A run leaves its checkpoint in `--savedir`, and in `--results` what it predicts of the test images
 after some epochs (`predictions`).
@@ -22,29 +22,14 @@ from tutorials.cifar10 import problem
 from tutorials.cifar10.answers import (
     LOG,
     NO_MODE,
-    SAMPLERS,
-    Run,
     begin,
     checkpoints_of,
     folder_of,
-    parts,
+    mode_of,
+    run_of,
 )
-from tutorials.cifar10.modes import (
-    at_mode,
-    save_weights,
-    scaled_to_prior,
-    start_of_chain,
-    with_weights,
-)
-from tutorials.cifar10.predictions import (
-    COSTS,
-    Costs,
-    KineticTemperatures,
-    TestPredictions,
-    keep,
-    keep_shifted,
-    note,
-)
+from tutorials.cifar10.modes import at_mode, loaded, save_weights, scaled_to_prior
+from tutorials.cifar10.predictions import COSTS, Costs, TestPredictions, keep, keep_shifted, note
 
 SHAPES = (None, 1, 1, None)
 """Masks of whole channels."""
@@ -70,24 +55,6 @@ def dropout(args: argparse.Namespace) -> None:
     problem.set_prior_of_kernels(model, args.kernel_precision)
     problem.compiled(model, sgd(args))
     trained(model, args, every=10, num_samples=args.S)
-    save_weights(args, model)
-
-
-def snapshots(args: argparse.Namespace) -> None:
-    """SGD goes on from a mode in cycles, and each ends at another (Huang et al. 2017).
-
-    The rate falls by a cosine in each cycle. Prior and dropout are those of the mode.
-    """
-    if args.epochs % args.every:
-        raise ValueError(f"epochs={args.epochs} must be some times every={args.every}")
-    rate = optimizers.CyclicalSchedule(args.learning_rate, args.every * problem.STEPS)
-    optimizer = keras.optimizers.SGD(rate, momentum=0.9, nesterov=True)
-    mode = parts(Run(folder_of(args), vars(args)))[0].settings
-    drop = mode.get("rate", 0.0)
-    model = at_mode(args, dropped=dropped(drop)) if drop else at_mode(args)
-    problem.set_prior_of_kernels(model, mode["kernel_precision"])
-    problem.compiled(model, optimizer)
-    trained(model, args, every=args.every, num_samples=args.S if drop else 0)
     save_weights(args, model)
 
 
@@ -119,23 +86,16 @@ def mean_field(args: argparse.Namespace) -> None:
         model = problem.network(problem.PRIOR_PRECISION)
     else:
         model = scaled_to_prior(at_mode(args), args.kernel_precision)
-    for layer_type, precision in (
-        (keras.layers.Conv2D, args.kernel_precision),
-        (keras.layers.Dense, problem.PRIOR_PRECISION),
-    ):
-        model = tfbdl.to_bayesian(
-            model,
-            num_data=problem.NUM_DATA,
-            prior=precision**-0.5,
-            estimator="flipout",
-            layers=lambda layer, layer_type=layer_type: type(layer) is layer_type,
-        )
+    convolutions = [layer.name for layer in problem.convolutions(model)]
+    random = partial(tfbdl.to_bayesian, num_data=problem.NUM_DATA, estimator="flipout")
+    model = random(model, prior=args.kernel_precision**-0.5, layers=convolutions)
+    model = random(model, prior=problem.PRIOR_SCALE)
     for layer in model.layers:
         for q in getattr(layer, "random_weights", ()):
             sigma = args.sigma * layer.prior.scale
             q.rho.assign(np.full(q.rho.shape, np.log(np.expm1(sigma))))
     if args.start:
-        with_weights(args, args.start, model)
+        loaded(args, args.start, model)
     adam = args.optimizer == "adam"
     problem.compiled(model, keras.optimizers.Adam(falling(args)) if adam else sgd(args))
     trained(model, args, every=10, num_samples=args.S)
@@ -158,12 +118,29 @@ def ivon(args: argparse.Namespace) -> None:
     trained(model, args, every=10, num_samples=args.S, posterior=inference.MeanFieldVI.of)
 
 
+def snapshots(args: argparse.Namespace) -> None:
+    """SGD goes on from a mode in cycles, and each ends at another (Huang et al. 2017).
+
+    The rate falls by a cosine in each cycle. Prior and dropout are those of the mode.
+    """
+    if args.epochs % args.every:
+        raise ValueError(f"epochs={args.epochs} must be some times every={args.every}")
+    rate = optimizers.CyclicalSchedule(args.learning_rate, args.every * problem.STEPS)
+    of_mode = run_of(args).origin.settings
+    has_dropout = "rate" in of_mode
+    around = [dropped(of_mode["rate"])] if has_dropout else []
+    model = loaded(args, mode_of(vars(args)), problem.network(problem.PRIOR_PRECISION, *around))
+    problem.set_prior_of_kernels(model, of_mode["kernel_precision"])
+    problem.compiled(model, keras.optimizers.SGD(rate, momentum=0.9, nesterov=True))
+    trained(model, args, every=args.every, num_samples=args.S if has_dropout else 0)
+    save_weights(args, model)
+
+
 def swag(args: argparse.Namespace) -> None:
     """SGD goes on from a mode at a constant rate, with the prior of the mode."""
     optimizer = keras.optimizers.SGD(args.learning_rate, momentum=0.9, nesterov=True)
-    start = Run(folder_of(args), vars(args)).start
-    assert start is not None
-    model = problem.set_prior_of_kernels(at_mode(args), start.settings["kernel_precision"])
+    precision = run_of(args).origin.settings["kernel_precision"]
+    model = problem.set_prior_of_kernels(at_mode(args), precision)
     problem.compiled(model, optimizer)
     posterior = fitted(inference.SWAG(model, seed=args.number).fit, args)
     keep(folder_of(args), args.epochs, posterior, problem.test_inputs(), args.S)
@@ -201,55 +178,6 @@ def around_mode(
     note(folder_of(args) / COSTS, args.epochs, round(time.process_time() - begun, 1))
     keep(folder_of(args), args.epochs, posterior, problem.test_inputs(), args.S)
     return posterior
-
-
-def sampler(args: argparse.Namespace) -> None:
-    """A chain of SGLD, SGHMC, or either preconditioned, from the mode of its number.
-
-    With `--start` it goes on where another chain has ended, under a number of its own, so that a
-    long chain is made in parts, of which the weights at their ends are all that is handed on.
-
-    Chains of several numbers start at as many members of the ensemble (`modes.start_of_chain`: with
-    priors of their kernels' sizes, at the rates that trained them). They do with mini-batches what
-    MCLMC from an ensemble does with all data, each step of which would be an epoch.
-
-    The rate is constant, or with `--cyclical` falls to 0 by a cosine before each sample, with noise
-    at every step (SGHMC CLR of Izmailov et al.). It is that of a mean loss: a step on the sum over
-    the data, as published, is to be multiplied by their number; the rates of preconditioned
-    samplers are the same in both. Preconditioned SGHMC has one mass for each weight tensor here
-    (layerwise), where the published one, as SGLD here, has one for each weight.
-    """
-    samples, rest = divmod(args.epochs - args.burn_in, args.every)
-    if samples < 1 or rest:
-        raise ValueError(
-            f"epochs={args.epochs} must be burn_in={args.burn_in} and some times every={args.every}"
-        )
-    if args.cyclical and args.burn_in % args.every:
-        raise ValueError(f"burn_in={args.burn_in} must be some times every={args.every}")
-    keras.utils.set_random_seed(args.number)
-    rate, cycle = args.learning_rate, args.every if args.cyclical else None
-    if cycle:
-        rate = optimizers.CyclicalSchedule(rate, cycle * problem.STEPS, exploration=0.0)
-    kind = getattr(optimizers, SAMPLERS[args.command])
-    has_momentum = issubclass(kind, optimizers.SGHMC)
-    optimizer = kind(
-        rate,
-        num_data=problem.NUM_DATA,
-        temperature=args.temperature,
-        seed=args.number,
-        **({"momentum": args.momentum} if has_momentum else {}),
-    )
-    model = problem.compiled(start_of_chain(args), optimizer)
-    chain = inference.SGMCMC(model, start=args.burn_in, every=args.every, seed=args.number)
-    folder = folder_of(args)
-    each: list[keras.callbacks.Callback] = [
-        TestPredictions(problem.test_inputs(), folder, args.every, start=args.burn_in)
-    ]
-    if has_momentum:
-        each.append(KineticTemperatures(folder, cycle))
-    fitted(chain.fit, args, *each)
-    keep_shifted(folder, args.epochs, chain, args.S)
-    save_weights(args, model)
 
 
 def dropped(rate: float) -> problem.Dropped:
