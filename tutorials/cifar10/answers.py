@@ -136,7 +136,7 @@ class Run(NamedTuple):
         return [Answer(*self.spent(epoch), said) for epoch, said in kept(self.folder).items()]
 
     def sampled(self) -> list[Answer]:
-        """Those that averages over epochs take; of a mode the last."""
+        """The answers that averages over epochs take; a mode gives its last alone."""
         return self.answers()[0 if self.settings["command"] in AVERAGED else -1 :]
 
 
@@ -270,7 +270,7 @@ def samples(run: Run) -> list[Answer]:
 def parts(run: Run) -> list[Run]:
     """The runs that make the chain that ends with this one, the first first.
 
-    Of snapshots the mode where they start is one, too.
+    The mode where snapshots start is one of theirs.
     """
     goes_on = run.settings.get("start") or run.settings["command"] == "snapshots"
     before = run.start if goes_on else None
