@@ -21,7 +21,7 @@ from imports import ROOT
 
 DURATIONS = ROOT / "tests" / "durations.json"
 SLOW = ROOT / "tests" / "slow.txt"
-LIMIT = 0.8
+LIMIT = 0.6
 """Seconds from which on a test is slow, where two threads share a core."""
 ALWAYS = 1 / 3
 """Share of the tests of a file, the quickest, that are never slow: `make test` asks every file."""
