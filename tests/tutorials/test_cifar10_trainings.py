@@ -102,6 +102,26 @@ class TrainingsTest(parameterized.TestCase):
                     np.log1p(np.exp(q.rho)), 0.5 * layer.prior.scale, rtol=1e-5
                 )
 
+    def test_curvatures_of_ivon_begin_with_the_sigma_that_is_asked(self) -> None:
+        with mock.patch.object(trainings, "trained") as trained:
+            self.run_command("ivon", "--name", "wide", "--sigma", "0.5", "--beta_2", "0.99")
+        (model, _), _ = trained.call_args
+        model.optimizer.build(model.trainable_variables)
+        for variable in model.trainable_variables:
+            sigma = model.optimizer.stddev(variable)
+            np.testing.assert_allclose(sigma, np.full(sigma.shape, 0.5 * 5**-0.5), rtol=1e-5)
+        self.assertEqual(model.optimizer.beta_2, 0.99)
+
+    def test_all_kernels_of_concrete_dropout_have_the_prior_that_is_asked(self) -> None:
+        with mock.patch.object(trainings, "trained") as trained:
+            self.run_command("concrete_dropout", "--name", "narrow", "--kernel_precision", "50")
+        (model, _), _ = trained.call_args
+        plain, *_ = problem.convolutions(model)
+        for weight in plain.trainable_variables:
+            self.assertAlmostEqual(float(weight.regularizer(ONE)), 0.5 * 50 / NUM_DATA)
+        (dropped,) = (q for q in model.layers if isinstance(q, layers.ConcreteDropout))
+        self.assertAlmostEqual(dropped.lengthscale, 50**0.5)
+
     @parameterized.parameters("map", "mc_dropout")
     def test_kernels_have_the_prior_that_is_asked(self, command: str) -> None:
         with mock.patch.object(trainings, "trained") as trained:
@@ -204,11 +224,11 @@ class TrainingsTest(parameterized.TestCase):
 
     @parameterized.parameters(
         ("mc_dropout", ("--epochs", "30")),
-        ("concrete_dropout", ("--epochs", "30", "--learning_rate", "0.3")),
+        ("concrete_dropout", ("--epochs", "30")),
         ("mean_field", ("--epochs", "5")),
         ("swag", ("--epochs", "5")),
         ("mean_field", ("--mode", "none", "--optimizer", "sgd", *OF_NO_MODE)),
-        ("ivon", ("--epochs", "5", "--learning_rate", "0.03")),
+        ("ivon", ("--epochs", "30", "--learning_rate", "0.3")),
         ("laplace", ()),
         ("laplace_all", ()),
         ("sghmc", ("--epochs", "20", "--burn_in", "2", "--momentum", "0.9")),

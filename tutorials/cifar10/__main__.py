@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Collection
 
 os.environ["TFBDL_QUIET"] = "1"
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # some processors have it off: twice as fast
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -46,6 +48,81 @@ FUNCTIONS = {
     **{name: function for name, (function, _, _) in COMMANDS.items()},
     "report": report.report,
 }
+TRAINED = [name for name, (_, _, rate) in COMMANDS.items() if rate]
+CHAINS = [name for name, (function, _, _) in COMMANDS.items() if function is chains.sampler]
+OPTIONS: tuple[tuple[Collection[str], str, dict[str, Any]], ...] = (
+    (COMMANDS, "--number", {"type": int, "default": 0, "help": "of the run, and its seed"}),
+    (COMMANDS, "--name", {"help": "of its folder and row; by default of the command"}),
+    (COMMANDS, "--S", {"type": int, "default": 20, "help": "functions drawn in predictions"}),
+    (TRAINED, "--epochs", {"type": int, "help": "passes over the data"}),
+    (TRAINED, "--learning_rate", {"type": float, "help": "at its highest"}),
+    (
+        FROM_MODES,
+        "--mode",
+        {
+            "default": "map",
+            "help": "the folder where it starts, without its number; mean_field knows "
+            f"{NO_MODE}, too",
+        },
+    ),
+    (
+        ("map", "mc_dropout", "concrete_dropout", "mean_field"),
+        "--kernel_precision",
+        {
+            "type": float,
+            "default": problem.PRIOR_PRECISION,
+            "help": "of the prior of convolutions, whose scale changes no function",
+        },
+    ),
+    (
+        ("mean_field", "ivon"),
+        "--sigma",
+        {"type": float, "default": 0.02, "help": "at the beginning, of the prior's"},
+    ),
+    (
+        ("ivon",),
+        "--beta_2",
+        {"type": float, "default": 0.9999, "help": "how long curvatures remember"},
+    ),
+    (
+        ("mean_field",),
+        "--optimizer",
+        {
+            "choices": ("adam", "sgd"),
+            "default": "adam",
+            "help": f"sgd: for `--mode {NO_MODE}`",
+        },
+    ),
+    (("mc_dropout",), "--rate", {"type": float, "default": 0.1, "help": "of dropout"}),
+    (("snapshots",), "--every", {"type": int, "default": 15, "help": "epochs of a cycle"}),
+    (
+        ("mean_field", *CHAINS),
+        "--start",
+        {"help": "the run that it goes on behind; by default it begins at a mode"},
+    ),
+    (CHAINS, "--burn_in", {"type": int, "default": 10, "help": "epochs without samples"}),
+    (CHAINS, "--every", {"type": int, "default": 1, "help": "epochs between two samples"}),
+    (
+        CHAINS,
+        "--cyclical",
+        {"action": "store_true", "help": "whether the rate falls before each sample"},
+    ),
+    (
+        CHAINS,
+        "--temperature",
+        {
+            "type": float,
+            "default": 1.0,
+            "help": "of the noise that is made, beside which mini-batches make some",
+        },
+    ),
+    (
+        ("sghmc", "preconditioned_sghmc"),
+        "--momentum",
+        {"type": float, "default": 0.95, "help": "in [0, 1)"},
+    ),
+)
+"""Which commands have which flag; epochs and learning rates are those of `COMMANDS`."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,67 +145,15 @@ def parser() -> argparse.ArgumentParser:
         help="for records, predictions and last weights of runs, tables and figures",
     )
     subparsers = parser.add_subparsers(dest="command", required=True)
-
-    def add(name: str) -> argparse.ArgumentParser:
-        return subparsers.add_parser(name, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-
-    for name, (function, epochs, rate) in COMMANDS.items():
-        command = add(name)
-        command.add_argument("--number", type=int, default=0, help="of the run, and its seed")
-        command.add_argument("--name", help="of its folder and row; by default of the command")
-        command.add_argument("--S", type=int, default=20, help="functions drawn in predictions")
-        if rate is None:
-            command.set_defaults(epochs=epochs)
-        else:
-            command.add_argument("--epochs", type=int, default=epochs, help="passes over the data")
-            command.add_argument("--learning_rate", type=float, default=rate, help="at its highest")
-        if name in FROM_MODES:
-            command.add_argument(
-                "--mode",
-                default="map",
-                help="the folder where it starts, without its number"
-                + (f"; {NO_MODE}: at none" if name == "mean_field" else ""),
-            )
-        if name in ("map", "mc_dropout", "mean_field"):
-            command.add_argument(
-                "--kernel_precision",
-                type=float,
-                default=problem.PRIOR_PRECISION,
-                help="of the prior of convolutions, whose scale changes no function",
-            )
-        if name == "mean_field":
-            command.add_argument(
-                "--sigma", type=float, default=0.02, help="at the beginning, of the prior's"
-            )
-            command.add_argument(
-                "--optimizer",
-                choices=("adam", "sgd"),
-                default="adam",
-                help=f"sgd: for `--mode {NO_MODE}`",
-            )
-        if name == "mc_dropout":
-            command.add_argument("--rate", type=float, default=0.1, help="of dropout")
-        if name == "snapshots":
-            command.add_argument("--every", type=int, default=15, help="epochs of a cycle")
-        if name == "mean_field" or function is chains.sampler:
-            command.add_argument(
-                "--start", help="the run that it goes on behind; by default it begins at a mode"
-            )
-        if function is chains.sampler:
-            command.add_argument("--burn_in", type=int, default=10, help="epochs without samples")
-            command.add_argument("--every", type=int, default=1, help="epochs between two samples")
-            command.add_argument(
-                "--cyclical", action="store_true", help="whether the rate falls before each sample"
-            )
-            command.add_argument(
-                "--temperature",
-                type=float,
-                default=1.0,
-                help="of the noise that is made, beside which mini-batches make some",
-            )
-        if name.endswith("sghmc"):
-            command.add_argument("--momentum", type=float, default=0.95, help="in [0, 1)")
-    add("report")
+    for name, (_, epochs, rate) in COMMANDS.items():
+        command = subparsers.add_parser(
+            name, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
+        for commands_of, flag, settings in OPTIONS:
+            if name in commands_of:
+                command.add_argument(flag, **settings)
+        command.set_defaults(epochs=epochs, **({"learning_rate": rate} if rate else {}))
+    subparsers.add_parser("report")
     return parser
 
 

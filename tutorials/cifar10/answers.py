@@ -36,7 +36,7 @@ SAMPLERS = {
 """Commands of chains, and what is theirs in `tfbdl.optimizers`."""
 AVERAGED = (*SAMPLERS, "snapshots")
 """Commands of what is averaged over epochs."""
-FROM_MODES = ("snapshots", "mean_field", "ivon", "swag", "laplace", "laplace_all", *SAMPLERS)
+FROM_MODES = ("snapshots", "mean_field", "swag", "laplace", "laplace_all", *SAMPLERS)
 """Commands that start at a mode of their number."""
 NO_MODE = "none"
 """The mode of what could start at one, and does not."""

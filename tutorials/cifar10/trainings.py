@@ -64,10 +64,11 @@ def concrete_dropout(args: argparse.Namespace) -> None:
     around = partial(
         layers.ConcreteDropout,
         num_data=problem.NUM_DATA,
-        lengthscale=problem.PRIOR_PRECISION**0.5,
+        lengthscale=args.kernel_precision**0.5,
         temperature=2 / 3,
     )
     model = problem.network(problem.PRIOR_PRECISION, around)
+    problem.set_prior_of_kernels(model, args.kernel_precision)
     problem.compiled(model, sgd(args))
     trained(model, args, every=10, num_samples=args.S)
 
@@ -103,19 +104,24 @@ def mean_field(args: argparse.Namespace) -> None:
 
 
 def ivon(args: argparse.Namespace) -> None:
-    """Mean-field inference by IVON from a mode, of all weights."""
-    model = scaled_to_prior(at_mode(args, precision=None))
-    sigma = 0.1 * problem.PRIOR_SCALE
+    """Mean-field inference of all weights by IVON, from no mode, as its authors train.
+
+    Its curvatures begin where sigma is a small part of the prior's.
+    """
+    keras.utils.set_random_seed(args.number)
+    model = problem.network()
+    sigma = args.sigma * problem.PRIOR_SCALE
     optimizer = optimizers.IVON(
-        falling(args),
+        rising_and_falling(args),
         num_data=problem.NUM_DATA,
         prior=problem.PRIOR_SCALE,
-        beta_2=1 - 1 / (2 * problem.STEPS),  # curvatures forget within two epochs
+        beta_2=args.beta_2,
         initial_hessian=(sigma**-2 - problem.PRIOR_PRECISION) / problem.NUM_DATA,
         seed=args.number,
     )
     problem.compiled(model, optimizer)
     trained(model, args, every=10, num_samples=args.S, posterior=inference.MeanFieldVI.of)
+    save_weights(args, model)
 
 
 def snapshots(args: argparse.Namespace) -> None:
@@ -191,15 +197,21 @@ def dropped(rate: float) -> problem.Dropped:
 
 
 def sgd(args: argparse.Namespace) -> keras.optimizers.Optimizer:
-    """SGD with Nesterov momentum; its rate rises for an epoch, and falls to 0."""
+    """SGD with Nesterov momentum."""
+    return keras.optimizers.SGD(rising_and_falling(args), momentum=0.9, nesterov=True)
+
+
+def rising_and_falling(
+    args: argparse.Namespace,
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """A rate that rises for an epoch, and falls to 0 by a cosine."""
     steps = problem.STEPS * args.epochs
-    rate = keras.optimizers.schedules.CosineDecay(
+    return keras.optimizers.schedules.CosineDecay(
         args.learning_rate / 10,
         steps - problem.STEPS,
         warmup_target=args.learning_rate,
         warmup_steps=problem.STEPS,
     )
-    return keras.optimizers.SGD(rate, momentum=0.9, nesterov=True)
 
 
 def falling(args: argparse.Namespace) -> keras.optimizers.schedules.LearningRateSchedule:
