@@ -14,7 +14,7 @@ from tfbdl.data import (
     cifar10_hmc_probabilities,
     cifar10_human_counts,
 )
-from tfbdl.data.cifar10 import IMAGES, SIZES
+from tfbdl.data.cifar10 import IMAGES, PIXELS, SIZES
 
 HAS_FILES = Path(os.environ.get("TFBDL_DATA", "none"), "cifar10", IMAGES).is_file()
 SMALL = {"train": 3, "test": 2}
@@ -53,6 +53,25 @@ class MadeFilesTest(TemporaryFolderTestCase):
     def by_environment(self) -> tuple[Any, ...]:
         os.environ["TFBDL_DATA"] = str(self.folder / "cifar10")
         return cifar10()
+
+    def test_pixels_are_read_before_jpeg_files(self) -> None:
+        archive(self.folder / "cifar10")
+        rng = np.random.default_rng(0)
+        arrays = {
+            "x_train": rng.integers(0, 256, (3, 32, 32, 3), "uint8"),
+            "y_train": np.array([9, 0, 4], "uint8"),
+            "x_test": rng.integers(0, 256, (2, 32, 32, 3), "uint8"),
+            "y_test": np.array([7, 7], "uint8"),
+        }
+        np.savez(self.folder / "cifar10" / PIXELS, **arrays)
+        actual = cifar10(directory=self.folder)._asdict()
+        for name, expected in arrays.items():
+            np.testing.assert_array_equal(actual[name], expected)
+        self.assertEqual(actual["y_train"].dtype, np.int32)
+        np.savez(self.folder / PIXELS, **{**arrays, "y_test": np.array([7, 10], "uint8")})
+        (self.folder / "cifar10" / PIXELS).unlink()
+        with self.assertRaisesRegex(DataError, "has classes above 9"):
+            cifar10(directory=self.folder)
 
     def test_other_files_are_refused(self) -> None:
         for changes, words in (

@@ -1,13 +1,13 @@
 """CIFAR-10, with what an HMC run and what people say of its test images.
 
-The images are read from JPEG files in one archive, or from Keras' own copy. The class probabilities
-of Hamiltonian Monte Carlo are those of Izmailov et al. (2021), the people's answers CIFAR-10H of
-Peterson et al. (2019).
+The images are read from an archive of pixels, one of JPEG files, or Keras' own copy. The class
+probabilities of Hamiltonian Monte Carlo are those of Izmailov et al. (2021), the people's answers
+CIFAR-10H of Peterson et al. (2019).
 """
 
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,11 +15,13 @@ import numpy as np
 
 from tfbdl import arguments
 from tfbdl.data.errors import DataError
+from tfbdl.data.npz import read_npz
 
 CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
     *("dog", "frog", "horse", "ship", "truck"),
 )
+PIXELS = "cifar10.npz"
 IMAGES = "cifar10_jpeg.npz"
 SHAPE = (32, 32, 3)
 SIZES = {"train": 50_000, "test": 10_000}
@@ -48,12 +50,14 @@ def cifar10(*, directory: str | os.PathLike[str] | None = None) -> CIFAR10:
     """Loads CIFAR-10.
 
     Args:
-        directory: the folder of `cifar10_jpeg.npz` (arrays `x_train`, `x_test` of the bytes of all
-            JPEG files, `x_train_offsets`, `x_test_offsets` where each begins and the last ends,
-            `y_train`, `y_test`), or one with it in a subfolder `cifar10`. By default the
-            environment variable `TFBDL_DATA` says where; if it is unset, Keras' copy is read,
-            which Keras downloads. JPEG files are not bit for bit the original pixels, and their
-            training images may stand in another order.
+        directory: the folder of `cifar10.npz` (uint8 arrays `x_train`, `y_train`, `x_test`,
+            `y_test`: the original pixels, in the original order) or, if that is missing,
+            `cifar10_jpeg.npz` (arrays `x_train`, `x_test` of the bytes of all JPEG files,
+            `x_train_offsets`, `x_test_offsets` where each begins and the last ends, `y_train`,
+            `y_test`), or one with it in a subfolder `cifar10`. By default the environment variable
+            `TFBDL_DATA` says where; if it is unset, Keras' copy is read, which Keras downloads.
+            JPEG files are not bit for bit the original pixels (some 6 of 255 levels away), and
+            their training images may stand in another order.
 
     Returns:
         Images and classes; see `CIFAR10`.
@@ -64,7 +68,9 @@ def cifar10(*, directory: str | os.PathLike[str] | None = None) -> CIFAR10:
     """
     if directory is None and not os.environ.get("TFBDL_DATA"):
         return _of_keras()
-    path = _find(IMAGES, directory)
+    path = _find((PIXELS, IMAGES), directory)
+    if path.name == PIXELS:
+        return _of_pixels(path)
     parts = []
     for name, size in SIZES.items():
         files, offsets, labels = _read(
@@ -113,7 +119,7 @@ def cifar10_human_counts(*, directory: str | os.PathLike[str] | None = None) -> 
 
 
 def _table(name: str, kinds: str, directory: str | os.PathLike[str] | None) -> np.ndarray:
-    path = _find(name, directory)
+    path = _find((name,), directory)
     try:
         table = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -125,17 +131,32 @@ def _table(name: str, kinds: str, directory: str | os.PathLike[str] | None) -> n
     return table
 
 
-def _find(name: str, directory: str | os.PathLike[str] | None) -> Path:
+def _find(names: Sequence[str], directory: str | os.PathLike[str] | None) -> Path:
+    """The first file of those names that there is; the last of them is asked for."""
     source, directory = "directory", arguments.optional(arguments.path, "directory", directory)
     if directory is None:
         source, directory = "TFBDL_DATA", os.environ.get("TFBDL_DATA")
+    *_, asked = names
     if not directory:
-        raise DataError(f"TFBDL_DATA is not set: make it the folder that holds cifar10/{name}")
+        raise DataError(f"TFBDL_DATA is not set: make it the folder that holds cifar10/{asked}")
     root = Path(os.path.expanduser(directory))
-    for path in (root / "cifar10" / name, root / name):
-        if path.is_file():
-            return path
-    raise DataError(f"{source}={os.fspath(directory)!r} has no cifar10/{name}; put it there")
+    for name in names:
+        for path in (root / "cifar10" / name, root / name):
+            if path.is_file():
+                return path
+    raise DataError(f"{source}={os.fspath(directory)!r} has no cifar10/{asked}; put it there")
+
+
+def _of_pixels(path: Path) -> CIFAR10:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for part, size in SIZES.items():
+        shapes |= {f"x_{part}": (size, *SHAPE), f"y_{part}": (size,)}
+    arrays = read_npz(path, shapes)
+    for part in SIZES:
+        if arrays[f"y_{part}"].max() >= len(CLASSES):
+            raise DataError(f"{path} has classes above {len(CLASSES) - 1}; replace it")
+        arrays[f"y_{part}"] = arrays[f"y_{part}"].astype(np.int32)
+    return CIFAR10(**arrays)
 
 
 def _read(path: Path, extract: Callable[[Any], T]) -> T:
