@@ -1,6 +1,6 @@
 """The lecture's table on its own experiment: how near are methods to HMC on CIFAR-10?
 
-    export TFBDL_DATA=...                                  # holds cifar10/
+    export TFBDL_DATA=...                                  # holds cifar10/ (see `pixels`)
     python -m tutorials.cifar10 map --number 0             # modes: the members of the ensemble
     python -m tutorials.cifar10 sghmc --number 0           # a chain from that mode
     python -m tutorials.cifar10 report                     # of all runs that there are

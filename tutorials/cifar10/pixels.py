@@ -51,7 +51,7 @@ def write_pixels(args: argparse.Namespace) -> None:
         arrays |= {f"x_{part}": x, f"y_{part}": y}
     folder = args.data / "cifar10"
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / PIXELS, lambda file: np.savez(file, **arrays))
+    write_whole(folder / PIXELS, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
 
 def pixels(path: Path) -> np.ndarray:
