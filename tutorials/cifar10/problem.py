@@ -27,7 +27,7 @@ from tfbdl.likelihoods import Categorical
 
 NUM_DATA = 40_960
 FIRST_CLASSES = (6, 9, 9, 4, 1, 1, 2, 7, 8, 3)
-"""Those of the training images in their original order."""
+"""The first of the training images have these in their original order."""
 PRIOR_PRECISION = 5.0
 PRIOR_SCALE = PRIOR_PRECISION**-0.5
 BATCH_SIZE = 80
