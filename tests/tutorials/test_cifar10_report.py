@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tutorials.cifar10 import answers, people, predictions, problem, report, shift
+from tutorials.cifar10 import answers, limits, people, predictions, problem, report, shift
 
 N, M = 60, 40
 RNG = np.random.default_rng(0)
@@ -171,6 +172,21 @@ def test_scores_by_their_definitions() -> None:
     assert agreement == np.mean(p[:M].argmax(1) == HMC.argmax(1))
     np.testing.assert_allclose(distance, 0.5 * np.abs(p[:M] - HMC).sum(1).mean(), rtol=1e-5)
     np.testing.assert_allclose(nll, -np.log(p[np.arange(N), Y]).mean(), rtol=1e-5)
+
+
+def test_what_members_have_in_common(made: dict[str, Any]) -> None:
+    """The formula is exact for the members at hand; D is the mean over pairs."""
+    members = made["modes"]
+    one, two = limits.squared_distances([p[:M] for p in members], HMC)
+    differences = [p[:M] - HMC for p in members]
+    pairs = [(a * b).sum(1).mean() for a, b in itertools.permutations(differences, 2)]
+    np.testing.assert_allclose(two, np.mean(pairs), rtol=1e-5)
+    together = np.square(np.mean(differences, axis=0)).sum(1).mean()
+    np.testing.assert_allclose(two + (one - two) / 3, together, rtol=1e-5)
+    _, _, *rows = limits.table(answers.groups(made["results"]), HMC)
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    assert [row[:2] for row in cells] == [["MAP", "3"], ["SWAG", "2"]]
+    np.testing.assert_allclose([float(c) for c in cells[0][2:]], [one, together, two], atol=1e-4)
 
 
 def test_people_by_loops() -> None:
