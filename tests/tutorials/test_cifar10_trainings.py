@@ -22,6 +22,7 @@ from tutorials.cifar10 import answers, chains, modes, predictions, problem, trai
 
 NUM_DATA = 160
 OF_NO_MODE = ("--name", "anew", "--epochs", "30", "--learning_rate", "0.03", "--sigma", "0.1")
+MODE = ("map", "--epochs", "30", "--learning_rate", "0.3", "--kernel_precision", "5")
 ONE = np.ones(1, np.float32)
 
 
@@ -61,7 +62,7 @@ class TrainingsTest(parameterized.TestCase):
             ),
         ):
             contexts.enter_context(patch)
-        cls.run_command("map", "--epochs", "30", "--learning_rate", "0.3")
+        cls.run_command(*MODE)
 
     @classmethod
     def run_command(cls, command: str, *flags: str) -> dict[int, np.ndarray]:
@@ -185,16 +186,15 @@ class TrainingsTest(parameterized.TestCase):
     def test_predictions_are_not_overwritten_where_checkpoints_are_gone(self) -> None:
         before = predictions.kept(self.results / "map_0")[30].p
         elsewhere = ("--savedir", str(self.folder / "gone"), "--results", str(self.results))
-        again = ("map", "--epochs", "30", "--learning_rate", "0.3")
         with self.assertRaisesRegex(FileExistsError, "map_0 has predictions, .* no checkpoint"):
-            script.FUNCTIONS["map"](script.parser().parse_args([*elsewhere, *again]))
+            script.FUNCTIONS["map"](script.parser().parse_args([*elsewhere, *MODE]))
         np.testing.assert_array_equal(predictions.kept(self.results / "map_0")[30].p, before)
 
     def test_a_run_keeps_what_it_began_with(self) -> None:
         """It is refused with other flags, and wrong flags leave nothing."""
         before = (self.results / "map_0" / "run.json").read_text()
         with self.assertRaisesRegex(ValueError, "map_0 holds a run with --learning_rate 0.3, not"):
-            self.run_command("map", "--epochs", "30", "--learning_rate", "0.2")
+            self.run_command(*MODE, "--learning_rate", "0.2")
         self.assertEqual((self.results / "map_0" / "run.json").read_text(), before)
         wrong = (
             ("--epochs", "10", "--burn_in", "10"),

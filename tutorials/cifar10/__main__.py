@@ -70,7 +70,7 @@ OPTIONS: tuple[tuple[Collection[str], str, dict[str, Any]], ...] = (
         "--kernel_precision",
         {
             "type": float,
-            "default": problem.PRIOR_PRECISION,
+            "default": problem.KERNEL_PRECISION,
             "help": "of the prior of convolutions, whose scale changes no function",
         },
     ),

@@ -30,6 +30,8 @@ FIRST_CLASSES = (6, 9, 9, 4, 1, 1, 2, 7, 8, 3)
 """The first of the training images have these in their original order."""
 PRIOR_PRECISION = 5.0
 PRIOR_SCALE = PRIOR_PRECISION**-0.5
+KERNEL_PRECISION = 60.0
+"""The precision of the prior of kernels, which SGD turns the faster the shorter they are."""
 BATCH_SIZE = 80
 STEPS = NUM_DATA // BATCH_SIZE
 """Steps in an epoch."""
