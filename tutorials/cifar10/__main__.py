@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from tutorials import commands
 from tutorials.cifar10 import chains, problem, report, trainings
-from tutorials.cifar10.answers import FROM_MODES, NO_MODE
+from tutorials.cifar10.answers import FROM_MODES, NO_MODE, SAMPLERS
 
 COMMANDS = {
     "map": (trainings.mode, 20, 0.1),
@@ -49,7 +49,6 @@ FUNCTIONS = {
     "report": report.report,
 }
 TRAINED = [name for name, (_, _, rate) in COMMANDS.items() if rate]
-CHAINS = [name for name, (function, _, _) in COMMANDS.items() if function is chains.sampler]
 OPTIONS: tuple[tuple[Collection[str], str, dict[str, Any]], ...] = (
     (COMMANDS, "--number", {"type": int, "default": 0, "help": "of the run, and its seed"}),
     (COMMANDS, "--name", {"help": "of its folder and row; by default of the command"}),
@@ -96,19 +95,19 @@ OPTIONS: tuple[tuple[Collection[str], str, dict[str, Any]], ...] = (
     (("mc_dropout",), "--rate", {"type": float, "default": 0.1, "help": "of dropout"}),
     (("snapshots",), "--every", {"type": int, "default": 15, "help": "epochs of a cycle"}),
     (
-        ("mean_field", *CHAINS),
+        ("mean_field", *SAMPLERS),
         "--start",
         {"help": "the run that it goes on behind; by default it begins at a mode"},
     ),
-    (CHAINS, "--burn_in", {"type": int, "default": 10, "help": "epochs without samples"}),
-    (CHAINS, "--every", {"type": int, "default": 1, "help": "epochs between two samples"}),
+    (SAMPLERS, "--burn_in", {"type": int, "default": 10, "help": "epochs without samples"}),
+    (SAMPLERS, "--every", {"type": int, "default": 1, "help": "epochs between two samples"}),
     (
-        CHAINS,
+        SAMPLERS,
         "--cyclical",
         {"action": "store_true", "help": "whether the rate falls before each sample"},
     ),
     (
-        CHAINS,
+        SAMPLERS,
         "--temperature",
         {
             "type": float,
