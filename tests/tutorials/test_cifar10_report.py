@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tutorials.cifar10 import answers, limits, people, predictions, problem, report, shift
+from tutorials.cifar10 import answers, goals, limits, people, predictions, problem, report, shift
 
 N, M = 60, 40
 RNG = np.random.default_rng(0)
@@ -112,6 +112,57 @@ def test_members_count_when_they_have_ended(made: dict[str, Any]) -> None:
     assert len(answers.curves(made["results"])["deep ensemble"]) == 3
 
 
+def test_several_kinds_take_turns(made: dict[str, Any]) -> None:
+    """Members are trainings that have ended and began at no other: no chain, no SWAG."""
+    results, given = made["results"], [some() for _ in range(3)]
+    leave(results, ("mc_dropout", 0), {3: given[0]}, [1.0] * 3)
+    leave(results, ("mc_dropout", 1), {3: some()}, [1.0] * 3, epochs=4)
+    leave(results, ("mean_field", 0), {1: some()}, [1.0], mode=answers.NO_MODE)
+    leave(results, ("mean_field", 1), {2: given[1]}, [1.0] * 2, start="mean_field_0")
+    leave(results, ("mean_field", 2), {1: some()}, [1.0])
+    ensembles = dict(answers.ensembles(results))
+    assert [run.folder.name for run in ensembles[answers.MIXED]] == [
+        "map_0",
+        "mc_dropout_0",
+        "mean_field_1",
+        "map_1",
+        "map_2",
+    ]
+    assert list(ensembles) == ["deep ensemble", "MultiSWAG", answers.MIXED]
+    curve = answers.curves(results)[answers.MIXED]
+    assert [a.epochs for a in curve] == [4, 7, 10, 14, 18]
+    members = [made["modes"][0], given[0], given[1]]
+    np.testing.assert_allclose(curve[2].said.p, np.mean(members, axis=0), atol=1e-6)
+
+
+def test_goals_by_hand() -> None:
+    """The cheapest answer that reaches both numbers, or what lacks least within the epochs."""
+    classes = HMC.argmax(1)
+
+    def at(agreement: float, epochs: int, sure: float = 1.0) -> answers.Answer:
+        """Agrees on the first images, at a total variation that can be counted."""
+        said = np.where(np.arange(M) < agreement * M, classes, (classes + 1) % 10)
+        p = np.full((N, 10), (1 - sure) / 9)
+        p[np.arange(M), said] = sure
+        return answers.Answer(epochs, 1.0, predictions.Predicted(p, np.zeros(N)))
+
+    hmc = np.eye(10)[classes]
+    curves = {"a": [at(0.8, 20), at(0.95, 40), at(0.95, 60)], "b": [at(1.0, 50, 0.8)]}
+
+    def best(*goal: Any) -> Any:
+        return goals.nearest(curves, hmc, goals.Goal("some", *goal))
+
+    assert best(0.95, 0.05 + 1e-6)[:3] == (0.0, "a", 40)
+    assert best(0.95, 0.21, 30)[1:3] == ("a", 20)
+    lacking = best(0.9, 0.1, 30)
+    assert (lacking.method, lacking.epochs) == ("a", 20)
+    np.testing.assert_allclose(lacking[0::3], (1.0, 0.8), rtol=1e-5)
+    assert best(0.98, 0.21)[:3] == (0.0, "b", 50)
+    assert best(0.98, 0.1, 100, "b")[1:3] == ("b", 50)
+    assert best(0.98, 0.1, 10) is None
+    assert best(0.98, 0.1, 100, "c") is None
+
+
 def test_chains_are_means_over_what_they_keep(made: dict[str, Any]) -> None:
     """With what their modes have cost; one that has come less far counts with all it has."""
     results, (first, second) = made["results"], made["chains"]
@@ -183,9 +234,9 @@ def test_what_members_have_in_common(made: dict[str, Any]) -> None:
     np.testing.assert_allclose(two, np.mean(pairs), rtol=1e-5)
     together = np.square(np.mean(differences, axis=0)).sum(1).mean()
     np.testing.assert_allclose(two + (one - two) / 3, together, rtol=1e-5)
-    _, _, *rows = limits.table(answers.groups(made["results"]), HMC)
+    _, _, *rows = limits.table(answers.ensembles(made["results"]), HMC)
     cells = [row.strip("| ").split(" | ") for row in rows]
-    assert [row[:2] for row in cells] == [["MAP", "3"], ["SWAG", "2"]]
+    assert [row[:2] for row in cells] == [["deep ensemble", "3"], ["MultiSWAG", "2"]]
     np.testing.assert_allclose([float(c) for c in cells[0][2:]], [one, together, two], atol=1e-4)
 
 
@@ -256,7 +307,7 @@ def test_the_report(made: dict[str, Any]) -> None:
         assert file["p"].dtype == file["expected_entropy"].dtype == np.float16
     made_files = {p.name for p in made["results"].glob("*")}
     figures = {"approach.png", "between.png", "people.png", "shift.png"}
-    assert figures | {"people.md", "shift.md"} <= made_files
+    assert figures | {"people.md", "shift.md", "goals.md", "limits.md"} <= made_files
     accuracies = (made["results"] / "shift.md").read_text().splitlines()[6].split("|")[2:7]
     expected = [
         np.mean([np.mean(p[i].argmax(1) == Y) for p in of_kinds.values()]) for i in range(5)

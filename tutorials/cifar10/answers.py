@@ -61,6 +61,7 @@ OF_SEVERAL = {
     "mc_dropout": "ensemble of MC dropout",
     "swag": "MultiSWAG",
 }
+MIXED = "ensemble of several kinds"
 
 
 class Answer(NamedTuple):
@@ -120,6 +121,11 @@ class Run(NamedTuple):
         """The training to which it goes back, which started at no other."""
         start = self.start
         return start.origin if start else self
+
+    @property
+    def is_afresh(self) -> bool:
+        """Whether it is a training that began at no other, in all its parts."""
+        return self.origin.settings["command"] == self.settings["command"]
 
     def spent(self, epochs: int) -> tuple[int, float]:
         """Epochs and hours after so many of its own, with those of all that led to its start."""
@@ -218,25 +224,33 @@ def groups(results: Path) -> Iterator[list[Run]]:
         yield list(group)
 
 
+def ensembles(results: Path) -> Iterator[tuple[str, list[Run]]]:
+    """The members of each ensemble, which have ended: of one name, and of several kinds.
+
+    The latter has all trainings that began at no other, one of each name in turn.
+    """
+    kinds = [[run for run in ends(group) if run.has_ended] for group in groups(results)]
+    for kind in kinds:
+        if len(kind) > 1 and kind[0].settings["command"] in OF_SEVERAL:
+            yield kind[0].method_of_several, kind
+    afresh = [[run for run in kind if run.is_afresh] for kind in kinds]
+    if sum(map(bool, afresh)) > 1:
+        yield MIXED, [run for turn in itertools.zip_longest(*afresh) for run in turn if run]
+
+
 def curves(results: Path) -> dict[str, list[Answer]]:
     """The answers of each method, in the order of what they have cost."""
-    methods: dict[str, list[Answer]] = {}
-    for group in groups(results):
-        for method, answers in of_group(group):
-            if answers:
-                methods[method] = answers
-    return methods
+    methods = {group[0].method: of_group(group) for group in groups(results)}
+    for method, members in ensembles(results):
+        methods[method] = together([run.answers()[-1] for run in members])
+    return {method: answers for method, answers in methods.items() if answers}
 
 
-def of_group(group: Sequence[Run]) -> Iterator[tuple[str, list[Answer]]]:
-    """The methods that runs of one name make."""
+def of_group(group: Sequence[Run]) -> list[Answer]:
+    """The answers of the method of one name: its first run, or means over all chains."""
     if group[0].settings["command"] in AVERAGED:
-        yield group[0].method, of_chains(group)
-        return
-    yield group[0].method, [a for part in parts(ends(group)[0]) for a in part.answers()]
-    ended = [run.answers()[-1] for run in group if run.has_ended]
-    if group[0].settings["command"] in OF_SEVERAL and len(ended) > 1:
-        yield group[0].method_of_several, together(ended)
+        return of_chains(group)
+    return [answer for part in parts(ends(group)[0]) for answer in part.answers()]
 
 
 def together(answers: Sequence[Answer]) -> list[Answer]:

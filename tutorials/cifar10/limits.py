@@ -11,23 +11,20 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tutorials.cifar10.answers import OF_SEVERAL, Run
+from tutorials.cifar10.answers import Run
 
 
-def table(groups: Iterable[Sequence[Run]], hmc: np.ndarray) -> list[str]:
-    """A row for each group of two members or more that have ended."""
+def table(ensembles: Iterable[tuple[str, Sequence[Run]]], hmc: np.ndarray) -> list[str]:
+    """A row an ensemble."""
     lines = [
-        "| members | number | one: S | all together | infinitely many: D |",
+        "| ensemble | members | one: S | all together | infinitely many: D |",
         "|---" * 5 + "|",
     ]
-    for group in groups:
-        members = [run.answers()[-1].said.p[: len(hmc)] for run in group if run.has_ended]
-        if group[0].settings["command"] in OF_SEVERAL and len(members) > 1:
-            one, two = squared_distances(members, hmc)
-            together = two + (one - two) / len(members)
-            lines.append(
-                f"| {group[0].method} | {len(members)} | {one:.4f} | {together:.4f} | {two:.4f} |"
-            )
+    for name, runs in ensembles:
+        members = [run.answers()[-1].said.p[: len(hmc)] for run in runs]
+        one, two = squared_distances(members, hmc)
+        together = two + (one - two) / len(members)
+        lines.append(f"| {name} | {len(members)} | {one:.4f} | {together:.4f} | {two:.4f} |")
     return lines
 
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from tfbdl import metrics
 from tfbdl.data import cifar10_hmc_probabilities, cifar10_human_counts
 from tutorials import run_files
-from tutorials.cifar10 import limits, people, problem, shift
-from tutorials.cifar10.answers import Answer, curves, groups
+from tutorials.cifar10 import goals, limits, people, problem, shift
+from tutorials.cifar10.answers import Answer, curves, ensembles
 from tutorials.cifar10.predictions import SMALLEST, Predicted, write
 
 LECTURE = {
@@ -41,7 +41,8 @@ def report(args: argparse.Namespace) -> None:
         file = f"{name.lower().replace(',', '').replace(' ', '_')}.npz"
         write(folder / "probabilities" / file, said._asdict())
     run_files.write_table(folder / "table.md", table(by_method, y, hmc))
-    run_files.write_table(folder / "limits.md", limits.table(groups(args.results), hmc))
+    run_files.write_table(folder / "goals.md", goals.table(by_method, hmc))
+    run_files.write_table(folder / "limits.md", limits.table(ensembles(args.results), hmc))
     run_files.write_figure(approach(by_method, hmc), folder / "approach.png")
     run_files.write_figure(between(last, hmc), folder / "between.png")
     counts = cifar10_human_counts()

@@ -5,7 +5,7 @@ Izmailov et al. (2021, section 5.3) find that HMC loses more under corruption th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tfbdl import metrics
-from tutorials.cifar10.answers import OF_SEVERAL, SAMPLERS, groups
+from tutorials.cifar10.answers import SAMPLERS, Run, ends, ensembles, groups
 from tutorials.cifar10.predictions import SHIFTED_FUNCTIONS, SMALLEST, kept_shifted
 
 Shifted = Mapping[str, np.ndarray]
@@ -32,15 +32,21 @@ def shifted(results: Path) -> dict[str, Shifted]:
 
 def _each(results: Path) -> Iterator[tuple[str, Shifted]]:
     for group in groups(results):
-        command = group[0].settings["command"]
-        each = [kept_shifted(run.folder, run.settings["epochs"]) for run in group]
-        files = [arrays for arrays in each if arrays is not None]
-        if not files:
-            continue
-        mean = {kind: np.mean([file[kind] for file in files], axis=0) for kind in files[0]}
-        yield group[0].method, mean if command in SAMPLERS else files[0]
-        if command in OF_SEVERAL and len(files) > 1:
-            yield group[0].method_of_several, mean
+        chains = group[0].settings["command"] in SAMPLERS
+        if (of := mean(group if chains else ends(group)[:1])) is not None:
+            yield group[0].method, of
+    for method, members in ensembles(results):
+        if (of := mean(members)) is not None:
+            yield method, of
+
+
+def mean(group: Sequence[Run]) -> Shifted | None:
+    """The mean over the answers of runs; None where there are none."""
+    each = [kept_shifted(run.folder, run.settings["epochs"]) for run in group]
+    files = [arrays for arrays in each if arrays is not None]
+    if not files:
+        return None
+    return {kind: np.mean([file[kind] for file in files], axis=0) for kind in files[0]}
 
 
 def table(answers: Mapping[str, Shifted], y: np.ndarray) -> list[str]:
