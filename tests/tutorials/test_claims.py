@@ -18,3 +18,10 @@ def test_the_second_example_has_the_numbers_of_the_records() -> None:
     text = " ".join((ROOT / "README.md").read_text().split())
     errors = f"calibration error is {100 * plain['ece']:.1f} %, and {100 * best['ece']:.1f} %"
     assert f"{errors} with this posterior" in text
+
+
+def test_the_page_of_cifar10_has_the_tables_of_its_runs() -> None:
+    page = (INDEX.parent / "cifar10.md").read_text()
+    for name in ("table", "goals", "limits", "people", "shift"):
+        made = (INDEX.parent / "cifar10" / f"{name}.md").read_text().strip()
+        assert f"\n\n{made}\n\n" in page, name

@@ -42,6 +42,7 @@ NO_MODE = "none"
 """The mode of what could start at one, and does not."""
 NAMES = {
     "map": "MAP",
+    "map_150": "MAP, kernels at 150",
     "mc_dropout": "MC dropout",
     "concrete_dropout": "Concrete dropout",
     "mean_field": "mean-field VI",

@@ -25,6 +25,9 @@ LECTURE = {
     "SGHMC CLR-Prec": (0.8746, 0.9096, 0.111),
 }
 """Accuracy, agreement and total variation in the lecture's table of posterior inference."""
+TICKS = (5, 10, 20, 50, 100, 200, 300, 600)
+MOST_EPOCHS = TICKS[-1]
+"""Where goals stand that may take any number."""
 COLUMNS = ("accuracy", "agreement", "total variation", "NLL (nats)", "ECE")
 Curves = Mapping[str, Sequence[Answer]]
 
@@ -102,21 +105,24 @@ def words(row: Sequence[float | None]) -> str:
 
 
 def approach(by_method: Curves, hmc: np.ndarray) -> Figure:
-    """Agreement and total variation against the epochs that are spent."""
+    """Agreement and total variation against the epochs that are spent, and the goals."""
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    for ax, of, label, reference in zip(
+    for ax, of, label, score in zip(
         axes,
         (metrics.agreement, metrics.total_variation),
         ("agreement with HMC", "total variation from HMC"),
-        (0.9267, 0.099),
+        ("agreement", "total_variation"),
         strict=True,
     ):
         for number, (name, answers) in enumerate(by_method.items()):
             values = [of(a.said.p[: len(hmc)], hmc) for a in answers]
             style = "o-" if number < 10 else "s--"
             ax.plot([a.epochs for a in answers], values, style, markersize=3, label=name)
-        ax.axhline(reference, color="black", linestyle=":", label="lecture's best, 10,000 epochs")
+        for marker, goal in zip("Xv*", goals.GOALS, strict=True):
+            most = min(goal.epochs, MOST_EPOCHS)
+            ax.plot(most, getattr(goal, score), f"k{marker}", label=goal.name, clip_on=False)
         ax.set(xlabel="epochs, of all members and chains", ylabel=label, xscale="log")
+        ax.set_xticks(TICKS, map(str, TICKS))
         ax.grid(alpha=0.3, which="both")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
