@@ -89,14 +89,17 @@ class TrainingsTest(parameterized.TestCase):
         again = predictions.predict(problem.compiled(model, "sgd"), images(1)[0], 0).mean
         np.testing.assert_allclose(again, kept[30].p, atol=0.02)  # weights and both are float16
 
-    def test_kernels_of_mean_field_have_the_prior_that_is_asked(self) -> None:
+    def test_mean_field_begins_as_asked(self) -> None:
         with mock.patch.object(trainings, "trained") as trained:
             flags = ("--kernel_precision", "25", "--sigma", "0.5")
-            self.run_command("mean_field", "--name", "narrow", *flags)
+            once = ("--estimator", "reparameterization")
+            self.run_command("mean_field", "--name", "narrow", *flags, *once)
         (model, _), _ = trained.call_args
         scales = {type(q): q.prior.scale for q in model.layers if hasattr(q, "random_weights")}
         expected = {layers.BayesConv2D: 0.2, layers.BayesDense: 5**-0.5}
         self.assertEqual(scales, expected)
+        estimators = {type(q.estimator).__name__ for q in model.layers if type(q) in expected}
+        self.assertEqual(estimators, {"Reparameterization"})
         for layer in model.layers:
             for q in getattr(layer, "random_weights", ()):
                 np.testing.assert_allclose(

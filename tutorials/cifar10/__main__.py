@@ -92,6 +92,15 @@ OPTIONS: tuple[tuple[Collection[str], str, dict[str, Any]], ...] = (
             "help": f"sgd: for `--mode {NO_MODE}`",
         },
     ),
+    (
+        ("mean_field",),
+        "--estimator",
+        {
+            "choices": ("flipout", "reparameterization"),
+            "default": "flipout",
+            "help": "the second draws weights once a step, in half of the time",
+        },
+    ),
     (("mc_dropout",), "--rate", {"type": float, "default": 0.1, "help": "of dropout"}),
     (("snapshots",), "--every", {"type": int, "default": 15, "help": "epochs of a cycle"}),
     (

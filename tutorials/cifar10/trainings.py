@@ -74,7 +74,7 @@ def concrete_dropout(args: argparse.Namespace) -> None:
 
 
 def mean_field(args: argparse.Namespace) -> None:
-    """Mean-field inference by flipout, of kernels and biases.
+    """Mean-field inference of kernels and biases.
 
     From a mode noise as large as it will be at the optimum would undo the mode before the means had
     learned to bear it: sigma begins as a small part of the prior's. From no mode SGD trains means
@@ -88,7 +88,7 @@ def mean_field(args: argparse.Namespace) -> None:
     else:
         model = scaled_to_prior(at_mode(args), args.kernel_precision)
     convolutions = [layer.name for layer in problem.convolutions(model)]
-    random = partial(tfbdl.to_bayesian, num_data=problem.NUM_DATA, estimator="flipout")
+    random = partial(tfbdl.to_bayesian, num_data=problem.NUM_DATA, estimator=args.estimator)
     model = random(model, prior=args.kernel_precision**-0.5, layers=convolutions)
     model = random(model, prior=problem.PRIOR_SCALE)
     for layer in model.layers:
