@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tutorials.lecture_table import LECTURE_TABLE
 from tutorials.slides_logs import ACCURACY, MC_DROPOUT, VAE
 from tutorials.uci import published
 
@@ -99,7 +100,9 @@ def claims() -> Iterator[Claim]:
     yield Claim(
         "ResNet-20 on CIFAR-10: agreement with HMC, total variation from it",
         f"{agreement}, {distance_from_hmc} ({method}, {epochs} epochs)",
-        "91.54 %, 0.110 (SGLD) to 92.67 %, 0.099 (SGHMC with cycles; 10,000 epochs)",
+        "{1:.2%}, {2:.3f} (SGLD) to {4:.2%}, {5:.3f} (SGHMC with cycles; 10,000 epochs)".format(
+            *LECTURE_TABLE["SGLD"], *LECTURE_TABLE["SGHMC CLR"]
+        ).replace("%", " %"),
         "cifar10",
     )
     sets, errors, log_likelihoods = uci()

@@ -149,14 +149,16 @@ def test_goals_by_hand() -> None:
     hmc = np.eye(10)[classes]
     curves = {"a": [at(0.8, 20), at(0.95, 40), at(0.95, 60)], "b": [at(1.0, 50, 0.8)]}
 
-    def best(*goal: Any) -> Any:
-        return goals.nearest(curves, hmc, goals.Goal("some", *goal))
+    def best(agreement: float, distance: float, *within: Any) -> Any:
+        near = predictions.Nearness(agreement, distance)
+        return goals.closest(curves, hmc, goals.Goal("some", near, *within))
 
     assert best(0.95, 0.05 + 1e-6)[:3] == (0.0, "a", 40)
     assert best(0.95, 0.21, 30)[1:3] == ("a", 20)
     lacking = best(0.9, 0.1, 30)
     assert (lacking.method, lacking.epochs) == ("a", 20)
-    np.testing.assert_allclose(lacking[0::3], (1.0, 0.8), rtol=1e-5)
+    np.testing.assert_allclose(lacking.missing, 1.0, rtol=1e-5)
+    np.testing.assert_allclose(lacking.nearness, (0.8, 0.2), rtol=1e-5)
     assert best(0.98, 0.21)[:3] == (0.0, "b", 50)
     assert best(0.98, 0.1, 100, "b")[1:3] == ("b", 50)
     assert best(0.98, 0.1, 10) is None
@@ -316,7 +318,7 @@ def test_the_report(made: dict[str, Any]) -> None:
 
 
 def test_methods_under_shift(made: dict[str, Any]) -> None:
-    """An ensemble is the mean of its members; a mode is the first of them.
+    """An ensemble is the mean of all its members; a mode is the first of them.
 
     Answers from before a run went on do not count.
     """
@@ -327,3 +329,5 @@ def test_methods_under_shift(made: dict[str, Any]) -> None:
     shifted = shift.shifted(made["results"])
     np.testing.assert_array_equal(shifted["MAP"]["noise"], 0.0)
     np.testing.assert_array_equal(shifted["deep ensemble"]["noise"], 1 / 8)
+    predictions.shifted_file(made["results"] / "map_1", 4).unlink()
+    assert list(shift.shifted(made["results"])) == ["MAP"]

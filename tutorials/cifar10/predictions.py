@@ -14,6 +14,7 @@ import numpy as np
 import scipy.stats
 
 import tfbdl
+from tfbdl import metrics
 from tfbdl.whole_file import write_whole
 from tutorials.cifar10 import problem
 
@@ -41,6 +42,19 @@ class Predicted(NamedTuple):
     def mutual_information(self) -> np.ndarray:
         """The mutual information of class and function, (N,), in nats; 0 of a single function."""
         return scipy.stats.entropy(self.p, axis=1) - self.expected_entropy
+
+
+class Nearness(NamedTuple):
+    """How near to HMC: the part of images with its class, and the mean total variation from it."""
+
+    agreement: float
+    total_variation: float
+
+
+def nearness(p: np.ndarray, hmc: np.ndarray) -> Nearness:
+    """How near probabilities are on the first images, of which HMC's are known."""
+    known = p[: len(hmc)]
+    return Nearness(metrics.agreement(known, hmc), metrics.total_variation(known, hmc))
 
 
 class TestPredictions(keras.callbacks.Callback):

@@ -14,20 +14,10 @@ from tfbdl.data import cifar10_hmc_probabilities, cifar10_human_counts
 from tutorials import run_files
 from tutorials.cifar10 import goals, limits, people, problem, shift
 from tutorials.cifar10.answers import Answer, curves, ensembles
-from tutorials.cifar10.predictions import SMALLEST, Predicted, write
+from tutorials.cifar10.predictions import SMALLEST, Nearness, Predicted, nearness, write
+from tutorials.lecture_table import LECTURE_TABLE
 
-LECTURE = {
-    "HMC, one chain": (0.8964, 0.9401, 0.074),
-    "MFVI": (0.8645, 0.8875, 0.136),
-    "SGLD": (0.8932, 0.9154, 0.110),
-    "SGHMC": (0.8938, 0.9198, 0.109),
-    "SGHMC CLR": (0.8963, 0.9267, 0.099),
-    "SGHMC CLR-Prec": (0.8746, 0.9096, 0.111),
-}
-"""Accuracy, agreement and total variation in the lecture's table of posterior inference."""
 TICKS = (5, 10, 20, 50, 100, 200, 300, 600)
-MOST_EPOCHS = TICKS[-1]
-"""Where goals stand that may take any number."""
 COLUMNS = ("accuracy", "agreement", "total variation", "NLL (nats)", "ECE")
 Curves = Mapping[str, Sequence[Answer]]
 
@@ -64,7 +54,7 @@ def nearest(by_method: Curves, hmc: np.ndarray) -> list[str]:
     """The methods in the order of their total variation from HMC."""
 
     def distance(name: str) -> float:
-        return metrics.total_variation(by_method[name][-1].said.p[: len(hmc)], hmc)
+        return nearness(by_method[name][-1].said.p, hmc).total_variation
 
     return sorted(by_method, key=distance)
 
@@ -73,8 +63,7 @@ def scores(p: np.ndarray, y: np.ndarray, hmc: np.ndarray) -> tuple[float, ...]:
     """The columns: agreement and total variation on the images that HMC's answers are known of."""
     return (
         float((p.argmax(axis=1) == y).mean()),
-        metrics.agreement(p[: len(hmc)], hmc),
-        metrics.total_variation(p[: len(hmc)], hmc),
+        *nearness(p, hmc),
         metrics.negative_log_likelihood(y, np.maximum(p, SMALLEST)),
         metrics.expected_calibration_error(y, p),
     )
@@ -90,7 +79,7 @@ def table(by_method: Curves, y: np.ndarray, hmc: np.ndarray) -> list[str]:
     own = y[: len(hmc)]
     of_hmc = scores(hmc, own, hmc)
     lines.append(f"| HMC's chains together | {words((of_hmc[0], None, None, *of_hmc[3:]))} | | |")
-    for name, row in LECTURE.items():
+    for name, row in LECTURE_TABLE.items():
         lines.append(f"| lecture: {name} | {words((*row, None, None))} | | |")
     return lines
 
@@ -107,20 +96,18 @@ def words(row: Sequence[float | None]) -> str:
 def approach(by_method: Curves, hmc: np.ndarray) -> Figure:
     """Agreement and total variation against the epochs that are spent, and the goals."""
     figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    for ax, of, label, score in zip(
-        axes,
-        (metrics.agreement, metrics.total_variation),
-        ("agreement with HMC", "total variation from HMC"),
-        ("agreement", "total_variation"),
-        strict=True,
-    ):
+    labels = ("agreement with HMC", "total variation from HMC")
+    for ax, score, label in zip(axes, Nearness._fields, labels, strict=True):
         for number, (name, answers) in enumerate(by_method.items()):
-            values = [of(a.said.p[: len(hmc)], hmc) for a in answers]
+            values = [getattr(nearness(a.said.p, hmc), score) for a in answers]
             style = "o-" if number < 10 else "s--"
             ax.plot([a.epochs for a in answers], values, style, markersize=3, label=name)
-        for marker, goal in zip("Xv*", goals.GOALS, strict=True):
-            most = min(goal.epochs, MOST_EPOCHS)
-            ax.plot(most, getattr(goal, score), f"k{marker}", label=goal.name, clip_on=False)
+        for look, goal in zip((":", "v", "*"), goals.GOALS, strict=True):
+            value = getattr(goal.nearness, score)
+            if np.isinf(goal.epochs):
+                ax.axhline(value, color="black", linestyle=look, label=goal.name)
+            else:
+                ax.plot(goal.epochs, value, f"k{look}", label=goal.name)
         ax.set(xlabel="epochs, of all members and chains", ylabel=label, xscale="log")
         ax.set_xticks(TICKS, map(str, TICKS))
         ax.grid(alpha=0.3, which="both")

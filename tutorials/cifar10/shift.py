@@ -33,7 +33,8 @@ def shifted(results: Path) -> dict[str, Shifted]:
 def _each(results: Path) -> Iterator[tuple[str, Shifted]]:
     for group in groups(results):
         chains = group[0].settings["command"] in SAMPLERS
-        if (of := mean(group if chains else ends(group)[:1])) is not None:
+        ended = [run for run in group if run.has_ended]
+        if (of := mean(ended if chains else ends(ended)[:1])) is not None:
             yield group[0].method, of
     for method, members in ensembles(results):
         if (of := mean(members)) is not None:
@@ -41,10 +42,10 @@ def _each(results: Path) -> Iterator[tuple[str, Shifted]]:
 
 
 def mean(group: Sequence[Run]) -> Shifted | None:
-    """The mean over the answers of runs; None where there are none."""
+    """The mean over the answers of runs; None where one has none."""
     each = [kept_shifted(run.folder, run.settings["epochs"]) for run in group]
     files = [arrays for arrays in each if arrays is not None]
-    if not files:
+    if not files or len(files) < len(each):
         return None
     return {kind: np.mean([file[kind] for file in files], axis=0) for kind in files[0]}
 
