@@ -158,11 +158,12 @@ def of_names(changed: Iterable[str]) -> tuple[str, ...]:
 
 
 def of_pages(changed: Iterable[str]) -> Iterator[str]:
-    """Tests of changed pages of the documentation: their code, and the links of all."""
-    pages = [path for path in changed if re.fullmatch(r"docs/.*\.md", path)]
+    """Tests of changed pages of the site: the code of the documentation's, and the links of all."""
+    pages = [path for path in changed if re.fullmatch(r"(docs/.*|results/[^/]*)\.md", path)]
     if pages:
         yield from (f"{PAGES}::test_links_lead_somewhere", f"{PAGES}::test_nav_lists_every_page")
-    for path in filter(lambda path: (ROOT / path).exists(), pages):
+    of_docs = [path for path in pages if path.startswith("docs/")]
+    for path in filter(lambda path: (ROOT / path).exists(), of_docs):
         page = path.removeprefix("docs/")
         if "```" in (ROOT / path).read_text() and not page.startswith("course/notebooks/"):
             yield f"{PAGES}::test_blocks_run[{page}]"
